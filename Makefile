@@ -1,0 +1,42 @@
+# `make demo` and `make test` set everything up on a fresh machine; `make help` lists the rest.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+
+.PHONY: help setup system demo check lint types test test-long bench clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## virtual environment, Debian packages that help, warmed tool caches
+
+$(VENV)/.ready: pyproject.toml scripts/setup.sh
+	@PYTHON=$(PYTHON) VENV=$(VENV) bash scripts/setup.sh
+	@touch $@
+
+demo: setup ## profile the example program, build its multi-versioned library, run it on emulated cores
+	@$(BIN)/python examples/demo.py
+
+lint: setup ## ruff
+	@$(BIN)/ruff check .
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+test: setup ## lint, types and the fast tests (under 10 minutes)
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/pytest -n $(JOBS) -m "not long"
+
+check: test ## the same gate by its usual name
+
+test-long: setup ## everything, the long checks too
+	@$(BIN)/pytest -n $(JOBS)
+
+bench: setup ## every figure of the README, written to bench/results/
+	@$(BIN)/python -m bench.all
+
+clean: ## build outputs; keeps the environment
+	rm -rf build dist *.egg-info

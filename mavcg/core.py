@@ -1,0 +1,55 @@
+"""What mavcg knows about one core type: how it is recognised and how LLVM is told about it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Midr:
+    """One way that MIDR_EL1 identifies this core.
+
+    Fields as in the Arm Architecture Reference Manual, MIDR_EL1: implementer [31:24], variant [23:20],
+    part [15:4]. The variant range is inclusive: an A55 r0 (variant 0) behaves as an A53, r1 and later do not.
+    """
+
+    implementer: int
+    part: int
+    variant_min: int = 0
+    variant_max: int = 15
+
+    def matches(self, midr: int) -> bool:
+        """Whether this 32-bit MIDR_EL1 value is this core."""
+        variant = midr >> 20 & 0xF
+        return (
+            midr >> 24 & 0xFF == self.implementer
+            and midr >> 4 & 0xFFF == self.part
+            and self.variant_min <= variant <= self.variant_max
+        )
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core type, from profiles/cores/<name>.toml.
+
+    arch: "aarch64" or "x86_64".
+    order: "in" (the schedule we emit is the schedule that runs) or "out" (of order).
+    llvm_cpu: what goes into the "target-cpu" attribute.
+    llvm_tune: "tune-cpu", where LLVM's nearest scheduling model is another CPU's; None: same as llvm_cpu.
+    llvm_features: entries added to "target-features", each with its sign, such as "+slow-paired-128".
+    stand_ins: core names whose version this core runs when a library has none of its own, best first.
+    x86_kind: "core" or "atom" for the two core types of an Intel hybrid (CPUID leaf 0x1A), else None.
+    note: what a user should know, such as "LLVM dropped this CPU; nearest model".
+    sources: where the facts come from, by fact name.
+    """
+
+    name: str
+    arch: str
+    order: str
+    llvm_cpu: str
+    description: str
+    midr: tuple[Midr, ...] = ()
+    llvm_tune: str | None = None
+    llvm_features: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
+    x86_kind: str | None = None
+    note: str = ""
+    sources: tuple[tuple[str, str], ...] = ()

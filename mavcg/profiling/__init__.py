@@ -1,0 +1,1 @@
+"""perf, simpleperf and callgrind output -> one table of samples -> a ranking of functions."""

@@ -1,0 +1,1 @@
+"""From a hot symbol to the source file and compiler command that make it."""

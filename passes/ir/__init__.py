@@ -1,0 +1,1 @@
+"""LLVM IR text -> LLVM IR text."""

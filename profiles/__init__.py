@@ -1,0 +1,1 @@
+"""Facts about silicon as TOML, and their loader."""
