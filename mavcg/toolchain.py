@@ -1,0 +1,43 @@
+"""Runs the compiler, assembler and linker that the ziglang wheel brings, and says clearly when they refuse."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mavcg.errors import ToolError
+
+# Said on every zig command: zig adds these by default, and a library of kernels wants none of them.
+# User flags follow and win.
+PLAIN_CODE_FLAGS = ("-fno-sanitize=all", "-fno-stack-protector", "-fomit-frame-pointer", "-g0")
+
+MESSAGE_LINES = 12
+
+
+def zig_command(tool: str) -> list[str]:
+    """Argument vector that starts one of zig's tools: "cc", "c++", "ld.lld", "ar", "objcopy"."""
+    return [sys.executable, "-m", "ziglang", tool]
+
+
+def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
+    """Run an outside tool; its standard output.
+
+    what: the work in words, for the error message ("linking libapp.so").
+    Raises: ToolError with the tool's own first lines when it is missing or fails.
+    """
+    try:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace")
+    except FileNotFoundError as error:
+        raise ToolError(f"{what}: {command[0]} is not there; install it or name another") from error
+    except PermissionError as error:
+        raise ToolError(f"{what}: {command[0]} cannot be run: {error.strerror}") from error
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}, no message"]
+        more = [f"({len(lines) - MESSAGE_LINES} more lines)"] if len(lines) > MESSAGE_LINES else []
+        raise ToolError(f"{what}: failed:\n  " + "\n  ".join([*lines[:MESSAGE_LINES], *more]))
+    return done.stdout
+
+
+def run_zig(tool: str, arguments: Sequence[str], what: str, cwd: Path | None = None) -> str:
+    """Run a tool of the ziglang wheel; its standard output. Raises: ToolError when it fails."""
+    return run_tool([*zig_command(tool), *arguments], what, cwd)
