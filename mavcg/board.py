@@ -5,22 +5,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cluster:
-    """Cores of one type that share a clock: `cpus` are Linux CPU numbers; max_khz is absent when no source gave it."""
+    """Cores of one type that share a clock. What no source gave is None.
+
+    cpus: Linux CPU numbers. max_khz: the highest clock. l1d_bytes: the level-1 data cache of one core.
+    l2_bytes: one level-2 cache, of which l2_cores cores (not hardware threads) share each.
+    """
 
     core: str
     cpus: tuple[int, ...]
     max_khz: int | None = None
+    l1d_bytes: int | None = None
+    l2_bytes: int | None = None
+    l2_cores: int | None = None
 
 
 @dataclass(frozen=True)
 class Board:
-    """name: file stem; soc: the marketing name; target: the target triple a library for it is built for."""
+    """name: file stem; soc: the marketing name; target: the target triple a library for it is built for.
+
+    l3_bytes: the cache that all clusters share, or None when there is none or no source gave it.
+    """
 
     name: str
     soc: str
     target: str
     clusters: tuple[Cluster, ...]
     sources: tuple[tuple[str, str], ...] = ()
+    l3_bytes: int | None = None
 
     @property
     def cores(self) -> tuple[str, ...]:

@@ -27,6 +27,32 @@ class Midr:
 
 
 @dataclass(frozen=True)
+class X86Model:
+    """x86 processors that hold this core, as CPUID and /proc/cpuinfo name them.
+
+    vendor: "GenuineIntel" or "AuthenticAMD"; family and models: the display family and models, extended fields added.
+    """
+
+    vendor: str
+    family: int
+    models: tuple[int, ...]
+
+    def matches(self, vendor: str, family: int, model: int) -> bool:
+        """Whether a processor that calls itself so holds this core."""
+        return vendor == self.vendor and family == self.family and model in self.models
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure about a core with its unit and its source; key is its dotted place in the TOML, such as issue.width."""
+
+    key: str
+    value: int | float | bool | str
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Core:
     """A core type, from profiles/cores/<name>.toml.
 
@@ -35,10 +61,13 @@ class Core:
     llvm_cpu: what goes into the "target-cpu" attribute.
     llvm_tune: "tune-cpu", where LLVM's nearest scheduling model is another CPU's; None: same as llvm_cpu.
     llvm_features: entries added to "target-features", each with its sign, such as "+slow-paired-128".
-    stand_ins: core names whose version this core runs when a library has none of its own, best first.
+    stand_ins: core names whose version this core runs when a library has none of its own, best first; each of
+        them uses only instructions that this core has.
     x86_kind: "core" or "atom" for the two core types of an Intel hybrid (CPUID leaf 0x1A), else None.
+    x86_models: the x86 processors that hold this core; on a hybrid, x86_kind says which of their two cores it is.
     note: what a user should know, such as "LLVM dropped this CPU; nearest model".
-    sources: where the facts come from, by fact name.
+    facts: figures for the cost and pipeline models; a missing one is absent.
+    sources: where the facts above come from, by fact name.
     """
 
     name: str
@@ -53,3 +82,5 @@ class Core:
     x86_kind: str | None = None
     note: str = ""
     sources: tuple[tuple[str, str], ...] = ()
+    x86_models: tuple[X86Model, ...] = ()
+    facts: tuple[Fact, ...] = ()
