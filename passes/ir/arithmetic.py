@@ -1,0 +1,132 @@
+"""Floating point made explicit, so that every version of a function rounds alike.
+
+What LLVM leaves to the target is decided here, once, for all versions: whether llvm.fmuladd is fused, and what
+fast-math flags allow. See DESIGN.md, "One answer".
+"""
+
+import re
+from collections import Counter
+
+from mavcg.passes.ir.types import mangled, split_commas, split_type
+
+_FLAG = r"(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)"
+_OPERATION = r"(?:tail |notail )?call|fadd|fsub|fmul|fdiv|frem|fneg|fcmp|select|phi|fptrunc|fpext|uitofp|sitofp"
+_FLAGGED = re.compile(rf"(= (?:{_OPERATION}))((?: {_FLAG})+)(?= )")
+# These two let a pass change the value: a sum in another order, a product fused into it.
+_VALUE_CHANGING = re.compile(r"\b(?:fast|reassoc|contract|arcp|afn)\b")
+_FAST_ATTRIBUTES = re.compile(
+    r' ?"(?:unsafe-fp-math|no-infs-fp-math|no-nans-fp-math|no-signed-zeros-fp-math|approx-func-fp-math)"="[^"]*"'
+)
+_FMULADD = re.compile(rf"^\s*(?P<result>%\S+) = (?:tail |notail )?call (?P<flags>(?:{_FLAG} )*).*@llvm\.fmuladd\.")
+_VALUE = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
+_PRODUCT = re.compile(rf"^\s*({_VALUE}) = fmul((?: {_FLAG})+) (.*)$")
+_SUM = re.compile(rf"^(\s*)({_VALUE}) = (fadd|fsub)((?: {_FLAG})+) (.*)$")
+
+
+def explicit_fmuladd(body: str, fuse: bool) -> str:
+    """Turn each llvm.fmuladd into llvm.fma (fuse) or into fmul and fadd.
+
+    %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
+      ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)              fuse
+      ->  %r.mul = fmul float %a, %b ; %r = fadd float %r.mul, %c                  not
+    LangRef: fmuladd may be either, "if the code generator determines" so; left alone, versions would differ.
+    """
+    if "@llvm.fmuladd." not in body:
+        return body
+    if fuse:
+        return body.replace("@llvm.fmuladd.", "@llvm.fma.")
+    return "\n".join(_split_fmuladd(line) for line in body.split("\n"))
+
+
+def _split_fmuladd(line: str) -> str:
+    match = _FMULADD.match(line)
+    if not match:
+        return line
+    arguments, _, trailer = line[line.index("(", match.end()) + 1 :].rpartition(")")
+    items = split_commas(arguments)
+    type_text = split_type(items[0])[0]
+    a, b, c = (_value(item) for item in items)
+    result = match["result"]
+    product = f'%"{result[1:].strip(chr(34))}.mul"'
+    indent = line[: len(line) - len(line.lstrip())]
+    metadata = "".join(f", {m}" for m in re.findall(r"!\w+ !\d+", trailer))
+    flags = match["flags"]
+    return (
+        f"{indent}{product} = fmul {flags}{type_text} {a}, {b}{metadata}\n"
+        f"{indent}{result} = fadd {flags}{type_text} {product}, {c}{metadata}"
+    )
+
+
+def _value(argument: str) -> str:
+    """The value of "float noundef %x": what follows the type and the attributes."""
+    rest = split_type(argument)[1]
+    return re.sub(r"^(?:noundef |nofpclass\([^)]*\) )+", "", rest)
+
+
+def has_fast_math(body: str) -> bool:
+    """Whether an instruction here lets a pass change its value (reassociation, contraction, approximations)."""
+    return any(_VALUE_CHANGING.search(m[2]) for m in _FLAGGED.finditer(body))
+
+
+def has_narrow_floats(text: str) -> bool:
+    """Whether half or bfloat values occur."""
+    return re.search(r"\b(?:half|bfloat)\b", text) is not None
+
+
+def fuse_contracted(body: str) -> str:
+    """Fuse what `contract` allows, by one rule that does not ask the target: a product with a single use, in an
+    fadd or fsub of the same function, both marked contract.
+
+    %m = fmul contract float %a, %b      ->  %m stays, unused, and dies in code generation
+    %r = fadd contract float %m, %c      ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)
+    """
+    lines = body.split("\n")
+    uses = Counter(re.findall(_VALUE, body))
+    products: dict[str, tuple[str, str, str]] = {}
+    for line in lines:
+        match = _PRODUCT.match(line)
+        if match and re.search(r"\b(?:fast|contract)\b", match[2]) and uses[match[1]] == 2:
+            type_text, operands = split_type(match[3])
+            a, b = split_commas(operands)[:2]
+            products[match[1]] = (type_text, a, b)
+    return "\n".join(_fuse_sum(line, products) for line in lines)
+
+
+def _fuse_sum(line: str, products: dict[str, tuple[str, str, str]]) -> str:
+    match = _SUM.match(line)
+    if not match or not re.search(r"\b(?:fast|contract)\b", match[4]):
+        return line
+    indent, result, operation, _, rest = match.groups()
+    type_text, operands = split_type(rest)
+    left, right, *metadata = split_commas(operands)
+    trailer = "".join(f", {m}" for m in metadata)
+    negated = f'%"{result[1:].strip(chr(34))}.neg"'
+
+    def fma(a: str, b: str, c: str) -> str:
+        t = type_text
+        return f"{indent}{result} = call {t} @llvm.fma.{mangled(t)}({t} {a}, {t} {b}, {t} {c}){trailer}"
+
+    if left in products:  # a*b + c, a*b - c
+        _, a, b = products[left]
+        if operation == "fadd":
+            return fma(a, b, right)
+        return f"{indent}{negated} = fneg {type_text} {right}{trailer}\n" + fma(a, b, negated)
+    if right in products:  # c + a*b, c - a*b
+        _, a, b = products[right]
+        if operation == "fadd":
+            return fma(a, b, left)
+        return f"{indent}{negated} = fneg {type_text} {a}{trailer}\n" + fma(negated, b, left)
+    return line
+
+
+def without_fast_math(text: str) -> str:
+    """Drop every fast-math flag and attribute: what code generation may not decide per core any more."""
+    return _FAST_ATTRIBUTES.sub("", _FLAGGED.sub(lambda m: m[1], text))
+
+
+def declare_fma(text: str) -> str:
+    """Add the declarations of the llvm.fma overloads that the text calls and does not declare."""
+    wanted = set(re.findall(r"call ([^@]*?) ?@(llvm\.fma\.\w+)\(", text))
+    declared = set(re.findall(r"^declare .*@(llvm\.fma\.\w+)\(", text, re.MULTILINE))
+    missing = {name: type_text for type_text, name in sorted(wanted) if name not in declared}
+    return text + "".join(f"declare {t} @{name}({t}, {t}, {t})\n" for name, t in missing.items())

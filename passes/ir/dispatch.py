@@ -1,0 +1,236 @@
+"""A hot function's own name -> a dispatcher: ask which CPU this is, look its version up, jump there.
+
+    f:        read the CPU number from the thread's rseq area, its core id from the table, jump to f.versions[id]
+    f.slow:   everything else (no rseq, an unknown CPU, tracing): the runtime chooses; then jump
+    f.versions, f.runs, f.function:   what the runtime knows of f (runtime/csrc/mavcg_runtime.h)
+
+The jump is a `musttail` call with f's own prototype and attributes: nothing is copied, the version returns to
+f's caller. With a single version there is no dispatcher at all.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.passes.ir.attributes import cpu_attributes_of
+from mavcg.passes.ir.clone import HotModule, version_symbol
+from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, quote, references
+from mavcg.passes.ir.signature import Signature, declaration, parse_signature
+from mavcg.passes.ir.types import closing, split_commas, split_type
+
+# Function attributes that change how a function is called or unwound; everything else described the body.
+_CALL_ATTRIBUTES = re.compile(
+    r'^(nounwind|uwtable|nonlazybind|sspstrong|sspreq|ssp|alignstack|shadowcallstack|"branch-target-enforcement"'
+    r'|"guarded-control-stack"|"sign-return-address|"min-legal-vector-width"|"probe-stack"|"stackrealign"'
+    r'|"aarch64_\w+"|"cf-protection)'
+)
+_ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?|[a-z_]+(?:\([^)]*\)|=\d+)?')
+
+
+@dataclass(frozen=True)
+class RuntimeNames:
+    """The runtime's symbols for one core set, as runtime/coreset.py gives them."""
+
+    rseq_offset: str
+    core_of_cpu: str
+    select: str
+    table_size: int
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """What one function's dispatcher chooses from.
+
+    targets: the version symbol by core id from 1 on: [0] is the generic version, then the core set's in order.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+
+
+def add_dispatchers(
+    hot: HotModule, base: ModuleText, dispatches: Sequence[Dispatch], runtime: RuntimeNames
+) -> ModuleText:
+    """The program's module with the body of each dispatched function replaced by its dispatcher."""
+    entities = dict(base.entities)
+    groups = dict(base.attribute_groups)
+    for dispatch in dispatches:
+        current = _current_name(hot, dispatch.name, entities)
+        made = _dispatcher(entities[current], current, hot, dispatch, runtime)
+        entities.update({entity.name: entity for entity in made})
+    for entity in _runtime_declarations(runtime):
+        entities.setdefault(entity.name, entity)
+    return replace(base, entities=entities, attribute_groups=groups)
+
+
+def _current_name(hot: HotModule, name: str, entities: Mapping[str, Entity]) -> str:
+    """A hot static function may have been promoted: versions or others take its address."""
+    return name if name in entities else f"{name}.{hot.tag}"
+
+
+def add_single_bodies(hot: HotModule, base: ModuleText, wanted: Mapping[str, Sequence[str]]) -> ModuleText:
+    """For functions left with one body: the version names that other versions call become aliases of the function.
+
+    wanted: function -> version labels that some version module refers to.
+    """
+    entities = dict(base.entities)
+    for name, labels in wanted.items():
+        current = _current_name(hot, name, entities)
+        signature = parse_signature(entities[current])
+        parameters = re.sub(r' %(?:"[^"]*"|[-\w.$]+)(?=, |$)', "", signature.parameters)
+        kind = "weak_odr hidden" if linkage(entities[current]) in ("linkonce_odr", "weak_odr") else "hidden"
+        types = _types_only(parameters)
+        for label in labels:
+            symbol = version_symbol(hot, name, label)
+            text = f"@{quote(symbol)} = {kind} alias {signature.return_type} ({types}), ptr @{quote(current)}"
+            entities[symbol] = Entity(symbol, "alias", text)
+    return replace(base, entities=entities)
+
+
+def _types_only(parameters: str) -> str:
+    return ", ".join(split_type(p)[0] for p in split_commas(parameters))
+
+
+def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, runtime: RuntimeNames) -> list[Entity]:
+    signature = parse_signature(entity)
+    comdat = _comdat_of(entity)
+    in_comdat = f", {comdat}" if comdat else ""
+    attributes = _call_attributes(hot, dispatch.name)
+    part = {suffix: f"{name}.{suffix}" for suffix in ("slow", "versions", "runs", "function", "name")}
+    at = {suffix: f"@{quote(symbol)}" for suffix, symbol in part.items()}
+    count = len(dispatch.targets) + 1
+    shown = dispatch.name.encode()
+    pointers = ", ".join(f"ptr @{quote(symbol)}" for symbol in dispatch.targets)
+    variables = {
+        "name": f'private unnamed_addr constant [{len(shown) + 1} x i8] c"{_c_string(shown)}\\00"',
+        "versions": f"internal constant [{count} x ptr] [ptr {at['slow']}, {pointers}], align 8",
+        "runs": f"internal global [{count} x i64] zeroinitializer, align 8",
+        "function": f"internal global {{ ptr, ptr, ptr, ptr }} "
+        f"{{ ptr {at['name']}, ptr {at['versions']}, ptr {at['runs']}, ptr null }}, align 8",
+    }
+    head = _header(signature, name, entity)
+    slow_head = _slow_header(signature, part["slow"])
+    made = [
+        *(Entity(part[s], "variable", f"{at[s]} = {_with_comdat(text, in_comdat)}") for s, text in variables.items()),
+        Entity(
+            name,
+            "define",
+            f"{head} noinline {attributes}{_tail(signature, comdat)} {{\n{_fast(signature, at, runtime)}",
+        ),
+        Entity(
+            part["slow"],
+            "define",
+            f"{slow_head} noinline cold {attributes}{' ' + comdat if comdat else ''} {{\n{_slow(signature, at, runtime)}",
+        ),
+    ]
+    declared = [_version_declaration(entity, symbol) for symbol in dict.fromkeys(dispatch.targets)]
+    return made + declared
+
+
+def _version_declaration(entity: Entity, symbol: str) -> Entity:
+    return declaration(entity, symbol, "hidden")
+
+
+def _with_comdat(text: str, in_comdat: str) -> str:
+    """Place `, comdat($f)` before the alignment (LangRef: section, partition, comdat, align)."""
+    head, comma, align = text.rpartition(", align ")
+    return f"{head}{in_comdat}{comma}{align}" if comma else text + in_comdat
+
+
+def _c_string(data: bytes) -> str:
+    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+
+
+def _comdat_of(entity: Entity) -> str:
+    match = re.search(r' comdat(?:\((\$(?:"[^"]*"|[^)]*))\))?(?= |$)', entity.header)
+    if not match:
+        return ""
+    return f"comdat({match[1] or '$' + quote(entity.name)})"
+
+
+def _call_attributes(hot: HotModule, name: str) -> str:
+    text = hot.attributes(hot.module.entities[name])
+    kept = [a for a in _ATTRIBUTE.findall(text) if _CALL_ATTRIBUTES.match(a)]
+    return " ".join([*dict.fromkeys(kept), cpu_attributes_of(text)]).strip()
+
+
+def _header(signature: Signature, name: str, entity: Entity) -> str:
+    """`define ... @f(...)` as it was, up to the closing parenthesis and unnamed_addr."""
+    first = entity.header
+    match = re.search(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', first)
+    assert match, first
+    head = first[: closing(first, match.end() - 1)]
+    unnamed = re.match(r"(?:local_)?unnamed_addr", signature.after)
+    return f"{head} {unnamed[0]}" if unnamed else head
+
+
+def _slow_header(signature: Signature, symbol: str) -> str:
+    words = [w for w in ("define internal", signature.convention, signature.returns) if w]
+    return f"{' '.join(words)} @{quote(symbol)}({signature.parameters})"
+
+
+def _tail(signature: Signature, comdat: str) -> str:
+    """What follows the attributes: section, comdat and alignment; the personality went with the body."""
+    section = re.search(r'section "[^"]*"', signature.after)
+    align = re.search(r"(?<!\w)align \d+", re.sub(r'"[^"]*"', "", signature.after))
+    return "".join(f" {part}" for part in (section and section[0], comdat, align and align[0]) if part)
+
+
+def _jump(signature: Signature, target: str) -> str:
+    words = [w for w in (signature.convention, signature.returns) if w]
+    call = f"musttail call {' '.join(words)} {target}({signature.parameters})"
+    if signature.return_type == "void":
+        return f"  {call}\n  ret void\n"
+    return f"  %mavcg.result = {call}\n  ret {signature.return_type} %mavcg.result\n"
+
+
+def _fast(signature: Signature, at: Mapping[str, str], runtime: RuntimeNames) -> str:
+    table, offset = f"@{quote(runtime.core_of_cpu)}", f"@{quote(runtime.rseq_offset)}"
+    size = runtime.table_size
+    # struct rseq (linux/rseq.h): cpu_id is the second 32-bit field; negative, so large, in an unregistered thread.
+    return f"""mavcg.entry:
+  %mavcg.offset = load atomic i64, ptr {offset} monotonic, align 8
+  %mavcg.none = icmp eq i64 %mavcg.offset, 0
+  br i1 %mavcg.none, label %mavcg.ask, label %mavcg.rseq
+mavcg.rseq:
+  %mavcg.thread = call ptr @llvm.thread.pointer.p0()
+  %mavcg.area = getelementptr i8, ptr %mavcg.thread, i64 %mavcg.offset
+  %mavcg.field = getelementptr i8, ptr %mavcg.area, i64 4
+  %mavcg.cpu = load volatile i32, ptr %mavcg.field, align 4
+  %mavcg.inside = icmp ult i32 %mavcg.cpu, {size}
+  br i1 %mavcg.inside, label %mavcg.known, label %mavcg.ask
+mavcg.known:
+  %mavcg.index = zext i32 %mavcg.cpu to i64
+  %mavcg.entry_of_cpu = getelementptr i8, ptr {table}, i64 %mavcg.index
+  %mavcg.core = load atomic i8, ptr %mavcg.entry_of_cpu monotonic, align 1
+  %mavcg.core_index = zext i8 %mavcg.core to i64
+  %mavcg.slot = getelementptr ptr, ptr {at["versions"]}, i64 %mavcg.core_index
+  %mavcg.version = load ptr, ptr %mavcg.slot, align 8
+  br label %mavcg.go
+mavcg.ask:
+  br label %mavcg.go
+mavcg.go:
+  %mavcg.target = phi ptr [ %mavcg.version, %mavcg.known ], [ {at["slow"]}, %mavcg.ask ]
+{_jump(signature, "%mavcg.target")}}}"""
+
+
+def _slow(signature: Signature, at: Mapping[str, str], runtime: RuntimeNames) -> str:
+    return f"""mavcg.entry:
+  %mavcg.target = call ptr @{quote(runtime.select)}(ptr {at["function"]})
+{_jump(signature, "%mavcg.target")}}}"""
+
+
+def _runtime_declarations(runtime: RuntimeNames) -> list[Entity]:
+    table, offset, select = (quote(n) for n in (runtime.core_of_cpu, runtime.rseq_offset, runtime.select))
+    return [
+        Entity(runtime.rseq_offset, "variable", f"@{offset} = external hidden global i64, align 8"),
+        Entity(runtime.core_of_cpu, "variable", f"@{table} = external hidden global [{runtime.table_size} x i8]"),
+        Entity(runtime.select, "declare", f"declare hidden ptr @{select}(ptr)"),
+        Entity("llvm.thread.pointer.p0", "declare", "declare ptr @llvm.thread.pointer.p0()"),
+    ]
+
+
+def used_version_labels(hot: HotModule, name: str, texts: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Which of `name`'s versions the given IR or assembly texts refer to."""
+    found = set().union(*(references(text) for text in texts)) if texts else set()
+    return [label for label in labels if version_symbol(hot, name, label) in found]

@@ -1,0 +1,242 @@
+"""LLVM IR text as a list of top-level entities, so that functions can be cloned, renamed and moved between modules.
+
+llvmlite cannot clone a function inside a module, and its values are read-only; IR text can do both. The text
+is what LLVM itself prints (`str(llvmlite.binding.parse_assembly(...))`), where every global is one line and
+every function ends with a lone brace; LangRef ("High Level Structure") is the grammar.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
+# A quoted run of text is either a symbol (@"a b", $"a b"), a string constant or an asm string; only the first
+# kind may be renamed, so the scanner has to step over the others whole.
+_TOKEN = re.compile(rf'[@$](?P<name>{NAME})|c?"[^"]*"')
+_GLOBAL = re.compile(rf"@({NAME}) = ")
+_DEFINE = re.compile(rf"(?:define|declare)\b[^@]*?@({NAME})\(")
+_KIND = re.compile(r"(?:[a-z_]+(?:\([a-z0-9]*\))? )*?(alias|ifunc|global|constant) ")
+_LOCAL_LINKAGE = {"internal", "private"}
+
+
+@dataclass(frozen=True)
+class Entity:
+    """A top-level `@name`: a variable, an alias or ifunc, a declaration or a definition, with its whole text.
+
+    kind: "variable", "alias", "ifunc", "declare" or "define".
+    """
+
+    name: str
+    kind: str
+    text: str
+
+    @property
+    def header(self) -> str:
+        """The first line: all of it but a function's body."""
+        return self.text.split("\n", 1)[0]
+
+    @property
+    def body(self) -> str:
+        """A definition's lines after the header, closing brace included; empty for every other kind."""
+        return self.text.partition("\n")[2]
+
+
+@dataclass(frozen=True)
+class ModuleText:
+    """A module in pieces; `str()` puts it together again. Each mapping keeps the order of the input."""
+
+    target: tuple[str, ...]
+    module_asm: tuple[str, ...]
+    types: tuple[str, ...]
+    comdats: Mapping[str, str]
+    entities: Mapping[str, Entity]
+    attribute_groups: Mapping[str, str]
+    metadata: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        groups = [f"attributes {number} = {{ {text} }}" for number, text in self.attribute_groups.items()]
+        entities = [entity.text for entity in self.entities.values()]
+        lines = [
+            *self.target,
+            *self.module_asm,
+            *self.types,
+            *self.comdats.values(),
+            *entities,
+            *groups,
+            *self.metadata,
+        ]
+        return "\n".join(lines) + "\n"
+
+    def definitions(self) -> list[str]:
+        """Names of the functions that have a body here."""
+        return [entity.name for entity in self.entities.values() if entity.kind == "define"]
+
+
+def unquote(name: str) -> str:
+    """The symbol itself: `"operator new"` -> `operator new`; escapes such as \\22 stay as LLVM writes them."""
+    return name[1:-1] if name.startswith('"') else name
+
+
+def quote(name: str) -> str:
+    """A symbol as IR text spells it: in quotes unless it is made of plain characters."""
+    return name if re.fullmatch(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*", name) else f'"{name}"'
+
+
+def parse_module(text: str) -> ModuleText:
+    """Take a module printed by LLVM apart. Comments and blank lines are dropped; order is kept."""
+    target: list[str] = []
+    module_asm: list[str] = []
+    types: list[str] = []
+    comdats: dict[str, str] = {}
+    entities: dict[str, Entity] = {}
+    groups: dict[str, str] = {}
+    metadata: list[str] = []
+
+    lines = iter(text.split("\n"))
+    for line in lines:
+        if line.startswith("define "):
+            body = [line]
+            for inner in lines:
+                body.append(inner)
+                if inner == "}":
+                    break
+            _add(entities, _function_name(line), "define", "\n".join(body))
+        elif line.startswith("declare "):
+            _add(entities, _function_name(line), "declare", line)
+        elif line.startswith("@"):
+            match = _GLOBAL.match(line)
+            assert match, f"not a global as LLVM prints it: {line[:80]}"
+            rest = line[match.end() :]
+            kind = next(
+                (k for k in ("alias", "ifunc") if re.match(rf"(?:[a-z_]+(?:\([a-z]*\))? )*?{k} ", rest)), "variable"
+            )
+            _add(entities, unquote(match[1]), kind, line)
+        elif line.startswith("%"):
+            types.append(line)
+        elif line.startswith("$"):
+            comdats[unquote(line[1:].partition(" = ")[0])] = line
+        elif line.startswith("attributes #"):
+            number, _, group = line.removeprefix("attributes ").partition(" = { ")
+            groups[number] = group.removesuffix(" }")
+        elif line.startswith("!"):
+            metadata.append(line)
+        elif line.startswith("module asm"):
+            module_asm.append(line)
+        elif line.startswith(("target ", "source_filename")):
+            target.append(line)
+    return ModuleText(tuple(target), tuple(module_asm), tuple(types), comdats, entities, groups, tuple(metadata))
+
+
+def _function_name(line: str) -> str:
+    match = _DEFINE.match(line)
+    assert match, f"not a function as LLVM prints it: {line[:80]}"
+    return unquote(match[1])
+
+
+def _add(entities: dict[str, Entity], name: str, kind: str, text: str) -> None:
+    entities[name] = Entity(name, kind, text)
+
+
+def references(text: str) -> set[str]:
+    """Every @symbol that this text names, itself included; strings and asm are not looked into."""
+    return {unquote(m["name"]) for m in _TOKEN.finditer(text) if m["name"] and m[0][0] == "@"}
+
+
+def called(text: str) -> set[str]:
+    """The @symbols that this text calls directly: with opaque pointers a callee is followed by its arguments."""
+    return {
+        unquote(m["name"])
+        for m in _TOKEN.finditer(text)
+        if m["name"] and m[0][0] == "@" and text[m.end() : m.end() + 1] == "("
+    }
+
+
+def address_taken(text: str) -> set[str]:
+    """The @symbols used in this text other than as the callee of a call."""
+    return {
+        unquote(m["name"])
+        for m in _TOKEN.finditer(text)
+        if m["name"] and m[0][0] == "@" and text[m.end() : m.end() + 1] != "("
+    }
+
+
+def rename_symbols(text: str, new_name: Callable[[str, bool], str]) -> str:
+    """Rename @symbols: new_name(symbol, is_callee) gives each use's new name."""
+
+    def swap(match: re.Match[str]) -> str:
+        if not match["name"] or match[0][0] != "@":
+            return match[0]
+        old = unquote(match["name"])
+        new = new_name(old, text[match.end() : match.end() + 1] == "(")
+        return match[0] if new == old else "@" + quote(new)
+
+    return _TOKEN.sub(swap, text)
+
+
+def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleText:
+    """The module with other contents; metadata that names a symbol which is gone names null instead, as LLVM does
+    when it deletes a value; comdats that nobody uses any more go."""
+    known = set(entities)
+
+    def drop_unknown(match: re.Match[str]) -> str:
+        return match[0] if unquote(match[1]) in known else "null"
+
+    metadata = tuple(re.sub(rf"ptr @({NAME})", drop_unknown, line) if "@" in line else line for line in module.metadata)
+    comdats = {name: line for name, line in module.comdats.items() if _uses_comdat(name, entities)}
+    return replace(module, entities=entities, comdats=comdats, metadata=metadata)
+
+
+def _uses_comdat(name: str, entities: Mapping[str, Entity]) -> bool:
+    if name in entities and re.search(r"\bcomdat(?!\()", entities[name].header):
+        return True
+    return any(f"comdat(${quote(name)})" in entity.header for entity in entities.values())
+
+
+def linkage(entity: Entity) -> str:
+    """The linkage keyword of a global; "external" where none is written."""
+    rest = entity.header.partition(" = ")[2] if entity.header.startswith("@") else entity.header.partition(" ")[2]
+    word = rest.split(" ", 1)[0]
+    return word if word in LINKAGES else "external"
+
+
+LINKAGES = (
+    "private",
+    "internal",
+    "available_externally",
+    "linkonce",
+    "weak",
+    "common",
+    "appending",
+    "extern_weak",
+    "linkonce_odr",
+    "weak_odr",
+    "external",
+)
+
+
+def is_local(entity: Entity) -> bool:
+    """Whether the symbol is invisible outside its own object file."""
+    return linkage(entity) in _LOCAL_LINKAGE
+
+
+def with_linkage(entity: Entity, new: str) -> Entity:
+    """The same global with another linkage; new: "" for external, or such as "hidden", "weak_odr hidden".
+
+    A visibility keyword already there goes when the new linkage brings one; dso_local stays, as it holds for
+    hidden symbols too.
+    """
+    first = entity.header
+    start = first.index(" = ") + 3 if first.startswith("@") else first.index(" ") + 1
+    head, rest = first[:start], first[start:]
+    word, _, after = rest.partition(" ")
+    if word in LINKAGES:
+        rest = after
+    parts = new.split()
+    if any(p in ("hidden", "protected", "default") for p in parts):
+        rest = re.sub(r"^((?:dso_local |dso_preemptable )?)(?:hidden |protected |default )", r"\1", rest)
+    preempt = re.match(r"dso_local |dso_preemptable ", rest)
+    if preempt and len(parts) and parts[-1] in ("hidden", "protected", "default"):
+        # LangRef order: linkage, preemption, visibility; and hidden implies dso_local.
+        rest = rest[preempt.end() :]
+    text = head + " ".join([*parts, rest])
+    return replace(entity, text=text + entity.text[len(first) :])

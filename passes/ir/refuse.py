@@ -1,0 +1,68 @@
+"""Which functions cannot be versioned, and why. What is refused is left exactly as it was."""
+
+import re
+
+from mavcg.passes.ir.attributes import base_features, features_of, has_attribute
+from mavcg.passes.ir.clone import function_attributes, is_movable
+from mavcg.passes.ir.module_text import Entity, ModuleText, linkage
+from mavcg.passes.ir.signature import Signature, parse_signature
+from mavcg.passes.ir.types import vector_bits
+
+# The widest vector that the x86-64 calling convention passes in one register, by base feature. A version with
+# more features would look for its arguments in other registers than its caller put them.
+_X86_VECTOR_BITS = (("+avx512f", 512), ("+avx", 256))
+
+
+def why_not(module: ModuleText, name: str, arch: str) -> str | None:
+    """The reason why a function cannot get versions, or None when it can."""
+    entity = module.entities.get(name)
+    if entity is None or entity.kind == "declare":
+        return "it has no body in this input"
+    if entity.kind != "define":
+        return f"it is {'an' if entity.kind[0] in 'ai' else 'a'} {entity.kind}, not a function with a body"
+    if linkage(entity) == "available_externally":
+        return "its body here is a copy for inlining only; the function itself lives in another file"
+    signature = parse_signature(entity)
+    attributes = function_attributes(module, entity)
+    return (
+        _why_not_forwarded(signature, attributes, arch)
+        or (None if is_movable(module, entity) else "the addresses of its labels are stored in data")
+        or _why_not_vectors(signature, attributes, arch)
+        or _why_not_asm(module, entity)
+    )
+
+
+def _why_not_forwarded(signature: Signature, attributes: str, arch: str) -> str | None:
+    if signature.variadic:
+        return "it is variadic: its arguments cannot be forwarded"
+    for attribute, reason in (
+        ("naked", "it is naked: its body is assembly that owns the frame"),
+        ("returns_twice", "it returns twice, as setjmp does, and its frame must be its caller's"),
+        ("presplitcoroutine", "it is a coroutine before its split"),
+    ):
+        if has_attribute(attributes, attribute):
+            return reason
+    for attribute in ("inalloca", "preallocated"):
+        if has_attribute(signature.parameters, attribute):
+            return f"it takes an {attribute} argument, which lives in its caller's frame"
+    if arch == "aarch64" and has_attribute(signature.parameters, "byval"):
+        return "it takes a byval argument, which LLVM cannot forward in a tail call on AArch64"
+    return None
+
+
+def _why_not_vectors(signature: Signature, attributes: str, arch: str) -> str | None:
+    if arch != "x86_64":
+        return None
+    base = base_features(features_of(attributes), arch)
+    width = next((bits for feature, bits in _X86_VECTOR_BITS if feature in base), 128)
+    needed = vector_bits(signature.returns + " " + signature.parameters)
+    if needed > width:
+        return f"it passes a {needed}-bit vector, and how depends on the version; compile the program for wider vectors"
+    return None
+
+
+def _why_not_asm(module: ModuleText, entity: Entity) -> str | None:
+    label = re.search(r'asm [^"]*"[^"]*\.globl +([\w.$]+)', entity.body)
+    if label:
+        return f"its inline assembly defines the global symbol {label[1]}, which may exist only once"
+    return None

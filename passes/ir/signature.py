@@ -1,0 +1,99 @@
+"""A function's first line taken apart: what a dispatcher has to repeat, and what a version may change."""
+
+import re
+from dataclasses import dataclass
+
+from mavcg.passes.ir.module_text import LINKAGES, NAME, Entity, quote, unquote
+from mavcg.passes.ir.types import closing, split_commas, split_type
+
+_PREEMPTION = ("dso_local", "dso_preemptable")
+_VISIBILITY = ("default", "hidden", "protected")
+_RETURN_ATTRIBUTE = re.compile(
+    r"(?:zeroext|signext|inreg|noalias|nonnull|noundef|noext|noipa"
+    r"|align \d+|align\(\d+\)|(?:dereferenceable|dereferenceable_or_null|nofpclass|range)(?=\())"
+)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parts of `define ... {` or `declare ...`, each as text.
+
+    linkage, preemption, visibility: "" where not written. convention: such as "fastcc", "" for C.
+    returns: return attributes and type, as a call repeats them; return_type: the type alone.
+    parameters: the list between the parentheses. after: all that follows the closing parenthesis, up to the
+    brace: unnamed_addr, attribute groups, section, comdat, alignment, personality, metadata.
+    """
+
+    name: str
+    linkage: str
+    preemption: str
+    visibility: str
+    convention: str
+    returns: str
+    return_type: str
+    parameters: str
+    after: str
+
+    @property
+    def variadic(self) -> bool:
+        """Whether the parameter list ends in an ellipsis."""
+        return split_commas(self.parameters)[-1:] == ["..."]
+
+    @property
+    def parameter_types(self) -> str:
+        """The list with types and attributes but no value names, as a declaration wants it."""
+        return ", ".join(re.sub(rf" %{NAME}$", "", p) for p in split_commas(self.parameters))
+
+
+def parse_signature(entity: Entity) -> Signature:
+    """Signature of a function, declared or defined."""
+    text = entity.header.partition(" ")[2].removesuffix(" {")
+    at = re.search(rf"@({NAME})\(", text)
+    assert at, f"not a function: {text[:80]}"
+    words = text[: at.start()].rstrip(" ")
+    end = closing(text, at.end() - 1)
+    linkage, words = _take(words, LINKAGES)
+    preemption, words = _take(words, _PREEMPTION)
+    visibility, words = _take(words, _VISIBILITY)
+    _, words = _take(words, ("dllimport", "dllexport"))
+    convention, words = _take_convention(words)
+    return Signature(
+        name=unquote(at[1]),
+        linkage=linkage,
+        preemption=preemption,
+        visibility=visibility,
+        convention=convention,
+        returns=words,
+        return_type=_return_type(words),
+        parameters=text[at.end() : end - 1],
+        after=text[end:].strip(),
+    )
+
+
+def declaration(entity: Entity, name: str | None = None, visibility: str | None = None) -> Entity:
+    """A declaration of the function that `entity` defines, alias it or declares; attributes that the ABI needs stay."""
+    sig = parse_signature(entity)
+    groups = " ".join(re.findall(r"(?<![\w.])#\d+", re.sub(r'"[^"]*"', "", sig.after)))
+    shown = sig.visibility if visibility is None else visibility
+    preemption = "" if shown in ("hidden", "protected") else sig.preemption
+    new = name or entity.name
+    head = [w for w in ("declare", preemption, shown, sig.convention, sig.returns) if w]
+    text = f"{' '.join(head)} @{quote(new)}({sig.parameter_types}) {groups}".rstrip()
+    return Entity(new, "declare", text)
+
+
+def _take(text: str, words: tuple[str, ...]) -> tuple[str, str]:
+    first, _, rest = text.partition(" ")
+    return (first, rest) if first in words else ("", text)
+
+
+def _take_convention(text: str) -> tuple[str, str]:
+    match = re.match(r"(cc ?\d+|\w*cc|aarch64_\w+pcs|x86_\w+|(?:amdgpu|spir|ptx)_\w+|graalcc) ", text)
+    return (match[1], text[match.end() :]) if match else ("", text)
+
+
+def _return_type(text: str) -> str:
+    while match := _RETURN_ATTRIBUTE.match(text):
+        end = closing(text, match.end()) if text[match.end() : match.end() + 1] == "(" else match.end()
+        text = text[end:].lstrip(" ")
+    return split_type(text)[0]

@@ -1,0 +1,88 @@
+"""Just enough of LLVM's type grammar (LangRef, "Type System") to cut a type off the front of IR text."""
+
+import re
+
+_CLOSING = {"[": "]", "{": "}", "<": ">", "(": ")"}
+_SCALAR_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "x86_fp80": 80, "fp128": 128, "ptr": 64}
+
+
+def closing(text: str, start: int) -> int:
+    """Index just past the bracket that closes the one at `start`; quoted text is stepped over."""
+    depth = 0
+    position = start
+    while position < len(text):
+        char = text[position]
+        if char == '"':
+            position = text.index('"', position + 1)
+        elif char in "[{<(":
+            depth += 1
+        elif char in "]}>)":
+            depth -= 1
+            if depth == 0:
+                return position + 1
+        position += 1
+    raise ValueError(f"no closing bracket in: {text[start : start + 60]}")
+
+
+def split_type(text: str) -> tuple[str, str]:
+    """(type, rest) of text that begins with a type, such as "[4 x i32] zeroinitializer, align 4"."""
+    if text[0] in "[{<":
+        end = closing(text, 0)
+    elif text.startswith('%"'):
+        end = text.index('"', 2) + 1
+    else:
+        match = re.match(r"%?[-a-zA-Z$._0-9]+", text)
+        if not match:
+            raise ValueError(f"not a type: {text[:60]}")
+        end = match.end()
+        if text.startswith("target("):
+            end = closing(text, end)
+    addrspace = re.match(r" addrspace\(", text[end:])
+    if addrspace:
+        end = closing(text, end + addrspace.end() - 1)
+    if text[end : end + 2] == " (":  # a function type: i32 (ptr, ...)
+        end = closing(text, end + 1)
+    return text[:end], text[end:].lstrip(" ")
+
+
+def split_commas(text: str) -> list[str]:
+    """The comma-separated items of an argument list, brackets and quotes kept whole; [] for blank text."""
+    items: list[str] = []
+    start = position = 0
+    while position < len(text):
+        char = text[position]
+        if char == '"':
+            position = text.index('"', position + 1)
+        elif char in _CLOSING:
+            position = closing(text, position) - 1
+        elif char == ",":
+            items.append(text[start:position].strip())
+            start = position + 1
+        position += 1
+    last = text[start:].strip()
+    return [*items, last] if last else items
+
+
+def vector_bits(text: str) -> int:
+    """Bits of the widest fixed vector type that this text names; 0 where it names none."""
+    widest = 0
+    for count, element in re.findall(r"<(\d+) x ([a-z0-9_]+)>", text):
+        bits = int(element[1:]) if re.fullmatch(r"i\d+", element) else _SCALAR_BITS.get(element, 0)
+        widest = max(widest, int(count) * bits)
+    return widest
+
+
+def mangled(type_text: str) -> str:
+    """The suffix of an overloaded intrinsic for a floating-point type: float -> f32, <4 x float> -> v4f32."""
+    scalable = re.fullmatch(r"<(vscale x )?(\d+) x (\w+)>", type_text)
+    if scalable:
+        return f"{'nx' if scalable[1] else ''}v{scalable[2]}{mangled(scalable[3])}"
+    return {
+        "half": "f16",
+        "bfloat": "bf16",
+        "float": "f32",
+        "double": "f64",
+        "x86_fp80": "f80",
+        "fp128": "f128",
+        "ppc_fp128": "ppcf128",
+    }[type_text]
