@@ -1,0 +1,116 @@
+"""The words of a gcc or clang command line: response files, options with their values, what is an input."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+
+# Options whose value is the next word, unless it is joined to them (GCC manual, "Option Summary"; clang --help).
+SEPARATE_OR_JOINED = (
+    "-o", "-x", "-I", "-D", "-U", "-L", "-l", "-T", "-u", "-z", "-F", "-B", "-A", "-G", "-e",
+    "-include", "-imacros", "-isystem", "-idirafter", "-iquote", "-iprefix", "-iwithprefix", "-iwithprefixbefore",
+    "-isysroot", "-imultilib", "-iframework", "-cxx-isystem", "-stdlib++-isystem", "-MF", "-MT", "-MQ", "-MJ",
+)  # fmt: skip
+SEPARATE = (
+    "-Xclang", "-Xpreprocessor", "-Xassembler", "-Xlinker", "-Xanalyzer", "-mllvm", "-target", "-arch", "-framework",
+    "-aux-info", "-wrapper", "-include-pch", "-ivfsoverlay", "-gcc-toolchain", "-dumpbase", "-dumpdir", "-dumpbase-ext",
+    "--param", "--sysroot", "--output", "--include", "--include-directory", "--define-macro", "--undefine-macro",
+    "--language", "--target", "-working-directory", "-serialize-diagnostics", "--serialize-diagnostics",
+)  # fmt: skip
+# Longest first, so that -isystem is not taken for -i..., nor -include-pch for -include.
+_JOINABLE = tuple(sorted(SEPARATE_OR_JOINED, key=len, reverse=True))
+# Whole options that start like a joinable one but are options of their own.
+_WHOLE = frozenset({"-undef", "-ansi", "-shared", "-include-pch"})
+
+MAX_RESPONSE_DEPTH = 20
+
+
+@dataclass(frozen=True)
+class Word:
+    """One option or input. name: "-I", "-O2", or "" for an input; value: what it takes; text: the words as given."""
+
+    name: str
+    value: str
+    text: tuple[str, ...]
+
+
+def words(arguments: Sequence[str]) -> Iterator[Word]:
+    """Options and inputs of a command line without its compiler, in order; a value missing at the end is ""."""
+    rest = iter(arguments)
+    for argument in rest:
+        if not argument.startswith("-") or argument == "-":
+            yield Word("", argument, (argument,))
+        elif argument in SEPARATE or argument in SEPARATE_OR_JOINED:
+            value = next(rest, "")
+            yield Word(argument, value, (argument, value))
+        else:
+            joined = next((o for o in _JOINABLE if argument.startswith(o)), None)
+            if joined and argument not in _WHOLE and not argument.startswith("--") and _may_join(joined, argument):
+                yield Word(joined, argument[len(joined) :], (argument,))
+            else:
+                yield Word(argument, "", (argument,))
+
+
+def _may_join(option: str, argument: str) -> bool:
+    # -e, -u, -z, -G, -A, -F, -B take a joined value rarely, and clang knows longer options that start with them
+    # (-emit-llvm, -export-dynamic): only those whose joined form compilers accept count.
+    return option not in {"-e", "-u", "-z", "-A"} or (option == "-u" and argument.startswith("-u_"))
+
+
+def expand_response_files(arguments: Sequence[str], directory: Path, place: str) -> tuple[str, ...]:
+    """Replace each @file by the words in it, as gcc does: split at blanks, quotes and backslashes as in a shell.
+
+    directory: what a relative @file is relative to.
+    Raises: MavcgError starting with `place` when a file cannot be read or files name each other in a circle.
+    """
+
+    def expand(words_in: Sequence[str], depth: int) -> Iterator[str]:
+        for word in words_in:
+            if not word.startswith("@") or word == "@":
+                yield word
+                continue
+            if depth >= MAX_RESPONSE_DEPTH:
+                raise MavcgError(f"{place}: response file {word}: {depth} files deep; do the files name each other?")
+            try:
+                text = (directory / word[1:]).read_text(errors="surrogateescape")
+            except OSError as error:
+                raise MavcgError(
+                    f"{place}: response file {word} in {directory}: {error.strerror}; build the program once so that "
+                    "its build system writes the file"
+                ) from error
+            yield from expand(split_response(text), depth + 1)
+
+    return tuple(expand(arguments, 0))
+
+
+def split_response(text: str) -> list[str]:
+    """Words of a response file: blanks separate, quotes group, a backslash takes the next character as it is.
+
+    Source: GCC manual, "Overall Options", @file. Unlike a shell, a backslash also counts inside single quotes,
+    and a quote that is never closed ends with the file.
+    """
+    found: list[str] = []
+    current: list[str] | None = None
+    quote = ""
+    characters = iter(text)
+    for character in characters:
+        if character == "\\":
+            current = [*(current or []), next(characters, "")]
+        elif quote:
+            if character == quote:
+                quote = ""
+            else:
+                (current := current or []).append(character)
+        elif character in "'\"":
+            quote = character
+            current = current if current is not None else []
+        elif character.isspace():
+            if current is not None:
+                found.append("".join(current))
+            current = None
+        else:
+            (current := current if current is not None else []).append(character)
+    if current is not None:
+        found.append("".join(current))
+    return found

@@ -1,0 +1,154 @@
+"""A program's compile command, translated into the one that makes its IR: what is kept, dropped and added."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.errors import MavcgError
+from mavcg.sources.arguments import Word, words
+from mavcg.target import Target, host_target
+
+# Said first, so that what the program says wins. Functions made at -O0 are `optnone` and would stay as they are.
+ALWAYS = ("-w",)
+# gcc 12 warns where clang refuses: such sources compile today and must go on compiling.
+GCC_ACCEPTS_C = (
+    "-Wno-implicit-function-declaration",
+    "-Wno-implicit-int",
+    "-Wno-int-conversion",
+    "-Wno-incompatible-function-pointer-types",
+    "-Wno-return-mismatch",
+)
+GCC_ACCEPTS_CXX = ("-Wno-c++11-narrowing", "-Wno-reserved-user-defined-literal", "-Wno-register")
+
+# Output, dependency files, messages, linking: nothing of the program's meaning.
+_DROPPED = frozenset(
+    "-c --compile -o --output -x --language -M -MM -MD -MMD -MP -MG -MV -MF -MT -MQ -MJ -pipe -v -Q -pedantic "
+    "-pedantic-errors -L -l -T -u -z -e -s -shared -static -static-pie -static-libgcc -static-libstdc++ -rdynamic -pie "
+    "-no-pie -nostdlib -nodefaultlibs -nostartfiles -Xlinker -Xassembler -Xanalyzer -aux-info -wrapper "
+    "-dumpbase -dumpdir -dumpbase-ext -framework -B -fwhole-program -fuse-linker-plugin "
+    "-ffat-lto-objects -fno-fat-lto-objects -fno-lto -fPIC -fpic -fPIE -fpie -fno-PIC -fno-pic -fno-PIE -fno-pie -serialize-diagnostics "
+    "--serialize-diagnostics".split()
+)
+_DROPPED_STARTS = (
+    "-W", "-flto", "-g", "-fdiagnostics-", "-fmessage-length", "-fmax-errors", "-ferror-limit", "-fcolor-diagnostics",
+    "-fno-color-diagnostics", "-fansi-escape", "-save-temps", "--save-temps", "-ftime-", "-fuse-ld",
+    "-mtune=", "-fvar-tracking", "-fno-var-tracking", "-frecord-gcc-switches", "-grecord", "--serialize",
+)  # fmt: skip
+# Left out because it would need the program's own runtime or profile; the code computes the same without.
+_LEFT_OUT = {
+    "-fsanitize": "sanitizers are not applied to versions",
+    "-fno-sanitize": "",
+    "-fprofile": "profile data of another compiler is not read",
+    "-fauto-profile": "profile data of another compiler is not read",
+    "-fbranch-probabilities": "profile data of another compiler is not read",
+    "--coverage": "versions are not instrumented",
+    "-coverage": "versions are not instrumented",
+    "-ftest-coverage": "versions are not instrumented",
+    "-finstrument-functions": "versions are not instrumented",
+    "-pg": "versions are not instrumented",
+    "-fplugin": "another compiler's plugin",
+}
+_OTHER_ABI = {"-m32": "32-bit code", "-mx32": "x32 code", "-m16": "16-bit code", "-mbig-endian": "big-endian code"}
+# Where headers come from; answered by the program's compiler, not by the one that makes IR.
+TOOLCHAIN_OPTIONS = (
+    "-target", "--target", "--sysroot", "-isysroot", "-gcc-toolchain", "--gcc-toolchain", "-stdlib", "-nostdinc",
+    "-nostdinc++",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class IrCommand:
+    """options: for clang, without source and output. opt_level: the program's own ("0" where it gave none).
+
+    toolchain: the options of TOOLCHAIN_OPTIONS that were left out of `options`. notes: what was left out and why.
+    """
+
+    options: tuple[str, ...]
+    opt_level: str
+    toolchain: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def translate(flags: Sequence[str], target: Target, language: str, keep_debug: bool = False) -> IrCommand:
+    """The options that make IR of what `flags` (a gcc or clang command without its compiler) compile.
+
+    Kept: macros, include paths, the language standard, -f and -m options, ISA extensions asked for by -march or -mavx2
+    and the like: they are the program's base features. Left out: output, warnings, linking, LTO, CPU names given by
+    -mcpu and -mtune (each version has its own). IR is always made at -O2 (or the size level asked for) and always
+    position independent.
+    Raises: MavcgError for 32-bit or big-endian code.
+    """
+    kept: list[str] = []
+    toolchain: list[str] = []
+    notes: list[str] = []
+    level, march, mcpu, aliasing = "0", "", "", False
+    for word in words([part for flag in flags for part in _unwrapped(flag)]):
+        name = word.name
+        if name.partition("=")[0] in TOOLCHAIN_OPTIONS:
+            toolchain += word.text
+            continue
+        if not name or name in _DROPPED or name.startswith(_DROPPED_STARTS):
+            continue
+        if name in _OTHER_ABI:
+            raise MavcgError(f"{name}: {_OTHER_ABI[name]} is not built for; targets are 64-bit and little-endian")
+        if reason := next((why for start, why in _LEFT_OUT.items() if name.startswith(start)), None):
+            notes.append(f"{name} left out: {reason}")
+        elif reason == "":
+            continue
+        elif name.startswith("-O"):
+            level = _level(name)
+            kept += ["-ffast-math"] if level == "fast" else []
+        elif name.startswith("-march="):
+            march = name
+        elif name.startswith("-mcpu="):
+            mcpu = name.removeprefix("-mcpu=")
+        elif name == "-arch":
+            continue
+        else:
+            aliasing = aliasing or name in ("-fstrict-aliasing", "-fno-strict-aliasing")
+            kept += _spelled(word)
+    features, feature_notes = _base_features(march, mcpu, target)
+    # gcc assumes strict aliasing from -O2 on; IR made at -O2 for a program that never asked for it must not.
+    lenient = ["-fno-strict-aliasing"] if level in ("0", "1", "g") and not aliasing else []
+    accepted = GCC_ACCEPTS_CXX if language.startswith("c++") else GCC_ACCEPTS_C
+    made_at = f"-O{level}" if level in ("2", "3", "s", "z") else ("-O3" if level == "fast" else "-O2")
+    debug = ["-g"] if keep_debug else ["-g0"]
+    options = [*ALWAYS, *accepted, made_at, *debug, "-fPIC", *lenient, *features, *kept]
+    return IrCommand(tuple(options), level, tuple(toolchain), (*notes, *feature_notes))
+
+
+def _unwrapped(flag: str) -> list[str]:
+    """-Wp,-DX=1,-MD,file -> -DX=1 -MD file: options for the preprocessor that change what is compiled."""
+    return flag.split(",")[1:] if flag.startswith("-Wp,") else [flag]
+
+
+def _level(name: str) -> str:
+    level = name[2:] or "1"
+    if level.isdigit():
+        return str(min(int(level), 3))
+    return level if level in ("s", "z", "g", "fast") else "2"
+
+
+def _spelled(word: Word) -> tuple[str, ...]:
+    # The joined and the separate form mean the same; --param is gcc's own and speaks of its heuristics.
+    return () if word.name.startswith("--param") else word.text
+
+
+def _base_features(march: str, mcpu: str, target: Target) -> tuple[list[str], list[str]]:
+    """ISA options to keep of -march=/-mcpu=, and notes.
+
+    -march names an ISA (on x86 perhaps by the CPU that has it) and stays; -mcpu names a CPU, and only the extensions
+    added to it (-mcpu=cortex-a72+crypto) are the program's own wish.
+    """
+    name, _, extensions = mcpu.partition("+")
+    notes = []
+    if mcpu and target.arch == "aarch64":
+        notes.append(
+            f"-mcpu={mcpu}: the CPU name {name} left out, versions are for the cores you name; if the source needs its "
+            "extensions, say them by -march, such as -march=armv8.2-a+dotprod"
+        )
+        if extensions and not march:
+            march = f"-march=armv8-a+{extensions}"
+    if march == "-march=native":
+        if host_target().arch != target.arch:
+            return [], [*notes, f"-march=native left out: this machine is no {target.arch}"]
+    return ([march] if march else []), notes

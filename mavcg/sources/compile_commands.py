@@ -1,0 +1,222 @@
+"""compile_commands.json, or one command line, read as compile units: a source, where and how it is compiled."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.sources.arguments import expand_response_files, words
+
+LANGUAGES = {
+    **dict.fromkeys((".c",), "c"),
+    **dict.fromkeys((".i",), "cpp-output"),
+    **dict.fromkeys((".ii",), "c++-cpp-output"),
+    **dict.fromkeys((".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C"), "c++"),
+}
+LAUNCHERS = ("ccache", "sccache", "distcc", "icecc", "buildcache", "time", "nice")
+
+# What a command does when it is not "one source to one object", by the option that says so.
+_NOT_OBJECTS = {
+    "-E": "preprocesses only (-E)",
+    "-S": "makes assembly (-S), not an object",
+    "-M": "lists dependencies only (-M)",
+    "-MM": "lists dependencies only (-MM)",
+    "-fsyntax-only": "checks the syntax only (-fsyntax-only)",
+    "-emit-ast": "makes an AST file (-emit-ast)",
+    "-emit-llvm": "makes LLVM IR itself (-emit-llvm); give that file with --ir",
+    "--precompile": "makes a module (--precompile)",
+    "-###": "prints commands only (-###)",
+    "--version": "asks for the version",
+    "-dumpmachine": "asks for the machine",
+}
+
+
+@dataclass(frozen=True)
+class CompileUnit:
+    """One C or C++ source compiled to one object.
+
+    source, output: absolute (output None when the command names no file that can be told).
+    directory: where the compiler runs. arguments: the compiler's words first, launchers such as ccache left out,
+    response files expanded. language: "c", "c++", "cpp-output" or "c++-cpp-output", as `-x` spells it.
+    """
+
+    source: Path
+    directory: Path
+    arguments: tuple[str, ...]
+    output: Path | None
+    language: str
+
+    @property
+    def compiler(self) -> tuple[str, ...]:
+        """The words that start the compiler: ("g++",), ("zig", "c++"), ("python3", "-m", "ziglang", "cc")."""
+        return self.arguments[: compiler_length(self.arguments)]
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Everything after the compiler."""
+        return self.arguments[compiler_length(self.arguments) :]
+
+    @property
+    def is_cxx(self) -> bool:
+        """Whether the source is C++."""
+        return self.language.startswith("c++")
+
+
+@dataclass(frozen=True)
+class NotAUnit:
+    """A command that does not compile one C/C++ source to an object, and what it does instead."""
+
+    reason: str
+
+
+def compiler_length(arguments: Sequence[str]) -> int:
+    """How many of the first words start the compiler."""
+    names = [PurePath(word).name.removesuffix(".exe") for word in arguments[:4]]
+    if names[:1] == ["zig"] or names[1:3] == ["-m", "ziglang"]:
+        return min(len(arguments), 2 if names[0] == "zig" else 4)
+    return min(len(arguments), 1)
+
+
+def read_command(arguments: Sequence[str], directory: Path, place: str = "command line") -> CompileUnit | NotAUnit:
+    """The unit that a command line compiles, or why it is none.
+
+    arguments: the compiler (or a launcher such as ccache) first. directory: where it runs.
+    Raises: MavcgError starting with `place` for a response file that cannot be read.
+    """
+    arguments = _without_launchers(expand_response_files(arguments, directory, place))
+    start = compiler_length(arguments)
+    driver = PurePath(arguments[start - 1]).name if start else ""
+    inputs: list[tuple[str, str]] = []  # path, language as -x said, or ""
+    language, output, compiles = "", "", False
+    for word in words(arguments[start:]):
+        if reason := _NOT_OBJECTS.get(word.name):
+            return NotAUnit(reason)
+        if word.name in ("-x", "--language"):
+            language = "" if word.value == "none" else word.value
+        elif word.name in ("-o", "--output"):
+            output = word.value
+        elif word.name in ("-c", "--compile"):
+            compiles = True
+        elif not word.name:
+            inputs.append((word.value, language))
+    if not inputs:
+        return NotAUnit("names no source file")
+    if not compiles:
+        return NotAUnit("links (no -c)")
+    sources = [(path, said or _language_of(path, driver)) for path, said in inputs]
+    if len(sources) > 1:
+        return NotAUnit(f"compiles several sources at once ({', '.join(path for path, _ in sources)})")
+    path, language = sources[0]
+    if path == "-":
+        return NotAUnit("compiles standard input (-)")
+    if reason := _refusal(path, language):
+        return NotAUnit(reason)
+    made = output or PurePath(path).stem + ".o"
+    return CompileUnit(
+        source=(directory / path).absolute(),
+        directory=directory,
+        arguments=tuple(arguments),
+        output=None if made in ("-", "/dev/null") else (directory / made).absolute(),
+        language=language,
+    )
+
+
+def _language_of(path: str, driver: str) -> str:
+    language = LANGUAGES.get(PurePath(path).suffix, "")
+    # g++ and clang++ take C sources for C++ (GCC manual, "Invoking G++"); "zig c++" does too.
+    return {"c": "c++", "cpp-output": "c++-cpp-output"}.get(language, language) if "++" in driver else language
+
+
+def _refusal(path: str, language: str) -> str:
+    if language in LANGUAGES.values():
+        return ""
+    if language.startswith("assembler") or PurePath(path).suffix in (".s", ".S", ".sx", ".asm"):
+        return f"assembles {path}"
+    if language.endswith("-header") or PurePath(path).suffix in (".h", ".hh", ".hpp", ".hxx", ".H", ".tcc"):
+        return f"precompiles the header {path}"
+    return f"compiles {path}, which is not C or C++" + (f" (-x {language})" if language else "")
+
+
+def _without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
+    rest = list(arguments)
+    while rest:
+        name = PurePath(rest[0]).name
+        if name == "env":
+            rest = rest[1:]
+            while rest and "=" in rest[0] and not rest[0].startswith("-"):
+                rest = rest[1:]
+        elif name in LAUNCHERS and len(rest) > 1 and not rest[1].startswith("-"):
+            rest = rest[1:]
+        elif name == "mavcg" and rest[1:2] == ["launch"]:
+            rest = rest[3:] if rest[2:3] == ["--"] else rest[2:]
+        else:
+            break
+    return tuple(rest)
+
+
+def read_compile_commands(path: Path) -> tuple[CompileUnit, ...]:
+    """Compile units of a compile_commands.json, in its order; entries that repeat each other count once.
+
+    Entries that are not a compile step of one C or C++ source (assembly, Fortran, links) are left out.
+    Raises: MavcgError naming the file and the entry for one that cannot be understood.
+    Source: clang's "JSON Compilation Database Format Specification".
+    """
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MavcgError(
+            f"{path}: {error.strerror}; CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON, make by `bear -- make`"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise MavcgError(f"{path}: not JSON: {error}; write it again with the build system") from error
+    if not isinstance(entries, list):
+        raise MavcgError(f"{path}: holds {_kind(entries)}, not a list of entries; is it a compile_commands.json?")
+    units = [_read_entry(entry, f"{path}: entry {number}", path.parent) for number, entry in enumerate(entries)]
+    return tuple(dict.fromkeys(unit for unit in units if isinstance(unit, CompileUnit)))
+
+
+def _read_entry(entry: Any, place: str, beside: Path) -> CompileUnit | NotAUnit:
+    if not isinstance(entry, dict):
+        raise MavcgError(f"{place}: is {_kind(entry)}; an entry is an object with directory, file and command")
+    file = _string(entry, "file", place)
+    place = f"{place} ({file})"
+    # A relative directory is against the specification, but tools write it: relative to the file it stands in.
+    directory = (beside / _string(entry, "directory", place)).absolute()
+    arguments = _arguments(entry, place)
+    if not arguments:
+        raise MavcgError(f"{place}: an empty command; write the file again with the build system")
+    unit = read_command(arguments, directory, place)
+    if isinstance(unit, CompileUnit) and unit.output is None and isinstance(entry.get("output"), str):
+        return CompileUnit(unit.source, directory, unit.arguments, directory / entry["output"], unit.language)
+    return unit
+
+
+def _arguments(entry: dict[str, Any], place: str) -> list[str]:
+    if "arguments" in entry:
+        arguments = entry["arguments"]
+        if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
+            raise MavcgError(f'{place}: "arguments" is {_kind(arguments)}; it is a list of strings')
+        return arguments
+    if "command" not in entry:
+        raise MavcgError(f'{place}: neither "command" nor "arguments"; one of them says how the file is compiled')
+    try:
+        return shlex.split(_string(entry, "command", place))
+    except ValueError as error:
+        raise MavcgError(f'{place}: "command" cannot be split into words: {error}') from error
+
+
+def _string(entry: dict[str, Any], key: str, place: str) -> str:
+    if key not in entry:
+        raise MavcgError(f'{place}: no "{key}"; an entry is an object with directory, file and command')
+    value = entry[key]
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise MavcgError(f'{place}: "{key}" is {json.dumps(value)[:60]}; it is a string that names a path or command')
+    return value
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
+    return kinds.get(type(value), "a number")

@@ -1,0 +1,151 @@
+"""Which headers a program is compiled with: asked of its own compiler, so that it keeps its own libraries."""
+
+import functools
+import re
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from mavcg.errors import ToolError
+from mavcg.target import Target
+from mavcg.toolchain import run_tool, zig_command
+
+_SEARCH_LIST = re.compile(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", re.DOTALL)
+# gcc's own folder of intrinsics and limits, which only gcc can read; clang brings its own.
+_GCC_PRIVATE = re.compile(r"/lib(exec|64|32)?/gcc(-cross)?/[^/]+/[^/]+/include(-fixed)?$")
+_CLANG_PRIVATE = re.compile(r"/lib(64)?/clang/[^/]+/include$")
+
+
+@dataclass(frozen=True)
+class Headers:
+    """folders: system header folders in search order, clang's own among them; defines: macros that go with them.
+
+    origin: whose they are, in words.
+    """
+
+    folders: tuple[str, ...]
+    defines: tuple[str, ...]
+    origin: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """For a clang that is told everything."""
+        return ("-nostdinc", *(part for folder in self.folders for part in ("-isystem", folder)), *self.defines)
+
+
+@functools.lru_cache
+def machine_of(compiler: tuple[str, ...], options: tuple[str, ...] = ()) -> str:
+    """What a gcc or clang compiles for ("x86_64-linux-gnu"), or "" when it cannot be asked."""
+    try:
+        return run_tool([*compiler, *options, "-dumpmachine"], "asking the compiler for its target").strip()
+    except ToolError:
+        return ""
+
+
+def machine_matches(machine: str, target: Target) -> bool:
+    """Whether a compiler's -dumpmachine answer means the same architecture and system as the target."""
+    arch = machine.partition("-")[0]
+    arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(arch, arch)
+    kinds = (("android", "linux-android"), ("musl", "linux-musl"), ("apple", "macos"), ("darwin", "macos"))
+    system = next((name for part, name in kinds if part in machine), "linux-gnu" if "linux" in machine else "")
+    return (arch, system) == (target.arch, target.system)
+
+
+def is_zig(compiler: tuple[str, ...]) -> bool:
+    """Whether a program is compiled by zig, whose headers are then its own."""
+    return PurePath(compiler[0]).name in ("zig", "zig.exe") or "ziglang" in compiler
+
+
+def find_headers(compiler: tuple[str, ...], options: tuple[str, ...], target: Target, cxx: bool) -> Headers:
+    """Headers for a unit that `compiler` with the toolchain `options` (--sysroot and the like) compiles.
+
+    Its own where it compiles for the target; else ziglang's for the target, with a note where that changes the C++
+    standard library.
+    """
+    if "-nostdinc" in options:
+        return Headers((), (), "none (-nostdinc)")
+    if not is_zig(compiler):
+        if machine_matches(machine_of(compiler, options), target):
+            return _headers_of_compiler(compiler, options, cxx)
+        found = _headers_of_zig(target, cxx)
+        if cxx and found.folders:
+            return Headers(found.folders, found.defines, found.origin, (*found.notes, _other_library(compiler, target)))
+        return found
+    return _headers_of_zig(target, cxx)
+
+
+def _other_library(compiler: tuple[str, ...], target: Target) -> str:
+    return (
+        f"{' '.join(compiler)} does not compile for {target.zig_name}: C++ headers are ziglang's libc++; for a program "
+        "built with libstdc++, name its cross compiler (such as aarch64-linux-gnu-g++)"
+    )
+
+
+@functools.lru_cache
+def clang_headers() -> str:
+    """The folder of ziglang's clang own headers: stddef.h, intrinsics."""
+    import ziglang
+
+    return str(Path(ziglang.__file__).parent / "lib" / "include")
+
+
+@functools.lru_cache
+def _headers_of_compiler(compiler: tuple[str, ...], options: tuple[str, ...], cxx: bool) -> Headers:
+    language = "c++" if cxx else "c"
+    command = [*compiler, *options, "-E", "-x", language, "/dev/null", "-v"]
+    folders = _search_list(command, f"asking {compiler[0]} for its header folders")
+    if not folders:
+        raise ToolError(f"{compiler[0]}: `{shlex.join(command)}` lists no header folders; name another compiler")
+    ours = [clang_headers() if _is_private(folder) else folder for folder in folders]
+    if clang_headers() not in ours:  # before the C library's, as every compiler does
+        at = next((i for i, folder in enumerate(ours) if "c++" not in PurePath(folder).parts), len(ours))
+        ours.insert(at, clang_headers())
+    return Headers(tuple(dict.fromkeys(ours)), (), " ".join(compiler))
+
+
+def _is_private(folder: str) -> bool:
+    resolved = str(PurePath(*_collapsed(folder)))
+    return bool(_GCC_PRIVATE.search(resolved) or _CLANG_PRIVATE.search(resolved))
+
+
+def _collapsed(folder: str) -> list[str]:
+    parts: list[str] = []
+    for part in PurePath(folder).parts:
+        parts = parts[:-1] if part == ".." and parts else [*parts, part]
+    return parts
+
+
+@functools.lru_cache
+def _headers_of_zig(target: Target, cxx: bool) -> Headers:
+    suffix, tool = (".cpp", "c++") if cxx else (".c", "cc")
+    with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
+        source = Path(folder, f"empty{suffix}")
+        source.write_text("")
+        command = [*zig_command(tool), "-target", target.zig_name, "-v", "-c", str(source), "-o", f"{folder}/empty.o"]
+        text = run_tool(
+            ["/bin/sh", "-c", f"{shlex.join(command)} 2>&1"], f"asking ziglang for {target.zig_name} headers"
+        )
+    folders = _parse_list(text)
+    line = next((shlex.split(line) for line in text.splitlines() if " -cc1 " in line), [])
+    macros = [f"-D{value}" for name, value in zip(line, line[1:], strict=False) if name == "-D" and value != "NDEBUG"]
+    if not any("libc" in PurePath(folder).parts for folder in folders):
+        return _freestanding(target)
+    return Headers(tuple(dict.fromkeys(folders)), tuple(macros), "ziglang")
+
+
+def _freestanding(target: Target) -> Headers:
+    way_out = "name the NDK's clang" if target.system == "linux-android" else "name a compiler that has them"
+    note = f"ziglang has no C library headers for {target.zig_name}, only the compiler's own are used; {way_out}"
+    return Headers((clang_headers(),), (), "clang only", (note,))
+
+
+def _search_list(command: list[str], what: str) -> list[str]:
+    return _parse_list(run_tool(["/bin/sh", "-c", f"LC_ALL=C {shlex.join(command)} 2>&1 >/dev/null"], what))
+
+
+def _parse_list(text: str) -> list[str]:
+    found = _SEARCH_LIST.search(text)
+    lines = [line.strip() for line in found.group(1).splitlines()] if found else []
+    return [str(Path(line).absolute()) for line in lines if line and not line.endswith("(framework directory)")]

@@ -1,0 +1,94 @@
+"""LLVM IR that the user brings, as text or bitcode, made by any language's compiler."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from mavcg.errors import MavcgError
+from mavcg.sources import parse_child
+from mavcg.sources.to_ir import IrModule
+
+# First bytes -> what the file is. Sources: LLVM BitCodeFormat ("Magic Number", "Wrapper"), System V gABI, ar(5),
+# Mach-O and PE/COFF headers.
+_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
+_MACH_O = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xca\xfe\xba\xbe")
+_ELF_MACHINES = {0x3E: "x86-64", 0xB7: "AArch64", 0x28: "32-bit Arm", 0x03: "32-bit x86", 0xF3: "RISC-V"}
+_ELF_TYPES = {1: "object file", 2: "executable", 3: "shared library or executable"}
+_COFF = {b"MZ": "a Windows executable", b"\x64\x86": "a COFF object (x86-64)", b"\x64\xaa": "a COFF object (AArch64)"}
+
+PARSE_SECONDS = 120
+_MAKE_IR = "give what `clang -S -emit-llvm`, `zig build-obj -femit-llvm-bc` or `rustc --emit=llvm-bc` writes"
+
+
+def load_ir(path: Path) -> IrModule:
+    """A module of a textual (.ll) or bitcode (.bc) file, verified, as the text of today's LLVM.
+
+    LLVM ends the process on some malformed input, so it reads in a child process.
+    Raises: MavcgError for a file that is not IR (saying what it is), truncated, of another LLVM, or invalid.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MavcgError(f"{path}: {error.strerror}; name a .ll or .bc file") from error
+    if not data.strip(b"\0 \t\r\n"):
+        raise MavcgError(f"{path}: {'empty' if not data else 'holds only blanks'}; {_MAKE_IR}")
+    if other := what_it_is(data):
+        raise MavcgError(f"{path}: is {other}, not LLVM IR; {_MAKE_IR}")
+    text = _read_in_child(path, data)
+    return IrModule(text, path.absolute(), _notes(text), None)
+
+
+def what_it_is(data: bytes) -> str:
+    """The kind of a file that is not LLVM IR, by its first bytes; "" when it may be."""
+    if data.startswith(b"\x7fELF"):
+        order: Literal["big", "little"] = "big" if data[5:6] == b"\x02" else "little"
+        kind = _ELF_TYPES.get(int.from_bytes(data[16:18], order), "file")
+        machine = _ELF_MACHINES.get(int.from_bytes(data[18:20], order), "another machine")
+        return f"a native ELF {kind} ({machine})"
+    if data.startswith((b"!<arch>\n", b"!<thin>\n")):
+        return "an archive of objects"
+    if data.startswith(_MACH_O):
+        return "a native Mach-O file"
+    if data.startswith(_BITCODE):
+        return ""
+    if named := next((name for magic, name in _COFF.items() if data.startswith(magic)), ""):
+        return named
+    return "a binary file of no known kind" if b"\0" in data[:4096] else ""
+
+
+def _read_in_child(path: Path, data: bytes) -> str:
+    with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
+        given, output = Path(folder, "given"), Path(folder, "read.ll")
+        given.write_bytes(data)
+        # -P: nothing beside the script shadows the standard library.
+        command = [sys.executable, "-P", parse_child.__file__, str(given), str(output)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PARSE_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise MavcgError(f"{path}: LLVM does not finish reading it ({PARSE_SECONDS} s); {_MAKE_IR}") from error
+        if done.returncode == parse_child.REFUSED:
+            raise MavcgError(_refused(path, data, done.stdout.replace(str(given), str(path)).strip()))
+        if done.returncode:
+            said = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
+            raise MavcgError(f"{path}: LLVM breaks off while reading it ({said[0]}); it is damaged: make it again")
+        return output.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _refused(path: Path, data: bytes, reason: str) -> str:
+    if not data.startswith(_BITCODE):
+        older = "; typed pointers are of LLVM 16 and older" if b"* " in data and b"ptr" not in data else ""
+        return f"{path}: not LLVM IR that {parse_child.llvm_name()} reads: {reason}{older}; {_MAKE_IR}"
+    if any(word in reason for word in ("Producer", "epoch", "Unknown attribute", "Invalid record", "Unknown")):
+        return (
+            f"{path}: bitcode that {parse_child.llvm_name()} does not read: {reason}; it is damaged or of a newer "
+            "LLVM: make it again with a compiler on this LLVM or an older one"
+        )
+    return f"{path}: damaged or truncated bitcode: {reason}; make it again"
+
+
+def _notes(text: str) -> tuple[str, ...]:
+    if " optnone" not in text:
+        return ()
+    return ("has functions made at -O0 (optnone), which stay as slow as they are; compile with -O2 or higher",)

@@ -1,0 +1,172 @@
+"""One C or C++ source to LLVM IR, unoptimised but made for optimising, with the program's own headers."""
+
+import re
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.errors import MavcgError, ToolError
+from mavcg.sources.command_line import IrCommand, translate
+from mavcg.sources.compile_commands import CompileUnit
+from mavcg.sources.headers import Headers, find_headers, is_zig, machine_matches, machine_of
+from mavcg.target import Target
+from mavcg.toolchain import run_tool, zig_command
+
+# How clang and zig name an option that they do not take. The first group is the option or how it starts.
+_REFUSED = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"unknown argument:? '([^']+)'",
+        r"unknown clang option: \"([^\"]+)\"",
+        r"unknown [Cc]lang option: '([^']+)'",
+        r"unsupported option '([^']+)'",
+        r"option '([^']+)' (?:is )?not supported",
+        r"unsupported argument '[^']*' to option '([^']+)'",
+        r"invalid value '[^']*' in '([^']+)'",
+        r"unsupported linker arg:? '?([^'\n]+)'?",
+    )
+)
+MAX_RETRIES = 40
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """What makes IR.
+
+    command: a clang, such as ("clang-19",) or the NDK's; None: the clang inside ziglang.
+    headers: the compiler whose header folders are used, such as ("aarch64-linux-gnu-g++",); None: the one that
+    compiles the program.
+    """
+
+    command: tuple[str, ...] | None = None
+    headers: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """What notes call it."""
+        return self.command[0] if self.command else "clang"
+
+
+@dataclass(frozen=True)
+class IrModule:
+    """LLVM IR as text.
+
+    source: the file it was made of. notes: what was left out on the way, for people.
+    opt_level: the program's own -O level ("0", "1", "2", "3", "s", "z", "g", "fast"); None where nobody knows (--ir).
+    """
+
+    text: str
+    source: Path
+    notes: tuple[str, ...] = ()
+    opt_level: str | None = None
+
+
+def compile_to_ir(
+    unit: CompileUnit, target: Target, compiler: Compiler | None = None, keep_debug: bool = False
+) -> IrModule:
+    """LLVM IR of a compile unit for a target, before any optimisation.
+
+    Functions are not `optnone`, whatever the program's own level; `target-features` list what the program asks for.
+    Options that this clang does not know are dropped and named in the notes.
+    Raises: ToolError when the source does not compile or a compiler is missing; MavcgError for 32-bit code, and for
+    OpenMP regions of a program that links gcc's OpenMP library.
+    """
+    compiler = compiler or Compiler()
+    command = translate(unit.flags, target, unit.language, keep_debug)
+    what = f"{unit.source}: making LLVM IR for {target.zig_name}"
+    if not unit.source.is_file():
+        raise MavcgError(f"{unit.source}: is not there; build the program again, or correct its compile command")
+    if not unit.directory.is_dir():
+        raise MavcgError(f"{unit.source}: its compile directory {unit.directory} is not there; build the program again")
+    clang, before, header_notes = _driver(unit, command, target, compiler)
+    with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
+        output = Path(folder, "unit.ll")
+        fixed = ["-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm", "-x", unit.language]
+        fixed += [str(unit.source), "-o", str(output)]
+        try:
+            refused = _run_dropping_refused(clang, command.options, [*before, *fixed], unit.directory, what)
+        except ToolError as error:  # what was left out may be why
+            raise ToolError("\n  note: ".join([str(error), *command.notes, *header_notes])) from error
+        text = output.read_text(encoding="utf-8", errors="surrogateescape")
+    _refuse_foreign_openmp(text, unit)
+    dropped = [f"{option}: {compiler.name} does not take it; left out" for option in refused]
+    return IrModule(
+        _asked_features(text, unit.flags), unit.source, (*command.notes, *header_notes, *dropped), command.opt_level
+    )
+
+
+def _driver(
+    unit: CompileUnit, command: IrCommand, target: Target, compiler: Compiler
+) -> tuple[list[str], list[str], tuple[str, ...]]:
+    """The clang to run, the options that tell it target and headers, and notes about them."""
+    if compiler.command is None:
+        clang = [*zig_command("clang"), f"--target={target.llvm_triple}"]
+        headers = _headers(unit, command, target, compiler)
+        return clang, list(headers.options), headers.notes
+    # A named clang knows its own headers, and perhaps its own target (the NDK's drivers carry the API level).
+    chosen = list(command.toolchain)
+    if not machine_matches(machine_of(compiler.command, command.toolchain), target):
+        chosen = [f"--target={target.llvm_triple}"]
+    if compiler.headers is None:
+        return list(compiler.command), chosen, ()
+    headers = _headers(unit, command, target, compiler)
+    return list(compiler.command), [*chosen, *headers.options], headers.notes
+
+
+def _headers(unit: CompileUnit, command: IrCommand, target: Target, compiler: Compiler) -> Headers:
+    if compiler.headers is not None:
+        return find_headers(compiler.headers, (), target, unit.is_cxx)
+    return find_headers(unit.compiler, command.toolchain, target, unit.is_cxx)
+
+
+def _run_dropping_refused(
+    clang: Sequence[str], options: Sequence[str], fixed: Sequence[str], directory: Path, what: str
+) -> list[str]:
+    """Run clang, dropping the options that it says it does not take; those dropped."""
+    left, refused = list(options), list[str]()
+    for _ in range(MAX_RETRIES):
+        try:
+            run_tool([*clang, *left, *fixed], what, directory)
+            return refused
+        except ToolError as error:
+            named = _refused_options(str(error), left)
+            if not named:
+                raise
+            refused += [option for option in left if option in named]
+            left = [option for option in left if option not in named]
+    raise ToolError(f"{what}: {len(refused)} options refused ({shlex.join(refused[:8])} ...); is this a clang?")
+
+
+def _refused_options(message: str, options: Sequence[str]) -> set[str]:
+    named = {found for pattern in _REFUSED for found in pattern.findall(message)}
+    starts = tuple(name for name in named if name.endswith("="))
+    return {o for o in options if o in named or (starts and o.startswith(starts))}
+
+
+def _refuse_foreign_openmp(text: str, unit: CompileUnit) -> None:
+    # clang's OpenMP calls libomp (__kmpc_*); a program built by gcc links libgomp, which has no such symbols.
+    if "@__kmpc_" in text and not (is_zig(unit.compiler) or "clang" in unit.compiler[0]):
+        raise MavcgError(
+            f"{unit.source}: has OpenMP regions, and {unit.compiler[0]} links gcc's OpenMP library, which clang's code "
+            "cannot call; compile the file without -fopenmp, or build the program with clang"
+        )
+
+
+def _asked_features(text: str, flags: Sequence[str]) -> str:
+    """IR whose target-features take away only what the program said it does not want.
+
+    clang lists what a CPU lacks (-march=native: `-avx512f,...`), which would switch it off in versions for cores that
+    have it.
+    """
+    unwanted = re.compile(r"-mno-|-mgeneral-regs-only|-march=.*\+no")
+    wanted_off = any(unwanted.match(flag) for flag in flags)
+
+    def kept(match: re.Match[str]) -> str:
+        names = [
+            name for name in match[1].split(",") if not (name.startswith("-") and (name == "-fmv" or not wanted_off))
+        ]
+        return f'"target-features"="{",".join(names)}"'
+
+    return re.sub(r'"target-features"="([^"]*)"', kept, text)
