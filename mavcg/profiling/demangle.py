@@ -1,0 +1,177 @@
+"""C++ names for people beside linkage names for linkers, and the way back.
+
+The demangler is the C++ runtime's own `__cxa_demangle` (Itanium C++ ABI, section "Demangler API"), which every machine
+that runs pandas has: pandas' own C++ extension is linked to it. libstdc++ gives up on names of more than 1024 bytes;
+for those c++filt is asked where it is installed, else the linkage name stands for itself.
+"""
+
+import ctypes
+import importlib
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+# Suffixes by which compilers name pieces and copies of one function: GCC's interprocedural passes, clone numbers,
+# target_clones; LLVM's thin LTO and coroutines. A C or C++ name has no dot of its own, other languages' may.
+_SUFFIX = re.compile(
+    r"(?:\.(?:isra|part|constprop|cold|lto_priv|localalias|llvm|clone|resolver|default|resume|destroy|cleanup|generic"
+    r"|arch_\w+|\d+|[a-z]+\d*-[a-z0-9-]+))+$"
+)
+_CLONE_NOTE = re.compile(r"(?:\s*\[clone [^\]]*\])+$")
+_VERSION = re.compile(r"@@?[A-Za-z_][\w.]*$")
+_MANGLED = re.compile(r"_{1,4}Z\S+")
+_RUST_V0 = re.compile(r"_R[A-Z]\S+")
+_LIMIT_BYTES = 1 << 16
+_FILTERS = ("c++filt", "llvm-cxxfilt")
+
+
+def base_symbol(symbol: str) -> str:
+    """Linkage name of the function that a symbol is a piece or a version of.
+
+    `f.isra.0`, `f.cold`, `f.cortex-a55` -> `f`; `memcpy@@GLIBC_2.14` -> `memcpy`; `nn::f [clone .part.0]` -> `nn::f`.
+    """
+    if _MANGLED.fullmatch(symbol):
+        return symbol.partition(".")[0].partition("@")[0]  # neither can occur inside a mangled name
+    symbol = _CLONE_NOTE.sub("", symbol)
+    if not symbol.endswith("@plt"):
+        symbol = _VERSION.sub("", symbol)
+    return _SUFFIX.sub("", symbol) or symbol
+
+
+@cache
+def demangle(symbol: str) -> str:
+    """The C++ name of a linkage name, with parameters; the symbol itself where it is not a mangled name."""
+    name = base_symbol(symbol)
+    if not (_MANGLED.fullmatch(name) or _RUST_V0.fullmatch(name)) or len(name) > _LIMIT_BYTES or "\0" in name:
+        return symbol
+    mangled = name if name.startswith("_R") else "_" + name.lstrip("_")  # Mach-O puts one more underscore in front
+    return _by_runtime(mangled) or _by_filter(mangled) or symbol
+
+
+def _by_runtime(mangled: str) -> str | None:
+    found = _cxa_demangle()
+    if found is None:
+        return None
+    function, free = found
+    status = ctypes.c_int()
+    text = function(mangled.encode("utf-8", "replace"), None, None, ctypes.byref(status))
+    if not text:
+        return None
+    try:
+        return ctypes.string_at(text).decode("utf-8", "replace")
+    finally:
+        free(text)
+
+
+@cache
+def _cxa_demangle() -> tuple[Callable[..., int | None], Callable[[int], None]] | None:
+    """`__cxa_demangle` and the `free` for what it returns, or None on a machine with no C++ runtime at all."""
+    extension = str(importlib.import_module("pandas._libs.window.aggregations").__file__)
+    # The lookup goes through what the extension is linked to, so no library name has to be guessed.
+    for library in (extension, "libstdc++.so.6", "libc++.1.dylib"):
+        try:
+            loaded = ctypes.CDLL(library)
+            function, free = loaded.__cxa_demangle, loaded.free
+        except (OSError, AttributeError):
+            continue
+        function.restype, free.restype = ctypes.c_void_p, None
+        function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)]
+        free.argtypes = [ctypes.c_void_p]
+        return function, free
+    return None
+
+
+def _by_filter(mangled: str) -> str | None:
+    """Ask c++filt, which has no limit on length and knows Rust's names too."""
+    for tool in _FILTERS:
+        path = shutil.which(tool)
+        if path is None:
+            continue
+        try:
+            done = subprocess.run([path], input=mangled + "\n", capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired, UnicodeError):
+            continue
+        name = done.stdout.strip()
+        if done.returncode == 0 and name and name != mangled:
+            return name
+    return None
+
+
+def without_parameters(name: str) -> str:
+    """A demangled name as perf prints it: no return type, no parameters, no qualifiers after them.
+
+    `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`.
+    """
+    name = _CLONE_NOTE.sub("", name)
+    depth, at, start, end = 0, 0, 0, len(name)
+    while at < len(name):
+        operator = _operator_at(name, at)
+        if operator:
+            at += operator
+            continue
+        char = name[at]
+        if char == "(" and depth == 0:
+            if not name.startswith("(anonymous namespace)", at):
+                end = at
+                break
+            at += len("(anonymous namespace)")
+            continue
+        if char in "<([{":
+            depth += 1
+        elif char in ">)]}":
+            depth = max(0, depth - 1)
+        elif char == " " and depth == 0:
+            start = at + 1
+        at += 1
+    return name[start:end].strip()
+
+
+def _operator_at(name: str, at: int) -> int:
+    """Length of an operator's name at this place, 0 where there is none; a conversion's target type belongs to it."""
+    if not name.startswith("operator", at) or (at and (name[at - 1].isalnum() or name[at - 1] == "_")):
+        return 0
+    rest = name[at + len("operator") :]
+    symbol = re.match(r"(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>=!+\-*/%&|^~]=?|&&|\|\||\+\+|--|,)", rest)
+    if symbol is not None:
+        double = re.match(r"(?:&&|\|\||\+\+|--)", rest)
+        return len("operator") + (double or symbol).end()
+    word = re.match(r" (?:new|delete)(?:\[\])?| [^(<]*", rest)
+    return len("operator") + word.end() if word is not None else 0
+
+
+def linkage_names(printed: Iterable[str], linkage: Iterable[str]) -> Mapping[str, str]:
+    """For names as a tool printed them, the linkage names they stand for.
+
+    printed: function names, demangled with or without parameters, or linkage names.
+    linkage: symbols of a binary or of a module.
+    Returns: printed name -> linkage name without compiler suffixes, for each name that stands for exactly one function;
+    overloads that a tool printed without their parameters cannot be told apart and are left out.
+    """
+    bases = dict.fromkeys(base_symbol(symbol) for symbol in linkage)
+    spellings: dict[str, set[str]] = {}
+    for base in bases:
+        full = demangle(base)
+        for spelling in {base, full, without_parameters(full)} if full != base else {base}:
+            spellings.setdefault(_normal(spelling), set()).add(base)
+    found = {}
+    for name in printed:
+        base = base_symbol(name)
+        candidates = {base} if base in bases else _one_constructor(spellings.get(_normal(base), set()))
+        if len(candidates) == 1:
+            found[name] = next(iter(candidates))
+    return found
+
+
+def _one_constructor(names: set[str]) -> set[str]:
+    """Constructors have a complete (C1) and a base (C2) version that read alike: the complete one stands for both."""
+    if len(names) < 2:
+        return names
+    merged = {re.sub(r"([CD])2(?=[EI])", r"\g<1>1", name) for name in names}
+    return merged & names if len(merged) == 1 else names
+
+
+def _normal(name: str) -> str:
+    """A name without the blanks by which demanglers differ: `Gemm<float, 3>` and `Gemm<float,3>`, `> >` and `>>`."""
+    return re.sub(r"\s+(?=[>,*&)])|(?<=[,<(])\s+", "", name)

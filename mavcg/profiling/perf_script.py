@@ -1,0 +1,184 @@
+"""`perf script` text -> samples. The leaf of a call graph is what ran: callers are not counted.
+
+Source of the layouts: perf-script(1), option -F; tools/perf/builtin-script.c of Linux 4.4 to 6.8 by their output.
+simpleperf's report_sample.py writes the same layout, separated by tabs.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mavcg.errors import ProfileError
+from mavcg.profiling.reading import UNKNOWN, Reading, Tally, split_event
+
+# comm pid[/tid] [cpu] flags time: period event: frame -- each but comm and pid may be absent (-F).
+# A thread's name may hold spaces and is at most 15 bytes in Linux; simpleperf's are bounded here for speed.
+_HEADER = re.compile(
+    r"\s*(?P<comm>\S.{0,62}?)\s+(?P<pid>-?\d{1,10})(?:/-?\d{1,10})?(?=\s|$)"
+    r"(?:\s+\[(?P<cpu>\d{1,6})\])?"
+    r"(?:\s+[\w.]{4,6}(?=\s+\d+\.\d+:))?"
+    r"(?:\s+(?P<time>\d{1,15}\.\d{1,9}):)?"
+    r"(?:\s+(?P<period>\d{1,18})(?=\s+[^\s:]\S*:(?:\s|$)|\s*$))?"
+    r"(?:\s+(?P<event>[a-zA-Z_]\S*):(?=\s|$))?"
+    r"(?:\s+(?P<rest>\S.*))?"
+)
+_FRAME = re.compile(r"\s*(?P<ip>(?:0x)?[0-9a-f]{1,16})(?:\s+(?P<rest>.*))?")
+_COMM_FRAME = re.compile(r"\s*\S.{0,62}?\s+(?P<frame>[0-9a-f]{4,16}\s+\S.*\)\s*)")
+_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+_COMMAND = re.compile(r"#\s*cmdline\s*:\s*(.*)")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of a call graph; `inlined` frames have no code of their own, the next one out has."""
+
+    symbol: str
+    object: str
+    inlined: bool = False
+
+
+@dataclass(frozen=True)
+class _Header:
+    event: str
+    core: str | None
+    cpu: int | None
+    period: float
+
+
+def looks_like_perf_script(lines: Iterable[str]) -> bool:
+    """Whether one of these lines can only come from perf script: a timed or named event, or an address with a file."""
+    for line in lines:
+        header = _HEADER.fullmatch(line)
+        if header is not None and header["time"] and (header["event"] or parse_frame(header["rest"] or "", True)):
+            return True
+        if header is not None and header["event"] and (header["cpu"] or header["period"]):
+            return True
+        frame = parse_frame(line, needs_object=True)
+        if frame is not None and re.match(r"\s*(?:0x)?[0-9a-f]{4,16}\s", line):
+            return True
+        if _COMM_FRAME.fullmatch(line) and line.rstrip().endswith(")"):
+            return True
+    return False
+
+
+def read_perf_script(lines: Iterable[str], place: str = "perf script text") -> Reading:
+    """Samples of `perf script` output, weighted by their period where it was printed, else one each.
+
+    place: named in errors, normally the file.
+    Raises: ProfileError when there are no samples or none of them names a symbol.
+    """
+    tally, command = Tally(), ""
+    waiting: _Header | None = None
+    done_block = False  # the leaf of this block of lines is counted; what follows are its callers
+    kept = [line.rstrip() for line in lines]  # perf ends the lines of call graphs with a space
+    blocks = any(not line.strip() for line in _without_outer_blanks(kept))
+    headers = headers_without_frame = 0
+    for line in kept:
+        if not line.strip():
+            if waiting is not None:
+                _count(tally, waiting, None)
+                headers_without_frame += 1
+            waiting, done_block = None, False
+        elif line.startswith("#"):
+            said = _COMMAND.match(line)
+            command = _recorded_command(said[1]) if said else command
+        elif "PERF_RECORD_" not in line:
+            header = _parse_header(line)
+            if header is not None:
+                if waiting is not None:
+                    _count(tally, waiting, None)
+                    headers_without_frame += 1
+                headers += 1
+                frame = parse_frame(header[1])
+                waiting, done_block = (header[0], False) if frame is None else (None, True)
+                if frame is not None:
+                    _count(tally, header[0], frame)
+                continue
+            frame = parse_frame(line) or _frame_after_comm(line)
+            if frame is None or frame.inlined:
+                continue
+            if waiting is not None:
+                _count(tally, waiting, frame)
+                waiting, done_block = None, True
+            elif not headers and not (blocks and done_block):  # -F ip,sym,dso: no header lines at all
+                _count(tally, _Header("unnamed", None, None, 1.0), frame)
+                done_block = True
+    if waiting is not None:
+        _count(tally, waiting, None)
+        headers_without_frame += 1
+    if headers and headers == headers_without_frame:
+        raise ProfileError(
+            f"{place}: {headers} samples but no symbols; print them with "
+            f"perf script --no-demangle -F comm,tid,cpu,time,period,event,ip,sym,dso"
+        )
+    return tally.reading(place, "samples", command)
+
+
+def _count(tally: Tally, header: _Header, frame: Frame | None) -> None:
+    symbol, object_ = (frame.symbol, frame.object) if frame is not None else (UNKNOWN, UNKNOWN)
+    tally.add(header.event, symbol, object_, header.cpu, header.core, header.period, 1)
+
+
+def _parse_header(line: str) -> tuple[_Header, str] | None:
+    """A line that starts a sample, and what follows on the line ("" where a call graph is below); None for others."""
+    found = _HEADER.fullmatch(line)
+    if found is None:
+        return None
+    rest = found["rest"] or ""
+    known = found["time"] or found["event"] or found["cpu"]
+    # Without time, event and CPU (-F comm,tid,ip,...) only a frame or nothing may follow, or any prose would do.
+    if not known and rest and parse_frame(rest, needs_object=True) is None:
+        return None
+    if not known and parse_frame(line, needs_object=True) is not None:
+        return None
+    event, core = split_event(found["event"] or "unnamed")
+    return _Header(
+        event, core, int(found["cpu"]) if found["cpu"] else None, float(found["period"]) if found["period"] else 1.0
+    ), rest
+
+
+def parse_frame(text: str, needs_object: bool = False) -> Frame | None:
+    """`ip symbol+0xoffset (object)`; the symbol may be C++ with spaces and parentheses, the object too."""
+    found = _FRAME.fullmatch(text.rstrip())
+    if found is None:
+        return None
+    symbol, object_ = split_object(found["rest"] or "")
+    if needs_object and object_ is None:
+        return None
+    symbol = _OFFSET.sub("", symbol.strip())
+    return Frame(symbol or UNKNOWN, object_ or "", object_ == "inlined")
+
+
+def split_object(text: str) -> tuple[str, str | None]:
+    """`symbol (object)` -> symbol and object; None where no object was printed.
+
+    The object's parenthesis is the last balanced one that a space precedes: in `f(int) (/tmp/a (deleted))` it is
+    `/tmp/a (deleted)`; in `f(int)` there is none.
+    """
+    text = text.rstrip()
+    if not text.endswith(")"):
+        return text, None
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] == ")") - (text[at] == "(")
+        if depth == 0:
+            if at == 0 or text[at - 1].isspace():
+                return text[:at].rstrip(), text[at + 1 : -1]
+            return text, None
+    return text, None
+
+
+def _frame_after_comm(line: str) -> Frame | None:
+    """`comm ip symbol (object)`, as -F comm,ip,sym,dso prints."""
+    found = _COMM_FRAME.fullmatch(line)
+    return parse_frame(found["frame"], needs_object=True) if found is not None else None
+
+
+def _without_outer_blanks(lines: list[str]) -> list[str]:
+    full = [at for at, line in enumerate(lines) if line.strip()]
+    return lines[full[0] : full[-1] + 1] if full else []
+
+
+def _recorded_command(cmdline: str) -> str:
+    """The program's part of perf's own command line, where `--` divides them."""
+    return cmdline.partition(" -- ")[2].strip() or cmdline.strip()

@@ -1,0 +1,108 @@
+"""A profile: samples, what was counted, and which core type each CPU number means."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mavcg.board import Board
+from mavcg.errors import ProfileError
+from mavcg.profiling.clonable import is_kernel, is_nameless, is_system
+from mavcg.profiling.reading import UNKNOWN, Reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# A program whose own code takes less than this is not what the profile is about, named or not.
+_OWN_SHARE_MIN = 0.05
+_NAMELESS_SHARE_MAX = 0.9
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Samples with what they mean.
+
+    frame: columns as in mavcg.profiling.reading.Reading.
+    kind: "samples" (time, by sampling) or "instructions" (exact counts, which are not time).
+    event: what was counted; command: what was run, "" when unknown; board: name of the board that mapped CPU numbers to
+    core types, "" when none did; notes: how it was read, for people.
+    """
+
+    frame: "pd.DataFrame"
+    kind: str
+    event: str
+    command: str = ""
+    board: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """Sum of the samples column: what shares are shares of."""
+        return float(self.frame["samples"].sum())
+
+    @property
+    def records(self) -> int:
+        """Number of sampling interrupts; 0 where counts are exact."""
+        return int(self.frame["records"].fillna(0).sum())
+
+
+def profile_of(reading: Reading, board: Board | None, place: str) -> Profile:
+    """A profile of what a reader found, CPU numbers mapped to the board's core types.
+
+    Raises: ProfileError when a sample's CPU is not on the board, or when the program's own functions have no names.
+    """
+    profile = Profile(reading.frame, reading.kind, reading.event, reading.command, notes=reading.notes)
+    if board is not None:
+        profile = on_board(profile, board, place)
+    _check_named(profile, place)
+    return profile
+
+
+def on_board(profile: Profile, board: Board, place: str) -> Profile:
+    """The profile with each sample's core type by the board's map of CPU numbers.
+
+    Samples without a CPU number keep the core type they have. Raises: ProfileError for a CPU that the board lacks.
+    """
+    import pandas as pd
+
+    cpus = [None if pd.isna(cpu) else int(cpu) for cpu in profile.frame["cpu"]]
+    for cpu in cpus:
+        if cpu is not None and board.core_of_cpu(cpu) is None:
+            known = ", ".join(f"{','.join(map(str, c.cpus))}: {c.core}" for c in board.clusters)
+            raise ProfileError(
+                f"{place}: a sample on CPU {cpu}, which board {board.name} does not have ({known}); "
+                f"give the board that it was recorded on"
+            )
+    had = [None if pd.isna(core) else str(core) for core in profile.frame["core"]]
+    cores = [core if cpu is None else board.core_of_cpu(cpu) for cpu, core in zip(cpus, had, strict=True)]
+    notes = profile.notes
+    if all(cpu is None for cpu in cpus):
+        notes = (
+            *notes,
+            f"no sample has a CPU number, so board {board.name} says nothing; record with perf record --sample-cpu "
+            f"(mavcg profile does)",
+        )
+    return replace(
+        profile, frame=profile.frame.assign(core=pd.array(cores, dtype="string")), board=board.name, notes=notes
+    )
+
+
+def _check_named(profile: Profile, place: str) -> None:
+    """Refuse a profile in which the program's own code has no function names: nothing could be cloned from it."""
+    frame = profile.frame
+    own = frame[[not is_kernel(o) and (o == UNKNOWN or not is_system(o)) for o in frame["object"]]]
+    if own.empty or profile.total <= 0:
+        return
+    by_object = own.groupby("object")["samples"].sum().sort_values(ascending=False)
+    name, samples = str(by_object.index[0]), float(by_object.iloc[0])
+    main = own[own["object"] == name]
+    nameless = float(main[[is_nameless(s) for s in main["symbol"]]]["samples"].sum())
+    if samples < _OWN_SHARE_MIN * profile.total or nameless < _NAMELESS_SHARE_MAX * samples:
+        return
+    if name in (UNKNOWN, ""):
+        raise ProfileError(
+            f"{place}: {nameless / profile.total:.0%} of the samples lie in no known file and have no function name; "
+            f"run perf script on the machine that recorded, where the program lies, and import its text"
+        )
+    raise ProfileError(
+        f"{place}: {nameless / samples:.0%} of the samples in {name} have no function name: it is stripped; profile "
+        f"the binary as the linker wrote it (no -s, no strip), or print on a machine that has that one"
+    )

@@ -1,0 +1,135 @@
+"""A profile as one JSON file: made on the board, used on the desk."""
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import ProfileError
+from mavcg.profiling.profile import Profile
+from mavcg.profiling.reading import COLUMNS, Key, sample_frame
+
+FORMAT = "mavcg-profile"
+VERSION = 1
+KINDS = ("samples", "instructions")
+
+
+def save_profile(profile: Profile, path: Path) -> None:
+    """Write the profile as one JSON file, whole or not at all. Raises: ProfileError when it cannot be written."""
+    import pandas as pd
+
+    def plain(value: Any) -> Any:
+        return None if pd.isna(value) else value
+
+    rows = zip(*(profile.frame[column] for column in COLUMNS), strict=True)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": profile.kind,
+        "event": profile.event,
+        "command": profile.command,
+        "board": profile.board,
+        "notes": list(profile.notes),
+        "samples": [{c: plain(v) for c, v in zip(COLUMNS, row, strict=True)} for row in rows],
+    }
+    write_atomically(path, json.dumps(document, indent=1, default=int).encode() + b"\n")
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file beside its place and move it there, so that no half-written one stays. Raises: ProfileError."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would keep others from reading the result
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be written: {error.strerror}; give another place") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def parse_profile(text: str, place: str) -> Profile:
+    """A profile from the text of its file. Raises: ProfileError that names the entry that is wrong."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(f"{place}: not a whole JSON file ({error}); make it again with mavcg profile -o") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ProfileError(f"{place}: JSON, but its format is not {FORMAT}; make a profile with mavcg profile -o")
+    if document.get("version") != VERSION:
+        raise ProfileError(
+            f"{place}: profile version {document.get('version')!r}, this mavcg reads {VERSION}; make it again"
+        )
+    kind = _text(document, "kind", place)
+    if kind not in KINDS:
+        raise ProfileError(f"{place}: kind is {kind!r}; it is one of {', '.join(KINDS)}; make the file again")
+    samples, notes = document.get("samples"), document.get("notes", [])
+    if not isinstance(samples, list) or not samples:
+        raise ProfileError(f"{place}: samples is empty or not a list; make the file again with mavcg profile -o")
+    if not isinstance(notes, list):
+        raise ProfileError(f"{place}: notes is not a list; make the file again with mavcg profile -o")
+    rows: dict[Key, list[float]] = {}
+    for at, entry in enumerate(samples):
+        key, counted = _row(entry, f"{place}: samples[{at}]")
+        sums = rows.setdefault(key, [0.0, 0.0])
+        sums[0] += counted[0]
+        sums[1] += counted[1]
+    if not 0 < sum(value[0] for value in rows.values()) < math.inf:
+        raise ProfileError(f"{place}: the samples sum to nothing; make the file again with mavcg profile -o")
+    return Profile(
+        sample_frame(rows, kind),
+        kind,
+        _text(document, "event", place),
+        _text(document, "command", place),
+        _text(document, "board", place),
+        tuple(clean_text(str(note)) for note in notes),
+    )
+
+
+def _row(entry: Any, place: str) -> tuple[Key, tuple[float, float]]:
+    if not isinstance(entry, dict):
+        raise ProfileError(f"{place}: is not an object; make the file again with mavcg profile -o")
+    cpu, core = entry.get("cpu"), entry.get("core")
+    samples, records = entry.get("samples"), entry.get("records")
+    if cpu is not None and not _is_count(cpu, 1 << 20):
+        raise ProfileError(f"{place}: cpu is {cpu!r}, not a CPU number or null; make the file again")
+    if core is not None and not isinstance(core, str):
+        raise ProfileError(f"{place}: core is {core!r}, not a name or null; make the file again")
+    if isinstance(samples, bool) or not isinstance(samples, int | float) or not 0 <= samples < 1e30:
+        raise ProfileError(f"{place}: samples is {samples!r}, not a count; make the file again")
+    if records is not None and not _is_count(records, 1 << 53):
+        raise ProfileError(f"{place}: records is {records!r}, not a count or null; make the file again")
+    key = (
+        _text(entry, "symbol", place),
+        _text(entry, "object", place),
+        cpu,
+        clean_text(core) if core is not None else None,
+    )
+    return key, (float(samples), float(records or 0))
+
+
+def _is_count(value: Any, limit: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit
+
+
+def _text(entry: dict[str, Any], name: str, place: str) -> str:
+    value = entry.get(name)
+    if not isinstance(value, str):
+        raise ProfileError(f"{place}: {name} is {value!r}, not a text; make the file again with mavcg profile -o")
+    return clean_text(value)
+
+
+def clean_text(text: str) -> str:
+    """Text that can be printed and written: JSON may hold halves of a surrogate pair, which UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
