@@ -1,0 +1,124 @@
+"""What no single file can say of itself: that the cores can be told apart, and that every name leads somewhere."""
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from mavcg.board import Board
+from mavcg.core import Core
+from mavcg.errors import ProfileError, ToolError
+from mavcg.profiles.load import files, read_board, read_core
+from mavcg.target import parse_target
+
+# Each function of the module has its own target-cpu, so LLVM makes one subtarget for each and complains of each name
+# that it does not know: on stderr only, and goes on as if it were "generic".
+COMPILE = """
+import sys, llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+module = llvm.parse_assembly(sys.stdin.read())
+llvm.Target.from_triple(module.triple).create_target_machine().emit_object(module)
+"""
+Value = TypeVar("Value")
+TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
+
+
+def audit() -> tuple[str, ...]:
+    """Every fault of the TOML files, ours and those of MAVCG_PROFILES, one line each; empty when all is well.
+
+    Raises: ToolError when LLVM cannot be asked.
+    """
+    faults: list[str] = []
+    cores = _readable(files("cores"), read_core, faults)
+    boards = _readable(files("boards"), read_board, faults)
+    faults += [*_alike(cores), *_unreachable(cores), *_dangling_stand_ins(cores), *_dangling_boards(boards, cores)]
+    return (*faults, *unknown_to_llvm(cores))
+
+
+def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
+    """A line for each name in an [llvm] table that the LLVM in use does not know.
+
+    Raises: ToolError when LLVM cannot be asked.
+    """
+    faults: list[str] = []
+    for arch, triple in TRIPLES.items():
+        named = [core for core in cores.values() if core.arch == arch]
+        if not named:
+            continue
+        text = f'target triple = "{triple}"\n' + "".join(_function(i, core) for i, core in enumerate(named))
+        run = subprocess.run([sys.executable, "-c", COMPILE], input=text, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise ToolError(f"llvmlite: {run.stderr.strip().splitlines()[-1:]}; reinstall it: pip install llvmlite")
+        for core in named:
+            for word in (core.llvm_cpu, core.llvm_tune, *core.llvm_features):
+                if word and f"'{word}' is not a recognized" in run.stderr:
+                    faults.append(f"cores/{core.name}.toml: llvm: LLVM does not know {word!r}; mend the name")
+    return tuple(faults)
+
+
+def _function(number: int, core: Core) -> str:
+    features = ",".join(core.llvm_features)
+    attributes = {"target-cpu": core.llvm_cpu, "tune-cpu": core.llvm_tune, "target-features": features}
+    words = " ".join(f'"{key}"="{value}"' for key, value in attributes.items() if value)
+    return f"define i32 @f{number}(i32 %x) {words} {{\n  ret i32 %x\n}}\n"
+
+
+def _readable(paths: Mapping[str, Path], read: Callable[[Path], Value], faults: list[str]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name, path in paths.items():
+        try:
+            found[name] = read(path)
+        except ProfileError as error:
+            faults.append(str(error))
+    return found
+
+
+def _alike(cores: Mapping[str, Core]) -> Iterator[str]:
+    """Pairs of cores that one CPU could be both of."""
+    for one, other in itertools.combinations(cores.values(), 2):
+        for a, b in itertools.product(one.midr, other.midr):
+            same_part = (a.implementer, a.part) == (b.implementer, b.part)
+            if same_part and a.variant_min <= b.variant_max and b.variant_min <= a.variant_max:
+                yield (
+                    f"cores/{one.name}.toml: midr: {a.implementer:#04x}/{a.part:#05x} with variant "
+                    f"{max(a.variant_min, b.variant_min)} is {other.name} too; part them by variant_min and variant_max"
+                )
+        for m, n in itertools.product(one.x86_models, other.x86_models):
+            shared = sorted(set(m.models) & set(n.models))
+            if (m.vendor, m.family) == (n.vendor, n.family) and shared and one.x86_kind == other.x86_kind:
+                yield (
+                    f"cores/{one.name}.toml: x86_models: {m.vendor} family {m.family:#x} model {shared[0]:#x} is "
+                    f"{other.name} too; give the model to one of them, or part them by x86_kind"
+                )
+
+
+def _unreachable(cores: Mapping[str, Core]) -> Iterator[str]:
+    for core in cores.values():
+        if not core.midr and not core.x86_models:
+            key = "midr" if core.arch == "aarch64" else "x86_models"
+            yield f"cores/{core.name}.toml: {key}: missing, so no CPU is ever this core; say how it is recognised"
+
+
+def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:
+    for core in cores.values():
+        for name in core.stand_ins:
+            place = f"cores/{core.name}.toml: stand_ins: {name}"
+            if name == core.name:
+                yield f"{place} is the core itself; remove it"
+            elif name not in cores:
+                yield f"{place} is no core; mend the name or add cores/{name}.toml"
+            elif cores[name].arch != core.arch:
+                yield f"{place} is {cores[name].arch}, not {core.arch}; remove it"
+
+
+def _dangling_boards(boards: Mapping[str, Board], cores: Mapping[str, Core]) -> Iterator[str]:
+    for board in boards.values():
+        for name in board.cores:
+            place = f"boards/{board.name}.toml: clusters: {name}"
+            if name not in cores:
+                yield f"{place} is no core; mend the name or add cores/{name}.toml"
+            elif cores[name].arch != parse_target(board.target).arch:
+                yield f"{place} is {cores[name].arch}, but target is {board.target}; mend one of them"

@@ -1,0 +1,284 @@
+"""Cores and boards from TOML: the files beside this one, and a user's own in the folders of MAVCG_PROFILES.
+
+MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml or both. A file there
+replaces ours of the same name: so a user mends a fact without changing the installation.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mavcg.board import Board, Cluster
+from mavcg.core import Core, Fact, Midr, X86Model
+from mavcg.errors import MavcgError, ProfileError
+from mavcg.profiles import schema
+from mavcg.profiles.schema import Table, refuse
+from mavcg.target import ARCHES, parse_target
+
+HERE = Path(__file__).resolve().parent
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
+
+CORE_KEYS = ("name", "arch", "description", "note", "order", "midr", "x86_kind", "x86_models", "stand_ins", "llvm")
+BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes")
+CLUSTER_KEYS = ("core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores")
+
+
+def load_cores() -> dict[str, Core]:
+    """Every known core by name, in the order of the names.
+
+    Raises: ProfileError for a file that is not as docs/add-a-core.md says.
+    """
+    return {name: read_core(path) for name, path in files("cores").items()}
+
+
+def load_boards() -> dict[str, Board]:
+    """Every known board by name, in the order of the names.
+
+    Raises: ProfileError for a file that is not as docs/add-a-board.md says.
+    """
+    return {name: read_board(path) for name, path in files("boards").items()}
+
+
+def load_core(name: str) -> Core:
+    """One core.
+
+    Raises: MavcgError for an unknown name, with the near ones.
+    """
+    return read_core(_file("cores", name))
+
+
+def load_board(name: str) -> Board:
+    """One board.
+
+    Raises: MavcgError for an unknown name, with the near ones.
+    """
+    return read_board(_file("boards", name))
+
+
+def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
+    """The cores of a build, in the order given.
+
+    Raises: MavcgError for no name, an unknown or doubled one, "generic" (always built) and a mix of architectures.
+    """
+    given = ",".join(names)
+    if not [name for name in names if name]:
+        raise MavcgError("--cores: no core named; name some, such as --cores cortex-a55,cortex-a75, or a --board")
+    if "generic" in names:
+        raise MavcgError(f"--cores {given}: generic is not named: every library has its version; leave it out")
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise MavcgError(f"--cores {given}: {', '.join(doubled)} named twice; name each core once")
+    cores = tuple(load_core(name) for name in names)
+    if len({core.arch for core in cores}) > 1:
+        kinds = ", ".join(f"{core.name} is {core.arch}" for core in cores)
+        raise MavcgError(f"--cores {given}: a library has one architecture, but {kinds}; build one library for each")
+    return cores
+
+
+def files(kind: str) -> dict[str, Path]:
+    """TOML file by name, of kind "cores" or "boards", in the order of the names.
+
+    Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing.
+    """
+    found = {path.stem: path for folder in _folders() for path in sorted((folder / kind).glob("*.toml"))}
+    return dict(sorted(found.items()))
+
+
+def read_core(path: Path) -> Core:
+    """A core from its TOML file; docs/add-a-core.md describes the file.
+
+    Raises: ProfileError naming file, key and way out.
+    """
+    table = schema.read_toml(path)
+    _check_name(path, table)
+    arch = schema.one_of(path, table.get("arch"), "arch", ARCHES)
+    sources: list[tuple[str, str]] = []
+    order = _fact(path, table, "order", sources)
+    if order is None:
+        raise refuse(path, "order", "missing", 'say order = { value = "in" or "out", source = "..." }')
+    kind = _fact(path, table, "x86_kind", sources)
+    midr = tuple(
+        _midr(path, entry, f"midr[{i}]", sources) for i, entry in enumerate(schema.tables(path, table, "midr"))
+    )
+    models = tuple(
+        _x86_model(path, entry, f"x86_models[{i}]", sources)
+        for i, entry in enumerate(schema.tables(path, table, "x86_models"))
+    )
+    wrong_way = "midr" if arch == "x86_64" and midr else "x86_models" if arch != "x86_64" and (models or kind) else ""
+    if wrong_way:
+        raise refuse(path, wrong_way, f"a core of {arch} is not recognised so", "remove it or mend arch")
+    stand_ins = _fact(path, table, "stand_ins", sources) or []
+    llvm = table.get("llvm")
+    if not isinstance(llvm, dict):
+        raise refuse(path, "llvm", "missing", 'add a table [llvm] with cpu = "..." and source = "..."')
+    schema.only(path, llvm, ("cpu", "tune", "features", "source"), "llvm.")
+    sources.append(("llvm", schema.source_of(path, llvm, "llvm")))
+    features = schema.names(path, llvm, "features", "llvm.features")
+    for feature in features:
+        if feature[0] not in "+-":
+            raise refuse(path, "llvm.features", f"{feature!r} has no sign", f'write "+{feature}" or "-{feature}"')
+    return Core(
+        name=table["name"],
+        arch=arch,
+        order=schema.one_of(path, order, "order", ("in", "out")),
+        llvm_cpu=schema.text(path, llvm, "cpu"),
+        description=schema.text(path, table, "description"),
+        midr=midr,
+        llvm_tune=schema.text(path, llvm, "tune", "") or None,
+        llvm_features=features,
+        stand_ins=schema.names(path, {"stand_ins": stand_ins}, "stand_ins", "stand_ins"),
+        x86_kind=None if kind is None else schema.one_of(path, kind, "x86_kind", ("core", "atom")),
+        x86_models=models,
+        note=schema.text(path, table, "note", ""),
+        facts=tuple(
+            fact for key, value in table.items() if key not in CORE_KEYS for fact in _figures(path, key, value)
+        ),
+        sources=tuple(sources),
+    )
+
+
+def read_board(path: Path) -> Board:
+    """A board from its TOML file; docs/add-a-board.md describes the file. That its cores exist is the audit's business.
+
+    Raises: ProfileError naming file, key and way out.
+    """
+    table = schema.read_toml(path)
+    _check_name(path, table)
+    schema.only(path, table, BOARD_KEYS)
+    target = schema.text(path, table, "target")
+    try:
+        parse_target(target)
+    except MavcgError as error:
+        raise refuse(path, "target", str(error).removeprefix(f"--target {target}: "), "as in --target") from None
+    sources = [("clusters", schema.source_of(path, table, "source"))]
+    clusters = tuple(
+        _cluster(path, entry, f"clusters[{i}]", sources)
+        for i, entry in enumerate(schema.tables(path, table, "clusters"))
+    )
+    if not clusters:
+        raise refuse(path, "clusters", "missing", 'add [[clusters]] with core = "..." and cpus = "0-3"')
+    cpus = [cpu for cluster in clusters for cpu in cluster.cpus]
+    doubled = sorted({cpu for cpu in cpus if cpus.count(cpu) > 1})
+    if doubled:
+        raise refuse(path, "clusters", f"CPU {doubled[0]} is in two clusters", "give each CPU to one cluster")
+    l3_bytes = _size(path, table, "l3_bytes", "l3_bytes", sources)
+    return Board(table["name"], schema.text(path, table, "soc"), target, clusters, tuple(sources), l3_bytes)
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """CPU numbers of a list as the kernel writes it: "0-3,6" is (0, 1, 2, 3, 6).
+
+    Raises: ValueError when it is no such list.
+    """
+    cpus: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
+        if match is None:
+            raise ValueError(f"{part!r} is no CPU number or range")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"{part!r} runs backwards")
+        cpus += range(first, last + 1)
+    return tuple(cpus)
+
+
+def _folders() -> Iterable[Path]:
+    yield HERE
+    for entry in filter(None, os.environ.get("MAVCG_PROFILES", "").split(os.pathsep)):
+        folder = Path(entry)
+        if not folder.is_dir():
+            raise ProfileError(f"MAVCG_PROFILES: {entry} is not a folder; name folders that hold cores/ or boards/")
+        if not (folder / "cores").is_dir() and not (folder / "boards").is_dir():
+            raise ProfileError(f"MAVCG_PROFILES: {entry} has neither cores/ nor boards/; put the TOML files into these")
+        yield folder
+
+
+def _file(kind: str, name: str) -> Path:
+    known = files(kind)
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    option = "--cores" if kind == "cores" else "--board"
+    raise MavcgError(f"{option} {name}: no such {kind[:-1]}; {hint}`mavcg cores` lists them")
+
+
+def _check_name(path: Path, table: Table) -> None:
+    name = schema.text(path, table, "name")
+    if name != path.stem:
+        raise refuse(path, "name", f"{name!r} is not the file's name", f'write name = "{path.stem}" or rename the file')
+    if not NAME.fullmatch(name) or name == "generic":
+        raise refuse(path, "name", f"{name!r} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken")
+
+
+def _fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
+    found = schema.sourced(path, table, key, place)
+    if found is None:
+        return None
+    sources.append((place or key, found[1]))
+    return found[0]
+
+
+def _figures(path: Path, key: str, value: object) -> Iterable[Fact]:
+    if not isinstance(value, dict):
+        raise refuse(path, key, "no such key", f"keys here are {', '.join(CORE_KEYS)} and tables of figures")
+    return schema.figures(path, value, key)
+
+
+def _midr(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Midr:
+    schema.only(path, entry, ("implementer", "part", "variant_min", "variant_max", "source"), f"{place}.")
+    sources.append((place, schema.source_of(path, entry, place)))
+    midr = Midr(
+        implementer=schema.whole(path, entry, "implementer", f"{place}.implementer", 0, 0xFF),
+        part=schema.whole(path, entry, "part", f"{place}.part", 0, 0xFFF),
+        variant_min=schema.whole(path, entry, "variant_min", f"{place}.variant_min", 0, 0xF, default=0),
+        variant_max=schema.whole(path, entry, "variant_max", f"{place}.variant_max", 0, 0xF, default=0xF),
+    )
+    if midr.variant_min > midr.variant_max:
+        raise refuse(path, place, "variant_min is above variant_max", "swap them")
+    return midr
+
+
+def _x86_model(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> X86Model:
+    schema.only(path, entry, ("vendor", "family", "models", "source"), f"{place}.")
+    sources.append((place, schema.source_of(path, entry, place)))
+    vendor = schema.one_of(path, entry.get("vendor"), f"{place}.vendor", ("GenuineIntel", "AuthenticAMD"))
+    models = entry.get("models")
+    if not isinstance(models, list) or not models:
+        raise refuse(path, f"{place}.models", f"{models!r} is no list of model numbers", "write models = [0x97, 0x9a]")
+    numbers = tuple(number for model in models for number in _models(path, model, f"{place}.models"))
+    return X86Model(vendor, schema.whole(path, entry, "family", f"{place}.family", 0, 0xFF), numbers)
+
+
+def _models(path: Path, model: object, place: str) -> Iterable[int]:
+    """One model number, or all of a range such as "0x30-0x3f"."""
+    if isinstance(model, str):
+        ends = re.fullmatch(r"(0x[0-9a-f]{1,2})-(0x[0-9a-f]{1,2})", model)
+        if ends is None or int(ends[1], 16) > int(ends[2], 16):
+            raise refuse(path, place, f"{model!r} is no range of models", 'write it as "0x30-0x3f"')
+        return range(int(ends[1], 16), int(ends[2], 16) + 1)
+    return (schema.whole(path, {"models": model}, "models", place, 0, 0xFF),)
+
+
+def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Cluster:
+    schema.only(path, entry, CLUSTER_KEYS, f"{place}.")
+    try:
+        cpus = parse_cpus(schema.text(path, entry, "cpus"))
+    except ValueError as error:
+        raise refuse(path, f"{place}.cpus", str(error), 'write it as the kernel does, such as cpus = "0-3,6"') from None
+    cluster = Cluster(schema.text(path, entry, "core"), cpus)
+    return replace(
+        cluster,
+        max_khz=_size(path, entry, "max_khz", f"{place}.max_khz", sources),
+        l1d_bytes=_size(path, entry, "l1d_bytes", f"{place}.l1d_bytes", sources),
+        l2_bytes=_size(path, entry, "l2_bytes", f"{place}.l2_bytes", sources),
+        l2_cores=_size(path, entry, "l2_cores", f"{place}.l2_cores", sources),
+    )
+
+
+def _size(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> int | None:
+    value = _fact(path, table, key, sources, place)
+    return None if value is None else schema.whole(path, {key: value}, key, place, 1, 1 << 40)

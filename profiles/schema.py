@@ -1,0 +1,124 @@
+"""How the TOML facts are read and refused: every error names the file, the key, what is wrong and the way out."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mavcg.core import Fact
+from mavcg.errors import ProfileError
+
+Table = Mapping[str, Any]
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The file's table.
+
+    Raises: ProfileError when the file cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(f"{path}: not TOML: {error}; mend the file or remove it") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path}: cannot be read: {error}; mend the file or remove it") from None
+
+
+def refuse(path: Path, key: str, wrong: str, way_out: str) -> ProfileError:
+    """The error for one key of one file; the caller raises it."""
+    return ProfileError(f"{path}: {key}: {wrong}; {way_out}")
+
+
+def text(path: Path, table: Table, key: str, default: str | None = None) -> str:
+    """A plain string that is no fact: a name, a description, a note."""
+    value = table.get(key, default)
+    if not isinstance(value, str) or (default is None and not value):
+        wrong = "missing" if value is None else f"{value!r} is not text"
+        raise refuse(path, key, wrong, f'give it as {key} = "..."')
+    return value
+
+
+def whole(path: Path, table: Table, key: str, place: str, low: int, high: int, default: int | None = None) -> int:
+    """A whole number of a table, from low to high, both allowed; place is the key that an error names."""
+    value = table.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        wrong = "missing" if value is None else f"{value!r} is not a whole number from {low:#x} to {high:#x}"
+        raise refuse(path, place, wrong, f"give {key} as a number in that range")
+    return value
+
+
+def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
+    """A list of strings; absent is empty."""
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise refuse(path, place, f"{value!r} is not a list of names", f'give it as {key} = ["...", "..."]')
+    return tuple(value)
+
+
+def one_of(path: Path, value: object, key: str, allowed: tuple[str, ...]) -> str:
+    """The value, which must be one of the allowed words."""
+    if value not in allowed:
+        raise refuse(path, key, f"{value!r} is not known", f"give one of {', '.join(allowed)}")
+    return str(value)
+
+
+def only(path: Path, table: Table, allowed: tuple[str, ...], place: str = "") -> None:
+    """Refuse keys that nothing reads: a mistyped key must not be ignored in silence."""
+    for key in table:
+        if key not in allowed:
+            known = ", ".join(allowed)
+            raise refuse(path, f"{place}{key}", "no such key", f"keys here are {known}; rename or remove it")
+
+
+def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
+    """A list of tables; absent is empty."""
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise refuse(path, key, "not a list of tables", f"give it as {key} = [{{ ... }}, {{ ... }}]")
+    return tuple(value)
+
+
+def source_of(path: Path, table: Table, place: str) -> str:
+    """The source that every fact carries.
+
+    Raises: ProfileError when it is missing or empty.
+    """
+    source = table.get("source")
+    if not isinstance(source, str) or not source.strip():
+        raise refuse(path, place, "no source", "add one or remove the fact")
+    return source
+
+
+def sourced(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, str] | None:
+    """Value and source of a fact written as key = { value = ..., source = "..." }; None when the fact is absent."""
+    place = place or key
+    if key not in table:
+        return None
+    fact = table[key]
+    if not isinstance(fact, dict) or "value" not in fact:
+        wrong = f"{fact!r} has no value and source"
+        raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
+    only(path, fact, ("value", "unit", "source"), f"{place}.")
+    return fact["value"], source_of(path, fact, place)
+
+
+def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:
+    """Every figure below a table of figures, such as [issue] or [instr."fmla v.4s"], in the order of the file.
+
+    Raises: ProfileError for a leaf that is no { value, unit, source }.
+    """
+    if "value" in table or "unit" in table or "source" in table:
+        only(path, table, ("value", "unit", "source"), f"{place}.")
+        value, unit = table.get("value"), table.get("unit")
+        if not isinstance(value, int | float | bool | str):
+            raise refuse(path, place, "no value", "add one or remove the fact")
+        if not isinstance(unit, str) or not unit:
+            raise refuse(path, place, "no unit", 'add one, such as unit = "cycles"')
+        return (Fact(place, value, unit, source_of(path, table, place)),)
+    found: list[Fact] = []
+    for key, below in table.items():
+        if not isinstance(below, dict):
+            raise refuse(path, f"{place}.{key}", f"{below!r} has no unit and source",
+                         f'write {key} = {{ value = ..., unit = "...", source = "..." }}')
+        found += figures(path, below, f"{place}.{key}")
+    return tuple(found)
