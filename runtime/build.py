@@ -1,0 +1,61 @@
+"""Compiles the selector of a core set for a target."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from mavcg.core import Core
+from mavcg.errors import MavcgError
+from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.target import Target
+from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+
+SOURCES = Path(__file__).parent / "csrc"
+
+# The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
+RUNTIME_FLAGS = (
+    "-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fno-builtin", "-fvisibility=hidden", "-ffunction-sections",
+    "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
+)  # fmt: skip
+
+
+def runtime_object(core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, out_dir: Path) -> Path:
+    """Compile the runtime of a core set; the object's path, out_dir/mavcg_runtime_<tag>.o.
+
+    all_cores: every known core by name, for stand-ins and for MAVCG_CPU_MAP.
+    The object's undefined symbols are all weak: it links with any libc, or none.
+    Raises: MavcgError when a core of the set is not of the target's architecture; ToolError when compiling fails.
+    """
+    for core in core_set.cores:
+        if core.arch != target.arch:
+            raise MavcgError(
+                f"core {core.name}: is {core.arch}, and --target {target.zig_name} is not; name cores of one arch"
+            )
+    same_arch = {name: core for name, core in all_cores.items() if core.arch == target.arch}
+    out = out_dir / f"mavcg_runtime_{core_set.tag}.o"
+    return compile_runtime("runtime.c", table_text(core_set, same_arch), target, out)
+
+
+def compile_runtime(source: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:
+    """Compile csrc/<source> with this core table to out, which appears whole or not at all."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-runtime-") as scratch:
+        (Path(scratch) / "mavcg_core_table.h").write_text(table)
+        made = Path(scratch) / out.name
+        flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *RUNTIME_FLAGS, *more_flags]
+        arguments = [*flags, f"-I{scratch}", str(SOURCES / source), "-o", str(made)]
+        run_zig("cc", arguments, f"compiling the runtime for {target.zig_name}")
+        os.replace(made, out)
+    return out
+
+
+def machine_flags(target: Target) -> list[str]:
+    """What the compiler is told about the target.
+
+    For Android, clang insists on calling compiler-rt for atomics on aarch64 (no flag of zig's keeps it from that). The
+    runtime knows no libc, so it is compiled as for musl, with x18 left alone, which Android's ABI reserves.
+    """
+    if target.system != "linux-android":
+        return ["-target", target.zig_name]
+    return ["-target", f"{target.arch}-linux-musl", *(["-ffixed-x18"] if target.arch == "aarch64" else [])]

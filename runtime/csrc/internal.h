@@ -1,0 +1,82 @@
+/* What the files of the runtime share. All of it is one translation unit (runtime.c), so that everything but the
+ * few symbols of mavcg_runtime.h is static. No libc is needed: the code must build for Android without its headers,
+ * run before main, and leave errno alone. */
+#ifndef MAVCG_INTERNAL_H
+#define MAVCG_INTERNAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mavcg_runtime.h"
+
+/* One copy a link, whoever brings it. */
+#define MAVCG_SHARED __attribute__((weak, visibility("hidden")))
+/* Another library's symbol, NULL where that library has none. */
+#define MAVCG_IF_THERE __attribute__((weak, visibility("default")))
+/* Not part of the way of a call. */
+#define MAVCG_RARE __attribute__((noinline, cold))
+/* The detection library (detect.c) uses only a part of the functions. */
+#define MAVCG_STATIC static __attribute__((unused))
+
+/* Which kinds of sources are compiled in: the target's own, or what a test or the detection library asks for. */
+#ifndef MAVCG_ARM_SOURCES
+#if defined(__aarch64__)
+#define MAVCG_ARM_SOURCES 1
+#define MAVCG_X86_SOURCES 0
+#else
+#define MAVCG_ARM_SOURCES 0
+#define MAVCG_X86_SOURCES 1
+#endif
+#endif
+
+enum { MAVCG_PATH_BYTES = 1024, MAVCG_NO_CPU = -1 };
+
+/* How a CPU's core type was found; the order and the words are those of runtime/binding.py. */
+enum mavcg_how {
+    MAVCG_HOW_UNKNOWN = 0,
+    MAVCG_HOW_MAP,
+    MAVCG_HOW_SYSFS_MIDR,
+    MAVCG_HOW_CPUINFO,
+    MAVCG_HOW_MRS,
+    MAVCG_HOW_SYSFS_HYBRID,
+    MAVCG_HOW_CPUID,
+    MAVCG_HOW_NOT_HYBRID,
+};
+
+/* What recognises a core: MIDR_EL1's implementer, part and a range of variants. From the generated table. */
+struct mavcg_midr_rule {
+    uint8_t implementer, variant_min, variant_max, id;
+    uint16_t part;
+};
+
+/* The machine to look at. live: it is the one we run on, so that its registers may be read too. */
+struct mavcg_machine {
+    const char *root; /* before /sys and /proc: "" here, a folder of recorded files at a desk */
+    int arm, x86;     /* which kinds of sources to look at */
+    int live;
+};
+
+/* Where answers go; the first answer for a CPU stays. how and midr may be NULL. say: print each answer. */
+struct mavcg_table {
+    uint8_t *id;    /* [MAVCG_CPUS] */
+    uint8_t *how;   /* [MAVCG_CPUS], enum mavcg_how */
+    uint32_t *midr; /* [MAVCG_CPUS], the MIDR_EL1 that was read, or 0 */
+    int say;
+};
+
+enum { TRACE_RUNS = 1, TRACE_CPUS = 2 };
+
+/* One a core set and link; all zero before anything has run. */
+struct mavcg_state {
+    uint32_t ready;                 /* the table has been filled */
+    uint32_t constructed;           /* the constructor has run */
+    uint32_t only_core;             /* the core id of every CPU, where they are all alike */
+    uint32_t cpu_denied;            /* the kernel does not say which CPU we run on */
+    uint32_t trace;                 /* TRACE_ bits */
+    uint32_t complained;            /* a fault of the environment has been told */
+    uint32_t printed;               /* the runs have been printed */
+    struct mavcg_function *counted; /* list of the functions that have counted runs */
+    uint64_t owner;                 /* process that the counts belong to, see trace.c */
+};
+
+#endif

@@ -1,0 +1,30 @@
+/* Core names and ids, and the core that a MIDR_EL1 value means, by the generated table (runtime/coreset.py):
+ *   core_names   per name a byte with its id, the name and a NUL; a byte 0 ends it. A name that this library has no
+ *                version for has the id of its stand-in, or MAVCG_GENERIC.
+ *   midr_rules   first match wins; an entry with id 0 ends it. */
+
+/* The name of a version: the first one with its id. */
+MAVCG_STATIC const char *core_name(unsigned id) {
+    const char *entry = core_names;
+    for (; *entry; entry += 1 + text_bytes(entry + 1) + 1)
+        if ((unsigned char)*entry == id) return entry + 1;
+    return "generic";
+}
+
+/* MAVCG_NOT_KNOWN for a name that nobody has heard of. */
+MAVCG_STATIC unsigned core_id(const char *name, size_t bytes) {
+    const char *entry = core_names;
+    for (; *entry; entry += 1 + text_bytes(entry + 1) + 1)
+        if (same_text(entry + 1, name, bytes)) return (unsigned char)*entry;
+    return MAVCG_NOT_KNOWN;
+}
+
+/* MAVCG_GENERIC for a core that no rule knows. Fields: Arm Architecture Reference Manual, MIDR_EL1. */
+MAVCG_STATIC unsigned core_of_midr(uint32_t midr) {
+    unsigned implementer = midr >> 24, variant = midr >> 20 & 0xF, part = midr >> 4 & 0xFFF;
+    for (const struct mavcg_midr_rule *rule = midr_rules; rule->id; rule++)
+        if (rule->implementer == implementer && rule->part == part && rule->variant_min <= variant &&
+            variant <= rule->variant_max)
+            return rule->id;
+    return MAVCG_GENERIC;
+}
