@@ -110,18 +110,12 @@ def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, r
     }
     head = _header(signature, name, entity)
     slow_head = _slow_header(signature, part["slow"])
+    fast_head = f"{head} noinline {attributes}{_tail(signature, comdat)}"
+    slow_head = f"{slow_head} noinline cold {attributes}{' ' + comdat if comdat else ''}"
     made = [
         *(Entity(part[s], "variable", f"{at[s]} = {_with_comdat(text, in_comdat)}") for s, text in variables.items()),
-        Entity(
-            name,
-            "define",
-            f"{head} noinline {attributes}{_tail(signature, comdat)} {{\n{_fast(signature, at, runtime)}",
-        ),
-        Entity(
-            part["slow"],
-            "define",
-            f"{slow_head} noinline cold {attributes}{' ' + comdat if comdat else ''} {{\n{_slow(signature, at, runtime)}",
-        ),
+        Entity(name, "define", f"{fast_head} {{\n{_fast(signature, at, runtime)}"),
+        Entity(part["slow"], "define", f"{slow_head} {{\n{_slow(signature, at, runtime)}"),
     ]
     declared = [_version_declaration(entity, symbol) for symbol in dict.fromkeys(dispatch.targets)]
     return made + declared

@@ -1,0 +1,148 @@
+"""Which of a function's versions are kept: bodies that came out equal are shared, those that bring little are dropped.
+
+Source: uarch-codegen paper, chapter 3.2.3 ("removes the versions that do not exhibit performance improvement"), and
+its 3.66 % of code growth for six clones (chapter 4.2) as what `--max-growth` bounds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.versions import GENERIC, Body
+
+MIN_GAIN = 0.01
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much faster than the generic version a version is on its own core: 0.11 is 11 % less time.
+
+    how: where the figure comes from, in words that say whether it was measured or modelled.
+    """
+
+    fraction: float
+    how: str
+
+
+Gains = Mapping[tuple[str, str], Gain]  # (function, core) -> gain
+
+
+@dataclass(frozen=True)
+class Limits:
+    """min_gain: versions with a known gain under this are dropped. max_growth: bound on code growth, in percent of
+    the single-version build; None: no bound."""
+
+    min_gain: float = MIN_GAIN
+    max_growth: float | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a core runs in the end.
+
+    body: label of the version whose code it runs: its own, one that came out equal, or "generic" when dropped.
+    bytes: size of the function's code in that body. dropped: why the version that was made is not used, or "".
+    """
+
+    label: str
+    body: str
+    bytes: int
+    dropped: str = ""
+
+    @property
+    def shares_body_with(self) -> str | None:
+        """The version that it shares its code with because both came out equal."""
+        return self.body if self.body != self.label and not self.dropped else None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of one body: code of the function itself, and everything that its object file adds to the program."""
+
+    code: int
+    loaded: int
+
+
+@dataclass(frozen=True)
+class FunctionChoice:
+    """The versions of one function, generic first."""
+
+    function: str
+    kept: tuple[Kept, ...]
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """Labels of the bodies that are linked, each once."""
+        return tuple(dict.fromkeys(k.body for k in self.kept))
+
+    @property
+    def is_single(self) -> bool:
+        """Whether one body serves every core, so that there is nothing to dispatch."""
+        return len(self.bodies) == 1
+
+
+def share_equal(bodies: Sequence[Body], sizes: Mapping[str, Sizes]) -> FunctionChoice:
+    """Give each version the first body with the same machine code. sizes: by symbol of the body."""
+    first: dict[str, Body] = {}
+    for body in bodies:
+        first.setdefault(body.key, body)
+    kept = tuple(Kept(b.label, first[b.key].label, sizes[first[b.key].symbol].code) for b in bodies)
+    return FunctionChoice(bodies[0].function, kept)
+
+
+def drop_useless(choice: FunctionChoice, gains: Gains, min_gain: float) -> FunctionChoice:
+    """Send cores whose version is known to bring less than `min_gain` over generic back to generic."""
+
+    def decide(kept: Kept) -> Kept:
+        gain = gains.get((choice.function, kept.label))
+        if kept.body == GENERIC or gain is None or gain.fraction >= min_gain:
+            return kept
+        reason = f"{gain.fraction:+.1%} over generic ({gain.how}), under the {min_gain:.1%} asked for"
+        return _to_generic(choice, kept, reason)
+
+    return replace(choice, kept=tuple(decide(k) for k in choice.kept))
+
+
+def drop_for_growth(
+    choices: Sequence[FunctionChoice],
+    sizes: Mapping[tuple[str, str], Sizes],
+    worth: Mapping[tuple[str, str], float],
+    fixed: Mapping[str, int],
+    single_bytes: int,
+    max_growth: float,
+) -> list[FunctionChoice]:
+    """Drop bodies, least worth a byte first, until code growth is within `max_growth` percent of `single_bytes`.
+
+    sizes: by (function, body label). worth: by (function, core label): share of run time times gain, any unit.
+    fixed: bytes that a function's dispatcher costs as long as it has more than one body.
+    """
+    current = list(choices)
+    while True:
+        growth = sum(_added(c, sizes, fixed) for c in current)
+        if 100 * growth <= max_growth * single_bytes:
+            return current
+        candidates = [(i, body) for i, c in enumerate(current) for body in c.bodies if body != GENERIC]
+        if not candidates:
+            return current
+
+        def value(candidate: tuple[int, str]) -> float:
+            choice, body = current[candidate[0]], candidate[1]
+            gained = sum(worth.get((choice.function, k.label), 0.0) for k in choice.kept if k.body == body)
+            return gained / max(1, sizes[choice.function, body].loaded)
+
+        index, body = min(candidates, key=value)
+        bytes_ = sizes[current[index].function, body].loaded
+        reason = f"its {bytes_} bytes would exceed --max-growth {max_growth:g} %"
+        current[index] = _drop_body(current[index], body, reason)
+
+
+def _added(choice: FunctionChoice, sizes: Mapping[tuple[str, str], Sizes], fixed: Mapping[str, int]) -> int:
+    extra = sum(sizes[choice.function, body].loaded for body in choice.bodies if body != GENERIC)
+    return extra + (0 if choice.is_single else fixed.get(choice.function, 0))
+
+
+def _drop_body(choice: FunctionChoice, body: str, reason: str) -> FunctionChoice:
+    return replace(choice, kept=tuple(_to_generic(choice, k, reason) if k.body == body else k for k in choice.kept))
+
+
+def _to_generic(choice: FunctionChoice, kept: Kept, reason: str) -> Kept:
+    return replace(kept, body=GENERIC, bytes=choice.kept[0].bytes, dropped=reason)

@@ -1,0 +1,97 @@
+"""Object files and the runtime -> a shared library, or one object for a build that links by itself."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mavcg.elf import undefined_symbols
+from mavcg.errors import MavcgError
+from mavcg.target import Target, host_target
+from mavcg.toolchain import run_zig
+
+# Android loads 16 KiB pages since version 15; the larger alignment works everywhere on AArch64.
+_PAGE_FLAGS = {"aarch64": ("-Wl,-z,max-page-size=16384",), "x86_64": ()}
+# Helpers that LLVM calls where a core has no instruction: zig's compiler-rt has them all.
+_COMPILER_RT = re.compile(
+    r"__(aarch64_(cas|swp|ld)\w+|\w*(ti|tf|xf|hf|sf|df|di|si|bf|sc|dc|xc|tc)\d?|mulo\w+|u?div\w*4)$"
+)
+_LIBCXX = re.compile(r"_ZNK?St3__1|_ZTVN?St3__1|_ZNSt3__1")
+_CXX_RUNTIME = re.compile(r"_Zn[wa]|_Zd[la]|__cxa_|__gxx_personality|_ZT[ISV]|_ZNK?St|_ZSt")
+_LIBC_FLAGS = ("-lc", "-lm", "-lpthread", "-ldl")
+
+
+def link_shared(objects: Sequence[Path], out: Path, target: Target, uses_libstdcxx: bool = False) -> None:
+    """Link a shared library that exports every external symbol of the objects.
+
+    uses_libstdcxx: the objects were compiled against the headers of the program's own libstdc++, which the library
+    then needs at load; otherwise what they use of the C++ library comes from zig's libc++, linked in and hidden.
+    Raises: MavcgError for a target whose shared libraries cannot be linked here; ToolError with the linker's words.
+    """
+    if target.system == "macos":
+        raise MavcgError(
+            f"{out}: shared libraries for macOS cannot be linked here; give an object as the output (-o {out.stem}.o) "
+            "and link it on a Mac"
+        )
+    undefined = {name for path in objects for name in undefined_symbols(path)}
+    flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", *_PAGE_FLAGS[target.arch], "-g0"]
+    libraries = list(_LIBC_FLAGS)
+    tool = "cc"
+    if target.system == "linux-android":
+        flags, libraries = [*flags, "-nostdlib"], []  # zig has no bionic: libc symbols are found at load
+    elif uses_libstdcxx:
+        libraries = [*_libstdcxx(target), *libraries]
+        flags.append("-nostdlib")
+    elif any(_LIBCXX.match(name) for name in undefined) or any(_CXX_RUNTIME.match(name) for name in undefined):
+        tool = "c++"
+        flags += ["-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
+    elif not any(_COMPILER_RT.match(name) for name in undefined):
+        flags.append("-nostdlib")
+    _atomically(out, lambda made: run_zig(
+        tool, [*flags, f"-Wl,-soname,{out.name}", *map(str, objects), *libraries, "-o", str(made)], f"linking {out}"
+    ))  # fmt: skip
+
+
+def link_relocatable(objects: Sequence[Path], out: Path, target: Target) -> None:
+    """Merge objects into one, for a build that links by itself."""
+    if target.system == "macos":
+        _atomically(out, lambda made: _macho_merge(objects, made, target))
+        return
+    _atomically(out, lambda made: run_zig("ld.lld", ["-r", *map(str, objects), "-o", str(made)], f"linking {out}"))
+
+
+def _macho_merge(objects: Sequence[Path], made: Path, target: Target) -> None:
+    arguments = ["-target", target.zig_name, "-r", *map(str, objects), "-o", str(made)]
+    run_zig("cc", arguments, f"linking {made.name}")
+
+
+def _libstdcxx(target: Target) -> list[str]:
+    """The program's own C++ library and its unwinder, as g++ finds them."""
+    if target.arch != host_target().arch:
+        return []
+    found = []
+    for name in ("libstdc++.so", "libgcc_s.so.1"):
+        compiler = shutil.which("g++")
+        if compiler:
+            done = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True)
+            path = Path(done.stdout.strip())
+            if path.is_absolute() and path.exists():
+                found.append(str(path))
+    return found
+
+
+def _atomically(out: Path, make: Callable[[Path], object]) -> None:
+    """Make a file beside its place and move it there: a half-written one never stays behind."""
+    folder = out.parent
+    if not folder.is_dir():
+        raise MavcgError(f"-o {out}: the folder {folder} is not there; make it, or name another output")
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".mavcg-") as scratch:
+            made = Path(scratch) / out.name
+            make(made)
+            os.replace(made, out)
+    except PermissionError as error:
+        raise MavcgError(f"-o {out}: cannot be written ({error.strerror}); name another output") from error

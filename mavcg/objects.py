@@ -1,0 +1,225 @@
+"""A versioned module -> object files: the kept bodies, the module with its dispatchers, and a note of it all."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg import __version__
+from mavcg.choosing import FunctionChoice, Gains, Limits, Sizes, drop_for_growth, drop_useless, share_equal
+from mavcg.codegen import CodegenJob, compile_module
+from mavcg.elf import loaded_bytes, note_assembly, symbol_bytes
+from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
+from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
+from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
+from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
+from mavcg.target import Target
+from mavcg.toolchain import run_zig
+from mavcg.versions import Body, VersionedModule
+
+# Everything that any core of ours may use, so that the assembler takes what code generation wrote; which core
+# runs what was decided there. Names: LLVM's AArch64TargetParser.
+_ASSEMBLE_ALL = (
+    "\t.arch armv9.5-a+sve2+sme2+fp16+fp16fml+bf16+i8mm+dotprod+crypto+sha3+sm4+memtag+rng+ssbs+f32mm+f64mm+ls64"
+    "+rcpc+lse+rdm+crc+predres+sb+flagm+pauth\n"
+)
+# Elf64_Rela: each address in a dispatcher's tables is relocated at load.
+_RELOCATION_BYTES = 24
+_DISPATCHER_POINTERS = 3
+
+
+@dataclass(frozen=True)
+class ModuleObjects:
+    """The object files of one module, to be linked together with the runtime.
+
+    single_bytes: loaded bytes of the same module built without versions; multi_bytes: with them.
+    """
+
+    source: str
+    objects: tuple[Path, ...]
+    choices: tuple[FunctionChoice, ...]
+    refused: Mapping[str, str]
+    shared_optimisation: frozenset[str]
+    single_bytes: int
+    multi_bytes: int
+    dispatched: bool
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What the note of the module says, and what `mavcg inspect` reads back."""
+        return {
+            "mavcg": __version__,
+            "source": self.source,
+            "functions": [_function_summary(choice) for choice in self.choices],
+            "refused": dict(self.refused),
+            "single_bytes": self.single_bytes,
+            "multi_bytes": self.multi_bytes,
+        }
+
+
+def _function_summary(choice: FunctionChoice) -> dict[str, Any]:
+    kept = [k for k in choice.kept if not k.dropped]
+    return {
+        "name": choice.function,
+        "versions": [{"core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with} for k in kept],
+        "dropped": [{"core": k.label, "why": k.dropped} for k in choice.kept if k.dropped],
+    }
+
+
+def runtime_names(core_set: CoreSet) -> RuntimeNames:
+    """The runtime's symbols as the dispatcher pass wants them."""
+    names = symbols(core_set)
+    return RuntimeNames(names.rseq_offset, names.core_of_cpu, names.select, TABLE_CPUS)
+
+
+def build_objects(
+    text: str,
+    module: VersionedModule,
+    core_set: CoreSet,
+    target: Target,
+    folder: Path,
+    limits: Limits,
+    gains: Gains,
+    worth: Mapping[tuple[str, str], float],
+    program_level: str | None,
+    flags: Sequence[str] = ("-fPIC",),
+    workers: int = 1,
+    progress: Callable[[], None] = lambda: None,
+) -> ModuleObjects:
+    """Assemble the distinct bodies, decide which to keep, compile the module around them.
+
+    text: the module's IR as it was, for the single-version build. folder: where the objects go; it exists.
+    worth: see choosing.drop_for_growth. flags: code generation flags for the module's own code.
+    """
+    level = program_level if program_level in ("0", "1", "2", "3", "s", "z", "g") else "2"
+    stem = f"{Path(module.source).stem}-{module.hot.tag}"
+    plain = folder / f"{stem}.single.o"
+    bodies = {body.symbol: body for body in _distinct(module.bodies)}
+    paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
+        waiting = [pool.submit(compile_module, plain_job, plain)]
+        waiting += [
+            pool.submit(assemble, b.asm, paths[b.symbol], target, f"{b.function}, {b.label}") for b in bodies.values()
+        ]
+        for future in waiting:
+            future.result()
+            progress()
+    sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
+    single_bytes = loaded_bytes(plain)
+    if not module.bodies:
+        return ModuleObjects(
+            module.source, (plain,), (), module.refused, frozenset(), single_bytes, single_bytes, False
+        )
+
+    choices = _choose(module, sizes, limits, gains, worth, len(core_set.cores), single_bytes)
+    needs: set[str] = set()
+    objects: list[Path] = []
+    for choice in choices:
+        by_label = {body.label: body for body in module.bodies_of(choice.function)}
+        for label in () if choice.is_single else choice.bodies:
+            body = by_label[label]
+            needs |= body.needs
+            aliases = [k.label for k in choice.kept if k.body == label and k.label != label]
+            if aliases:
+                assemble(body.asm + _alias_text(module.hot, body, aliases), paths[body.symbol], target, body.function)
+            objects.append(paths[body.symbol])
+    dispatched = bool(objects)
+    if dispatched:
+        base = folder / f"{stem}.base.o"
+        base_text = str(_base_module(module, choices, needs, core_set))
+        compile_module(
+            CodegenJob(base_text, target, f"compiling {module.source}", level, True, "obj", tuple(flags)), base
+        )
+        objects.insert(0, base)
+    else:
+        objects = [plain]
+    progress()
+
+    tables = sum(core_set.version_count + _DISPATCHER_POINTERS for choice in choices if not choice.is_single)
+    multi_bytes = sum(loaded_bytes(path) for path in objects) + _RELOCATION_BYTES * tables
+    made = ModuleObjects(
+        module.source, tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
+        single_bytes, multi_bytes, dispatched,
+    )  # fmt: skip
+    note = folder / f"{stem}.note.o"
+    assemble(note_assembly(made.summary), note, target, f"the note of {module.source}")
+    return replace(made, objects=(*objects, note))
+
+
+def assemble(asm: str, out: Path, target: Target, what: str) -> None:
+    """Assemble text to an object file."""
+    source = out.with_suffix(".s")
+    source.write_text((_ASSEMBLE_ALL if target.arch == "aarch64" else "") + asm)
+    run_zig("cc", ["-target", target.zig_name, "-c", str(source), "-o", str(out)], f"assembling {what}")
+    source.unlink()
+
+
+def _distinct(bodies: Sequence[Body]) -> list[Body]:
+    """The first body of each function and key."""
+    first: dict[tuple[str, str], Body] = {}
+    for body in bodies:
+        first.setdefault((body.function, body.key), body)
+    return list(first.values())
+
+
+def _choose(
+    module: VersionedModule,
+    sizes: Mapping[str, Sizes],
+    limits: Limits,
+    gains: Gains,
+    worth: Mapping[tuple[str, str], float],
+    cores: int,
+    single_bytes: int,
+) -> list[FunctionChoice]:
+    functions = list(dict.fromkeys(body.function for body in module.bodies))
+    choices = []
+    for function in functions:
+        bodies = module.bodies_of(function)
+        first = {body.key: body for body in reversed(bodies)}
+        by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
+        choices.append(drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain))
+    if limits.max_growth is None:
+        return choices
+    loaded = {(body.function, body.label): sizes[body.symbol] for body in _distinct(module.bodies)}
+    # A dispatcher: two entries of code, a table, its relocations; 160 bytes of code were counted on both architectures.
+    cost = 160 + (cores + 2) * (8 + 8 + _RELOCATION_BYTES) + _DISPATCHER_POINTERS * (8 + _RELOCATION_BYTES)
+    fixed = {function: cost for function in functions}
+    return drop_for_growth(choices, loaded, worth, fixed, single_bytes, limits.max_growth)
+
+
+def _alias_text(hot: HotModule, body: Body, labels: Sequence[str]) -> str:
+    """Further names for a body: those of the versions that share it or were dropped in favour of it."""
+    binding = ".weak" if linkage(hot.module.entities[body.function]) in ("linkonce_odr", "weak_odr") else ".globl"
+    lines = []
+    for label in labels:
+        name = f'"{version_symbol(hot, body.function, label)}"'
+        lines.append(f'\t{binding} {name}\n\t.hidden {name}\n\t.set {name}, "{body.symbol}"\n')
+    return "".join(lines)
+
+
+def _base_module(
+    module: VersionedModule, choices: Sequence[FunctionChoice], needs: set[str], core_set: CoreSet
+) -> ModuleText:
+    """The program's own module: what versions need is kept, dispatchers stand for versioned functions."""
+    base = keep_for_versions(module.hot, needs)
+    dispatches = [_dispatch(module.hot, choice) for choice in choices if not choice.is_single]
+    base = add_dispatchers(module.hot, base, dispatches, runtime_names(core_set))
+    asm = [body.asm for choice in choices if not choice.is_single for body in module.bodies_of(choice.function)]
+    single = {
+        choice.function: [
+            k.label
+            for k in choice.kept
+            if any(version_symbol(module.hot, choice.function, k.label) in text for text in asm)
+        ]
+        for choice in choices
+        if choice.is_single
+    }
+    base = add_single_bodies(module.hot, base, single)
+    return with_entities(base, base.entities)
+
+
+def _dispatch(hot: HotModule, choice: FunctionChoice) -> Dispatch:
+    return Dispatch(choice.function, tuple(version_symbol(hot, choice.function, k.body) for k in choice.kept))

@@ -1,0 +1,195 @@
+"""One module's hot functions -> a version per core, as assembly; which bodies are shared; the module around them.
+
+The first half of the program road's bridge (DESIGN.md, "Two roads, one bridge"): everything here is text. Turning it
+into object files is mavcg.objects.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.codegen import CodegenJob, Failure, canonical, compile_all
+from mavcg.core import Core
+from mavcg.passes.asm.identical import without_label
+from mavcg.passes.ir.arithmetic import (
+    declare_fma,
+    explicit_fmuladd,
+    fuse_contracted,
+    has_fast_math,
+    has_narrow_floats,
+    without_fast_math,
+)
+from mavcg.passes.ir.attributes import base_features, can_fuse, choose_cpu, cpu_attributes_of, features_of
+from mavcg.passes.ir.clone import HotModule, Version, make_version, with_cpu
+from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
+from mavcg.passes.ir.refuse import why_not
+from mavcg.passes.ir.relabel import relabelled
+from mavcg.target import Target
+
+GENERIC = "generic"
+
+
+@dataclass(frozen=True)
+class Body:
+    """One version's assembly as first made, before bodies are shared or dropped.
+
+    label: "generic" or the core's name. symbol: what it is called in the object. key: equal for equal machine code.
+    """
+
+    function: str
+    label: str
+    symbol: str
+    asm: str
+    key: str
+    needs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class VersionedModule:
+    """A module with every version of its hot functions compiled.
+
+    refused: function -> why it has no versions; it stays in the module as it was.
+    shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
+    """
+
+    hot: HotModule
+    source: str
+    opt_level: str
+    bodies: tuple[Body, ...]
+    refused: Mapping[str, str]
+    shared_optimisation: frozenset[str]
+
+    def bodies_of(self, function: str) -> tuple[Body, ...]:
+        """A function's versions, generic first, then in the order of the cores."""
+        return tuple(body for body in self.bodies if body.function == function)
+
+
+def code_level(program_level: str | None) -> str:
+    """The -O level that versions are made with: the program's own, but at least 2: a hot function of a debug
+    build is versioned to be fast."""
+    return program_level if program_level in ("2", "3", "s", "z") else "3" if program_level in ("fast", None) else "2"
+
+
+def make_versions(
+    text: str,
+    source: str,
+    program_level: str | None,
+    wanted: Sequence[str],
+    cores: Sequence[Core],
+    target: Target,
+    workers: int = 1,
+    per_core_rounding: bool = False,
+    progress: Callable[[], None] = lambda: None,
+) -> VersionedModule:
+    """Compile generic and one version per core of each wanted function that the module defines.
+
+    text: the module's IR, not yet optimised. wanted: linkage names; those that the module does not define are
+    passed over. per_core_rounding: leave fast-math to each core, so that results may differ between cores.
+    Raises: MavcgError when the IR does not parse.
+    """
+    module = parse_module(canonical(text))
+    defined = [name for name in dict.fromkeys(wanted) if name in module.entities and _has_body(module, name)]
+    refused = {name: reason for name in defined if (reason := why_not(module, name, target.arch))}
+    tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
+    hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
+    maker = _Maker(hot, target, code_level(program_level), per_core_rounding)
+
+    functions = [name for name in defined if name in hot.hot]
+    shared = {name for name in functions if maker.decides_once(name)}
+    jobs: dict[tuple[str, str], CodegenJob] = {}
+    once = {name: maker.optimise_once_job(name) for name in functions if name in shared}
+    optimised = dict(zip(once, compile_all(list(once.values()), workers, progress), strict=True))
+    failed: dict[str, str] = {}
+    for name in functions:
+        common = optimised.get(name)
+        if isinstance(common, Failure):
+            failed[name] = common.message
+            continue
+        for core in (None, *cores):
+            jobs[name, core.name if core else GENERIC] = maker.version_job(name, core, common)
+    compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
+    for (name, label), result in compiled.items():
+        if isinstance(result, Failure):
+            failed.setdefault(name, f"its {label} version does not compile: {result.message}")
+    if failed:  # what failed is refused, and the others must not call versions that it does not have
+        again = make_versions(
+            text, source, program_level, [n for n in wanted if n not in failed], cores, target,
+            workers, per_core_rounding, progress,
+        )  # fmt: skip
+        return replace(again, refused={**refused, **failed, **again.refused})
+    bodies = tuple(
+        maker.body(name, label, result) for (name, label), result in compiled.items() if isinstance(result, str)
+    )
+    return VersionedModule(hot, source, maker.opt_level, bodies, refused, frozenset(shared))
+
+
+def _has_body(module: ModuleText, name: str) -> bool:
+    entity = module.entities[name]
+    return entity.kind == "alias" or (entity.kind == "define" and linkage(entity) != "available_externally")
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """What all jobs of a module have in common."""
+
+    hot: HotModule
+    target: Target
+    opt_level: str
+    per_core_rounding: bool
+
+    def decides_once(self, name: str) -> bool:
+        """Whether a function's arithmetic has flags that would let each version round in its own way."""
+        version = make_version(self.hot, name, GENERIC)
+        return not self.per_core_rounding and has_fast_math(_bodies(version.module))
+
+    def optimise_once_job(self, name: str) -> CodegenJob:
+        version = make_version(self.hot, name, GENERIC)
+        text = str(with_cpu(version.module, self._cpu_texts(version, None)))
+        return replace(self._job(name, GENERIC, self._explicit(version, text)), emit="ir")
+
+    def version_job(self, name: str, core: Core | None, common: str | None) -> CodegenJob:
+        label = core.name if core else GENERIC
+        version = make_version(self.hot, name, label)
+        if common is None:
+            text = str(with_cpu(version.module, self._cpu_texts(version, core)))
+            return self._job(name, label, self._explicit(version, text))
+        module = relabelled(canonical(common), GENERIC, label)
+        if self._fuse(version):
+            module = parse_module(fuse_contracted(str(module)))
+        texts = self._cpu_texts(version, core)
+        fallback = texts[version.symbol]
+        with_cpus = with_cpu(module, {s: texts.get(s, fallback) for s in module.definitions()})
+        text = canonical(declare_fma(without_fast_math(str(with_cpus))))
+        return replace(self._job(name, label, text), optimise=False)
+
+    def body(self, name: str, label: str, asm: str) -> Body:
+        version = make_version(self.hot, name, label)
+        return Body(name, label, version.symbol, asm, without_label(asm, label), version.needs)
+
+    def _explicit(self, version: Version, text: str) -> str:
+        """Decide what LLVM leaves to the target, unless every core may."""
+        if self.per_core_rounding:
+            return text
+        return declare_fma(explicit_fmuladd(text, self._fuse(version)))
+
+    def _fuse(self, version: Version) -> bool:
+        return all(can_fuse(self.target.arch, self._base(origin)) for origin in version.origins.values())
+
+    def _base(self, origin: str) -> tuple[str, ...]:
+        attributes = self.hot.attributes(self.hot.module.entities[origin])
+        return base_features(features_of(attributes), self.target.arch)
+
+    def _cpu_texts(self, version: Version, core: Core | None) -> dict[str, str]:
+        if core is None:
+            own = {s: self.hot.attributes(self.hot.module.entities[o]) for s, o in version.origins.items()}
+            return {symbol: cpu_attributes_of(attributes) for symbol, attributes in own.items()}
+        narrow = has_narrow_floats(_bodies(version.module))
+        return {s: choose_cpu(core, self._base(o), narrow).text for s, o in version.origins.items()}
+
+    def _job(self, name: str, label: str, text: str) -> CodegenJob:
+        what = f"compiling {name} for {label}"
+        return CodegenJob(text, self.target, what, self.opt_level)
+
+
+def _bodies(module: ModuleText) -> str:
+    return "\n".join(entity.text for entity in module.entities.values() if entity.kind == "define")
