@@ -23,6 +23,10 @@ _CLONE_NOTE = re.compile(r"(?:\s*\[clone [^\]]*\])+$")
 _VERSION = re.compile(r"@@?[A-Za-z_][\w.]*$")
 _MANGLED = re.compile(r"_{1,4}Z\S+")
 _RUST_V0 = re.compile(r"_R[A-Z]\S+")
+_SCOPE_GOES_ON = re.compile(r"(?: const| volatile| ?&&?|\[abi:\w+\])*(?: \[clone [^\]]*\])*::")
+_CHAR_CLASS = re.compile(
+    r"std::basic_(string|istream|ostream|iostream)<char,std::char_traits<char>(?:,std::allocator<char>)?>"
+)
 _LIMIT_BYTES = 1 << 16
 _FILTERS = ("c++filt", "llvm-cxxfilt")
 
@@ -102,30 +106,43 @@ def _by_filter(mangled: str) -> str | None:
 def without_parameters(name: str) -> str:
     """A demangled name as perf prints it: no return type, no parameters, no qualifiers after them.
 
-    `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`.
+    `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`. What lies inside a function
+    keeps that function's parameters: `f(int)::{lambda()#1}::operator()() const` loses the last ones only.
     """
     name = _CLONE_NOTE.sub("", name)
-    depth, at, start, end = 0, 0, 0, len(name)
+    at = start = 0
+    while at < len(name):
+        operator = _operator_at(name, at)
+        if operator:
+            at += operator
+        elif name.startswith(("(anonymous namespace)", "decltype (", " <"), at):
+            # A scope, a computed return type, or the template arguments of an operator: no parameters yet.
+            at = _closing(name, name.index(" <" if name[at] == " " else "(", at) + (name[at] == " "))
+        elif name[at] in "<([{":
+            close = _closing(name, at)
+            if name[at] == "(" and _SCOPE_GOES_ON.match(name, close) is None:
+                return name[start:at].strip()
+            inside = _SCOPE_GOES_ON.match(name, close) if name[at] == "(" else None
+            at = inside.end() if inside is not None else close
+        else:
+            start = at + 1 if name[at] == " " else start
+            at += 1
+    return name[start:].strip()
+
+
+def _closing(name: str, at: int) -> int:
+    """Offset after the bracket that closes the one at this place; the name's end where none does."""
+    depth = 0
     while at < len(name):
         operator = _operator_at(name, at)
         if operator:
             at += operator
             continue
-        char = name[at]
-        if char == "(" and depth == 0:
-            if not name.startswith("(anonymous namespace)", at):
-                end = at
-                break
-            at += len("(anonymous namespace)")
-            continue
-        if char in "<([{":
-            depth += 1
-        elif char in ">)]}":
-            depth = max(0, depth - 1)
-        elif char == " " and depth == 0:
-            start = at + 1
+        depth += (name[at] in "<([{") - (name[at] in ">)]}" and not name.startswith("->", at - 1))
         at += 1
-    return name[start:end].strip()
+        if depth == 0:
+            break
+    return at
 
 
 def _operator_at(name: str, at: int) -> int:
@@ -173,5 +190,6 @@ def _one_constructor(names: set[str]) -> set[str]:
 
 
 def _normal(name: str) -> str:
-    """A name without the blanks by which demanglers differ: `Gemm<float, 3>` and `Gemm<float,3>`, `> >` and `>>`."""
-    return re.sub(r"\s+(?=[>,*&)])|(?<=[,<(])\s+", "", name)
+    """A name without what demanglers differ in: `Gemm<float, 3>` or `Gemm<float,3>`, std::string or all of it."""
+    name = re.sub(r"\s+(?=[>,*&)])|(?<=[,<(])\s+", "", name)
+    return _CHAR_CLASS.sub(r"std::\1", name.replace("std::__cxx11::", "std::").replace("std::__1::", "std::"))

@@ -1,0 +1,214 @@
+"""Runs a program under perf, or under valgrind's callgrind where sampling is not to be had."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mavcg.errors import ProfileError, ToolError
+from mavcg.profiling.callgrind import read_callgrind
+from mavcg.profiling.perf_data import NO_PERF, read_perf_data
+from mavcg.profiling.reading import Reading
+
+# A recording on disk, how the program ended, and what reads the recording.
+_Ran = tuple[Path, int, Callable[[Path], Reading]]
+
+RECORDERS = ("perf", "callgrind")
+
+# A prime: sampling does not fall into step with the program's own timers.
+DEFAULT_FREQUENCY_HZ = 1999
+
+# Of time only, no hardware counter needed: what there is in virtual machines.
+FALLBACK_EVENT = "cpu-clock"
+
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_NOT_PERMITTED = re.compile(r"perf_event_paranoid|no permission|permission denied|not permitted|EPERM|EACCES", re.I)
+_PROBE_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was read, and how the program ended: its exit status, or minus the number of the signal that ended it."""
+
+    reading: Reading
+    exit_status: int
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """frequency_hz: samples per second and thread; event: None for cycles, or cpu-clock where no counter is;
+    call_graph: record callers too; keep: where to leave the recorder's own file; program_stdout: file descriptor for
+    the program's standard output, None for ours."""
+
+    frequency_hz: int = DEFAULT_FREQUENCY_HZ
+    event: str | None = None
+    call_graph: bool = False
+    keep: Path | None = None
+    program_stdout: int | None = None
+
+
+def record(command: Sequence[str], recorder: str = "perf", options: RecordOptions | None = None) -> Recording:
+    """Run a command to its end under a profiler and read what it recorded; Ctrl-C ends the program, not the reading.
+
+    recorder: "perf" samples time; "callgrind" counts instructions exactly, some 50 times slower.
+    Raises: ProfileError when the program is not there or nothing was recorded; ToolError when the recorder is missing,
+    or may not run.
+    """
+    options = options or RecordOptions()
+    check_program(command)
+    with tempfile.TemporaryDirectory(prefix="mavcg-profile-") as folder:
+        run = _under_perf if recorder == "perf" else _under_callgrind
+        file, status, read = run(command, options, Path(folder))
+        place = " ".join(command[:1])
+        if not file.exists() or not file.stat().st_size:
+            raise ProfileError(
+                f"{place}: {recorder} recorded nothing; the program ended with {describe_exit(status)}: "
+                f"run it alone first"
+            )
+        if options.keep is not None:
+            _keep(file, options.keep)
+        try:
+            reading = read(file)
+        except ProfileError as error:
+            ended = f" (the program ended with {describe_exit(status)})" if status else ""
+            raise ProfileError(str(error).replace(str(file), place) + ended) from error
+    return Recording(replace(reading, command=shlex.join(command)), status)
+
+
+def check_program(command: Sequence[str]) -> None:
+    """Refuse a command that cannot be started. Raises: ProfileError."""
+    if not command:
+        raise ProfileError("profile: no command; give one after --, as in mavcg profile -- ./app args")
+    program = command[0]
+    if shutil.which(program) is not None:
+        return
+    if os.path.isdir(program):
+        raise ProfileError(f"{program}: a folder, not a program; give the program in it")
+    if os.path.exists(program):
+        raise ProfileError(f"{program}: not executable; run chmod +x {shlex.quote(program)}, or name its interpreter")
+    near = f"./{program}" if "/" not in program and os.path.exists(f"./{program}") else ""
+    raise ProfileError(
+        f"{program}: program not found; "
+        + (f"did you mean {near}?" if near else "give its path, as in mavcg profile -- ./app args")
+    )
+
+
+def describe_exit(status: int) -> str:
+    """`exit status 3`, or `signal 9` for the negative status of a program that was killed."""
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _under_perf(command: Sequence[str], options: RecordOptions, folder: Path) -> _Ran:
+    if shutil.which("perf") is None:
+        raise ToolError(f"perf: {NO_PERF}")
+    file = folder / "perf.data"
+    event = options.event or _working_event(options.frequency_hz, folder)
+    if options.event is not None:
+        _probe(options.event, options.frequency_hz, folder)
+    arguments = ["perf", "record", "-q", "--sample-cpu", "-F", str(options.frequency_hz), "-o", str(file)]
+    arguments += ["-e", event] if event else []
+    arguments += ["-g"] if options.call_graph else []
+    _, status = _run([*arguments, "--", *command], options.program_stdout)
+    # perf hands on a program's status; a program ended by a signal gives 128 + its number, as in a shell.
+    return file, -(status - 128) if 128 < status < 160 else status, read_perf_data
+
+
+def _working_event(frequency_hz: int, folder: Path) -> str:
+    """perf's own choice of event ("") where it works, else the clock. Raises: ToolError where neither does."""
+    try:
+        _probe("", frequency_hz, folder)
+        return ""
+    except _NotSupportedError:
+        _probe(FALLBACK_EVENT, frequency_hz, folder)
+        return FALLBACK_EVENT
+
+
+class _NotSupportedError(ToolError):
+    """perf runs, but not with this event."""
+
+
+def _probe(event: str, frequency_hz: int, folder: Path) -> None:
+    """Record nothing in particular, so that what perf refuses is told apart from what the program does.
+
+    Raises: ToolError when perf may not record, _NotSupportedError when it cannot record this event.
+    """
+    command = ["perf", "record", "-q", "--sample-cpu", "-F", str(frequency_hz), "-o", str(folder / "probe.data")]
+    command += ["-e", event] if event else []
+    try:
+        done = subprocess.run(
+            [*command, "--", "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=_PROBE_TIMEOUT_S,
+        )
+    except OSError as error:
+        raise ToolError(f"perf: cannot be run: {error.strerror}; {NO_PERF.partition('; ')[2]}") from error
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"perf: did not record `true` within {_PROBE_TIMEOUT_S} s; try --with callgrind") from error
+    if done.returncode == 0:
+        return
+    if _NOT_PERMITTED.search(done.stderr):
+        raise ToolError(f"perf: not permitted to record{_paranoid_level()}; {_HOW_TO_PERMIT}")
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+    raise _NotSupportedError(
+        f"perf: cannot record {event or 'cycles'} at {frequency_hz} Hz: {' '.join(lines[:3])}; "
+        f"try --event {FALLBACK_EVENT}, a lower --frequency, or --with callgrind"
+    )
+
+
+_HOW_TO_PERMIT = (
+    "allow it with sudo sysctl kernel.perf_event_paranoid=1 (in a container also --cap-add PERFMON), run as root, or "
+    "count instructions exactly with mavcg profile --with callgrind"
+)
+
+
+def _paranoid_level() -> str:
+    try:
+        return f" (kernel.perf_event_paranoid is {_PARANOID.read_text().strip()})"
+    except OSError:
+        return ""
+
+
+def _under_callgrind(command: Sequence[str], options: RecordOptions, folder: Path) -> _Ran:
+    if shutil.which("valgrind") is None:
+        raise ToolError("valgrind: is not installed; install it (Debian: apt install valgrind), or use --with perf")
+    # %p: a forked child writes a file of its own and leaves ours alone.
+    arguments = ["valgrind", "-q", "--tool=callgrind", "--demangle=no", f"--callgrind-out-file={folder}/out.%p"]
+    process, status = _run([*arguments, "--", *command], options.program_stdout)
+    return folder / f"out.{process}", status, _read_callgrind_file
+
+
+def _read_callgrind_file(path: Path) -> Reading:
+    with open(path, encoding="utf-8", errors="replace") as text:
+        return read_callgrind(text, str(path))
+
+
+def _run(arguments: list[str], stdout: int | None) -> tuple[int, int]:
+    """Process number and exit status of a recorder that ran to its end; Ctrl-C ends the program, and we wait for it."""
+    try:
+        process = subprocess.Popen(arguments, stdout=stdout)
+    except OSError as error:
+        raise ToolError(f"{arguments[0]}: cannot be run: {error.strerror}; check how it is installed") from error
+    while True:
+        try:
+            return process.pid, process.wait()
+        except KeyboardInterrupt:
+            continue
+
+
+def _keep(file: Path, place: Path) -> None:
+    half = place.with_name(f".{place.name}.part")
+    try:
+        shutil.copyfile(file, half)
+        os.replace(half, place)
+    except OSError as error:
+        half.unlink(missing_ok=True)
+        raise ProfileError(f"{place}: cannot be written: {error.strerror}; give another place") from error
