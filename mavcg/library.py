@@ -2,16 +2,14 @@
 
 import os
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mavcg.elf import undefined_symbols
 from mavcg.errors import MavcgError
-from mavcg.target import Target, host_target
-from mavcg.toolchain import run_zig
+from mavcg.target import Target
+from mavcg.toolchain import run_tool, run_zig
 
 # Android loads 16 KiB pages since version 15; the larger alignment works everywhere on AArch64.
 _PAGE_FLAGS = {"aarch64": ("-Wl,-z,max-page-size=16384",), "x86_64": ()}
@@ -24,11 +22,13 @@ _CXX_RUNTIME = re.compile(r"_Zn[wa]|_Zd[la]|__cxa_|__gxx_personality|_ZT[ISV]|_Z
 _LIBC_FLAGS = ("-lc", "-lm", "-lpthread", "-ldl")
 
 
-def link_shared(objects: Sequence[Path], out: Path, target: Target, uses_libstdcxx: bool = False) -> None:
+def link_shared(
+    objects: Sequence[Path], out: Path, target: Target, cxx_compiler: tuple[str, ...] | None = None
+) -> None:
     """Link a shared library that exports every external symbol of the objects.
 
-    uses_libstdcxx: the objects were compiled against the headers of the program's own libstdc++, which the library
-    then needs at load; otherwise what they use of the C++ library comes from zig's libc++, linked in and hidden.
+    cxx_compiler: the program's own g++, where it builds for the target: the library then needs its libstdc++ at load.
+    Otherwise what the objects use of the C++ library comes from zig's libc++, linked in and hidden.
     Raises: MavcgError for a target whose shared libraries cannot be linked here; ToolError with the linker's words.
     """
     if target.system == "macos":
@@ -42,12 +42,13 @@ def link_shared(objects: Sequence[Path], out: Path, target: Target, uses_libstdc
     tool = "cc"
     if target.system == "linux-android":
         flags, libraries = [*flags, "-nostdlib"], []  # zig has no bionic: libc symbols are found at load
-    elif uses_libstdcxx:
-        libraries = [*_libstdcxx(target), *libraries]
-        flags.append("-nostdlib")
-    elif any(_LIBCXX.match(name) for name in undefined) or any(_CXX_RUNTIME.match(name) for name in undefined):
-        tool = "c++"
-        flags += ["-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
+    elif any(_CXX_RUNTIME.match(name) for name in undefined):
+        own = _libstdcxx(cxx_compiler) if cxx_compiler and not any(_LIBCXX.match(n) for n in undefined) else []
+        if own:
+            flags, libraries = [*flags, "-nostdlib"], [*own, *libraries]
+        else:
+            tool = "c++"
+            flags += ["-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
     elif not any(_COMPILER_RT.match(name) for name in undefined):
         flags.append("-nostdlib")
     _atomically(out, lambda made: run_zig(
@@ -68,19 +69,13 @@ def _macho_merge(objects: Sequence[Path], made: Path, target: Target) -> None:
     run_zig("cc", arguments, f"linking {made.name}")
 
 
-def _libstdcxx(target: Target) -> list[str]:
-    """The program's own C++ library and its unwinder, as g++ finds them."""
-    if target.arch != host_target().arch:
-        return []
-    found = []
-    for name in ("libstdc++.so", "libgcc_s.so.1"):
-        compiler = shutil.which("g++")
-        if compiler:
-            done = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True)
-            path = Path(done.stdout.strip())
-            if path.is_absolute() and path.exists():
-                found.append(str(path))
-    return found
+def _libstdcxx(compiler: tuple[str, ...]) -> list[str]:
+    """The compiler's C++ library and unwinder as it finds them; [] when it has no libstdc++."""
+    paths = [
+        Path(run_tool([*compiler, f"-print-file-name={name}"], f"asking {compiler[0]} for its {name}").strip())
+        for name in ("libstdc++.so", "libgcc_s.so.1")
+    ]
+    return [str(path) for path in paths] if all(path.is_absolute() and path.exists() for path in paths) else []
 
 
 def _atomically(out: Path, make: Callable[[Path], object]) -> None:

@@ -1,0 +1,120 @@
+"""From what a user or a profile calls hot to the linkage names that the input defines."""
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.errors import MavcgError
+from mavcg.profiling.demangle import demangle, without_parameters
+
+_DEFINED = re.compile(r'^define [^@]*@("[^"]*"|[-a-zA-Z$._0-9]+)\(', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class HotSymbol:
+    """A function to be versioned.
+
+    asked: as the user or the profile names it; name: its linkage name. share: of the run time, 0..1 (1 where nobody
+    measured). named_by_user: whether it is an error when no input defines it. why: the reason it is hot, in words.
+    """
+
+    asked: str
+    name: str = ""
+    share: float = 1.0
+    named_by_user: bool = True
+    why: str = "named"
+
+
+def defined_functions(text: str) -> list[str]:
+    """Linkage names of the functions that IR text defines, copies for inlining only left out."""
+    found = []
+    for match in _DEFINED.finditer(text):
+        if not match[0].startswith("define available_externally"):
+            found.append(match[1].strip('"'))
+    return found
+
+
+def match_hot(hot: Sequence[HotSymbol], texts: Sequence[str]) -> tuple[list[HotSymbol], list[HotSymbol]]:
+    """(found, not found): each asked function with the linkage names that the modules define.
+
+    A name matches as a linkage name; else as a whole demangled name, as one without its parameters, as the last part of
+    it without template arguments (gebp_kernel), or as a glob pattern of any of these. Several functions may match.
+    Raises: MavcgError for a function that the user named and no module defines.
+    """
+    names = list(dict.fromkeys(name for text in texts for name in defined_functions(text)))
+    found: dict[str, HotSymbol] = {}
+    missing = []
+    for symbol in hot:
+        matches = [symbol.asked] if symbol.asked in names else _by_people_name(symbol.asked, names)
+        if not matches and symbol.named_by_user:
+            raise MavcgError(_no_such_function(symbol.asked, names))
+        if not matches:
+            missing.append(symbol)
+        for name in matches:
+            found.setdefault(name, replace(symbol, name=name))
+    return list(found.values()), missing
+
+
+def _no_such_function(asked: str, names: Sequence[str]) -> str:
+    spelled = sorted({form for name in names for form in _forms(name) if len(form) < 80})
+    near = difflib.get_close_matches(asked, spelled, 3)
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else "give its linkage name (as `nm` prints it), or add its source"
+    )
+    return f"--hot {asked}: no input defines a function of that name; {hint}"
+
+
+def _by_people_name(asked: str, names: Sequence[str]) -> list[str]:
+    forms = {name: _forms(name) for name in names}
+    exact = [name for name, spelled in forms.items() if asked in spelled]
+    if exact or not re.search(r"[*?\[]", asked):
+        return exact
+    return [name for name, spelled in forms.items() if any(fnmatch.fnmatchcase(s, asked) for s in spelled)]
+
+
+def _forms(name: str) -> set[str]:
+    """The ways in which people write a function's name."""
+    whole = demangle(name)
+    bare = without_parameters(whole)
+    plain = _without_templates(bare)
+    parts = plain.split("::")
+    # A call operator is known by its class: gebp_kernel, for gebp_kernel<...>::operator()(...).
+    owner = {"::".join(parts[:-1]), parts[-2]} if len(parts) > 1 and parts[-1] == "operator()" else set()
+    return {name, whole, bare, plain, parts[-1]} | owner
+
+
+def _without_templates(name: str) -> str:
+    """foo<int>::bar<2>  ->  foo::bar; comparison and shift operators keep their signs."""
+    depth = 0
+    kept = []
+    protected = re.sub(r"operator(<<|>>|<=>|<=|>=|<|>|->)", lambda m: "operator" + "\0" * len(m[1]), name)
+    for plain, char in zip(protected, name, strict=True):
+        if plain == "<":
+            depth += 1
+        elif plain == ">":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            kept.append(char)
+    return "".join(kept).strip()
+
+
+def parse_hot(text: str) -> tuple[HotSymbol, ...]:
+    """Functions of a comma-separated --hot list; commas inside template or parameter lists do not separate.
+
+    Raises: MavcgError for an empty name.
+    """
+    parts, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        depth += char in "<(["
+        depth -= char in ">)]"
+        if char == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    names = [part.strip() for part in [*parts, text[start:]]]
+    if not all(names):
+        raise MavcgError(
+            f"--hot {text!r}: holds an empty name; give functions with commas between, such as sgemm,dwconv"
+        )
+    return tuple(HotSymbol(name) for name in dict.fromkeys(names))

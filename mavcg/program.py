@@ -1,0 +1,174 @@
+"""The program road, top to bottom: sources or IR, what is hot, which cores -> a multi-versioned library."""
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mavcg.choosing import Gains, Limits
+from mavcg.codegen import default_workers
+from mavcg.core import Core
+from mavcg.elf import loaded_bytes, needed
+from mavcg.errors import MavcgError
+from mavcg.hot import HotSymbol, match_hot
+from mavcg.library import link_relocatable, link_shared
+from mavcg.objects import ModuleObjects, build_objects
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.build import runtime_object
+from mavcg.runtime.coreset import CoreSet
+from mavcg.sources.compile_commands import CompileUnit
+from mavcg.sources.headers import is_zig, machine_matches, machine_of
+from mavcg.sources.load_ir import load_ir
+from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir
+from mavcg.target import Target
+from mavcg.versions import make_versions
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """Everything that a build depends on.
+
+    units, ir_files: the inputs. hot: what is to be versioned, hottest first. cores: one version each, beside generic.
+    output: .so, or .o for an object to be linked elsewhere. code_flags: such as -ffunction-sections.
+    """
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    hot: tuple[HotSymbol, ...]
+    units: tuple[CompileUnit, ...] = ()
+    ir_files: tuple[Path, ...] = ()
+    compiler: Compiler = field(default_factory=Compiler)
+    limits: Limits = field(default_factory=Limits)
+    gains: Gains = field(default_factory=dict)
+    per_core_rounding: bool = False
+    code_flags: tuple[str, ...] = ("-fPIC",)
+    workers: int = field(default_factory=default_workers)
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What was built, and why it came out so."""
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    hot: tuple[HotSymbol, ...]
+    modules: tuple[ModuleObjects, ...]
+    not_found: tuple[HotSymbol, ...]
+    notes: tuple[str, ...]
+    runtime_bytes: int
+    total_bytes: int
+    needed_libraries: tuple[str, ...]
+    needed_symbols: tuple[str, ...]
+    seconds: float
+
+    @property
+    def growth_percent(self) -> float:
+        """Bytes that versions, dispatchers and runtime add, over the single-version build; counted."""
+        return growth_percent([m.summary for m in self.modules], self.runtime_bytes, self.total_bytes)
+
+
+def growth_percent(summaries: Sequence[Mapping[str, Any]], runtime_bytes: int, total_bytes: int) -> float:
+    """Code growth in percent of the single-version build, from the modules' notes and the size of the whole."""
+    extra = sum(int(s["multi_bytes"]) - int(s["single_bytes"]) for s in summaries) + runtime_bytes
+    return 100 * extra / max(1, total_bytes - extra)
+
+
+def build_program(request: BuildRequest, progress: Progress = lambda message: None) -> BuildResult:
+    """Build the library. Raises: MavcgError (bad input) with nothing written."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mavcg-build-") as scratch:
+        folder = Path(scratch)
+        modules = _read_inputs(request, progress)
+        hot, not_found = match_hot(request.hot, [module.text for module in modules])
+        core_set = CoreSet(request.cores)
+        built = [_build_module(module, hot, core_set, request, folder, progress) for module in modules]
+        _check_something_versioned(built, not_found)
+        objects = [path for module in built for path in module.objects]
+        runtime_bytes = 0
+        if any(module.dispatched for module in built):
+            progress("compiling the run-time selector")
+            runtime = runtime_object(core_set, load_cores(), request.target, folder)
+            runtime_bytes = loaded_bytes(runtime)
+            objects.append(runtime)
+        progress(f"linking {request.output}")
+        libraries, symbols = _link(objects, request)
+    notes = tuple(f"{module.source}: {note}" for module in modules for note in module.notes)
+    return BuildResult(
+        request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes, runtime_bytes,
+        loaded_bytes(request.output), libraries, symbols, time.monotonic() - started,
+    )  # fmt: skip
+
+
+def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
+    def compile_unit(unit: CompileUnit) -> IrModule:
+        module = compile_to_ir(unit, request.target, request.compiler)
+        progress(f"compiled {unit.source.name} to LLVM IR")
+        return module
+
+    with ThreadPoolExecutor(request.workers) as pool:
+        compiled = list(pool.map(compile_unit, request.units))
+    return [*compiled, *map(load_ir, request.ir_files)]
+
+
+def _build_module(
+    module: IrModule,
+    hot: Sequence[HotSymbol],
+    core_set: CoreSet,
+    request: BuildRequest,
+    folder: Path,
+    progress: Progress,
+) -> ModuleObjects:
+    names = [symbol.name for symbol in hot]
+    source = module.source.name
+
+    def step() -> None:
+        progress(f"compiling versions of {source}")
+
+    versions = make_versions(
+        module.text, source, module.opt_level, names, request.cores, request.target,
+        request.workers, request.per_core_rounding, step,
+    )  # fmt: skip
+    worth = {
+        (s.name, core.name): s.share * max(0.0, gain.fraction if gain else 1.0)
+        for s in hot
+        for core in request.cores
+        for gain in [request.gains.get((s.name, core.name))]
+    }
+    return build_objects(
+        module.text, versions, core_set, request.target, folder, request.limits, request.gains, worth,
+        module.opt_level, request.code_flags, request.workers, step,
+    )  # fmt: skip
+
+
+def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:
+    if not any(module.choices or module.refused for module in built):
+        raise MavcgError(
+            "nothing to version: none of the hot functions is defined in the input; add the sources that hold them "
+            f"({', '.join(s.asked for s in not_found[:4]) or 'the profile names none'})"
+        )
+
+
+def _link(objects: Sequence[Path], request: BuildRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if request.output.suffix == ".o":
+        link_relocatable(objects, request.output, request.target)
+    else:
+        link_shared(objects, request.output, request.target, _cxx_compiler(request))
+    libraries, symbols = needed(request.output)
+    return tuple(libraries), tuple(symbols)
+
+
+def _cxx_compiler(request: BuildRequest) -> tuple[str, ...] | None:
+    """The g++ whose C++ library the program uses: that of its C++ units, the machine's own for IR; None for zig's."""
+    asked = request.compiler.headers or request.compiler.command
+    own = [unit.compiler for unit in request.units if unit.is_cxx]
+    for compiler in [asked] if asked else [*own, ("g++",)]:
+        if not is_zig(compiler) and machine_matches(machine_of(compiler), request.target):
+            return compiler
+    return None
