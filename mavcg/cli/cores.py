@@ -1,0 +1,277 @@
+"""`mavcg cores`: the cores and boards that are known, how each is recognised, and what this machine has."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mavcg.board import Board, Cluster
+from mavcg.cli.output import print_json
+from mavcg.core import Core, Midr, X86Model
+from mavcg.errors import MavcgError, ProfileError
+from mavcg.profiles.load import load_boards, load_cores
+from mavcg.target import ARCHES, host_target
+
+if TYPE_CHECKING:
+    from mavcg.runtime.binding import DetectedCpu
+
+
+def cores(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME|check]", help="One core or board in full; `check` audits the facts instead."),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Audit the facts: same as `mavcg cores check`.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The same as one JSON document on stdout.")] = False,
+) -> None:
+    """List cores and boards, how each is recognised, and what this machine has.
+
+    Your own cores and boards are read from the folders named by MAVCG_PROFILES.
+
+    Examples:
+        mavcg cores
+        mavcg cores cortex-a55
+        mavcg cores exynos9820 --json
+        mavcg cores check
+    """
+    if check or name == "check":
+        _check(json)
+        return
+    known, boards = load_cores(), load_boards()
+    if name is not None:
+        known, boards = _named(name, known, boards)
+    found = this_machine(load_cores(), Path("/"))
+    if name is not None:
+        found = [cpu for cpu in found if cpu.core in known]
+    if json:
+        print_json(
+            {
+                "this_machine": [{"cpu": cpu.cpu, "core": cpu.core, "how": cpu.how} for cpu in found],
+                "cores": [core_json(core) for core in known.values()],
+                "boards": [board_json(board) for board in boards.values()],
+            }
+        )
+    elif name is not None and len(known) == 1 and name in known:
+        _show_core(known[name], boards, found)
+    else:
+        _show_all(known, boards, found)
+
+
+def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
+    """Each CPU's core as the runtime in a library would find it; empty on an architecture without cores here.
+
+    On x86 the hybrid lists say "core" or "atom" only, so the runtime is given the cores of this processor's model.
+    Raises: ToolError when the runtime cannot be compiled for this machine.
+    """
+    from mavcg.runtime.binding import detect
+
+    arch = host_target().arch
+    if arch not in ARCHES:
+        return []
+    here = [core for core in known.values() if core.arch == arch]
+    if arch == "x86_64":
+        model = processor_model(root)
+        here = [core for core in here if core.x86_kind and model and _has_model(core, *model)]
+    return detect(root, here, None)
+
+
+def processor_model(root: Path) -> tuple[str, int, int] | None:
+    """(vendor, family, model) of /proc/cpuinfo's first x86 processor, or None where there is none."""
+    try:
+        lines = (root / "proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    try:
+        return fields["vendor_id"], int(fields["cpu family"]), int(fields["model"])
+    except (KeyError, ValueError):
+        return None
+
+
+def core_json(core: Core) -> dict[str, Any]:
+    """A core as `--json` gives it."""
+    return {
+        "name": core.name,
+        "arch": core.arch,
+        "description": core.description,
+        "order": core.order,
+        "recognised": recognised(core),
+        "midr": [
+            {"implementer": m.implementer, "part": m.part, "variant_min": m.variant_min, "variant_max": m.variant_max}
+            for m in core.midr
+        ],
+        "x86_kind": core.x86_kind,
+        "x86_models": [{"vendor": m.vendor, "family": m.family, "models": list(m.models)} for m in core.x86_models],
+        "llvm_cpu": core.llvm_cpu,
+        "llvm_tune": core.llvm_tune,
+        "llvm_features": list(core.llvm_features),
+        "stand_ins": list(core.stand_ins),
+        "note": core.note,
+        "facts": [{"key": f.key, "value": f.value, "unit": f.unit, "source": f.source} for f in core.facts],
+        "sources": dict(core.sources),
+    }
+
+
+def board_json(board: Board) -> dict[str, Any]:
+    """A board as `--json` gives it; what no source gave is null."""
+    return {
+        "name": board.name,
+        "soc": board.soc,
+        "target": board.target,
+        "clusters": [
+            {
+                "core": cluster.core,
+                "cpus": list(cluster.cpus),
+                "max_khz": cluster.max_khz,
+                "l1d_bytes": cluster.l1d_bytes,
+                "l2_bytes": cluster.l2_bytes,
+                "l2_cores": cluster.l2_cores,
+            }
+            for cluster in board.clusters
+        ],
+        "l3_bytes": board.l3_bytes,
+        "sources": dict(board.sources),
+    }
+
+
+def recognised(core: Core) -> str:
+    """How a CPU is known to be this core, in a few words."""
+    words = [_midr_text(midr) for midr in core.midr] + [_model_text(model) for model in core.x86_models]
+    kind = f"{core.x86_kind} CPUs of " if core.x86_kind else ""
+    return kind + ", ".join(words)
+
+
+def cpu_ranges(cpus: Sequence[int]) -> str:
+    """CPU numbers as the kernel writes them: (0, 1, 2, 3, 6) is "0-3,6"."""
+    ends: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ends and cpu == ends[-1][1] + 1:
+            ends[-1][1] = cpu
+        else:
+            ends.append([cpu, cpu])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in ends)
+
+
+def _named(name: str, known: dict[str, Core], boards: dict[str, Board]) -> tuple[dict[str, Core], dict[str, Board]]:
+    """The core of this name and the boards that have it, or the board and its cores."""
+    if name in known:
+        return {name: known[name]}, {key: board for key, board in boards.items() if name in board.cores}
+    if name in boards:
+        missing = [core for core in boards[name].cores if core not in known]
+        if missing:
+            raise ProfileError(f"boards/{name}.toml: clusters: {missing[0]} is no core; see `mavcg cores check`")
+        return {core: known[core] for core in boards[name].cores}, {name: boards[name]}
+    import difflib
+
+    near = difflib.get_close_matches(name, [*known, *boards], n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    raise MavcgError(f"mavcg cores {name}: no core and no board has this name; {hint}`mavcg cores` lists them")
+
+
+def _check(json: bool) -> None:
+    """Print what the audit finds.
+
+    Raises: ProfileError when it finds something.
+    """
+    from mavcg.profiles.audit import audit
+    from mavcg.profiles.load import files
+
+    faults = audit()
+    counts = {kind: len(files(kind)) for kind in ("cores", "boards")}
+    if json:
+        print_json({**counts, "faults": list(faults)})
+    else:
+        for fault in faults:
+            print(fault)
+    if faults:
+        raise ProfileError(f"mavcg cores check: faults in the facts: {len(faults)}; mend the files named above")
+    if not json:
+        print(f"{counts['cores']} cores and {counts['boards']} boards: every fact has a source, every name is known.")
+
+
+def _show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, highlight=False)
+    table = Table("core", "what it is", "recognised by", "LLVM CPU", "order", title="Cores (generic is always there)")
+    for core in known.values():
+        table.add_row(core.name, core.description, recognised(core), _llvm_text(core), core.order)
+    console.print(table)
+    table = Table("board", "processor", "clusters", title="Boards")
+    for board in boards.values():
+        table.add_row(board.name, board.soc, "\n".join(_cluster_text(cluster) for cluster in board.clusters))
+    console.print(table)
+    _show_machine(known, found)
+
+
+def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, highlight=False)
+    rows = [
+        ("is", core.description), ("arch", core.arch), ("order", "in order" if core.order == "in" else "out of order"),
+        ("recognised by", recognised(core)), ("LLVM CPU", _llvm_text(core)), ("stand-ins", ", ".join(core.stand_ins)),
+        ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
+        *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
+    ]  # fmt: skip
+    table = Table("fact", "value", title=core.name)
+    for key, value in rows:
+        if value:
+            table.add_row(key, value)
+    console.print(table)
+    table = Table("fact", "source", title="Sources")
+    for key, source in (*core.sources, *((fact.key, fact.source) for fact in core.facts)):
+        table.add_row(key, source)
+    console.print(table)
+    if found:
+        _show_machine({core.name: core}, found)
+
+
+def _show_machine(known: Mapping[str, Core], found: "Sequence[DetectedCpu]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    groups: dict[tuple[str | None, str], list[int]] = {}
+    for cpu in found:
+        groups.setdefault((cpu.core, cpu.how), []).append(cpu.cpu)
+    table = Table("CPUs", "core", "how it is known", title="This machine")
+    for (core, how), cpus in groups.items():
+        table.add_row(cpu_ranges(cpus), core or "generic", how)
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    model = processor_model(Path("/"))
+    of_model = [core.name for core in known.values() if model and not core.x86_kind and _has_model(core, *model)]
+    if of_model and not any(cpu.core for cpu in found):
+        console.print(f"By its model this processor is a {of_model[0]}.")
+
+
+def _has_model(core: Core, vendor: str, family: int, model: int) -> bool:
+    return any(known.matches(vendor, family, model) for known in core.x86_models)
+
+
+def _midr_text(midr: Midr) -> str:
+    low, high = midr.variant_min, midr.variant_max
+    variants = f" r{low}" if low == high else f" r{low}+" if high == 15 else f" r{low}-r{high}"
+    if (low, high) == (0, 15):
+        variants = ""
+    return f"{midr.implementer:#04x}/{midr.part:#05x}{variants}"
+
+
+def _model_text(model: X86Model) -> str:
+    ranges = ",".join(
+        "-".join(f"{int(end):#04x}" for end in part.split("-")) for part in cpu_ranges(model.models).split(",")
+    )
+    return f"{model.vendor} family {model.family:#04x} model {ranges}"
+
+
+def _llvm_text(core: Core) -> str:
+    tune = f" tuned as {core.llvm_tune}" if core.llvm_tune else ""
+    return core.llvm_cpu + tune + "".join(f" {feature}" for feature in core.llvm_features)
+
+
+def _cluster_text(cluster: Cluster) -> str:
+    clock = f" at {cluster.max_khz / 1e6:.2f} GHz" if cluster.max_khz else ""
+    return f"{cpu_ranges(cluster.cpus)}: {cluster.core}{clock}"

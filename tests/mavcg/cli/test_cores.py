@@ -1,0 +1,133 @@
+"""`mavcg cores`, run as a user runs it; the runtime behind "this machine" is the real one."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mavcg.cli.cores import cores, cpu_ranges, processor_model, recognised, this_machine
+from mavcg.errors import MavcgError
+from mavcg.profiles.load import load_boards, load_core, load_cores, parse_cpus
+
+RECORDED = Path(__file__).parents[2] / "boards"
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(cores)
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def test_json_holds_machine_cores_and_boards() -> None:
+    result = run("--json")
+
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert set(told) == {"this_machine", "cores", "boards"}
+    assert [core["name"] for core in told["cores"]] == list(load_cores())
+    assert [board["name"] for board in told["boards"]] == list(load_boards())
+    assert told["this_machine"] and all(set(cpu) == {"cpu", "core", "how"} for cpu in told["this_machine"])
+    a55 = next(core for core in told["cores"] if core["name"] == "cortex-a55")
+    assert a55["midr"][0] == {"implementer": 0x41, "part": 0xD05, "variant_min": 1, "variant_max": 15}
+    assert a55["order"] == "in" and a55["llvm_cpu"] == "cortex-a55" and a55["sources"]["midr[0]"]
+
+
+def test_this_machine_lists_the_cpus_that_are_there() -> None:
+    told = json.loads(run("--json").stdout)
+
+    present = parse_cpus(Path("/sys/devices/system/cpu/present").read_text())
+    assert {cpu["cpu"] for cpu in told["this_machine"]} <= set(present)
+
+
+def test_tables_name_every_core_and_board() -> None:
+    result = run()
+
+    assert result.exit_code == 0, result.output
+    for name in (*load_cores(), *load_boards(), "This machine"):
+        assert name in result.stdout
+    assert "0x53/0x001 r4" in result.stdout and "0-3: cortex-a55 at 1.95 GHz" in result.stdout
+
+
+def test_one_core_with_facts_and_sources() -> None:
+    result = run("cortex-a55-r0")
+
+    assert result.exit_code == 0, result.output
+    for word in ("in order", "0x41/0xd05 r0", "cortex-a55 tuned as cortex-a53 -dotprod", "exynos9810", "aarch64-isa.c"):
+        assert word in " ".join(result.stdout.split()), word
+
+
+def test_one_board_with_its_cores() -> None:
+    told = json.loads(run("exynos9820", "--json").stdout)
+
+    assert [core["name"] for core in told["cores"]] == ["cortex-a55", "cortex-a75", "exynos-m4"]
+    assert [board["name"] for board in told["boards"]] == ["exynos9820"]
+    assert told["boards"][0]["clusters"][2]["cpus"] == [6, 7]
+
+
+def test_unknown_name_is_refused_with_the_near_ones() -> None:
+    result = run("cortex-a5")
+
+    assert isinstance(result.exception, MavcgError) and not result.stdout
+    assert "no core and no board has this name; did you mean cortex-a" in str(result.exception)
+
+
+@pytest.mark.parametrize("arguments", [("check",), ("--check",)])
+def test_check_finds_our_facts_sound(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code == 0, result.output
+    assert f"{len(load_cores())} cores and {len(load_boards())} boards" in result.stdout
+
+
+def test_check_names_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cores").mkdir()
+    (tmp_path / "cores/mine.toml").write_text('name = "mine"\narch = "aarch64"\norder = "in"\n')
+    monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
+
+    plain, as_json = run("check"), run("check", "--json")
+
+    assert isinstance(plain.exception, MavcgError) and "faults in the facts: 1" in str(plain.exception)
+    assert "mine.toml: order:" in plain.stdout
+    assert "mine.toml: order:" in json.loads(as_json.stdout)["faults"][0]
+
+
+def test_hybrid_processor_is_named_by_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many cores are of kind "core": only the model says that this one is a Golden Cove."""
+    from mavcg.target import Target
+
+    monkeypatch.setattr("mavcg.cli.cores.host_target", lambda: Target("x86_64", "linux-gnu", "2.36"))
+
+    found = this_machine(load_cores(), RECORDED / "alder-lake")
+
+    assert {cpu.cpu: cpu.core for cpu in found} == {
+        cpu: "intel-golden-cove" if cpu < 8 else "intel-gracemont" for cpu in range(16)
+    }
+
+
+def test_processor_model_of_recorded_files() -> None:
+    assert processor_model(RECORDED / "alder-lake") == ("GenuineIntel", 6, 154)
+    assert processor_model(RECORDED / "rk3399") is None
+    assert processor_model(RECORDED / "nowhere") is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"), [((), ""), ((3,), "3"), ((0, 1, 2, 3, 6), "0-3,6"), ((5, 4), "4-5"), ((0, 2), "0,2")]
+)
+def test_cpu_ranges(cpus: tuple[int, ...], text: str) -> None:
+    assert cpu_ranges(cpus) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cortex-a55", "0x41/0xd05 r1+, 0x51/0x805"),
+        ("cortex-a75-r0", "0x41/0xd0a r0-r1, 0x51/0x802"),
+        ("exynos-m1", "0x53/0x001 r1"),
+        ("intel-gracemont", "atom CPUs of GenuineIntel family 0x06 model 0x97,0x9a,0xb7,0xba,0xbf"),
+        ("znver3", "AuthenticAMD family 0x19 model 0x00-0x0f,0x20-0x5f"),
+    ],
+)
+def test_recognised_in_words(name: str, text: str) -> None:
+    assert recognised(load_core(name)) == text
