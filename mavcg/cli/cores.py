@@ -52,8 +52,10 @@ def cores(
                 "boards": [board_json(board) for board in boards.values()],
             }
         )
-    elif name is not None and len(known) == 1 and name in known:
+    elif name is not None and name in known:
         _show_core(known[name], boards, found)
+    elif name is not None:
+        _show_board(boards[name])
     else:
         _show_all(known, boards, found)
 
@@ -72,7 +74,7 @@ def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
     here = [core for core in known.values() if core.arch == arch]
     if arch == "x86_64":
         model = processor_model(root)
-        here = [core for core in here if core.x86_kind and model and _has_model(core, *model)]
+        here = [core for core in here if model and _has_model(core, *model)]
     return detect(root, here, None)
 
 
@@ -230,6 +232,25 @@ def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detecte
         _show_machine({core.name: core}, found)
 
 
+def _show_board(board: Board) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, highlight=False)
+    table = Table("CPUs", "core", "clock", "L1 data", "L2", title=f"{board.name}: {board.soc}")
+    for cluster in board.clusters:
+        clock = f"{cluster.max_khz / 1e6:.2f} GHz" if cluster.max_khz else ""
+        shared = f" for {cluster.l2_cores} cores" if cluster.l2_cores and cluster.l2_cores > 1 else ""
+        l2 = _kib(cluster.l2_bytes) + shared
+        table.add_row(cpu_ranges(cluster.cpus), cluster.core, clock, _kib(cluster.l1d_bytes), l2)
+    console.print(table)
+    console.print(f"Built for {board.target}." + (f" L3: {_kib(board.l3_bytes)}." if board.l3_bytes else ""))
+    table = Table("fact", "source", title="Sources")
+    for key, source in board.sources:
+        table.add_row(key, source)
+    console.print(table)
+
+
 def _show_machine(known: Mapping[str, Core], found: "Sequence[DetectedCpu]") -> None:
     from rich.console import Console
     from rich.table import Table
@@ -265,6 +286,11 @@ def _model_text(model: X86Model) -> str:
         "-".join(f"{int(end):#04x}" for end in part.split("-")) for part in cpu_ranges(model.models).split(",")
     )
     return f"{model.vendor} family {model.family:#04x} model {ranges}"
+
+
+def _kib(size: int | None) -> str:
+    """A size for people; nothing where no source gave it."""
+    return "" if size is None else f"{size // 1024} KiB"
 
 
 def _llvm_text(core: Core) -> str:

@@ -66,6 +66,15 @@ def test_one_board_with_its_cores() -> None:
     assert told["boards"][0]["clusters"][2]["cpus"] == [6, 7]
 
 
+def test_one_board_for_people() -> None:
+    result = run("exynos8895")
+
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.stdout.split())
+    for word in ("4-7 │ exynos-m2 │ 2.31 GHz │ 32 KiB │ 2048 KiB for 4 cores", "galaxy-s8-global.h"):
+        assert word in told, told
+
+
 def test_unknown_name_is_refused_with_the_near_ones() -> None:
     result = run("cortex-a5")
 
