@@ -63,32 +63,12 @@ def cores(
 def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
     """Each CPU's core as the runtime in a library would find it; empty on an architecture without cores here.
 
-    On x86 the hybrid lists say "core" or "atom" only, so the runtime is given the cores of this processor's model.
     Raises: ToolError when the runtime cannot be compiled for this machine.
     """
     from mavcg.runtime.binding import detect
 
     arch = host_target().arch
-    if arch not in ARCHES:
-        return []
-    here = [core for core in known.values() if core.arch == arch]
-    if arch == "x86_64":
-        model = processor_model(root)
-        here = [core for core in here if model and _has_model(core, *model)]
-    return detect(root, here, None)
-
-
-def processor_model(root: Path) -> tuple[str, int, int] | None:
-    """(vendor, family, model) of /proc/cpuinfo's first x86 processor, or None where there is none."""
-    try:
-        lines = (root / "proc/cpuinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return None
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
-    try:
-        return fields["vendor_id"], int(fields["cpu family"]), int(fields["model"])
-    except (KeyError, ValueError):
-        return None
+    return detect(root, [core for core in known.values() if core.arch == arch], None) if arch in ARCHES else []
 
 
 def core_json(core: Core) -> dict[str, Any]:
@@ -205,7 +185,7 @@ def _show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Se
     for board in boards.values():
         table.add_row(board.name, board.soc, "\n".join(_cluster_text(cluster) for cluster in board.clusters))
     console.print(table)
-    _show_machine(known, found)
+    _show_machine(found)
 
 
 def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
@@ -229,7 +209,7 @@ def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detecte
         table.add_row(key, source)
     console.print(table)
     if found:
-        _show_machine({core.name: core}, found)
+        _show_machine(found)
 
 
 def _show_board(board: Board) -> None:
@@ -251,7 +231,7 @@ def _show_board(board: Board) -> None:
     console.print(table)
 
 
-def _show_machine(known: Mapping[str, Core], found: "Sequence[DetectedCpu]") -> None:
+def _show_machine(found: "Sequence[DetectedCpu]") -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -261,16 +241,7 @@ def _show_machine(known: Mapping[str, Core], found: "Sequence[DetectedCpu]") -> 
     table = Table("CPUs", "core", "how it is known", title="This machine")
     for (core, how), cpus in groups.items():
         table.add_row(cpu_ranges(cpus), core or "generic", how)
-    console = Console(markup=False, highlight=False)
-    console.print(table)
-    model = processor_model(Path("/"))
-    of_model = [core.name for core in known.values() if model and not core.x86_kind and _has_model(core, *model)]
-    if of_model and not any(cpu.core for cpu in found):
-        console.print(f"By its model this processor is a {of_model[0]}.")
-
-
-def _has_model(core: Core, vendor: str, family: int, model: int) -> bool:
-    return any(known.matches(vendor, family, model) for known in core.x86_models)
+    Console(markup=False, highlight=False).print(table)
 
 
 def _midr_text(midr: Midr) -> str:

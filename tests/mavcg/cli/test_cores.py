@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from mavcg.cli.cores import cores, cpu_ranges, processor_model, recognised, this_machine
+from mavcg.cli.cores import cores, cpu_ranges, recognised, this_machine
 from mavcg.errors import MavcgError
 from mavcg.profiles.load import load_boards, load_core, load_cores, parse_cpus
 
@@ -113,12 +113,6 @@ def test_hybrid_processor_is_named_by_its_model(monkeypatch: pytest.MonkeyPatch)
     assert {cpu.cpu: cpu.core for cpu in found} == {
         cpu: "intel-golden-cove" if cpu < 8 else "intel-gracemont" for cpu in range(16)
     }
-
-
-def test_processor_model_of_recorded_files() -> None:
-    assert processor_model(RECORDED / "alder-lake") == ("GenuineIntel", 6, 154)
-    assert processor_model(RECORDED / "rk3399") is None
-    assert processor_model(RECORDED / "nowhere") is None
 
 
 @pytest.mark.parametrize(
