@@ -24,9 +24,9 @@ _DROPPED = frozenset(
     "-c --compile -o --output -x --language -M -MM -MD -MMD -MP -MG -MV -MF -MT -MQ -MJ -pipe -v -Q -pedantic "
     "-pedantic-errors -L -l -T -u -z -e -s -shared -static -static-pie -static-libgcc -static-libstdc++ -rdynamic -pie "
     "-no-pie -nostdlib -nodefaultlibs -nostartfiles -Xlinker -Xassembler -Xanalyzer -aux-info -wrapper "
-    "-dumpbase -dumpdir -dumpbase-ext -framework -B -fwhole-program -fuse-linker-plugin "
-    "-ffat-lto-objects -fno-fat-lto-objects -fno-lto -fPIC -fpic -fPIE -fpie -fno-PIC -fno-pic -fno-PIE -fno-pie -serialize-diagnostics "
-    "--serialize-diagnostics".split()
+    "-dumpbase -dumpdir -dumpbase-ext -framework -B -fwhole-program -fuse-linker-plugin -ffat-lto-objects "
+    "-fno-fat-lto-objects -fno-lto -fPIC -fpic -fPIE -fpie -fno-PIC -fno-pic -fno-PIE -fno-pie "
+    "-serialize-diagnostics --serialize-diagnostics".split()
 )
 _DROPPED_STARTS = (
     "-W", "-flto", "-g", "-fdiagnostics-", "-fmessage-length", "-fmax-errors", "-ferror-limit", "-fcolor-diagnostics",

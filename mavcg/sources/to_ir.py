@@ -118,7 +118,10 @@ def _driver(
 def _headers(unit: CompileUnit, command: IrCommand, target: Target, compiler: Compiler) -> Headers:
     if compiler.headers is not None:
         return find_headers(compiler.headers, (), target, unit.is_cxx)
-    return find_headers(unit.compiler, command.toolchain, target, unit.is_cxx)
+    first, *rest = unit.compiler
+    if "/" in first:  # relative to where it runs
+        first = str(unit.directory / first)
+    return find_headers((first, *rest), command.toolchain, target, unit.is_cxx)
 
 
 def _run_dropping_refused(
