@@ -1,13 +1,15 @@
 """Compiles the selector of a core set for a target."""
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from mavcg.core import Core
 from mavcg.errors import MavcgError
-from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
 from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 
@@ -34,7 +36,29 @@ def runtime_object(core_set: CoreSet, all_cores: Mapping[str, Core], target: Tar
             )
     same_arch = {name: core for name, core in all_cores.items() if core.arch == target.arch}
     out = out_dir / f"mavcg_runtime_{core_set.tag}.o"
-    return compile_runtime("runtime.c", table_text(core_set, same_arch), target, out)
+    needs = {core.name: x86_needs(core) for core in core_set.cores if core.arch == "x86_64"}
+    return compile_runtime("runtime.c", table_text(core_set, same_arch, needs), target, out)
+
+
+def x86_needs(core: Core) -> tuple[int, ...]:
+    """The CPUID bits of the instruction sets that the compiler may use for this core; words as in csrc/x86_needs.h.
+
+    Raises: ToolError when the compiler does not know the core's LLVM CPU.
+    """
+    features = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in core.llvm_features)
+    return compiler_needs(core.llvm_cpu.replace("-", "_") + "".join(features))
+
+
+@cache
+def compiler_needs(cpu: str) -> tuple[int, ...]:
+    """x86_needs of a CPU as ziglang spells it, such as icelake_server or znver4-avx512f."""
+    what = f"asking the compiler what {cpu} has"
+    arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
+    text = run_zig("cc", arguments, what)
+    words = [0] * X86_WORDS
+    for word, bit in re.findall(r"^need (\d+) (\d+)$", text, re.MULTILINE):
+        words[int(word)] |= 1 << int(bit)
+    return tuple(words)
 
 
 def compile_runtime(source: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:

@@ -4,7 +4,7 @@ Pure: values in, text out. The generated code and the C runtime (csrc/mavcg_runt
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.core import Core, Midr
@@ -17,6 +17,10 @@ RSEQ_CPU_ID_OFFSET = 4  # MAVCG_RSEQ_CPU_ID: struct rseq.cpu_id, Linux include/u
 SLOW_ID = 0  # versions[0] asks the runtime
 GENERIC_ID = 1
 FIRST_CORE_ID = 2
+X86_WORDS = 7  # csrc/internal.h
+X86_VENDORS = {"": "X86_ANY_VENDOR", "GenuineIntel": "X86_INTEL", "AuthenticAMD": "X86_AMD"}
+X86_KINDS = {"": "X86_NO_KIND", "core": "X86_CORE", "atom": "X86_ATOM"}
+
 MAX_CORES = 255 - FIRST_CORE_ID + 1  # ids are bytes
 
 
@@ -105,10 +109,40 @@ def midr_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[tup
             yield rule, stand_in_id(core, core_set), core.name
 
 
-def x86_kind_id(kind: str, core_set: CoreSet, all_cores: Mapping[str, Core]) -> int:
-    """The version for one core type ("core" or "atom") of an Intel hybrid, which says no more than that."""
-    ids = [stand_in_id(core, core_set) for core in known_cores(core_set, all_cores) if core.x86_kind == kind]
-    return next((number for number in ids if number != GENERIC_ID), GENERIC_ID)
+@dataclass(frozen=True)
+class X86Rule:
+    """Processors that run a version: vendor, family and models lo to hi (vendor "": any processor), and which of a
+    hybrid's core types ("core", "atom"; "": not a hybrid). core: the one that is so recognised."""
+
+    vendor: str
+    kind: str
+    number: int
+    family: int
+    lo: int
+    hi: int
+    core: str
+
+
+def x86_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[X86Rule]:
+    """As midr_rules, for x86. A core with a kind but no models is recognised by its kind alone."""
+    for core in known_cores(core_set, all_cores):
+        number, kind = stand_in_id(core, core_set), core.x86_kind or ""
+        for entry in core.x86_models:
+            for lo, hi in ranges(entry.models):
+                yield X86Rule(entry.vendor, kind, number, entry.family, lo, hi, core.name)
+        if kind and not core.x86_models:
+            yield X86Rule("", kind, number, 0, 0, 0, core.name)
+
+
+def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The numbers as inclusive ranges: 1, 2, 3, 7 as (1, 3), (7, 7)."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
 
 
 def c_string(text: str) -> str:
@@ -117,27 +151,46 @@ def c_string(text: str) -> str:
     return f'"{"".join(plain)}"'
 
 
-def table_text(core_set: CoreSet, all_cores: Mapping[str, Core]) -> str:
+def table_text(
+    core_set: CoreSet, all_cores: Mapping[str, Core], x86_needs: Mapping[str, Sequence[int]] | None = None
+) -> str:
     """mavcg_core_table.h: what csrc/names.c and csrc/x86.c look things up in.
 
     all_cores: every core that is known, by name: those outside the set are recognised for their stand-ins' sake, and
     so that MAVCG_CPU_MAP may name them.
+    x86_needs: by core of the set, the X86_WORDS words of CPUID bits that its code needs (csrc/x86_needs.h).
     """
-    rules = "".join(
-        f"    {{0x{rule.implementer:02x}, {rule.variant_min}, {rule.variant_max}, {number}, 0x{rule.part:03x}}},"
-        f" /* {core} */\n"
+    midr_lines = [
+        f"{{0x{rule.implementer:02x}, {rule.variant_min}, {rule.variant_max}, {number}, 0x{rule.part:03x}}}, "
+        f"/* {core} */"
         for rule, number, core in midr_rules(core_set, all_cores)
         if number != GENERIC_ID
-    )
+    ]
+    x86_lines = [
+        f"{{{X86_VENDORS.get(rule.vendor, 'X86_OTHER')}, {X86_KINDS[rule.kind]}, {rule.number}, {rule.family}, "
+        f"{rule.lo}, {rule.hi}}}, /* {rule.core} */"
+        for rule in x86_rules(core_set, all_cores)
+        if rule.number != GENERIC_ID and rule.vendor in X86_VENDORS
+    ]
+    needs = x86_needs or {}
+    need_lines = [
+        "{" + ", ".join(f"0x{word:08x}" for word in needs.get(name, [0] * X86_WORDS)) + f"}}, /* {name} */"
+        for name in core_set.names
+    ]
     named = [("generic", GENERIC_ID)]
     named += [(core.name, stand_in_id(core, core_set)) for core in known_cores(core_set, all_cores)]
-    names = "".join(f'    "\\{number:03o}" {c_string(name)} "\\000"\n' for name, number in named)
     return (
         f"/* Core set {core_set.tag}: {', '.join(core_set.names)}. Made by mavcg. */\n"
         f"#define MAVCG_SET {core_set.tag}\n"
         f"#define MAVCG_VERSIONS {core_set.version_count}\n"
-        f"#define MAVCG_X86_CORE_ID {x86_kind_id('core', core_set, all_cores)}\n"
-        f"#define MAVCG_X86_ATOM_ID {x86_kind_id('atom', core_set, all_cores)}\n"
-        f"static const struct mavcg_midr_rule midr_rules[] = {{\n{rules}    {{0, 0, 0, 0, 0}},\n}};\n"
-        f"static const char core_names[] =\n{names};\n"
+        + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0},"])
+        + c_array("struct mavcg_x86_rule x86_rules[]", [*x86_lines, "{0, 0, 0, 0, 0, 0},"])
+        + c_array("uint32_t x86_needs[][X86_WORDS]", [*need_lines, "{0},"])
+        + c_array("char core_names[]", [f'"\\{number:03o}" {c_string(name)} "\\000"' for name, number in named], "", "")
     )
+
+
+def c_array(declaration: str, lines: Iterable[str], start: str = " {", end: str = "}") -> str:
+    """A constant array, a line an element."""
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"static const {declaration} __attribute__((unused)) ={start}\n{body}{end};\n"

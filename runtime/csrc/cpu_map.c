@@ -48,7 +48,8 @@ MAVCG_STATIC const char *read_map_cpus(const char **at, struct map_entry *entry)
     return entry->last < entry->first ? "is not a range of CPU numbers" : NULL;
 }
 
-/* The core id that the map gives this CPU, MAVCG_NOT_KNOWN where it says nothing; highest: the highest CPU number that
+/* The core id that the map gives this CPU, MAVCG_NOT_KNOWN where it says nothing. With MAVCG_NO_CPU, whether each core
+ * that is named can run here is looked at as well. highest: the highest CPU number that
  * the map names, or -1; rest: the id of all others, or MAVCG_NOT_KNOWN. */
 MAVCG_STATIC unsigned map_lookup(const char *map, int cpu, int *highest, unsigned *rest, struct map_fault *fault) {
     unsigned named = MAVCG_NOT_KNOWN;
@@ -77,7 +78,9 @@ MAVCG_STATIC unsigned map_lookup(const char *map, int cpu, int *highest, unsigne
         if (core) {
             unsigned id = core_id(core, (size_t)(end - core));
             if (!id) fault->what = core == end ? "names no core" : "names a core that is not known here";
-            if (!id) return MAVCG_NOT_KNOWN;
+            else if (cpu == MAVCG_NO_CPU && !x86_can_run(id))
+                fault->what = "names a core whose instructions this processor does not all have";
+            if (fault->what) return MAVCG_NOT_KNOWN;
             if (waits_here) named = id;
             if (waits_any) *rest = id;
             waits = waits_here = waits_any = 0;

@@ -1,24 +1,33 @@
-/* /proc/cpuinfo of arm64: per CPU a "processor : N" line and its "CPU implementer", "CPU variant" and "CPU part".
+/* /proc/cpuinfo: per CPU a "processor : N" line and what is said about it.
  *
- * Kernels before 3.19 list all processors and then print these once, for the CPU that reads the file (Linux 3.10
- * arch/arm64/kernel/setup.c, c_show): such a shared part says nothing about the other CPUs. */
+ * arm64: "CPU implementer", "CPU variant", "CPU part". Kernels before 3.19 list all processors and then print these
+ * once, for the CPU that reads the file (Linux 3.10 arch/arm64/kernel/setup.c, c_show): such a shared part says
+ * nothing about the other CPUs. x86: "vendor_id", "cpu family", "model", the same for all CPUs, hybrids too. */
 
 struct cpuinfo_reader {
     void (*listed)(void *context, unsigned cpu);              /* a processor line; may be NULL */
     void (*part)(void *context, unsigned cpu, uint32_t midr); /* a CPU and its own part */
     void (*shared)(void *context, uint32_t midr);             /* one part after several processors */
-    void (*other)(void *context);                             /* not an Arm machine ("vendor_id"); may be NULL */
+    void (*x86)(void *context, struct x86_identity identity);
     void *context;
 };
 
 struct cpuinfo_block {
     int64_t cpu, implementer, variant, part, revision; /* -1: not said */
-    unsigned without_part;                              /* processors before this one that had no part */
+    int64_t vendor, family, model;
+    unsigned without_part; /* processors before this one that had no part */
 };
 
+MAVCG_STATIC int within(int64_t value, int64_t highest) { return value >= 0 && value <= highest; }
+
+MAVCG_STATIC void clear_block(struct cpuinfo_block *block) {
+    block->cpu = block->implementer = block->variant = block->part = block->revision = -1;
+    block->vendor = block->family = block->model = -1;
+}
+
 MAVCG_STATIC void finish_block(const struct cpuinfo_reader *to, struct cpuinfo_block *block) {
-    int has_part = block->implementer >= 0 && block->implementer <= 0xFF && block->part >= 0 && block->part <= 0xFFF &&
-                   block->variant <= 0xF && block->revision <= 0xF;
+    int has_part = within(block->implementer, 0xFF) && within(block->part, 0xFFF) && block->variant <= 0xF &&
+                   block->revision <= 0xF;
     if (has_part && block->cpu >= 0) {
         uint32_t variant = block->variant < 0 ? 0 : (uint32_t)block->variant;
         uint32_t revision = block->revision < 0 ? 0 : (uint32_t)block->revision;
@@ -30,49 +39,54 @@ MAVCG_STATIC void finish_block(const struct cpuinfo_reader *to, struct cpuinfo_b
     } else if (block->cpu >= 0) {
         block->without_part++;
     }
-    block->cpu = block->implementer = block->variant = block->part = block->revision = -1;
+    if (block->vendor > 0 && within(block->family, 0xFFFF) && within(block->model, 0xFFFF)) {
+        struct x86_identity identity = {(uint8_t)block->vendor, (uint16_t)block->family, (uint16_t)block->model};
+        to->x86(to->context, identity);
+    }
+    clear_block(block);
 }
 
-/* One "key : value" line into the block. A value that is not a number alone counts as not said. */
-MAVCG_STATIC void take_line(const struct cpuinfo_reader *to, struct cpuinfo_block *block, const char *key, size_t bytes,
-                            int64_t value) {
-    if (same_text("processor", key, bytes)) {
+/* One "key : value" line into the block. */
+MAVCG_STATIC void take_line(const struct cpuinfo_reader *to, struct cpuinfo_block *block, const char *key,
+                            size_t key_bytes, const char *text, size_t text_bytes) {
+    int64_t value = text_number(text, text_bytes);
+    if (same_text("processor", key, key_bytes)) {
         finish_block(to, block);
         block->cpu = value < MAVCG_CPUS ? value : -1;
         if (block->cpu >= 0 && to->listed) to->listed(to->context, (unsigned)value);
-    } else if (same_text("CPU implementer", key, bytes)) {
+    } else if (same_text("CPU implementer", key, key_bytes)) {
         block->implementer = value;
-    } else if (same_text("CPU variant", key, bytes)) {
+    } else if (same_text("CPU variant", key, key_bytes)) {
         block->variant = value;
-    } else if (same_text("CPU part", key, bytes)) {
+    } else if (same_text("CPU part", key, key_bytes)) {
         block->part = value;
-    } else if (same_text("CPU revision", key, bytes)) {
+    } else if (same_text("CPU revision", key, key_bytes)) {
         block->revision = value;
-    } else if (same_text("vendor_id", key, bytes) && to->other) {
-        to->other(to->context);
+    } else if (MAVCG_X86_SOURCES && same_text("vendor_id", key, key_bytes)) {
+        block->vendor = same_text("GenuineIntel", text, text_bytes)   ? X86_INTEL
+                        : same_text("AuthenticAMD", text, text_bytes) ? X86_AMD
+                                                                      : X86_OTHER;
+    } else if (MAVCG_X86_SOURCES && same_text("cpu family", key, key_bytes)) {
+        block->family = value;
+    } else if (MAVCG_X86_SOURCES && same_text("model", key, key_bytes)) {
+        block->model = value;
     }
 }
 
 MAVCG_STATIC void read_cpuinfo(const char *root, const struct cpuinfo_reader *to) {
     struct reader in;
-    struct cpuinfo_block block = {-1, -1, -1, -1, -1, 0};
+    struct cpuinfo_block block;
     if (!open_reader(&in, root, "/proc/cpuinfo")) return;
+    clear_block(&block);
+    block.without_part = 0;
     for (int c = next_char(&in); c != END_OF_FILE;) {
-        char key[24];
-        size_t bytes = 0;
-        for (; c != ':' && c != '\n' && c != END_OF_FILE; c = next_char(&in))
-            if (bytes < sizeof key) key[bytes++] = (char)c;
-        while (bytes && is_blank(key[bytes - 1])) bytes--;
-        int64_t value = -1;
+        char key[24], value[24];
+        size_t key_bytes = read_token(&in, &c, ":", key, sizeof key), value_bytes = 0;
         if (c == ':') {
-            do c = next_char(&in);
-            while (is_blank(c));
-            value = read_number(&in, &c);
-            while (is_blank(c) || c == '\r') c = next_char(&in);
-            if (c != '\n' && c != END_OF_FILE) value = -1;
-            take_line(to, &block, key, bytes, value);
+            c = next_char(&in);
+            value_bytes = read_token(&in, &c, "", value, sizeof value);
+            take_line(to, &block, key, key_bytes, value, value_bytes);
         }
-        while (c != '\n' && c != END_OF_FILE) c = next_char(&in);
         if (c == '\n') c = next_char(&in);
     }
     finish_block(to, &block);

@@ -38,9 +38,8 @@ enum mavcg_how {
     MAVCG_HOW_SYSFS_MIDR,
     MAVCG_HOW_CPUINFO,
     MAVCG_HOW_MRS,
-    MAVCG_HOW_SYSFS_HYBRID,
+    MAVCG_HOW_SYSFS_KIND,
     MAVCG_HOW_CPUID,
-    MAVCG_HOW_NOT_HYBRID,
 };
 
 /* What recognises a core: MIDR_EL1's implementer, part and a range of variants. From the generated table. */
@@ -49,6 +48,23 @@ struct mavcg_midr_rule {
     uint16_t part;
 };
 
+/* An x86 processor as CPUID and /proc/cpuinfo name it; family and model with their extended fields. */
+enum { X86_ANY_VENDOR = 0, X86_INTEL = 1, X86_AMD = 2, X86_OTHER = 3 };
+enum x86_kind { X86_NO_KIND = 0, X86_CORE = 1, X86_ATOM = 2 };
+
+struct x86_identity {
+    uint8_t vendor;
+    uint16_t family, model;
+};
+
+/* What recognises a core there. X86_ANY_VENDOR: the kind alone does. From the generated table. */
+struct mavcg_x86_rule {
+    uint8_t vendor, kind, id;
+    uint16_t family, model_min, model_max;
+};
+
+enum { X86_WORDS = 7 };
+
 /* The machine to look at. live: it is the one we run on, so that its registers may be read too. */
 struct mavcg_machine {
     const char *root; /* before /sys and /proc: "" here, a folder of recorded files at a desk */
@@ -56,11 +72,11 @@ struct mavcg_machine {
     int live;
 };
 
-/* Where answers go; the first answer for a CPU stays. how and midr may be NULL. say: print each answer. */
+/* Where answers go; the first answer for a CPU stays. how and seen may be NULL. say: print each answer. */
 struct mavcg_table {
     uint8_t *id;    /* [MAVCG_CPUS] */
     uint8_t *how;   /* [MAVCG_CPUS], enum mavcg_how */
-    uint32_t *midr; /* [MAVCG_CPUS], the MIDR_EL1 that was read, or 0 */
+    uint32_t *seen; /* [MAVCG_CPUS], the MIDR_EL1 or the x86 family << 16 | model that was read, or 0 */
     int say;
 };
 

@@ -1,7 +1,8 @@
-/* Core names and ids, and the core that a MIDR_EL1 value means, by the generated table (runtime/coreset.py):
+/* Core names and ids, and the core that a MIDR_EL1 value or an x86 model means, by the generated table (runtime/coreset.py):
  *   core_names   per name a byte with its id, the name and a NUL; a byte 0 ends it. A name that this library has no
  *                version for has the id of its stand-in, or MAVCG_GENERIC.
- *   midr_rules   first match wins; an entry with id 0 ends it. */
+ *   midr_rules   first match wins; an entry with id 0 ends it. x86_rules likewise.
+ *   x86_needs    by id from MAVCG_FIRST_CORE on: the CPUID bits that its code needs (x86_needs.h). */
 
 /* The name of a version: the first one with its id. */
 MAVCG_STATIC const char *core_name(unsigned id) {
@@ -25,6 +26,16 @@ MAVCG_STATIC unsigned core_of_midr(uint32_t midr) {
     for (const struct mavcg_midr_rule *rule = midr_rules; rule->id; rule++)
         if (rule->implementer == implementer && rule->part == part && rule->variant_min <= variant &&
             variant <= rule->variant_max)
+            return rule->id;
+    return MAVCG_GENERIC;
+}
+
+/* MAVCG_GENERIC for a processor that no rule knows. kind: X86_NO_KIND unless it is a hybrid. */
+MAVCG_STATIC unsigned core_of_x86(struct x86_identity cpu, enum x86_kind kind) {
+    for (const struct mavcg_x86_rule *rule = x86_rules; rule->id; rule++)
+        if (rule->kind == kind && (rule->vendor == X86_ANY_VENDOR ||
+                                   (rule->vendor == cpu.vendor && rule->family == cpu.family &&
+                                    rule->model_min <= cpu.model && cpu.model <= rule->model_max)))
             return rule->id;
     return MAVCG_GENERIC;
 }

@@ -13,10 +13,10 @@
 #endif
 #include "text.c"
 #include "names.c"
+#include "x86.c"
 #include "cpu_map.c"
 #include "cpuinfo.c"
 #include "sysfs.c"
-#include "x86.c"
 #include "table.c"
 #include "trace.c"
 #include "start.c"

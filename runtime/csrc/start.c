@@ -82,7 +82,7 @@ MAVCG_STATIC void start_selecting(void) {
     fill_table(&this_machine, &table, MAVCG_NO_CPU);
     unsigned only = only_core(&this_machine, &table);
     table.say = 0;
-    if (only) store_rest(&table, only, MAVCG_HOW_UNKNOWN);
+    if (only) store_rest(&table, only, MAVCG_HOW_UNKNOWN, 0);
     __atomic_store_n(&select_state.trace, trace, __ATOMIC_RELAXED);
     __atomic_store_n(&select_state.only_core, only, __ATOMIC_RELAXED);
     if (!(trace & TRACE_RUNS)) __atomic_store_n(&published_rseq_offset, rseq_offset(), __ATOMIC_RELAXED);

@@ -48,30 +48,34 @@ MAVCG_STATIC int next_char(struct reader *in) {
     return (unsigned char)in->buffer[in->at++];
 }
 
-/* A number from its first character *c on, decimal or 0x.., at most 64 bits wide (a larger one stays at the largest);
- * *c becomes the character after it. -1 where there is no digit. */
-MAVCG_STATIC int64_t read_number(struct reader *in, int *c) {
+/* Characters from *c on, up to one of stops or the end of the line, without blanks at either end; *c becomes what
+ * ended them. The token's length; room when it is longer than that, which no token that we know is. */
+MAVCG_STATIC size_t read_token(struct reader *in, int *c, const char *stops, char *token, size_t room) {
+    size_t bytes = 0;
+    while (is_blank(*c)) *c = next_char(in);
+    for (; *c != END_OF_FILE && *c != '\n'; *c = next_char(in)) {
+        const char *stop = stops;
+        while (*stop && *stop != *c) stop++;
+        if (*stop) break;
+        if (bytes < room) token[bytes++] = (char)*c;
+    }
+    while (bytes && bytes < room && (is_blank(token[bytes - 1]) || token[bytes - 1] == '\r')) bytes--;
+    return bytes;
+}
+
+/* A whole text as a number, decimal or 0x..; -1 when it is not one, or above INT64_MAX. */
+MAVCG_STATIC int64_t text_number(const char *text, size_t bytes) {
     uint64_t value = 0;
-    unsigned base = 10, digits = 0;
-    if (*c == '0') {
-        digits = 1;
-        *c = next_char(in);
-        if (*c == 'x' || *c == 'X') {
-            base = 16;
-            digits = 0;
-            *c = next_char(in);
-        }
+    unsigned base = bytes > 2 && text[0] == '0' && (text[1] | 32) == 'x' ? 16 : 10;
+    size_t at = base == 16 ? 2 : 0;
+    if (!bytes) return -1;
+    for (; at < bytes; at++) {
+        int c = text[at] | 32; /* letters in lower case; digits have this bit anyway */
+        unsigned digit = is_digit(text[at]) ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 99;
+        if (digit >= base || value > ((uint64_t)INT64_MAX - digit) / base) return -1;
+        value = value * base + digit;
     }
-    for (;; *c = next_char(in)) {
-        unsigned digit = is_digit(*c)                           ? (unsigned)(*c - '0')
-                         : base == 16 && *c >= 'a' && *c <= 'f' ? (unsigned)(*c - 'a' + 10)
-                         : base == 16 && *c >= 'A' && *c <= 'F' ? (unsigned)(*c - 'A' + 10)
-                                                                : 99;
-        if (digit == 99) break;
-        digits = 1;
-        value = value > ((uint64_t)INT64_MAX - digit) / base ? (uint64_t)INT64_MAX : value * base + digit;
-    }
-    return digits ? (int64_t)value : -1;
+    return (int64_t)value;
 }
 
 /* Call visit for each CPU of a list such as "0-3,6"; how many there were, 0 where the file cannot be read. What
@@ -83,11 +87,12 @@ MAVCG_STATIC unsigned each_listed_cpu(const char *root, const char *path, void (
     if (!open_reader(&in, root, path)) return 0;
     int c;
     do {
+        char token[12];
         c = next_char(&in);
-        int64_t first = read_number(&in, &c), last = first;
+        int64_t first = text_number(token, read_token(&in, &c, "-,", token, sizeof token)), last = first;
         if (first >= 0 && c == '-') {
             c = next_char(&in);
-            last = read_number(&in, &c);
+            last = text_number(token, read_token(&in, &c, ",", token, sizeof token));
         }
         if (first < 0 || last < first) break;
         for (; first <= last && first < MAVCG_CPUS; first++, count++) visit(context, (unsigned)first);

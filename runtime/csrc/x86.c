@@ -1,33 +1,73 @@
-/* Intel hybrids by CPUID, of the CPU we run on: Intel SDM volume 2A, CPUID leaf 07H (EDX bit 15: hybrid part) and
- * leaf 1AH (EAX[31:24]: 20H Atom, 40H Core). Under a hypervisor CPUID traps: never on the way of a call. */
+/* x86 by CPUID, of the CPU we run on. Under a hypervisor CPUID traps: never on the way of a call.
+ *
+ * Intel SDM volume 2A and AMD APM volume 3, CPUID: leaf 0 (vendor), 01H (family, model), 07H (EDX bit 15: hybrid part),
+ * 1AH (EAX[31:24]: 20H Atom, 40H Core). */
 
 #if defined(__x86_64__)
-MAVCG_STATIC void cpuid(uint32_t leaf, uint32_t registers[4]) {
+enum cpuid_register { EAX, EBX, ECX, EDX };
+
+MAVCG_STATIC uint32_t cpuid(uint32_t leaf, uint32_t subleaf, enum cpuid_register wanted) {
+    uint32_t registers[4];
     __asm__ volatile("cpuid"
-                     : "=a"(registers[0]), "=b"(registers[1]), "=c"(registers[2]), "=d"(registers[3])
-                     : "a"(leaf), "c"(0));
+                     : "=a"(registers[EAX]), "=b"(registers[EBX]), "=c"(registers[ECX]), "=d"(registers[EDX])
+                     : "a"(leaf), "c"(subleaf));
+    return registers[wanted];
 }
 
 MAVCG_STATIC int cpuid_says_hybrid(void) {
-    uint32_t registers[4];
-    cpuid(0, registers);
-    if (registers[0] < 0x1A) return 0;
-    cpuid(7, registers);
-    return registers[3] >> 15 & 1;
+    return cpuid(0, 0, EAX) >= 0x1A && (cpuid(7, 0, EDX) >> 15 & 1);
 }
 
-/* The core id of the CPU we run on, or MAVCG_NOT_KNOWN. */
-MAVCG_STATIC unsigned cpuid_core(void) {
-    uint32_t registers[4];
-    cpuid(0x1A, registers);
-    switch (registers[0] >> 24) {
-    case 0x20: return MAVCG_X86_ATOM_ID;
-    case 0x40: return MAVCG_X86_CORE_ID;
-    default: return MAVCG_NOT_KNOWN;
+MAVCG_STATIC enum x86_kind cpuid_kind(void) {
+    uint32_t kind = cpuid(0x1A, 0, EAX) >> 24;
+    return kind == 0x20 ? X86_ATOM : kind == 0x40 ? X86_CORE : X86_NO_KIND;
+}
+
+MAVCG_STATIC struct x86_identity cpuid_identity(void) {
+    enum { GENU = 0x756E6547, AUTH = 0x68747541 }; /* the first letters of GenuineIntel and AuthenticAMD */
+    uint32_t vendor = cpuid(0, 0, EBX), signature = cpuid(1, 0, EAX);
+    uint32_t family = signature >> 8 & 0xF, model = signature >> 4 & 0xF;
+    if (family == 6 || family == 15) model |= signature >> 12 & 0xF0;
+    if (family == 15) family += signature >> 20 & 0xFF;
+    struct x86_identity identity = {vendor == GENU ? X86_INTEL : vendor == AUTH ? X86_AMD : X86_OTHER, (uint16_t)family,
+                                    (uint16_t)model};
+    return identity;
+}
+
+/* The words that x86_needs.h lists the bits of. */
+MAVCG_STATIC void x86_abilities(uint32_t words[X86_WORDS]) {
+    int has_7 = cpuid(0, 0, EAX) >= 7;
+    words[0] = cpuid(1, 0, ECX);
+    words[1] = has_7 ? cpuid(7, 0, EBX) : 0;
+    words[2] = has_7 ? cpuid(7, 0, ECX) : 0;
+    words[3] = has_7 ? cpuid(7, 0, EDX) : 0;
+    words[4] = has_7 && cpuid(7, 0, EAX) >= 1 ? cpuid(7, 1, EAX) : 0;
+    words[5] = cpuid(0x80000000, 0, EAX) > 0x80000000 ? cpuid(0x80000001, 0, ECX) : 0;
+    words[6] = 0;
+    if (words[0] >> 27 & 1) { /* OSXSAVE: which registers the system saves */
+        uint32_t high;
+        __asm__ volatile("xgetbv" : "=a"(words[6]), "=d"(high) : "c"(0));
     }
+}
+
+/* Whether this processor has every instruction that the compiler could take for a version. A virtual machine may show
+ * a processor's model without all of its instructions. */
+MAVCG_STATIC int x86_can_run(unsigned id) {
+    uint32_t has[X86_WORDS], lacks = 0;
+    if (id < MAVCG_FIRST_CORE) return 1;
+    x86_abilities(has);
+    for (int word = 0; word < X86_WORDS; word++) lacks |= x86_needs[id - MAVCG_FIRST_CORE][word] & ~has[word];
+    return !lacks;
 }
 #else
 MAVCG_STATIC int cpuid_says_hybrid(void) { return 0; }
 
-MAVCG_STATIC unsigned cpuid_core(void) { return MAVCG_NOT_KNOWN; }
+MAVCG_STATIC enum x86_kind cpuid_kind(void) { return X86_NO_KIND; }
+
+MAVCG_STATIC struct x86_identity cpuid_identity(void) {
+    struct x86_identity unknown = {X86_OTHER, 0, 0};
+    return unknown;
+}
+
+MAVCG_STATIC int x86_can_run(unsigned id) { return (void)id, 1; }
 #endif
