@@ -20,7 +20,8 @@ def setuptools_table() -> dict[str, Any]:
 def folder_of(package: str) -> Path:
     """The package's folder by way of package-dir, as setuptools finds it."""
     places = setuptools_table()["package-dir"]
-    stem, rest = package, []
+    stem = package
+    rest: list[str] = []
     while stem not in places:
         stem, _, last = stem.rpartition(".")
         rest.insert(0, last)

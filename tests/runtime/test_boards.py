@@ -55,10 +55,14 @@ def test_cpuinfo_alone_says_the_same(name: str, tmp_path: Path) -> None:
     assert by_cpu(detect(tmp_path, arm_cores(), None)) == expected(name)
 
 
-def test_alder_lake_is_told_apart_by_the_hybrid_lists() -> None:
-    cores = [load_core("intel-golden-cove"), load_core("intel-gracemont")]
+def test_alder_lake_is_told_apart_by_its_lists_among_all_cores() -> None:
+    """Three cores are of kind "core" and two of kind "atom": the processor's model says which of them."""
+    cores = [core for core in load_cores().values() if core.arch == "x86_64"]
 
-    assert by_cpu(detect(RECORDED / "alder-lake", cores, None)) == expected("alder-lake")
+    found = detect(RECORDED / "alder-lake", cores, None)
+
+    assert by_cpu(found) == expected("alder-lake")
+    assert all("lists" in cpu.how for cpu in found)
 
 
 def test_a_core_that_is_not_asked_for_is_not_named() -> None:
