@@ -11,11 +11,11 @@ from typing import Any
 from mavcg.choosing import Gains, Limits
 from mavcg.codegen import default_workers
 from mavcg.core import Core
-from mavcg.elf import loaded_bytes, needed
+from mavcg.elf import loaded_bytes, needed, note_assembly
 from mavcg.errors import MavcgError
 from mavcg.hot import HotSymbol, match_hot
 from mavcg.library import link_relocatable, link_shared
-from mavcg.objects import ModuleObjects, build_objects
+from mavcg.objects import ModuleObjects, assemble, build_objects
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
@@ -96,7 +96,9 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             progress("compiling the run-time selector")
             runtime = runtime_object(core_set, load_cores(), request.target, folder)
             runtime_bytes = loaded_bytes(runtime)
-            objects.append(runtime)
+            note = folder / "runtime-note.o"
+            assemble(note_assembly({"runtime_bytes": runtime_bytes}), note, request.target, "the runtime's note")
+            objects += [runtime, note]
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)
     notes = tuple(f"{module.source}: {note}" for module in modules for note in module.notes)

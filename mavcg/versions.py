@@ -16,10 +16,12 @@ from mavcg.passes.ir.arithmetic import (
     explicit_fmuladd,
     fuse_contracted,
     has_fast_math,
+    has_fmuladd,
     has_narrow_floats,
+    has_ordered_reduction,
     without_fast_math,
 )
-from mavcg.passes.ir.attributes import base_features, can_fuse, choose_cpu, cpu_attributes_of, features_of
+from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
 from mavcg.passes.ir.clone import HotModule, Version, make_version, with_cpu
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.refuse import why_not
@@ -95,18 +97,14 @@ def make_versions(
     maker = _Maker(hot, target, code_level(program_level), per_core_rounding)
 
     functions = [name for name in defined if name in hot.hot]
-    shared = {name for name in functions if maker.decides_once(name)}
+    asked = {name: maker.optimise_once_job(name) for name in functions if maker.may_round_differently(name)}
+    optimised = dict(zip(asked, compile_all(list(asked.values()), workers, progress), strict=True))
+    failed = {name: result.message for name, result in optimised.items() if isinstance(result, Failure)}
+    once = {name: r for name, r in optimised.items() if isinstance(r, str) and maker.rounds_differently(name, r)}
     jobs: dict[tuple[str, str], CodegenJob] = {}
-    once = {name: maker.optimise_once_job(name) for name in functions if name in shared}
-    optimised = dict(zip(once, compile_all(list(once.values()), workers, progress), strict=True))
-    failed: dict[str, str] = {}
     for name in functions:
-        common = optimised.get(name)
-        if isinstance(common, Failure):
-            failed[name] = common.message
-            continue
-        for core in (None, *cores):
-            jobs[name, core.name if core else GENERIC] = maker.version_job(name, core, common)
+        for core in () if name in failed else (None, *cores):
+            jobs[name, core.name if core else GENERIC] = maker.version_job(name, core, once.get(name))
     compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
     for (name, label), result in compiled.items():
         if isinstance(result, Failure):
@@ -120,7 +118,7 @@ def make_versions(
     bodies = tuple(
         maker.body(name, label, result) for (name, label), result in compiled.items() if isinstance(result, str)
     )
-    return VersionedModule(hot, source, maker.opt_level, bodies, refused, frozenset(shared))
+    return VersionedModule(hot, source, maker.opt_level, bodies, refused, frozenset(once))
 
 
 def _has_body(module: ModuleText, name: str) -> bool:
@@ -137,15 +135,24 @@ class _Maker:
     opt_level: str
     per_core_rounding: bool
 
-    def decides_once(self, name: str) -> bool:
-        """Whether a function's arithmetic has flags that would let each version round in its own way."""
-        version = make_version(self.hot, name, GENERIC)
-        return not self.per_core_rounding and has_fast_math(_bodies(version.module))
+    def may_round_differently(self, name: str) -> bool:
+        """Whether a function's arithmetic leaves something to the optimiser: fast-math flags, or llvm.fmuladd."""
+        text = _bodies(make_version(self.hot, name, GENERIC).module)
+        return not self.per_core_rounding and (has_fast_math(text) or has_fmuladd(text))
+
+    def rounds_differently(self, name: str, optimised: str) -> bool:
+        """Whether the optimiser made use of it, so that its choices for the generic version must hold for all.
+
+        Fast-math: always. llvm.fmuladd: where it went into an ordered vector reduction, which LLVM does not fuse
+        while it fuses the loop's scalar remainder; anywhere else every version fuses it alike.
+        """
+        text = _bodies(make_version(self.hot, name, GENERIC).module)
+        return has_fast_math(text) or has_ordered_reduction(optimised)
 
     def optimise_once_job(self, name: str) -> CodegenJob:
         version = make_version(self.hot, name, GENERIC)
         text = str(with_cpu(version.module, self._cpu_texts(version, None)))
-        return replace(self._job(name, GENERIC, self._explicit(version, text)), emit="ir")
+        return replace(self._job(name, GENERIC, text), emit="ir")
 
     def version_job(self, name: str, core: Core | None, common: str | None) -> CodegenJob:
         label = core.name if core else GENERIC
@@ -154,12 +161,11 @@ class _Maker:
             text = str(with_cpu(version.module, self._cpu_texts(version, core)))
             return self._job(name, label, self._explicit(version, text))
         module = relabelled(canonical(common), GENERIC, label)
-        if self._fuse(version):
-            module = parse_module(fuse_contracted(str(module)))
+        module = parse_module(fuse_contracted(str(module), self._fused_types(version)))
         texts = self._cpu_texts(version, core)
         fallback = texts[version.symbol]
         with_cpus = with_cpu(module, {s: texts.get(s, fallback) for s in module.definitions()})
-        text = canonical(declare_fma(without_fast_math(str(with_cpus))))
+        text = canonical(without_fast_math(self._explicit(version, str(with_cpus))))
         return replace(self._job(name, label, text), optimise=False)
 
     def body(self, name: str, label: str, asm: str) -> Body:
@@ -170,10 +176,12 @@ class _Maker:
         """Decide what LLVM leaves to the target, unless every core may."""
         if self.per_core_rounding:
             return text
-        return declare_fma(explicit_fmuladd(text, self._fuse(version)))
+        return declare_fma(explicit_fmuladd(text, self._fused_types(version)))
 
-    def _fuse(self, version: Version) -> bool:
-        return all(can_fuse(self.target.arch, self._base(origin)) for origin in version.origins.values())
+    def _fused_types(self, version: Version) -> frozenset[str]:
+        """Scalar types whose multiply-add is fused in every version of this function."""
+        found = [fused_types(self.target.arch, self._base(origin)) for origin in version.origins.values()]
+        return frozenset.intersection(*found)
 
     def _base(self, origin: str) -> tuple[str, ...]:
         attributes = self.hot.attributes(self.hot.module.entities[origin])

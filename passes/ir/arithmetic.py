@@ -6,8 +6,9 @@ fast-math flags allow. See DESIGN.md, "One answer".
 
 import re
 from collections import Counter
+from collections.abc import Collection
 
-from mavcg.passes.ir.types import mangled, split_commas, split_type
+from mavcg.passes.ir.types import mangled, scalar_of, split_commas, split_type
 
 _FLAG = r"(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)"
 _OPERATION = r"(?:tail |notail )?call|fadd|fsub|fmul|fdiv|frem|fneg|fcmp|select|phi|fptrunc|fpext|uitofp|sitofp"
@@ -23,28 +24,28 @@ _PRODUCT = re.compile(rf"^\s*({_VALUE}) = fmul((?: {_FLAG})+) (.*)$")
 _SUM = re.compile(rf"^(\s*)({_VALUE}) = (fadd|fsub)((?: {_FLAG})+) (.*)$")
 
 
-def explicit_fmuladd(body: str, fuse: bool) -> str:
-    """Turn each llvm.fmuladd into llvm.fma (fuse) or into fmul and fadd.
+def explicit_fmuladd(text: str, fused: Collection[str]) -> str:
+    """Turn each llvm.fmuladd into llvm.fma where its scalar type is in `fused`, else into fmul and fadd.
 
     %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
-      ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)              fuse
+      ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)              fused
       ->  %r.mul = fmul float %a, %b ; %r = fadd float %r.mul, %c                  not
     LangRef: fmuladd may be either, "if the code generator determines" so; left alone, versions would differ.
     """
-    if "@llvm.fmuladd." not in body:
-        return body
-    if fuse:
-        return body.replace("@llvm.fmuladd.", "@llvm.fma.")
-    return "\n".join(_split_fmuladd(line) for line in body.split("\n"))
+    if "@llvm.fmuladd." not in text:
+        return text
+    return "\n".join(_explicit_line(line, fused) if "@llvm.fmuladd." in line else line for line in text.split("\n"))
 
 
-def _split_fmuladd(line: str) -> str:
+def _explicit_line(line: str, fused: Collection[str]) -> str:
     match = _FMULADD.match(line)
-    if not match:
+    if not match:  # its declaration
         return line
     arguments, _, trailer = line[line.index("(", match.end()) + 1 :].rpartition(")")
     items = split_commas(arguments)
     type_text = split_type(items[0])[0]
+    if scalar_of(type_text) in fused:
+        return line.replace("@llvm.fmuladd.", "@llvm.fma.")
     a, b, c = (_value(item) for item in items)
     result = match["result"]
     product = f'%"{result[1:].strip(chr(34))}.mul"'
@@ -68,18 +69,32 @@ def has_fast_math(body: str) -> bool:
     return any(_VALUE_CHANGING.search(m[2]) for m in _FLAGGED.finditer(body))
 
 
+def has_fmuladd(text: str) -> bool:
+    """Whether a multiply-add occurs that may be fused or not."""
+    return "@llvm.fmuladd." in text
+
+
+def has_ordered_reduction(text: str) -> bool:
+    """Whether an optimised function sums vectors lane after lane, in the order of the scalar loop."""
+    return "@llvm.vector.reduce.fadd." in text
+
+
 def has_narrow_floats(text: str) -> bool:
     """Whether half or bfloat values occur."""
     return re.search(r"\b(?:half|bfloat)\b", text) is not None
 
 
-def fuse_contracted(body: str) -> str:
-    """Fuse what `contract` allows, by one rule that does not ask the target: a product with a single use, in an
-    fadd or fsub of the same function, both marked contract.
+def fuse_contracted(text: str, fused: Collection[str]) -> str:
+    """Fuse what `contract` allows in a module, by one rule that does not ask the target: a product with a single use,
+    in an fadd or fsub of the same function, both marked contract, of a scalar type in `fused`.
 
     %m = fmul contract float %a, %b      ->  %m stays, unused, and dies in code generation
     %r = fadd contract float %m, %c      ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)
     """
+    return re.sub(r"^define .*?^\}$", lambda m: _fuse_in_function(m[0], fused), text, flags=re.MULTILINE | re.DOTALL)
+
+
+def _fuse_in_function(body: str, fused: Collection[str]) -> str:
     lines = body.split("\n")
     uses = Counter(re.findall(_VALUE, body))
     products: dict[str, tuple[str, str, str]] = {}
@@ -87,6 +102,8 @@ def fuse_contracted(body: str) -> str:
         match = _PRODUCT.match(line)
         if match and re.search(r"\b(?:fast|contract)\b", match[2]) and uses[match[1]] == 2:
             type_text, operands = split_type(match[3])
+            if scalar_of(type_text) not in fused:
+                continue
             a, b = split_commas(operands)[:2]
             products[match[1]] = (type_text, a, b)
     return "\n".join(_fuse_sum(line, products) for line in lines)

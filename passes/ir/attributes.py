@@ -80,9 +80,13 @@ def choose_cpu(core: Core, base: Iterable[str], narrow_floats: bool) -> CpuChoic
     return CpuChoice(core.llvm_cpu, core.llvm_tune, tuple(dict.fromkeys([*base, *core.llvm_features, *left_out])))
 
 
-def can_fuse(arch: str, base: Iterable[str]) -> bool:
-    """Whether a fused multiply-add is one instruction for every version: always on AArch64, on x86 with FMA3."""
-    return arch == "aarch64" or "+fma" in tuple(base)
+def fused_types(arch: str, base: Iterable[str]) -> frozenset[str]:
+    """Scalar types whose multiply-add is one fused instruction in every version: single and double always on AArch64,
+    on x86 with FMA3; half with the extension for it."""
+    base = tuple(base)
+    if arch == "aarch64":
+        return frozenset({"float", "double"} | ({"half"} if "+fullfp16" in base else set()))
+    return frozenset({"float", "double"} if "+fma" in base else ()) | ({"half"} if "+avx512fp16" in base else set())
 
 
 def without_cpu(attributes: str) -> str:

@@ -86,3 +86,9 @@ def mangled(type_text: str) -> str:
         "fp128": "f128",
         "ppc_fp128": "ppcf128",
     }[type_text]
+
+
+def scalar_of(type_text: str) -> str:
+    """The element of a vector type, or the type itself: <4 x float> -> float."""
+    match = re.fullmatch(r"<(?:vscale x )?\d+ x (\w+)>", type_text)
+    return match[1] if match else type_text

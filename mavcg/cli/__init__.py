@@ -1,0 +1,23 @@
+"""The `mavcg` command: one verb per question, a module each."""
+
+import os
+import sys
+
+EXIT_BAD_INPUT = 2
+
+
+def main() -> None:
+    """Entry point. Exit status: 0 done, 2 bad input or usage, 1 a fault of ours."""
+    if sys.argv[1:2] == ["launch"]:
+        # A compiler launcher runs once per file: nothing is imported that a file without hot functions does not need.
+        from mavcg.cli.launch import launch
+
+        sys.exit(launch(sys.argv[2:]))
+    from mavcg.cli.app import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+def show_tracebacks() -> bool:
+    """Whether MAVCG_DEBUG asks for tracebacks with errors."""
+    return bool(os.environ.get("MAVCG_DEBUG"))

@@ -1,0 +1,67 @@
+"""The verbs put together, and how a command ends."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from mavcg.cli import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.cli.build import build
+from mavcg.cli.cores import cores
+from mavcg.cli.inspect import inspect
+from mavcg.cli.launch import launch_help
+from mavcg.cli.profile import profile
+from mavcg.errors import MavcgError
+
+HELP = """Build libraries that run at full speed on every core of a processor whose cores differ.
+
+A program: mavcg profile -- ./app; mavcg build; then link the library. Each verb's --help has examples.
+"""
+
+
+def make_app() -> typer.Typer:
+    """The command line, verb by verb."""
+    app = typer.Typer(
+        name="mavcg", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
+    )  # fmt: skip
+    app.callback()(_options)
+    for verb in (profile, build, inspect, cores):
+        app.command()(verb)
+    app.command(name="launch", context_settings={"ignore_unknown_options": True})(launch_help)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from mavcg import __version__
+
+        print(f"mavcg {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+_options.__doc__ = HELP
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; its exit status."""
+    try:
+        make_app()(list(arguments))
+        return 0
+    except SystemExit as end:  # how typer ends: 0, or 2 after a usage error that it has shown
+        return end.code if isinstance(end.code, int) else 0
+    except MavcgError as error:
+        if show_tracebacks():
+            raise
+        print(f"mavcg: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except BrokenPipeError:  # `mavcg cores | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

@@ -1,0 +1,129 @@
+"""`mavcg build`: a multi-versioned library from sources or LLVM IR."""
+
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mavcg.cli.output import print_json
+from mavcg.errors import MavcgError
+
+
+def build(
+    config: Annotated[
+        Path | None, typer.Argument(metavar="[mavcg.toml]", help="Build file; ./mavcg.toml if any.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="C or C++ source; may be repeated, may be a pattern.")
+    ] = None,
+    ir: Annotated[list[str] | None, typer.Option(help="LLVM bitcode or textual IR; may be repeated.")] = None,
+    compile_commands: Annotated[str | None, typer.Option(metavar="FILE", help="A compile_commands.json.")] = None,
+    flag: Annotated[
+        list[str] | None, typer.Option(help="Compiler flag for --source, such as --flag=-Iinclude.")
+    ] = None,
+    compiler: Annotated[str | None, typer.Option(help="A clang to use instead of ziglang's.")] = None,
+    hot: Annotated[str | None, typer.Option(metavar="FUNCTION,..", help="What to version, by name or pattern.")] = None,
+    profile: Annotated[str | None, typer.Option(metavar="FILE", help="Version what is hot in this profile.")] = None,
+    threshold: Annotated[float | None, typer.Option(metavar="PERCENT", help="Share that makes hot; 5.")] = None,
+    max_functions: Annotated[int | None, typer.Option(metavar="N", min=1, help="Version at most N functions.")] = None,
+    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Cores that get a version each.")] = None,
+    board: Annotated[str | None, typer.Option(help="A board: a version for each of its core types.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17 (default for ARM).")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="OUT.so", help="Library (.so) or object (.o).")
+    ] = None,
+    measurements: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Measured gains, from mavcg measure.")
+    ] = None,
+    min_gain: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Drop versions known to gain less; 1.")
+    ] = None,
+    max_growth: Annotated[float | None, typer.Option(metavar="PERCENT", help="Bound on code growth.")] = None,
+    rounding: Annotated[
+        str | None, typer.Option(metavar="exact|per-core", help="May fast-math round differently per core?")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Build a library in which every hot function has a version per core; `generic` is always there.
+
+    Without arguments it builds what ./mavcg.toml names; options override the file.
+
+    \b
+    mavcg build
+    mavcg build --source sgemm.c --hot sgemm --cores cortex-a55,cortex-a75 -o libsgemm.so
+    mavcg build --compile-commands build/compile_commands.json --profile app.json --board exynos9820 -o libapp.so
+    mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
+    """
+    from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file
+    from mavcg.program import build_program
+    from mavcg.request import make_request, merge
+
+    options = BuildFile(
+        output=_from_here(output), sources=_all_from_here(source), ir=_all_from_here(ir),
+        compile_commands=_from_here(compile_commands), flags=tuple(flag or ()), compiler=compiler,
+        hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
+        max_functions=max_functions, cores=_names(cores), board=board, target=target,
+        measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
+    )  # fmt: skip
+    has_input = bool(source or ir or compile_commands)
+    file, folder = BuildFile(), Path()
+    if config is not None or (not has_input and Path(FILE_NAME).is_file()):
+        path = config or Path(FILE_NAME)
+        file, folder = read_build_file(path), path.parent
+    request, its_board = make_request(merge(file, options), folder, jobs)
+    with _Progress() as progress:
+        result = build_program(request, progress)
+    from mavcg.report import build_json, show_build
+
+    if as_json:
+        print_json(build_json(result, its_board))
+        return
+    from rich.console import Console
+
+    show_build(result, its_board, Console(highlight=False))
+
+
+def _from_here(name: str | None) -> str | None:
+    """Option paths are relative to where the user stands, those of the build file to the file."""
+    return str(Path(name).absolute()) if name is not None else None
+
+
+def _all_from_here(names: list[str] | None) -> tuple[str, ...]:
+    return tuple(str(Path(name).absolute()) for name in names or ())
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise MavcgError(
+            f"--cores {text!r}: holds an empty name; give cores with commas between (`mavcg cores` lists them)"
+        )
+    return tuple(names)
+
+
+class _Progress:
+    """One line on stderr that changes in place; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps = 0
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __call__(self, message: str) -> None:
+        with self._lock:
+            self._steps += 1
+            if sys.stderr.isatty():
+                print(f"\r\033[K[{self._steps}] {message}", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._steps and sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

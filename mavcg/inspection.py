@@ -1,0 +1,61 @@
+"""What stands in a built library, read back from its note and its symbols."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mavcg.elf import loaded_bytes, needed, notes
+from mavcg.errors import MavcgError
+from mavcg.program import growth_percent
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """functions: as the notes say them, each with versions and dropped; refused: name -> why.
+
+    loaded_bytes: of the whole library; runtime_bytes: of the selector in it.
+    """
+
+    path: Path
+    functions: tuple[Mapping[str, Any], ...]
+    refused: Mapping[str, str]
+    growth_percent: float
+    loaded_bytes: int
+    runtime_bytes: int
+    libraries: tuple[str, ...]
+    needed: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of `mavcg inspect --json`."""
+        return {
+            "functions": [dict(function) for function in self.functions],
+            "refused": dict(self.refused),
+            "growth_percent": round(self.growth_percent, 3),
+            "loaded_bytes": self.loaded_bytes,
+            "runtime_bytes": self.runtime_bytes,
+            "libraries": list(self.libraries),
+            "needed": list(self.needed),
+        }
+
+
+def inspect_library(path: Path) -> Inspection:
+    """Raises: MavcgError for what is no ELF file, or holds nothing that mavcg made."""
+    found = notes(path)
+    if not found:
+        raise MavcgError(f"{path}: holds no versions made by mavcg; name a library that `mavcg build` wrote")
+    libraries, symbols = needed(path)
+    runtime = sum(int(note.get("runtime_bytes", 0)) for note in found)
+    total = loaded_bytes(path)
+    modules = [note for note in found if "functions" in note]
+    return Inspection(
+        path,
+        tuple(function for note in modules for function in note["functions"]),
+        {name: why for note in modules for name, why in note["refused"].items()},
+        growth_percent(modules, runtime, total),
+        total,
+        runtime,
+        tuple(libraries),
+        tuple(symbols),
+    )
+

@@ -1,0 +1,202 @@
+"""What `mavcg build` and `mavcg inspect` say: the same facts as tables for people and as JSON."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mavcg.board import Board
+from mavcg.choosing import FunctionChoice, Kept
+from mavcg.core import Core
+from mavcg.inspection import Inspection
+from mavcg.objects import ModuleObjects
+from mavcg.profiling.demangle import demangle
+from mavcg.program import BuildResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NAME_COLUMNS = 44
+
+
+def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
+    """The document of `mavcg build --json`; sizes are counted bytes."""
+    return {
+        "output": str(result.output),
+        "target": result.target.zig_name,
+        "cores": [core.name for core in result.cores],
+        "functions": [
+            _function_json(module, choice, result, board) for module in result.modules for choice in module.choices
+        ],
+        "refused": [
+            {"name": name, "source": module.source, "why": why}
+            for module in result.modules
+            for name, why in module.refused.items()
+        ],
+        "not_found": [symbol.asked for symbol in result.not_found],
+        "growth_percent": round(result.growth_percent, 3),
+        "loaded_bytes": result.total_bytes,
+        "runtime_bytes": result.runtime_bytes,
+        "needed": list(result.needed_symbols),
+        "libraries": list(result.needed_libraries),
+        "notes": list(result.notes),
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _function_json(
+    module: ModuleObjects, choice: FunctionChoice, result: BuildResult, board: Board | None
+) -> dict[str, Any]:
+    why = {symbol.name: symbol.why for symbol in result.hot}
+    return {
+        "name": choice.function,
+        "demangled": demangle(choice.function),
+        "source": module.source,
+        "why": why.get(choice.function, ""),
+        "dispatched": not choice.is_single,
+        "arithmetic": "decided once (fast-math)" if choice.function in module.shared_optimisation else "exact",
+        "versions": [
+            {
+                "core": kept.label,
+                "bytes": kept.bytes,
+                "shares_body_with": kept.shares_body_with,
+                "dropped": kept.dropped or None,
+                "runs_on": _runs_on(kept.label, result.cores, board),
+            }
+            for kept in choice.kept
+        ],
+    }
+
+
+def _runs_on(label: str, cores: Sequence[Core], board: Board | None) -> str:
+    """Where a version runs: the board's CPUs of that core, or what identifies the core."""
+    if label == "generic":
+        others = [c for c in board.clusters if c.core not in {core.name for core in cores}] if board else []
+        return "any other core" if not others else f"any other core: {_cpus(others)}"
+    if board:
+        return _cpus([cluster for cluster in board.clusters if cluster.core == label]) or "no core of this board"
+    core = next(core for core in cores if core.name == label)
+    parts = [f"MIDR {m.implementer:#04x}/{m.part:#05x}" + _variants(m.variant_min, m.variant_max) for m in core.midr]
+    return ", ".join(parts[:2]) or core.description
+
+
+def _variants(low: int, high: int) -> str:
+    return (
+        ""
+        if (low, high) == (0, 15)
+        else f" r{low}"
+        if low == high
+        else f" r{low}+"
+        if high == 15
+        else f" r{low}-r{high}"
+    )
+
+
+def _cpus(clusters: Sequence[Any]) -> str:
+    numbers = sorted(cpu for cluster in clusters for cpu in cluster.cpus)
+    if not numbers:
+        return ""
+    return f"CPU {numbers[0]}" if len(numbers) == 1 else f"CPUs {_ranges(numbers)}"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def show_build(result: BuildResult, board: Board | None, console: "Console") -> None:
+    """The whole story on one screen: what was cloned for which core and why, sizes, where each version runs."""
+    from rich.table import Table
+
+    table = Table(title=f"{result.output} for {result.target.zig_name}", title_justify="left", box=None, pad_edge=False)
+    for name, justify in (
+        ("function", "left"),
+        ("version", "left"),
+        ("bytes", "right"),
+        ("runs on", "left"),
+        ("", "left"),
+    ):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    why = {symbol.name: symbol.why for symbol in result.hot}
+    for module in result.modules:
+        for choice in module.choices:
+            _add_function(table, choice, why.get(choice.function, ""), result, board, module)
+        for name, reason in module.refused.items():
+            table.add_row(short(demangle(name)), "as it was", "", "every core", f"refused: {reason}")
+    console.print(table)
+    console.print(
+        f"\ncode growth {result.growth_percent:.2f} % over the single-version build (counted: versions, dispatchers, "
+        f"{result.runtime_bytes} bytes of run-time selector, of {result.total_bytes} bytes in all); "
+        f"built in {result.seconds:.1f} s"
+    )
+    for symbol in result.not_found:
+        console.print(f"not in the input, left as it is: {short(symbol.asked)} ({symbol.why})")
+    for text in result.notes:
+        console.print(f"note: {text}")
+
+
+def _add_function(
+    table: Any, choice: FunctionChoice, why: str, result: BuildResult, board: Board | None, module: ModuleObjects
+) -> None:
+    first = f"{short(demangle(choice.function))}"
+    details = ", ".join(filter(None, [why, module.source]))
+    for number, kept in enumerate(choice.kept):
+        name = first if number == 0 else (details if number == 1 else "")
+        where = _runs_on(kept.label, result.cores, board)
+        table.add_row(name, kept.label, str(kept.bytes), where, _remark(kept, choice))
+    if len(choice.kept) == 1:
+        table.add_row(details)
+
+
+def _remark(kept: Kept, choice: FunctionChoice) -> str:
+    if kept.dropped:
+        return f"dropped, runs generic: {kept.dropped}"
+    if kept.shares_body_with:
+        return f"same machine code as {kept.shares_body_with}: shared"
+    if choice.is_single and kept.label == "generic":
+        return "one body for all: called directly"
+    return ""
+
+
+def short(name: str) -> str:
+    """A long C++ name with its middle left out."""
+    half = (_NAME_COLUMNS - 3) // 2
+    return name if len(name) <= _NAME_COLUMNS else f"{name[:half]}...{name[-half:]}"
+
+
+def show_inspection(inspection: Inspection, console: "Console") -> None:
+    """Dispatchers, versions and sizes of a library, its growth, and what it needs at load."""
+    from rich.table import Table
+
+    table = Table(title=str(inspection.path), title_justify="left", box=None, pad_edge=False)
+    table.add_column("function")
+    table.add_column("version")
+    table.add_column("bytes", justify="right")
+    table.add_column("")
+    for function in inspection.functions:
+        name = short(demangle(function["name"]))
+        for number, version in enumerate(function["versions"]):
+            shared = version["shares_body_with"]
+            table.add_row(
+                name if number == 0 else "",
+                version["core"],
+                str(version["bytes"]),
+                f"same code as {shared}" if shared else "",
+            )
+        for dropped in function["dropped"]:
+            table.add_row("", dropped["core"], "", f"dropped: {dropped['why']}")
+    console.print(table)
+    for name, why in inspection.refused.items():
+        console.print(f"refused: {short(demangle(name))}: {why}")
+    console.print(
+        f"\ncode growth {inspection.growth_percent:.2f} % over the single-version build; {inspection.loaded_bytes} "
+        f"bytes loaded, {inspection.runtime_bytes} of them the run-time selector (counted)"
+    )
+    console.print(f"needs {', '.join(inspection.libraries) or 'no library'}: {_symbols(inspection.needed)}")
+
+
+def _symbols(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "no symbols"

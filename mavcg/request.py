@@ -1,0 +1,185 @@
+"""From options and mavcg.toml to a BuildRequest: files found, names resolved, every bad value named."""
+
+import glob
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mavcg.board import Board
+from mavcg.buildfile import FILE_NAME, BuildFile
+from mavcg.choosing import MIN_GAIN, Gain, Limits
+from mavcg.core import Core
+from mavcg.errors import MavcgError
+from mavcg.hot import HotSymbol, parse_hot
+from mavcg.profiles.load import cores_for, load_board
+from mavcg.program import BuildRequest
+from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
+from mavcg.sources.to_ir import Compiler
+from mavcg.target import Target, default_target, parse_target
+
+DEFAULT_THRESHOLD_PERCENT = 5.0
+_C_SUFFIXES = (".c", ".i")
+
+
+def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tuple[BuildRequest, Board | None]:
+    """Everything that a build needs, from the merged options; paths are relative to `folder`.
+
+    Raises: MavcgError naming the option, its value and the way out.
+    """
+    board = load_board(file.board) if file.board else None
+    cores = _cores(file, board)
+    target = _target(file, board, cores)
+    units = (*_source_units(file, folder, target), *_command_units(file, folder))
+    ir_files = tuple(folder / name for name in file.ir)
+    if not units and not ir_files:
+        raise MavcgError(
+            "mavcg build: there is nothing to build; give --source FILE, --ir FILE or --compile-commands FILE, "
+            f"or write a {FILE_NAME}"
+        )
+    output = folder / file.output if file.output else None
+    if output is None:
+        raise MavcgError("mavcg build: no output is named; give -o LIBRARY.so, or build.output in mavcg.toml")
+    if output.suffix not in (".so", ".o"):
+        raise MavcgError(
+            f"-o {output.name}: names neither a shared library (.so) nor an object (.o); name one of these"
+        )
+    request = BuildRequest(
+        output=output,
+        target=target,
+        cores=cores,
+        hot=_hot(file, folder, board),
+        units=units,
+        ir_files=ir_files,
+        compiler=Compiler(command=tuple(file.compiler.split())) if file.compiler else Compiler(),
+        limits=_limits(file),
+        gains=_gains(file, folder),
+        per_core_rounding=_per_core_rounding(file),
+    )
+    return (replace(request, workers=jobs) if jobs else request), board
+
+
+def _cores(file: BuildFile, board: Board | None) -> tuple[Core, ...]:
+    names = [name for name in file.cores if name != "generic"]
+    if board and not names:
+        names = list(board.cores)
+    if not names and not file.cores:
+        raise MavcgError(
+            "mavcg build: no cores are named; give --cores A,B,.. or --board NAME (`mavcg cores` lists both)"
+        )
+    return cores_for(list(dict.fromkeys(names)))
+
+
+def _target(file: BuildFile, board: Board | None, cores: Sequence[Core]) -> Target:
+    if file.target:
+        target = parse_target(file.target)
+    elif board:
+        target = parse_target(board.target)
+    else:
+        from mavcg.target import host_target
+
+        target = default_target(cores[0].arch) if cores else host_target()
+    for core in cores:
+        if core.arch != target.arch:
+            raise MavcgError(
+                f"--cores {core.name}: is {core.arch}, and the target {target.zig_name} is not; "
+                "name cores of one architecture, or another --target"
+            )
+    return target
+
+
+def _source_units(file: BuildFile, folder: Path, target: Target) -> tuple[CompileUnit, ...]:
+    units = []
+    for pattern in file.sources:
+        if glob.escape(pattern) == pattern or (folder / pattern).exists():
+            names = [pattern]
+        else:
+            names = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
+        if not names:
+            raise MavcgError(f"--source {pattern}: matches no file in {folder}; correct the pattern")
+        for name in names:
+            units.append(_unit(folder / name, file.flags, folder))
+    return tuple(units)
+
+
+def _unit(source: Path, flags: Sequence[str], folder: Path) -> CompileUnit:
+    if not source.is_file():
+        raise MavcgError(f"--source {source}: is not there; name a C or C++ file")
+    driver = "cc" if source.suffix in _C_SUFFIXES else "c++"
+    level = () if any(flag.startswith("-O") for flag in flags) else ("-O3",)
+    found = read_command([driver, *level, *flags, "-c", str(source)], folder.absolute(), f"--source {source}")
+    if isinstance(found, NotAUnit):
+        raise MavcgError(f"--source {source}: {found.reason}; name a C or C++ file, or give IR by --ir")
+    return found
+
+
+def _command_units(file: BuildFile, folder: Path) -> tuple[CompileUnit, ...]:
+    return read_compile_commands(folder / file.compile_commands) if file.compile_commands else ()
+
+
+def _hot(file: BuildFile, folder: Path, board: Board | None) -> tuple[HotSymbol, ...]:
+    named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
+    if not file.profile:
+        if not named:
+            raise MavcgError(
+                "mavcg build: nothing is said to be hot; give --profile FILE (made by `mavcg profile -o FILE`) or "
+                "--hot FUNCTION,.."
+            )
+        return named
+    return named + profile_hot(folder / file.profile, board, file.threshold, file.max_functions)
+
+
+def profile_hot(
+    path: Path, board: Board | None, threshold: float | None, max_functions: int | None
+) -> tuple[HotSymbol, ...]:
+    """The functions of a profile over a threshold in percent (None: 5), hottest first.
+
+    Raises: MavcgError when none is.
+    """
+    from mavcg.profiling.load import load_profile
+    from mavcg.profiling.ranking import hot
+
+    percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
+    functions = hot(load_profile(path, board), percent / 100, max_functions)
+    if not functions:
+        raise MavcgError(f"{path}: no function of the program itself is over {percent:g} %; lower --threshold")
+    return tuple(
+        HotSymbol(f.symbol, share=f.share, named_by_user=False, why=f"{f.share:.1%} of the run") for f in functions
+    )
+
+
+def _limits(file: BuildFile) -> Limits:
+    for name, value in (("--max-growth", file.max_growth), ("--min-gain", file.min_gain)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise MavcgError(f"{name} {value:g}: is not a percentage of 0 or more; correct it")
+    return Limits(MIN_GAIN if file.min_gain is None else file.min_gain / 100, file.max_growth)
+
+
+def _gains(file: BuildFile, folder: Path) -> dict[tuple[str, str], Gain]:
+    if not file.measurements:
+        return {}
+    from mavcg.measurements import read_measurements
+
+    return read_measurements(folder / file.measurements)
+
+
+def _per_core_rounding(file: BuildFile) -> bool:
+    if file.rounding not in (None, "exact", "per-core"):
+        raise MavcgError(f"--rounding {file.rounding}: is neither exact nor per-core; exact is what you want mostly")
+    return file.rounding == "per-core"
+
+
+def merge(file: BuildFile, options: BuildFile) -> BuildFile:
+    """The file's settings with every option that was given in their place."""
+    given = {name: value for name, value in options.__dict__.items() if value not in (None, ())}
+    if given.get("cores"):
+        file = replace(file, board=None)
+    if given.get("board"):
+        file = replace(file, cores=())
+    return replace(file, **given)
+
+
+def relative_to_here(path: Path) -> str:
+    """A path as a person in this folder would type it."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("../..") else relative
