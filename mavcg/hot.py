@@ -44,17 +44,23 @@ def match_hot(hot: Sequence[HotSymbol], texts: Sequence[str]) -> tuple[list[HotS
     Raises: MavcgError for a function that the user named and no module defines.
     """
     names = list(dict.fromkeys(name for text in texts for name in defined_functions(text)))
-    found: dict[str, HotSymbol] = {}
-    missing = []
-    for symbol in hot:
-        matches = [symbol.asked] if symbol.asked in names else _by_people_name(symbol.asked, names)
-        if not matches and symbol.named_by_user:
+    found = match_names(hot, names)
+    matched = {symbol.asked for symbol in found}
+    missing = [symbol for symbol in hot if symbol.asked not in matched]
+    for symbol in missing:
+        if symbol.named_by_user:
             raise MavcgError(_no_such_function(symbol.asked, names))
-        if not matches:
-            missing.append(symbol)
-        for name in matches:
+    return found, missing
+
+
+def match_names(hot: Sequence[HotSymbol], names: Sequence[str]) -> list[HotSymbol]:
+    """Each linkage name that some asked function matches, in the order of `hot`."""
+    known = set(names)
+    found: dict[str, HotSymbol] = {}
+    for symbol in hot:
+        for name in [symbol.asked] if symbol.asked in known else _by_people_name(symbol.asked, names):
             found.setdefault(name, replace(symbol, name=name))
-    return list(found.values()), missing
+    return list(found.values())
 
 
 def _no_such_function(asked: str, names: Sequence[str]) -> str:

@@ -35,6 +35,7 @@ class BuildRequest:
 
     units, ir_files: the inputs. hot: what is to be versioned, hottest first. cores: one version each, beside generic.
     output: .so, or .o for an object to be linked elsewhere. code_flags: such as -ffunction-sections.
+    keep_debug: whether debug information of the units stays.
     """
 
     output: Path
@@ -48,6 +49,7 @@ class BuildRequest:
     gains: Gains = field(default_factory=dict)
     per_core_rounding: bool = False
     code_flags: tuple[str, ...] = ("-fPIC",)
+    keep_debug: bool = False
     workers: int = field(default_factory=default_workers)
 
 
@@ -110,7 +112,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
 
 def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
     def compile_unit(unit: CompileUnit) -> IrModule:
-        module = compile_to_ir(unit, request.target, request.compiler)
+        module = compile_to_ir(unit, request.target, request.compiler, request.keep_debug)
         progress(f"compiled {unit.source.name} to LLVM IR")
         return module
 

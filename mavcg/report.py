@@ -66,6 +66,19 @@ def _function_json(
     }
 
 
+def build_line(result: BuildResult) -> str:
+    """The build in one line, for the log of somebody's build."""
+    parts = []
+    for module in result.modules:
+        for choice in module.choices:
+            bodies = ", ".join(choice.bodies)
+            parts.append(
+                f"{short(demangle(choice.function))} ({bodies if not choice.is_single else 'one body for all'})"
+            )
+        parts += [f"{short(demangle(name))} left as it was: {why}" for name, why in module.refused.items()]
+    return f"{result.output.name}: {'; '.join(parts)}"
+
+
 def _runs_on(label: str, cores: Sequence[Core], board: Board | None) -> str:
     """Where a version runs: the board's CPUs of that core, or what identifies the core."""
     if label == "generic":

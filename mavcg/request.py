@@ -3,12 +3,12 @@
 import glob
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.board import Board
 from mavcg.buildfile import FILE_NAME, BuildFile
-from mavcg.choosing import MIN_GAIN, Gain, Limits
+from mavcg.choosing import MIN_GAIN, Gains, Limits
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.hot import HotSymbol, parse_hot
@@ -28,8 +28,8 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     Raises: MavcgError naming the option, its value and the way out.
     """
     board = load_board(file.board) if file.board else None
-    cores = _cores(file, board)
-    target = _target(file, board, cores)
+    target = _target(file, board, _cores(file, board))
+    chosen = settings(file, folder)
     units = (*_source_units(file, folder, target), *_command_units(file, folder))
     ir_files = tuple(folder / name for name in file.ir)
     if not units and not ir_files:
@@ -47,16 +47,38 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     request = BuildRequest(
         output=output,
         target=target,
-        cores=cores,
+        cores=chosen.cores,
         hot=_hot(file, folder, board),
         units=units,
         ir_files=ir_files,
+        compiler=chosen.compiler,
+        limits=chosen.limits,
+        gains=chosen.gains,
+        per_core_rounding=chosen.per_core_rounding,
+    )
+    return (replace(request, workers=jobs) if jobs else request), board
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a build file says about versions, apart from inputs and output."""
+
+    cores: tuple[Core, ...]
+    compiler: Compiler
+    limits: Limits
+    gains: Gains
+    per_core_rounding: bool
+
+
+def settings(file: BuildFile, folder: Path) -> Settings:
+    """The checked settings of a build file. Raises: MavcgError naming the bad one."""
+    return Settings(
+        cores=_cores(file, load_board(file.board) if file.board else None),
         compiler=Compiler(command=tuple(file.compiler.split())) if file.compiler else Compiler(),
         limits=_limits(file),
         gains=_gains(file, folder),
         per_core_rounding=_per_core_rounding(file),
     )
-    return (replace(request, workers=jobs) if jobs else request), board
 
 
 def _cores(file: BuildFile, board: Board | None) -> tuple[Core, ...]:
@@ -155,7 +177,7 @@ def _limits(file: BuildFile) -> Limits:
     return Limits(MIN_GAIN if file.min_gain is None else file.min_gain / 100, file.max_growth)
 
 
-def _gains(file: BuildFile, folder: Path) -> dict[tuple[str, str], Gain]:
+def _gains(file: BuildFile, folder: Path) -> Gains:
     if not file.measurements:
         return {}
     from mavcg.measurements import read_measurements

@@ -1,10 +1,76 @@
 """`mavcg launch`: a compiler launcher that turns the objects of hot functions into multi-versioned ones."""
 
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mavcg.cli import EXIT_BAD_INPUT
+
+USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS.."
+
 
 def launch(arguments: list[str]) -> int:
-    """Run a compiler command; then version the hot functions of the object it made."""
-    raise SystemExit(2)
+    """Run a compiler command; then version the hot functions of the object it made. Its exit status.
+
+    No option parser: everything from the compiler's name on is the compiler's.
+    """
+    config: str | None = os.environ.get("MAVCG_CONFIG")
+    strict = False
+    while arguments and arguments[0].startswith("-"):
+        option, arguments = arguments[0], arguments[1:]
+        if option in ("-h", "--help"):
+            print(USAGE + "\n\n" + (launch_help.__doc__ or "").replace("\b\n", ""))
+            return 0
+        if option == "--strict":
+            strict = True
+        elif option.startswith("--config="):
+            config = option.partition("=")[2]
+        elif option == "--config" and arguments:
+            config, arguments = arguments[0], arguments[1:]
+        elif option == "--":
+            break
+        else:
+            print(f"mavcg: launch {option}: is not an option here; {USAGE}", file=sys.stderr)
+            return EXIT_BAD_INPUT
+    if not arguments:
+        print(f"mavcg: launch: no compiler is named; {USAGE}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    return _launch(arguments, config, strict)
 
 
-def launch_help() -> None:
-    """Run a compiler command and version the hot functions of the object that it makes."""
+def _launch(command: list[str], config: str | None, strict: bool) -> int:
+    from mavcg.errors import MavcgError
+    from mavcg.launching import LaunchOptions, find_config, run_compiler, version_object
+
+    status = run_compiler(command)
+    if status:
+        return status
+    options = LaunchOptions(Path(config) if config else find_config(Path.cwd()), strict)
+    try:
+        done = version_object(command, options)
+    except MavcgError as error:
+        print(f"mavcg: the plain object stays: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT if strict else 0
+    if done:
+        print(f"mavcg: {done}", file=sys.stderr)
+    return 0
+
+
+def launch_help(
+    command: Annotated[list[str] | None, typer.Argument(metavar="COMPILER ARGUMENTS..")] = None,
+) -> None:
+    """Run a compiler command and version the hot functions of the object that it makes.
+
+    The nearest mavcg.toml above the current folder (or --config FILE, or MAVCG_CONFIG) says what is hot and for which
+    cores. Files without hot functions get the compiler's own object; where versions cannot be made the plain object
+    stays and a line says why (--strict: the command fails).
+
+    \b
+    cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
+    make CC="mavcg launch gcc" CXX="mavcg launch g++"
+    mavcg launch --config mavcg.toml gcc -O2 -c sgemm.c -o sgemm.o
+    """
+    raise SystemExit(launch(command or ["--help"]))

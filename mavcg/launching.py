@@ -1,0 +1,165 @@
+"""One compiler command of somebody's build -> its object, with the hot functions in it multi-versioned.
+
+The build's own compiler runs first and unchanged. Only when its object defines a hot function is that object made
+again; whatever stands in the way of that leaves the plain object in place, and says so.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.hot import HotSymbol
+    from mavcg.sources.compile_commands import CompileUnit
+    from mavcg.target import Target
+
+_CODE_FLAGS = re.compile(
+    r"-f(no-)?(function-sections|data-sections|pic|PIC|pie|PIE|plt|asynchronous-unwind-tables|unwind-tables)$"
+    r"|-mcmodel=|-ftls-model=|-mno-red-zone$"
+)
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """config: the mavcg.toml in force; strict: whether a plain object where versions were wanted fails the build."""
+
+    config: Path | None
+    strict: bool = False
+
+
+def find_config(folder: Path) -> Path | None:
+    """The mavcg.toml of this folder or the nearest one above it."""
+    for place in (folder, *folder.parents):
+        if (place / FILE_NAME).is_file():
+            return place / FILE_NAME
+    return None
+
+
+def run_compiler(command: Sequence[str]) -> int:
+    """The build's own compiler, its words and exit status passed through."""
+    try:
+        return subprocess.run(command).returncode
+    except OSError as error:
+        print(f"mavcg: launch: {command[0]}: cannot be run ({error.strerror}); name the compiler", file=sys.stderr)
+        return 127
+
+
+def version_object(command: Sequence[str], options: LaunchOptions) -> str | None:
+    """Make the object of a finished compiler command again with versions, if it defines a hot function.
+
+    A line for people about what was done; None when the command has nothing to version.
+    Raises: MavcgError when it should have been versioned and could not; the plain object is still there.
+    """
+    from mavcg.sources.compile_commands import CompileUnit, read_command
+
+    unit = read_command(command, Path.cwd())
+    if not isinstance(unit, CompileUnit) or unit.output is None or not unit.output.is_file():
+        return None
+    if options.config is None:
+        raise MavcgError(
+            f"{FILE_NAME}: there is none in {Path.cwd()} or above, and MAVCG_CONFIG names none; write one that says "
+            "what is hot (hot or profile) and for which cores"
+        )
+    file = read_build_file(options.config)
+    return _version_unit(unit, file, options.config.parent)
+
+
+def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | None:
+    from mavcg.elf import function_symbols
+    from mavcg.hot import match_names
+    from mavcg.profiling.demangle import base_symbol
+
+    assert unit.output is not None
+    hot = hot_of(file, folder)
+    names = list(dict.fromkeys(base_symbol(name) for name, _ in function_symbols(unit.output)))
+    if not match_names(hot, names):
+        return None
+    return _build(unit, file, folder, hot)
+
+
+def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]") -> str | None:
+    from mavcg.program import BuildRequest, build_program
+    from mavcg.report import build_line
+    from mavcg.request import settings
+
+    assert unit.output is not None
+    target = _target(unit)
+    chosen = settings(file, folder)
+    if chosen.cores and chosen.cores[0].arch != target.arch:
+        return None  # a tool of the build for the machine that builds
+    request = BuildRequest(
+        output=unit.output,
+        target=target,
+        cores=chosen.cores,
+        hot=tuple(replace(symbol, named_by_user=False) for symbol in hot),
+        units=(unit,),
+        compiler=chosen.compiler,
+        limits=chosen.limits,
+        gains=chosen.gains,
+        per_core_rounding=chosen.per_core_rounding,
+        code_flags=("-fPIC", *(flag for flag in unit.flags if _CODE_FLAGS.match(flag))),
+        keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
+        workers=1,  # the build runs as many compilers as it wants
+    )
+    return build_line(build_program(request))
+
+
+def _target(unit: "CompileUnit") -> "Target":
+    """What the build's compiler compiles for."""
+    from mavcg.sources.headers import machine_of
+    from mavcg.target import Target, default_target, host_target
+
+    machine = machine_of(unit.compiler, unit.flags) or machine_of(unit.compiler)
+    arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine.partition("-")[0], machine.partition("-")[0])
+    systems = (("android", "linux-android"), ("musl", "linux-musl"), ("apple", "macos"), ("darwin", "macos"))
+    system = next((name for part, name in systems if part in machine), "linux-gnu")
+    if arch not in ("aarch64", "x86_64"):
+        machine = machine or "an unknown machine"
+        raise MavcgError(f"{unit.compiler[0]}: compiles for {machine}; versions are made for AArch64 and x86-64 only")
+    if system != "linux-gnu":
+        return Target(arch, system)
+    return host_target() if host_target().arch == arch else default_target(arch)
+
+
+def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
+    """What the build file calls hot. A profile is ranked once and remembered: a build asks at every file."""
+    from mavcg.hot import HotSymbol, parse_hot
+
+    named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
+    if not file.profile:
+        return named
+    path = folder / file.profile
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); make it by `mavcg profile -o`") from error
+    key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {file.threshold} {file.max_functions} {file.board}"
+    remembered = _cache_folder() / f"hot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    try:
+        entries = json.loads(remembered.read_text())
+        return named + tuple(HotSymbol(**entry) for entry in entries)
+    except (OSError, ValueError, TypeError):
+        pass  # not there yet, or not ours: rank it again
+    from mavcg.profiles.load import load_board
+    from mavcg.request import profile_hot
+
+    found = profile_hot(path, load_board(file.board) if file.board else None, file.threshold, file.max_functions)
+    remembered.parent.mkdir(parents=True, exist_ok=True)
+    scratch = remembered.with_suffix(f".{os.getpid()}")
+    scratch.write_text(json.dumps([symbol.__dict__ for symbol in found]))
+    os.replace(scratch, remembered)
+    return named + found
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mavcg"
