@@ -10,8 +10,11 @@ _BRACKETED = re.compile(r"\[[^\]]*\].*|//anon|.*/perf-\d+\.map|.*\(deleted\)|inl
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+|[0-9a-f]{16}|[^\s]*\[\+(?:0x)?[0-9a-f]+\]")
 _STUB = re.compile(r".*(?:@plt(?:\.\w+)?|\.plt(?:\.\w+)?|\[plt\])")
 _START_UP = frozenset(
-    "_start _init _fini __libc_start_main __libc_csu_init __libc_csu_fini frame_dummy register_tm_clones "
-    "deregister_tm_clones __do_global_dtors_aux __libc_init (below main)".split()
+    (
+        *"_start _init _fini __libc_start_main __libc_csu_init __libc_csu_fini __libc_init frame_dummy".split(),
+        *"register_tm_clones deregister_tm_clones __do_global_dtors_aux".split(),
+        "(below main)",  # valgrind's name for what calls main
+    )
 )
 # The language runtimes: perf report prints a name without its folder, so these are known by name.
 _RUNTIME_LIBRARY = re.compile(

@@ -13,8 +13,8 @@ from mavcg.profiling.reading import UNKNOWN, Reading, Tally, split_event
 
 # comm pid[/tid] [cpu] flags time: period event: frame -- each but comm and pid may be absent (-F).
 # A thread's name may hold spaces and is at most 15 bytes in Linux; simpleperf's are bounded here for speed.
-_HEADER = re.compile(
-    r"\s*(?P<comm>\S.{0,62}?)\s+(?P<pid>-?\d{1,10})(?:/-?\d{1,10})?(?=\s|$)"
+_COMM_PID = r"\s*(?P<comm>\S.{0,62}?)\s+(?P<pid>-?\d{1,10})(?:/-?\d{1,10})?(?=\s|$)"
+_AFTER_PID = (
     r"(?:\s+\[(?P<cpu>\d{1,6})\])?"
     r"(?:\s+[\w.]{4,6}(?=\s+\d+\.\d+:))?"
     r"(?:\s+(?P<time>\d{1,15}\.\d{1,9}):)?"
@@ -22,6 +22,11 @@ _HEADER = re.compile(
     r"(?:\s+(?P<event>[a-zA-Z_]\S*):(?=\s|$))?"
     r"(?:\s+(?P<rest>\S.*))?"
 )
+# Where a CPU or a time was printed, the number before it is the process, and `my prog 12` may be a name.
+_SURE_HEADER = re.compile(
+    _COMM_PID + r"(?=\s+\[\d{1,6}\]\s|\s+(?:[\w.]{4,6}\s+)?\d{1,15}\.\d{1,9}:(?:\s|$))" + _AFTER_PID
+)
+_HEADER = re.compile(_COMM_PID + _AFTER_PID)
 _FRAME = re.compile(r"\s*(?P<ip>(?:0x)?[0-9a-f]{1,16})(?:\s+(?P<rest>.*))?")
 _COMM_FRAME = re.compile(r"\s*\S.{0,62}?\s+(?P<frame>[0-9a-f]{4,16}\s+\S.*\)\s*)")
 _OFFSET = re.compile(r"\+0x[0-9a-f]+$")
@@ -47,8 +52,8 @@ class _Header:
 
 def looks_like_perf_script(lines: Iterable[str]) -> bool:
     """Whether one of these lines can only come from perf script: a timed or named event, or an address with a file."""
-    for line in lines:
-        header = _HEADER.fullmatch(line)
+    for line in (line.rstrip() for line in lines):
+        header = _match_header(line)
         if header is not None and header["time"] and (header["event"] or parse_frame(header["rest"] or "", True)):
             return True
         if header is not None and header["event"] and (header["cpu"] or header["period"]):
@@ -114,6 +119,10 @@ def read_perf_script(lines: Iterable[str], place: str = "perf script text") -> R
     return tally.reading(place, "samples", command)
 
 
+def _match_header(line: str) -> re.Match[str] | None:
+    return _SURE_HEADER.fullmatch(line) or _HEADER.fullmatch(line)
+
+
 def _count(tally: Tally, header: _Header, frame: Frame | None) -> None:
     symbol, object_ = (frame.symbol, frame.object) if frame is not None else (UNKNOWN, UNKNOWN)
     tally.add(header.event, symbol, object_, header.cpu, header.core, header.period, 1)
@@ -121,7 +130,7 @@ def _count(tally: Tally, header: _Header, frame: Frame | None) -> None:
 
 def _parse_header(line: str) -> tuple[_Header, str] | None:
     """A line that starts a sample, and what follows on the line ("" where a call graph is below); None for others."""
-    found = _HEADER.fullmatch(line)
+    found = _match_header(line)
     if found is None:
         return None
     rest = found["rest"] or ""

@@ -87,15 +87,13 @@ def check_program(command: Sequence[str]) -> None:
     program = command[0]
     if shutil.which(program) is not None:
         return
+    if "/" not in program and shutil.which(f"./{program}") is not None:
+        raise ProfileError(f"{program}: program not found on PATH; for the one in this folder write ./{program}")
     if os.path.isdir(program):
         raise ProfileError(f"{program}: a folder, not a program; give the program in it")
     if os.path.exists(program):
         raise ProfileError(f"{program}: not executable; run chmod +x {shlex.quote(program)}, or name its interpreter")
-    near = f"./{program}" if "/" not in program and os.path.exists(f"./{program}") else ""
-    raise ProfileError(
-        f"{program}: program not found; "
-        + (f"did you mean {near}?" if near else "give its path, as in mavcg profile -- ./app args")
-    )
+    raise ProfileError(f"{program}: program not found; give its path, as in mavcg profile -- ./app args")
 
 
 def describe_exit(status: int) -> str:

@@ -1,0 +1,165 @@
+"""The `mavcg profile` command as a script sees it: stdout, stderr, exit codes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from mavcg.cli.profile import profile
+from mavcg.errors import MavcgError
+
+SCRIPT = """\
+label_image 1 [000] 1.0: 60 cycles: 10 _ZN2nn4reluEPfi+0x4 (/data/l.so)
+label_image 1 [006] 1.1: 30 cycles: 10 _ZN2nn4gemmEPfi+0x4 (/data/l.so)
+label_image 1 [006] 1.2: 10 cycles: ff do_syscall_64 ([kernel.kallsyms])
+"""
+# A program that prints, works long enough to be sampled, and fails.
+BUSY = (
+    "import sys, time\nprint('from the program')\nend = time.time() + 0.3\nwhile time.time() < end: pass\nsys.exit(4)"
+)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """perf script text by hand, of two CPUs."""
+    path = tmp_path / "perf-script.txt"
+    path.write_text(SCRIPT)
+    return path
+
+
+def run(*arguments: str | Path) -> Result:
+    """The command alone in an application."""
+    app = typer.Typer()
+    app.command()(profile)
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def ranking(result: Result) -> dict[str, Any]:
+    assert result.exit_code == 0, result.exception
+    document = json.loads(result.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_json_is_the_interface_that_scripts_rely_on(script: Path) -> None:
+    document = ranking(run("--import", script, "--json"))
+    assert document["functions"] == [
+        {
+            "symbol": "_ZN2nn4reluEPfi",
+            "demangled": "nn::relu(float*, int)",
+            "object": "/data/l.so",
+            "samples": 60.0,
+            "share": 0.6,
+            "share_by_core": {},
+            "clonable": True,
+            "why_not": "",
+        },
+        {
+            "symbol": "_ZN2nn4gemmEPfi",
+            "demangled": "nn::gemm(float*, int)",
+            "object": "/data/l.so",
+            "samples": 30.0,
+            "share": 0.3,
+            "share_by_core": {},
+            "clonable": True,
+            "why_not": "",
+        },
+        {
+            "symbol": "do_syscall_64",
+            "demangled": "do_syscall_64",
+            "object": "[kernel.kallsyms]",
+            "samples": 10.0,
+            "share": 0.1,
+            "share_by_core": {},
+            "clonable": False,
+            "why_not": "kernel code",
+        },
+    ]
+    assert (document["kind"], document["event"], document["total"]) == ("samples", "cycles", 100.0)
+
+
+def test_table_marks_what_is_over_the_threshold(script: Path) -> None:
+    shown = run("--import", script, "--threshold", "40", "--top", "2").stdout.splitlines()
+    assert shown[1].split()[:4] == ["60.0", "%", "clone", "nn::relu"]
+    assert shown[2].split()[:3] == ["30.0", "%", "nn::gemm"]
+    assert "10.0 % in 1 more functions" in shown[3]
+    assert "1 functions over 40 %" in shown[4]
+
+
+def test_saved_profile_is_read_back(script: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "app.profile.json"
+    first = ranking(run("--import", script, "--json", "-o", saved))
+    assert ranking(run("--import", saved, "--json")) == first
+
+
+def test_plot(script: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib (mavcg[plots]) is not installed")
+    assert run("--import", script, "--plot", tmp_path / "share.svg").exit_code == 0
+    assert "nn::relu" in (tmp_path / "share.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "nothing to profile; give a command after --, as in mavcg profile -- ./app args"),
+        (["--import", "SCRIPT", "--", "true"], "both --import and a command"),
+        (["--import", "SCRIPT", "--call-graph"], "--call-graph with --import: that profile is made already"),
+        (["--import", "SCRIPT", "--threshold", "101"], "--threshold 101: not a share in percent; give 0 to 100"),
+        (["--import", "SCRIPT", "--threshold", "nan"], "--threshold nan: not a share in percent"),
+        (["--import", "SCRIPT", "-o", "/no/such/folder/x.json"], "x.json: cannot be written"),
+        (["--import", "absent.txt"], "absent.txt: cannot be read: No such file or directory"),
+        (["--with", "gprof", "--", "true"], "--with gprof: not a recorder; give one of perf, callgrind"),
+        (["--with", "callgrind", "--event", "cycles", "--", "true"], "--with callgrind: counts every instruction"),
+        (["--", "./no-such-program"], "./no-such-program: program not found"),
+    ],
+)
+def test_errors(script: Path, arguments: list[str], error: str) -> None:
+    result = run(*(str(script) if argument == "SCRIPT" else argument for argument in arguments))
+    assert isinstance(result.exception, MavcgError)
+    assert error in str(result.exception) and result.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def needs_perf() -> None:
+    """perf, where it is installed and may record."""
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    tried = subprocess.run(
+        ["perf", "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "--", "true"], capture_output=True
+    )
+    if tried.returncode:
+        pytest.skip("perf may not record here")
+
+
+MAIN = "import sys, typer; from mavcg.cli.profile import profile; typer.run(profile)"
+
+
+def test_the_programs_output_does_not_mix_with_the_json(needs_perf: None) -> None:
+    command = [sys.executable, "-c", MAIN, "--json", "--frequency", "200", "--", sys.executable, "-c", BUSY]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    assert document["exit_status"] == 4 and document["records"] > 10
+    assert "from the program" in done.stderr and "ended with exit status 4" in done.stderr
+
+
+def test_the_programs_output_is_passed_through_for_people(needs_perf: None) -> None:
+    command = [sys.executable, "-c", MAIN, "--frequency", "200", "--", sys.executable, "-c", BUSY]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith("from the program\n")
+
+
+def test_importing_the_command_imports_nothing_heavy() -> None:
+    heavy = (
+        "import sys, mavcg.cli.profile; print([m for m in ('pandas', 'matplotlib', 'elftools') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,123 @@
+"""The profile file: what is saved is what is loaded, and a wrong entry is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mavcg.board import Board
+from mavcg.errors import ProfileError
+from mavcg.profiling.load import load_profile
+from mavcg.profiling.profile import Profile, on_board
+from mavcg.profiling.profile_file import parse_profile, save_profile, write_atomically
+from mavcg.profiling.reading import Key, sample_frame
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+ROWS = st.dictionaries(
+    st.tuples(NAMES, NAMES, st.none() | st.integers(0, 300), st.none() | NAMES),
+    st.tuples(st.integers(1, 10**15), st.integers(0, 10**6)).map(lambda pair: [float(pair[0]), float(pair[1])]),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(ROWS, st.sampled_from(["samples", "instructions"]), NAMES)
+def test_round_trip(tmp_path: Path, rows: dict[Any, list[float]], kind: str, text: str) -> None:
+    profile = Profile(sample_frame(rows, kind), kind, "cycles", text, "exynos9820", (text, "two"))
+    path = tmp_path / "app.profile.json"
+    save_profile(profile, path)
+    loaded = load_profile(path)
+    pd.testing.assert_frame_equal(loaded.frame, profile.frame)
+    assert (loaded.kind, loaded.event, loaded.command) == (kind, "cycles", text)
+    assert (loaded.board, loaded.notes, loaded.total) == ("exynos9820", (text, "two"), profile.total)
+
+
+def test_the_same_profile_writes_the_same_bytes(data: Path, tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        save_profile(load_profile(data / "perf-script.txt"), tmp_path / name)
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+GOOD: dict[str, Any] = {
+    "format": "mavcg-profile",
+    "version": 1,
+    "kind": "samples",
+    "event": "cycles",
+    "command": "",
+    "board": "",
+    "notes": [],
+    "samples": [{"symbol": "f", "object": "app", "cpu": 1, "core": None, "samples": 3.0, "records": 3}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"format": "x"}, "its format is not mavcg-profile"),
+        ({"version": 2}, "profile version 2, this mavcg reads 1"),
+        ({"kind": "seconds"}, "kind is 'seconds'; it is one of samples, instructions"),
+        ({"event": 3}, "event is 3, not a text"),
+        ({"samples": []}, "samples is empty"),
+        ({"samples": [3]}, r"samples\[0\]: is not an object"),
+        ({"cpu": -1}, r"samples\[0\]: cpu is -1"),
+        ({"cpu": True}, r"samples\[0\]: cpu is True"),
+        ({"core": 7}, r"samples\[0\]: core is 7"),
+        ({"samples_": float("nan")}, r"samples\[0\]: samples is nan"),
+        ({"samples_": -1}, r"samples\[0\]: samples is -1"),
+        ({"samples_": "many"}, r"samples\[0\]: samples is 'many'"),
+        ({"samples_": 0}, "the samples sum to nothing"),
+        ({"records": 1.5}, r"samples\[0\]: records is 1.5"),
+        ({"symbol": None}, r"samples\[0\]: symbol is None"),
+    ],
+)
+def test_wrong_entries_are_named(change: dict[str, Any], error: str) -> None:
+    ((name, value),) = change.items()
+    document = json.loads(json.dumps(GOOD))
+    if name in document:
+        document[name] = value
+    else:
+        document["samples"][0][name.rstrip("_")] = value
+    with pytest.raises(ProfileError, match=error):
+        parse_profile(json.dumps(document), "p.json")
+
+
+def test_truncated_json_and_half_a_surrogate_pair() -> None:
+    with pytest.raises(ProfileError, match="p.json: not a whole JSON file"):
+        parse_profile(json.dumps(GOOD)[:-5], "p.json")
+    text = json.dumps(GOOD).replace('"f"', r'"\ud800"')
+    assert list(parse_profile(text, "p.json").frame["symbol"]) == ["?"]
+
+
+def test_nothing_half_written_stays(tmp_path: Path) -> None:
+    with pytest.raises(ProfileError, match="cannot be written: .*; give another place"):
+        write_atomically(tmp_path / "no" / "such" / "folder.json", b"x")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ProfileError, match="cannot be written"):
+        write_atomically(tmp_path / "folder", b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_board_maps_cpus_to_core_types(exynos: Board) -> None:
+    rows: dict[Key, list[float]] = {("f", "app", cpu, None): [1.0, 1.0] for cpu in (0, 3, 4, 7)}
+    rows["f", "app", None, "cortex-a73"] = [1.0, 1.0]
+    profile = on_board(Profile(sample_frame(rows), "samples", "cycles"), exynos, "p")
+    assert list(profile.frame["core"]) == ["cortex-a55", "cortex-a55", "cortex-a75", "exynos-m4", "cortex-a73"]
+    assert profile.board == "exynos9820" and profile.notes == ()
+
+
+def test_cpu_that_the_board_lacks(exynos: Board) -> None:
+    profile = Profile(sample_frame({("f", "app", 8, None): [1.0, 1.0]}), "samples", "cycles")
+    with pytest.raises(
+        ProfileError, match=r"p: a sample on CPU 8, which board exynos9820 does not have \(0,1,2,3: cort"
+    ):
+        on_board(profile, exynos, "p")
+
+
+def test_board_without_cpu_numbers_says_so(exynos: Board) -> None:
+    profile = Profile(sample_frame({("f", "app", None, None): [1.0, 1.0]}), "samples", "cycles")
+    assert "record with perf record --sample-cpu" in on_board(profile, exynos, "p").notes[0]
