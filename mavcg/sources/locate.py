@@ -1,0 +1,155 @@
+"""Hot symbols, the binaries they ran in and the program's compile units -> the units to make versions of."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from mavcg.errors import MavcgError
+from mavcg.profiling.clonable import is_system
+from mavcg.sources.compile_commands import CompileUnit
+from mavcg.sources.dwarf import Located, SourceLocation, locate
+from mavcg.sources.symbol_table import definitions
+
+
+@dataclass(frozen=True)
+class HotUnit:
+    """A compile unit that holds hot functions. symbols: their linkage names, hottest first. notes: for people."""
+
+    unit: CompileUnit
+    symbols: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HotUnits:
+    """units: in the order of their hottest symbol. missing: symbol -> why no unit was found, and the way out."""
+
+    units: tuple[HotUnit, ...]
+    missing: Mapping[str, str]
+
+
+def find_units(
+    hot: Sequence[tuple[str, str]], units: Sequence[CompileUnit], binaries: Collection[Path] = ()
+) -> HotUnits:
+    """The compile units that define the hot symbols.
+
+    hot: (linkage name, object it ran in as the profile names it), hottest first. binaries: files to look in for objects
+    that the profile names by another path; one stands for every object with its file name.
+    The binary's debug information says which source holds a symbol; without it, the units' own object files do.
+    Raises: MavcgError when a binary is no ELF file.
+    """
+    located = _locate_all(hot, binaries)
+    by_object = _defining_units([s for s, _ in hot if s not in located.found], units)
+    chosen: dict[CompileUnit, list[str]] = {}
+    notes: dict[CompileUnit, list[str]] = {}
+    missing = {}
+    for symbol, _ in hot:
+        place = located.found.get(symbol)
+        candidates = units_of_source(place.unit_source, units) if place else by_object.get(symbol, [])
+        if not candidates:
+            missing[symbol] = located.missing.get(symbol) or _no_command(located.found[symbol])
+            continue
+        unit, note = _one_of(symbol, candidates)
+        chosen.setdefault(unit, []).append(symbol)
+        notes.setdefault(unit, []).extend(note)
+        if place and place.others:
+            notes[unit].append(f"{symbol}: functions of that name are also in {', '.join(map(str, place.others))}")
+    found = (HotUnit(unit, tuple(dict.fromkeys(names)), tuple(notes[unit])) for unit, names in chosen.items())
+    return HotUnits(tuple(found), missing)
+
+
+def _locate_all(hot: Sequence[tuple[str, str]], binaries: Collection[Path]) -> Located:
+    found: dict[str, SourceLocation] = {}
+    missing: dict[str, str] = {}
+    for object_ in dict.fromkeys(object_ for _, object_ in hot):
+        symbols = [symbol for symbol, where in hot if where == object_]
+        path = _binary_of(object_, binaries)
+        answer = _locate_in(object_, path, symbols, given=path in binaries)
+        found |= answer.found
+        missing |= answer.missing
+    return Located(found, missing)
+
+
+def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], given: bool) -> Located:
+    reason = f"the binary {object_} it ran in is not here; name a copy of it, or the source with --source"
+    if path is not None:
+        try:
+            answer = locate(path, symbols)
+        except MavcgError as error:
+            if given:
+                raise
+            reason = str(error)  # code made while running: /tmp/perf-123.map
+        else:
+            system = f"it is in {path.name}, a system library, which has no compile command here"
+            return Located(answer.found, dict.fromkeys(symbols, system) if is_system(object_) else answer.missing)
+    return Located({}, dict.fromkeys(symbols, reason))
+
+
+def _binary_of(object_: str, binaries: Collection[Path]) -> Path | None:
+    name = PurePath(object_).name
+    given = next((path for path in binaries if path.name == name), None)
+    return given or (Path(object_) if os.path.isabs(object_) and os.path.isfile(object_) else None)
+
+
+def units_of_source(source: Path, units: Sequence[CompileUnit]) -> list[CompileUnit]:
+    """Units whose source this is; where paths were mapped or moved, those whose paths agree longest from the end.
+
+    The file names must be the same, and one folder beside, unless only one unit has that file name.
+    """
+    real = os.path.realpath(source)
+    same = [unit for unit in units if os.path.realpath(unit.source) == real]
+    if same:
+        return same
+    named = [unit for unit in units if unit.source.name == source.name]
+    agreeing = {unit: _common_end(unit.source, source) for unit in named}
+    best = max(agreeing.values(), default=0)
+    close = [unit for unit in named if agreeing[unit] == best]
+    return close if best > 1 or len({unit.source for unit in named}) == 1 else []
+
+
+def _common_end(left: Path, right: Path) -> int:
+    pairs = zip(reversed(left.parts), reversed(right.parts), strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(left.parts), len(right.parts)))
+
+
+def _defining_units(symbols: Sequence[str], units: Sequence[CompileUnit]) -> dict[str, list[CompileUnit]]:
+    """Symbol -> units whose object file is there and defines it."""
+    found: dict[str, list[CompileUnit]] = {}
+    for unit in units if symbols else ():
+        for symbol in _defined_in(unit, symbols):
+            found.setdefault(symbol, []).append(unit)
+    return found
+
+
+def _defined_in(unit: CompileUnit, symbols: Collection[str]) -> list[str]:
+    from elftools.elf.elffile import ELFFile
+
+    if unit.output is None or not unit.output.is_file():
+        return []
+    try:
+        with unit.output.open("rb") as file:
+            if file.read(6) != b"\x7fELF\x02\x01":
+                return []
+            return list(definitions(ELFFile(file), symbols))
+    except Exception:  # a damaged or unreadable object says nothing
+        return []
+
+
+def _one_of(symbol: str, candidates: Sequence[CompileUnit]) -> tuple[CompileUnit, list[str]]:
+    """The unit to use where a source is compiled several times: whose object defines the symbol, else the first."""
+    if len(candidates) == 1:
+        return candidates[0], []
+    defining = [unit for unit in candidates if _defined_in(unit, [symbol])]
+    if len(defining) == 1:
+        return defining[0], []
+    unit = (defining or candidates)[0]
+    others = ", ".join(str(c.output or c.source) for c in (defining or candidates) if c is not unit)
+    return unit, [f"{symbol}: compiled several times; taken is {unit.output or unit.source}, not {others}"]
+
+
+def _no_command(place: SourceLocation) -> str:
+    return (
+        f"it comes from {place.unit_source}, which has no compile command here; name that file with --source, "
+        "or make compile_commands.json cover it"
+    )
