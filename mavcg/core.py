@@ -66,6 +66,7 @@ class Core:
     x86_kind: "core" or "atom" for the two core types of an Intel hybrid (CPUID leaf 0x1A), else None.
     x86_models: the x86 processors that hold this core; on a hybrid, x86_kind says which of their two cores it is.
     note: what a user should know, such as "LLVM dropped this CPU; nearest model".
+    extensions: LLVM's names of the instruction set extensions that code for this core may use; AArch64 only.
     facts: figures for the cost and pipeline models; a missing one is absent.
     sources: where the facts above come from, by fact name.
     """
@@ -84,3 +85,4 @@ class Core:
     sources: tuple[tuple[str, str], ...] = ()
     x86_models: tuple[X86Model, ...] = ()
     facts: tuple[Fact, ...] = ()
+    extensions: tuple[str, ...] = ()

@@ -15,13 +15,16 @@ from mavcg.board import Board, Cluster
 from mavcg.core import Core, Fact, Midr, X86Model
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles import schema
+from mavcg.profiles.mates import runnable_beside_mates
 from mavcg.profiles.schema import Table, refuse
 from mavcg.target import ARCHES, parse_target
 
 HERE = Path(__file__).resolve().parent
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
 
-CORE_KEYS = ("name", "arch", "description", "note", "order", "midr", "x86_kind", "x86_models", "stand_ins", "llvm")
+CORE_KEYS = (
+    "name", "arch", "description", "note", "order", "midr", "x86_kind", "x86_models", "stand_ins", "extensions", "llvm",
+)  # fmt: skip
 BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes")
 CLUSTER_KEYS = ("core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores")
 
@@ -59,7 +62,7 @@ def load_board(name: str) -> Board:
 
 
 def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
-    """The cores of a build, in the order given.
+    """The cores of a build, in the order given, each without the extensions that cores beside it lack (profiles/mates).
 
     Raises: MavcgError for no name, an unknown or doubled one, "generic" (always built) and a mix of architectures.
     """
@@ -75,7 +78,8 @@ def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
     if len({core.arch for core in cores}) > 1:
         kinds = ", ".join(f"{core.name} is {core.arch}" for core in cores)
         raise MavcgError(f"--cores {given}: a library has one architecture, but {kinds}; build one library for each")
-    return cores
+    known, boards = load_cores(), load_boards()
+    return tuple(runnable_beside_mates(core, known, boards.values()) for core in cores)
 
 
 def files(kind: str) -> dict[str, Path]:
@@ -111,6 +115,7 @@ def read_core(path: Path) -> Core:
     if wrong_way:
         raise refuse(path, wrong_way, f"a core of {arch} is not recognised so", "remove it or mend arch")
     stand_ins = _fact(path, table, "stand_ins", sources) or []
+    extensions = _fact(path, table, "extensions", sources) or []
     llvm = table.get("llvm")
     if not isinstance(llvm, dict):
         raise refuse(path, "llvm", "missing", 'add a table [llvm] with cpu = "..." and source = "..."')
@@ -137,6 +142,7 @@ def read_core(path: Path) -> Core:
             fact for key, value in table.items() if key not in CORE_KEYS for fact in _figures(path, key, value)
         ),
         sources=tuple(sources),
+        extensions=schema.names(path, {"extensions": extensions}, "extensions", "extensions"),
     )
 
 

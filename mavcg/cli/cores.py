@@ -88,6 +88,7 @@ def core_json(core: Core) -> dict[str, Any]:
         "llvm_cpu": core.llvm_cpu,
         "llvm_tune": core.llvm_tune,
         "llvm_features": list(core.llvm_features),
+        "extensions": list(core.extensions),
         "stand_ins": list(core.stand_ins),
         "note": core.note,
         "facts": [{"key": f.key, "value": f.value, "unit": f.unit, "source": f.source} for f in core.facts],
@@ -196,6 +197,7 @@ def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detecte
     rows = [
         ("is", core.description), ("arch", core.arch), ("order", "in order" if core.order == "in" else "out of order"),
         ("recognised by", recognised(core)), ("LLVM CPU", _llvm_text(core)), ("stand-ins", ", ".join(core.stand_ins)),
+        ("extensions", ", ".join(core.extensions)),
         ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
         *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
     ]  # fmt: skip

@@ -4,13 +4,14 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from mavcg.core import Core
 from mavcg.profiles.audit import audit, unknown_to_llvm
-from mavcg.profiles.load import load_boards, load_cores
+from mavcg.profiles.load import cores_for, load_boards, load_cores
 
 # MIDR_EL1 as real machines printed it: pytorch/cpuinfo's comments and mocks, ThomasKaiser/sbc-bench.
 SEEN = {
@@ -154,11 +155,13 @@ def test_audit_sees_two_x86_cores_of_one_model(tmp_path: Path, monkeypatch: pyte
     assert ["family 0x19 model 0x21 is znver3 too" in fault for fault in audit()] == [True]
 
 
+@cache
 def instruction_sets(core: Core) -> set[str]:
     """What ziglang's clang predefines for the core's CPU and features: one macro for each extension."""
     signed = "".join(feature[0] + feature[1:].replace("-", "_") for feature in core.llvm_features)
-    # zig's own parser drops "-sve" without what stands on it; LLVM's drops both (test_sve_stays_off).
+    # zig's own parser drops a name without what stands on it; LLVM's drops both (the tests of machine code below).
     signed += "-sve2" if "-sve" in core.llvm_features else ""
+    signed += "-v8_1a-v8_2a" if "-lse" in core.llvm_features else ""
     cpu = core.llvm_cpu.replace("-", "_") + signed
     zig = [sys.executable, "-m", "ziglang", "cc", "-target", f"{core.arch}-linux-gnu", f"-mcpu={cpu}"]
     command = [*zig, "-dM", "-E", "-x", "c", "/dev/null"]
@@ -182,6 +185,48 @@ def test_a_stand_in_uses_only_what_the_core_has() -> None:
     assert {pair: more for pair, more in too_much.items() if more} == {}
 
 
+def test_a_version_runs_on_every_core_of_its_boards() -> None:
+    """The thread that runs a version can be moved in mid-function to any other core of the board."""
+    cores = load_cores()
+    for board in load_boards().values():
+        for version in cores_for(board.cores):
+            used = instruction_sets(version)
+            missing = {name: sorted(used - instruction_sets(cores[name])) for name in board.cores}
+            assert {name: more for name, more in missing.items() if more} == {}, f"{board.name}: {version.name}"
+
+
+def test_only_what_a_mate_lacks_is_switched_off() -> None:
+    features = {core.name: core.llvm_features for core in cores_for(["cortex-a55", "cortex-a55-r0", "cortex-a76"])}
+
+    assert features["cortex-a55"] == ("-rcpc",)  # the Exynos 9820's M4 has none
+    assert features["cortex-a55-r0"] == ("-dotprod", "-fullfp16", "-lse", "-rcpc", "-rdm")  # the 9810's M3 is Armv8.0
+    assert features["cortex-a76"] == ()  # it sits beside A55 only, which has all that it has
+
+
+# What compiled code can hold unasked, or by intrinsics; the rest of LLVM's names tune, or are the system's business.
+EXTENSIONS = set(
+    "aes altnzcv bf16 complxnum crc dotprod flagm fp16fml fptoint fullfp16 i8mm jsconv lse lse2 mte pauth rand rcpc "
+    "rcpc-immo rdm sha2 sha3 sm4 sve sve2 sve-bitperm wfxt cssc mops rcpc3 lse128 hbc sme sme2 f8fma ls64".split()
+)
+
+
+def test_extensions_are_those_that_clang_compiles_for(tmp_path: Path) -> None:
+    (tmp_path / "f.c").write_text("void f(void) {}\n")
+    arm = [core for core in load_cores().values() if core.arch == "aarch64"]
+    for core in arm:
+        zig = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu"]
+        mcpu = f"-mcpu={core.llvm_cpu.replace('-', '_')}"
+        command = [*zig, mcpu, "-S", "-emit-llvm", "f.c", "-o", "f.ll"]
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+        text = re.search(r'"target-features"="([^"]*)"', (tmp_path / "f.ll").read_text())
+        assert text is not None
+        on = {feature[1:] for feature in text[1].split(",") if feature[0] == "+"} & EXTENSIONS
+        off = {feature[1:] for feature in core.llvm_features}
+        off |= {"sve2", "sve-bitperm"} if "sve" in off else set()
+
+        assert set(core.extensions) == on - off, core.name
+
+
 def test_dot_product_is_where_the_silicon_has_it() -> None:
     """pytorch/cpuinfo src/arm/linux/aarch64-isa.c: A55 from r1, A75 from r2, Exynos M4 and M5."""
     cores = load_cores()
@@ -192,7 +237,7 @@ def test_dot_product_is_where_the_silicon_has_it() -> None:
     assert has_dot == ["cortex-a55", "cortex-a75", "exynos-m4"]
 
 
-VECTOR_LOOP = """
+COMPILE = """
 import sys, llvmlite.binding as llvm
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
@@ -225,9 +270,33 @@ done:
 
 
 def vector_loop(cpu: str, features: str) -> str:
-    text = LOOP.replace("CPU", cpu).replace("FEATURES", features)
-    run = subprocess.run([sys.executable, "-c", VECTOR_LOOP], input=text, capture_output=True, text=True, check=True)
+    return machine_code(LOOP.replace("CPU", cpu).replace("FEATURES", features))
+
+
+def machine_code(text: str) -> str:
+    run = subprocess.run([sys.executable, "-c", COMPILE], input=text, capture_output=True, text=True, check=True)
     return run.stdout
+
+
+ATOMICS = """target triple = "aarch64-unknown-linux-gnu"
+define i64 @f(ptr %p) "target-cpu"="CPU" "target-features"="FEATURES" {
+  %old = atomicrmw add ptr %p, i64 1 monotonic
+  %now = load atomic i64, ptr %p acquire, align 8
+  %sum = add i64 %old, %now
+  ret i64 %sum
+}
+"""
+
+
+def test_machine_code_keeps_to_what_the_mates_have() -> None:
+    a55, r0 = cores_for(["cortex-a55", "cortex-a55-r0"])
+    alone = machine_code(ATOMICS.replace("CPU", "cortex-a55").replace("FEATURES", ""))
+    beside_m4 = machine_code(ATOMICS.replace("CPU", a55.llvm_cpu).replace("FEATURES", ",".join(a55.llvm_features)))
+    beside_m3 = machine_code(ATOMICS.replace("CPU", r0.llvm_cpu).replace("FEATURES", ",".join(r0.llvm_features)))
+
+    assert "ldadd" in alone and "ldapr" in alone
+    assert "ldadd" in beside_m4 and "ldapr" not in beside_m4 and "ldar" in beside_m4
+    assert "ldadd" not in beside_m3 and "ldapr" not in beside_m3 and "ldxr" in beside_m3
 
 
 def test_sve_stays_off() -> None:

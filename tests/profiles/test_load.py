@@ -26,6 +26,7 @@ description = "My core"
 order = { value = "in", source = "its manual" }
 midr = [{ implementer = 0x99, part = 0x123, variant_min = 1, variant_max = 3, source = "its manual" }]
 stand_ins = { value = ["cortex-a53"], source = "its manual" }
+extensions = { value = ["crc", "lse"], source = "its manual" }
 
 [llvm]
 cpu = "cortex-a53"
@@ -70,7 +71,8 @@ def test_core_is_read_whole(tmp_path: Path) -> None:
         Fact("issue.width", 2, "instr/cycle", "its manual"),
         Fact("instr.fmla v.4s.latency", 4, "cycles", "measured"),
     )
-    assert dict(core.sources) == {key: "its manual" for key in ("order", "midr[0]", "stand_ins", "llvm")}
+    assert dict(core.sources) == {key: "its manual" for key in ("order", "midr[0]", "stand_ins", "extensions", "llvm")}
+    assert core.extensions == ("crc", "lse")
 
 
 def test_board_is_read_whole(tmp_path: Path) -> None:
@@ -97,6 +99,7 @@ def test_board_is_read_whole(tmp_path: Path) -> None:
         ("implementer = 0x99", "implementer = 0x199", "midr[0].implementer", "0x0 to 0xff"),
         ("part = 0x123", 'part = "0x123"', "midr[0].part", "give part as a number"),
         ("variant_max = 3", "variant_max = 0", "midr[0]", "swap them"),
+        ('value = ["crc", "lse"]', 'value = "crc"', "extensions", 'give it as extensions = ["...", "..."]'),
         ("variant_max = 3", "varient_max = 3", "midr[0].varient_max", "rename or remove it"),
         (', source = "its manual" }]', " }]", "midr[0]", "add one or remove the fact"),
         ('features = ["+crc"]', 'features = ["crc"]', "llvm.features", 'write "+crc" or "-crc"'),

@@ -1,0 +1,27 @@
+"""What a version must not use, because the thread that runs it can be moved to another core in mid-function."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from mavcg.board import Board
+from mavcg.core import Core
+
+# LLVM takes these only where a program asks for them by intrinsics, and then every version has them.
+ONLY_WHEN_ASKED = ("aes", "sha2")
+
+
+def runnable_beside_mates(core: Core, cores: Mapping[str, Core], boards: Iterable[Board]) -> Core:
+    """The core with every extension switched off that a core of one of its boards lacks.
+
+    A dispatcher chooses once a call, and the scheduler moves threads when it likes: on an Exynos 9810 a version for the
+    A55 that uses an Armv8.1 atomic is an illegal instruction after the move to the Armv8.0 M3. Only boards that are
+    known count; so far all unlike pairs are on boards of one vendor (pytorch/cpuinfo #193).
+    """
+    mates = {name for board in boards if core.name in board.cores for name in board.cores if name in cores}
+    lacking = [
+        extension
+        for extension in core.extensions
+        if extension not in ONLY_WHEN_ASKED and any(extension not in cores[mate].extensions for mate in mates)
+    ]
+    off = tuple(f"-{extension}" for extension in lacking)
+    return replace(core, llvm_features=(*core.llvm_features, *off))
