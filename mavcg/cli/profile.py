@@ -1,12 +1,13 @@
 """`mavcg profile`: which functions a program spends its time in, per core type where the data says so."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mavcg.cli.output import note, print_json
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
     from mavcg.board import Board
@@ -42,7 +43,11 @@ def profile(
     ] = 5.0,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="Functions in the table and the picture.")] = 15,
     board: Annotated[
-        str | None, typer.Option(metavar="BOARD", help="Board it was recorded on: maps CPU numbers to core types.")
+        str | None,
+        typer.Option(
+            metavar="BOARD",
+            help="Board it was recorded on: maps CPU numbers to core types; this machine for a command.",
+        ),
     ] = None,
     binary: Annotated[
         list[Path] | None,
@@ -104,7 +109,8 @@ def profile(
         stdout = STDERR if as_json else None
         options = RecordOptions(frequency or DEFAULT_FREQUENCY_HZ, event, call_graph, keep, stdout)
         recording = _record(list(command or ()), recorder, options)
-        result = profile_of(with_linkage_names(recording.reading, binaries), known_board, recording.reading.command)
+        where = known_board or (_this_machine() if recorder == "perf" else None)
+        result = profile_of(with_linkage_names(recording.reading, binaries), where, recording.reading.command)
         exit_status = recording.exit_status
     for line in result.notes:
         note(line)
@@ -156,6 +162,31 @@ def _board(name: str | None) -> "Board | None":
     from mavcg.profiles.load import load_board
 
     return load_board(name)
+
+
+def _this_machine() -> "Board | None":
+    """This machine's map of CPU numbers, by MAVCG_CPU_MAP or as a built library finds it; None where all are alike."""
+    from mavcg.board import Board, Cluster
+    from mavcg.profiles.load import load_cores
+    from mavcg.runtime.binding import detect
+    from mavcg.target import ARCHES, host_target
+
+    target = host_target()
+    if target.arch not in ARCHES:
+        return None
+    cores = [core for core in load_cores().values() if core.arch == target.arch]
+    try:
+        found = detect(Path("/"), cores, os.environ.get("MAVCG_CPU_MAP"))
+    except ToolError as error:  # the detector is compiled on first use; a ranking without core types is still one
+        note(f"core types of this machine are not known: {error}")
+        return None
+    by_core: dict[str, list[int]] = {}
+    for cpu in found:
+        by_core.setdefault(cpu.core or "generic", []).append(cpu.cpu)
+    if len(by_core) < 2:
+        return None
+    clusters = tuple(Cluster(core, tuple(cpus)) for core, cpus in by_core.items())
+    return Board("this machine", "as detected", target.zig_name, clusters)
 
 
 def _refuse_recording_options(

@@ -16,10 +16,9 @@ from functools import cache
 # Suffixes by which compilers name pieces and copies of one function: GCC's interprocedural passes, clone numbers,
 # target_clones; LLVM's thin LTO and coroutines. A C or C++ name has no dot of its own, other languages' may.
 _SUFFIX = re.compile(
-    r"(?:\.(?:isra|part|constprop|cold|lto_priv|localalias|llvm|clone|resolver|default|resume|destroy|cleanup|generic"
-    r"|arch_\w+|\d+|[a-z]+\d*-[a-z0-9-]+))+$"
+    r"isra|part|constprop|cold|lto_priv|localalias|llvm|clone|resolver|default|resume|destroy|cleanup|generic"
+    r"|arch_\w+|\d+|[a-z]+\d*-[a-z0-9-]+"
 )
-_CLONE_NOTE = re.compile(r"(?:\s*\[clone [^\]]*\])+$")
 _VERSION = re.compile(r"@@?[A-Za-z_][\w.]*$")
 _MANGLED = re.compile(r"_{1,4}Z\S+")
 _RUST_V0 = re.compile(r"_R[A-Z]\S+")
@@ -38,10 +37,24 @@ def base_symbol(symbol: str) -> str:
     """
     if _MANGLED.fullmatch(symbol):
         return symbol.partition(".")[0].partition("@")[0]  # neither can occur inside a mangled name
-    symbol = _CLONE_NOTE.sub("", symbol)
+    symbol = _without_clone_notes(symbol)
     if not symbol.endswith("@plt"):
         symbol = _VERSION.sub("", symbol)
-    return _SUFFIX.sub("", symbol) or symbol
+    base, _, suffix = symbol.rpartition(".")
+    while base and _SUFFIX.fullmatch(suffix):
+        symbol = base
+        base, _, suffix = symbol.rpartition(".")
+    return symbol
+
+
+def _without_clone_notes(name: str) -> str:
+    """`nn::f [clone .part.0] [clone .cold]` -> `nn::f`, as demanglers write the suffixes."""
+    while name.endswith("]"):
+        base, note, _ = name.rpartition("[clone ")
+        if not note:
+            break
+        name = base.rstrip()
+    return name
 
 
 @cache
@@ -109,7 +122,7 @@ def without_parameters(name: str) -> str:
     `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`. What lies inside a function
     keeps that function's parameters: `f(int)::{lambda()#1}::operator()() const` loses the last ones only.
     """
-    name = _CLONE_NOTE.sub("", name)
+    name = _without_clone_notes(name)
     at = start = 0
     while at < len(name):
         operator = _operator_at(name, at)

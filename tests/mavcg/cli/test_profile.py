@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,18 @@ def test_the_programs_output_is_passed_through_for_people(needs_perf: None) -> N
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.startswith("from the program\n")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="names two x86 core types")
+def test_shares_per_core_type_of_this_machine(needs_perf: None) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    cpu_map = {"MAVCG_CPU_MAP": f"{cpu}=znver3,{cpu + 1}=skylake"}
+    command = [sys.executable, "-c", MAIN, "--json", "--frequency", "200", "--"]
+    pinned = ["taskset", "-c", str(cpu), sys.executable, "-c", BUSY]
+    done = subprocess.run([*command, *pinned], capture_output=True, text=True, env={**os.environ, **cpu_map})
+    document = json.loads(done.stdout)
+    assert document["board"] == "this machine"
+    assert sum(f["share_by_core"].get("znver3", 0.0) for f in document["functions"]) == pytest.approx(1)
 
 
 def test_importing_the_command_imports_nothing_heavy() -> None:

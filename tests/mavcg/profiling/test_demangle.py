@@ -37,7 +37,7 @@ GEBP = (
         ("main.main", "main.main"),  # Go
         ("main.(*T).Do", "main.(*T).Do"),
         ("[unknown]", "[unknown]"),
-        (".isra.0", ".isra.0"),
+        (".isra.0", ".isra"),
     ],
 )
 def test_base_symbol(symbol: str, base: str) -> None:
