@@ -50,13 +50,15 @@ MAVCG_STATIC void store_core(struct mavcg_table *table, unsigned cpu, unsigned i
 /* All CPUs that nothing is known about; said in one line. */
 MAVCG_STATIC void store_rest(struct mavcg_table *table, unsigned id, enum mavcg_how how, uint32_t seen) {
     struct line line;
+    unsigned stored = 0;
     for (unsigned cpu = 0; cpu < MAVCG_CPUS; cpu++) {
         if (known_core(table, cpu)) continue;
+        stored = 1;
         __atomic_store_n(&table->id[cpu], (uint8_t)id, __ATOMIC_RELAXED);
         if (table->how) table->how[cpu] = (uint8_t)how;
         if (table->seen) table->seen[cpu] = seen;
     }
-    if (!table->say) return;
+    if (!table->say || !stored) return;
     start_line(&line);
     add_text(&line, "all other cpus: ");
     add_text(&line, core_name(id));

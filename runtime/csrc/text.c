@@ -49,7 +49,7 @@ MAVCG_STATIC int next_char(struct reader *in) {
 }
 
 /* Characters from *c on, up to one of stops or the end of the line, without blanks at either end; *c becomes what
- * ended them. The token's length; room when it is longer than that, which no token that we know is. */
+ * ended them. The token's length; 0 when it has no room, which is none that we know. */
 MAVCG_STATIC size_t read_token(struct reader *in, int *c, const char *stops, char *token, size_t room) {
     size_t bytes = 0;
     while (is_blank(*c)) *c = next_char(in);
@@ -59,7 +59,8 @@ MAVCG_STATIC size_t read_token(struct reader *in, int *c, const char *stops, cha
         if (*stop) break;
         if (bytes < room) token[bytes++] = (char)*c;
     }
-    while (bytes && bytes < room && (is_blank(token[bytes - 1]) || token[bytes - 1] == '\r')) bytes--;
+    if (bytes == room) return 0;
+    while (bytes && (is_blank(token[bytes - 1]) || token[bytes - 1] == '\r')) bytes--;
     return bytes;
 }
 

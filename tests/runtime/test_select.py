@@ -1,0 +1,197 @@
+"""The selector as a program meets it: before main, per CPU, without rseq, in sandboxes, threads and libraries."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mavcg.core import Core, Midr
+from mavcg.runtime.coreset import CoreSet
+
+Build = Callable[..., Path]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Done = subprocess.CompletedProcess[str]
+
+MAP = "0=a,1=b"
+NO_RSEQ = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+
+needs_two_cpus = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1"
+)
+
+
+def lines(done: Done) -> dict[str, str]:
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines())
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])
+def test_each_cpu_runs_its_version(build: Build, run: Run, two_cores: CoreSet, environment: dict[str, str]) -> None:
+    seen = lines(run(build("which.c", two_cores), "0", "1", "0", MAVCG_CPU_MAP=MAP, **environment))
+
+    assert seen["cpu0"] == "2" and seen["cpu1"] == "3"
+    assert seen["early"] in "23" and seen["main"] in "23"  # also before main: whichever CPU that was
+
+
+def test_switching_rseq_off_is_noticed(build: Build, run: Run, two_cores: CoreSet) -> None:
+    program = build("which.c", two_cores)
+    if lines(run(program))["rseq"] == "off":
+        pytest.skip("this libc does not use rseq (glibc 2.35 and later does)")
+
+    assert lines(run(program, **NO_RSEQ))["rseq"] == "off"
+
+
+def test_unknown_cores_run_the_generic_version(build: Build, run: Run, two_cores: CoreSet) -> None:
+    assert set(lines(run(build("which.c", two_cores), "0")).values()) - {"on", "off"} == {"1"}
+
+
+@needs_two_cpus
+def test_a_cpu_that_the_map_leaves_out_is_generic(build: Build, run: Run, two_cores: CoreSet) -> None:
+    seen = lines(run(build("which.c", two_cores), "0", "1", MAVCG_CPU_MAP="1=b"))
+
+    assert (seen["cpu0"], seen["cpu1"]) == ("1", "3")
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("bad", ["1=c", "0=a,1=b,", "=a", "0", "0=a;1=b", "9999=a", "3-1=a", "x=a", "0=", "all"])
+def test_a_bad_map_is_told_and_not_used(build: Build, run: Run, two_cores: CoreSet, bad: str) -> None:
+    done = run(build("which.c", two_cores), "0", "1", MAVCG_CPU_MAP=bad)
+
+    assert lines(done)["cpu0"] == lines(done)["cpu1"] == "1"
+    (complaint,) = done.stderr.splitlines()
+    assert complaint.startswith("mavcg: MAVCG_CPU_MAP: '") and "the whole map is ignored" in complaint
+    assert complaint.endswith("cores: generic a b")
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])
+def test_a_sandbox_without_getcpu_and_files(
+    build_whole: Build, run: Run, two_cores: CoreSet, environment: dict[str, str]
+) -> None:
+    # By gcc: .preinit_array is its own business there, and the C library is the machine's.
+    program = build_whole("sandbox.c", two_cores)
+    seen = lines(run(program, "0", "1", MAVCG_CPU_MAP=MAP, DENY_GETCPU="1", DENY_FILES="1", **environment))
+    # rseq needs no call; on x86 the C library finds the CPU without one, elsewhere only the generic version is left.
+    versions = (seen["cpu0"].split()[0], seen["cpu1"].split()[0])
+    assert versions in [("2", "3"), ("1", "1")] and (environment or versions == ("2", "3"))
+    assert all(line.endswith("errno 1234") for line in seen.values())
+
+
+def test_a_denied_getcpu_leaves_the_generic_version(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    flags = ["-Dsched_getcpu=no_such_function"]  # so that only the system call is left
+    seen = lines(
+        run(build_whole("sandbox.c", two_cores, flags=flags), "0", MAVCG_CPU_MAP="0=a", DENY_GETCPU="1", **NO_RSEQ)
+    )
+
+    assert seen["cpu0"] == "1 errno 1234"
+
+
+def test_getcpu_by_system_call(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    flags = ["-Dsched_getcpu=no_such_function"]
+    seen = lines(run(build_whole("sandbox.c", two_cores, flags=flags), "0", MAVCG_CPU_MAP="0=a", **NO_RSEQ))
+
+    assert seen["cpu0"] == "2 errno 1234"
+
+
+def test_one_core_type_asks_for_no_cpu(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    """Where all CPUs are alike the answer needs no getcpu: with it denied, a is still chosen."""
+    program = build_whole("sandbox.c", two_cores, flags=["-Dsched_getcpu=no_such_function"])
+
+    assert lines(run(program, "0", MAVCG_CPU_MAP="all=a", DENY_GETCPU="1", **NO_RSEQ))["cpu0"] == "2 errno 1234"
+
+
+def test_after_start_no_file_is_opened(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    """A program that locks itself in once it runs is not killed by a dispatch."""
+    assert lines(run(build_whole("sandbox.c", two_cores), "0", KILL_FILES="1"))["cpu0"].startswith("1 ")
+
+
+def test_four_threads_fill_the_table_at_once(build: Build, run: Run, two_cores: CoreSet) -> None:
+    seen = run(build("threads.c", two_cores), MAVCG_CPU_MAP=MAP).stdout
+
+    counts = {int(line.split()[1].rstrip(":")): int(line.split()[2]) for line in seen.splitlines()}
+    assert sum(counts.values()) == 4 * 20000 and set(counts) <= {2, 3}
+
+
+def migrated(done: Done) -> dict[str, str]:
+    words = done.stdout.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])
+def test_ten_thousand_migrations(build: Build, run: Run, two_cores: CoreSet, environment: dict[str, str]) -> None:
+    counts = migrated(run(build("migrate.c", two_cores), "10000", MAVCG_CPU_MAP=MAP, **environment))
+
+    assert counts == {"generic": "0", "a": "15000", "b": "15000", "wrong": "0", "misplaced": "0", "workers": "worked"}
+
+
+@needs_two_cpus
+def test_migrations_under_thread_sanitizer(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    program = build_whole("migrate.c", two_cores, flags=["-fsanitize=thread", "-O1"])
+    done = run(program, "2000", MAVCG_CPU_MAP=MAP, TSAN_OPTIONS="halt_on_error=1")
+
+    assert "WARNING: ThreadSanitizer" not in done.stderr
+    assert migrated(done) | {"a": "3000", "b": "3000", "wrong": "0", "misplaced": "0"} == migrated(done)
+
+
+def test_first_use_under_thread_sanitizer(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    program = build_whole("threads.c", two_cores, flags=["-fsanitize=thread", "-O1"])
+    for trace in ({}, {"MAVCG_TRACE": "1"}):
+        done = run(program, MAVCG_CPU_MAP=MAP, TSAN_OPTIONS="halt_on_error=1", **trace)
+
+        assert "WARNING: ThreadSanitizer" not in done.stderr and "version 1:" not in done.stdout
+
+
+@needs_two_cpus
+@pytest.mark.long
+def test_migrations_under_helgrind(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not installed")
+    program = build_whole("migrate.c", two_cores)
+    # stop is an atomic flag, which helgrind takes for a race of the test program itself: only the runtime counts.
+    done = run("valgrind", "--tool=helgrind", "--fair-sched=yes", "-q", program, "200", check=False, MAVCG_CPU_MAP=MAP)
+
+    assert migrated(done)["wrong"] == "0" and int(migrated(done)["a"]) > 0 and int(migrated(done)["b"]) > 0
+    assert "mavcg_" not in done.stderr and "select_version" not in done.stderr, done.stderr
+
+
+def test_threads_older_than_the_library(build: Build, run: Run, two_cores: CoreSet) -> None:
+    library = build("loaded.c", two_cores, flags=["-shared", "-fPIC"])
+    done = run(build("late.c", two_cores), library, MAVCG_CPU_MAP="all=b", MAVCG_TRACE="1")
+
+    assert done.stdout.splitlines() == ["old thread 3", "main 3", "closed", "again 3"]
+    assert done.stderr.splitlines() == ["mavcg: which b 2", "mavcg: which b 1"]  # at dlclose, and at the end
+
+
+@needs_two_cpus
+@pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])
+def test_a_cpu_that_appears_later(build_whole: Build, run: Run, board: Build, environment: dict[str, str]) -> None:
+    """CPU 1 is off when the program starts: its file comes later, and its first use finds it."""
+    root = board("0-1", {0: 0x411FD050, 1: 0x412FD0A1})
+    file = root / "sys/devices/system/cpu/cpu1/regs/identification/midr_el1"
+    waiting = root / "waiting"
+    file.rename(waiting)
+    little, big = (
+        Core("little", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05, 1),)),
+        Core("big", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
+    )
+    flags = [f'-DMAVCG_ROOT="{root}"', "-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0"]
+    program = build_whole("hotplug.c", CoreSet((little, big)), flags=flags)
+
+    assert run(program, waiting, file, **environment).stdout.splitlines() == [
+        "cpu0 2",
+        "cpu1 in the table: 0",
+        "cpu1 3",
+        "cpu1 in the table: 3",
+    ]
+
+
+def test_no_sysfs_and_no_proc(build_whole: Build, run: Run, tmp_path: Path) -> None:
+    core = Core("little", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05, 1),))
+    flags = [f'-DMAVCG_ROOT="{tmp_path}"', "-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0"]
+    done = run(build_whole("which.c", CoreSet((core,)), flags=flags), "0")
+
+    assert lines(done)["cpu0"] == "1" and done.stderr == ""
