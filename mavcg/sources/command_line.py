@@ -21,7 +21,7 @@ GCC_ACCEPTS_CXX = ("-Wno-c++11-narrowing", "-Wno-reserved-user-defined-literal",
 
 # Output, dependency files, messages, linking: nothing of the program's meaning.
 _DROPPED = frozenset(
-    "-c --compile -o --output -x --language -M -MM -MD -MMD -MP -MG -MV -MF -MT -MQ -MJ -pipe -v -Q -pedantic "
+    "-w -c --compile -o --output -x --language -M -MM -MD -MMD -MP -MG -MV -MF -MT -MQ -MJ -pipe -v -Q -pedantic "
     "-pedantic-errors -L -l -T -u -z -e -s -shared -static -static-pie -static-libgcc -static-libstdc++ -rdynamic -pie "
     "-no-pie -nostdlib -nodefaultlibs -nostartfiles -Xlinker -Xassembler -Xanalyzer -aux-info -wrapper "
     "-dumpbase -dumpdir -dumpbase-ext -framework -B -fwhole-program -fuse-linker-plugin -ffat-lto-objects "
