@@ -10,6 +10,7 @@ import pytest
 
 from mavcg.core import Core, Midr
 from mavcg.runtime.coreset import CoreSet
+from mavcg.target import Target, host_target
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -162,7 +163,7 @@ def test_threads_older_than_the_library(build: Build, run: Run, two_cores: CoreS
     library = build("loaded.c", two_cores, flags=["-shared", "-fPIC"])
     done = run(build("late.c", two_cores), library, MAVCG_CPU_MAP="all=b", MAVCG_TRACE="1")
 
-    assert done.stdout.splitlines() == ["old thread 3", "main 3", "closed", "again 3"]
+    assert done.stdout.splitlines() == ["old thread 3", "main 3", "rseq off", "closed", "again 3"]
     assert done.stderr.splitlines() == ["mavcg: which b 2", "mavcg: which b 1"]  # at dlclose, and at the end
 
 
@@ -195,3 +196,22 @@ def test_no_sysfs_and_no_proc(build_whole: Build, run: Run, tmp_path: Path) -> N
     done = run(build_whole("which.c", CoreSet((core,)), flags=flags), "0")
 
     assert lines(done)["cpu0"] == "1" and done.stderr == ""
+
+
+def test_calls_before_anything_is_set_up(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
+    """The earliest calls may be too early to know; the later ones are not spoilt by them."""
+    seen = lines(run(build_whole("early.c", two_cores, flags=["-fPIE", "-pie"]), MAVCG_CPU_MAP="all=b"))
+
+    assert seen["resolver"] in ("1", "3") and seen["preinit"] in ("1", "3") and seen["main"] == "3"
+
+
+def test_a_library_for_an_old_glibc_finds_rseq_in_a_new_one(build: Build, run: Run, two_cores: CoreSet) -> None:
+    """glibc 2.17 knows no rseq: the reference is weak and without a version, and is bound where the program runs."""
+    if host_target().system != "linux-gnu":
+        pytest.skip("needs glibc")
+    if lines(run(build("which.c", two_cores)))["rseq"] == "off":
+        pytest.skip("this libc does not use rseq (glibc 2.35 and later does)")
+    old = Target(host_target().arch, "linux-gnu", "2.17")
+    library = build("loaded.c", two_cores, target=old, flags=["-shared", "-fPIC"])
+
+    assert "rseq on" in run(build("late.c", two_cores), library, MAVCG_CPU_MAP="all=b").stdout

@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
     pthread_join(thread, NULL);
     printf("old thread %d\n", from_old_thread);
     printf("main %d\n", call_which());
+    printf("rseq %s\n", ((int (*)(void))dlsym(library, "has_rseq"))() ? "on" : "off");
     dlclose(library);
     printf("closed\n");
     fflush(stdout);
