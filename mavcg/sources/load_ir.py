@@ -78,8 +78,7 @@ def _read_in_child(path: Path, data: bytes) -> str:
 
 def _refused(path: Path, data: bytes, reason: str) -> str:
     if not data.startswith(_BITCODE):
-        older = "; typed pointers are of LLVM 16 and older" if b"* " in data and b"ptr" not in data else ""
-        return f"{path}: not LLVM IR that {parse_child.llvm_name()} reads: {reason}{older}; {_MAKE_IR}"
+        return f"{path}: not LLVM IR that {parse_child.llvm_name()} reads: {reason}; {_MAKE_IR}"
     if any(word in reason for word in ("Producer", "epoch", "Unknown attribute", "Invalid record", "Unknown")):
         return (
             f"{path}: bitcode that {parse_child.llvm_name()} does not read: {reason}; it is damaged or of a newer "
@@ -91,4 +90,4 @@ def _refused(path: Path, data: bytes, reason: str) -> str:
 def _notes(text: str) -> tuple[str, ...]:
     if " optnone" not in text:
         return ()
-    return ("has functions made at -O0 (optnone), which stay as slow as they are; compile with -O2 or higher",)
+    return ("has functions made at -O0 (optnone): of these, only the versions are optimised",)

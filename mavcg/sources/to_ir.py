@@ -68,7 +68,7 @@ def compile_to_ir(
 ) -> IrModule:
     """LLVM IR of a compile unit for a target, before any optimisation.
 
-    Functions are not `optnone`, whatever the program's own level; `target-features` list what the program asks for.
+    Functions are not `optnone`, whatever the program's own level; `target-features` hold what it asks for.
     Options that this clang does not know are dropped and named in the notes.
     Raises: ToolError when the source does not compile or a compiler is missing; MavcgError for 32-bit code, and for
     OpenMP regions of a program that links gcc's OpenMP library.
@@ -155,21 +155,3 @@ def _refuse_foreign_openmp(text: str, unit: CompileUnit) -> None:
             f"{unit.source}: has OpenMP regions, and {unit.compiler[0]} links gcc's OpenMP library, which clang's code "
             "cannot call; compile the file without -fopenmp, or build the program with clang"
         )
-
-
-def _asked_features(text: str, flags: Sequence[str]) -> str:
-    """IR whose target-features take away only what the program said it does not want.
-
-    clang lists what a CPU lacks (-march=native: `-avx512f,...`), which would switch it off in versions for cores that
-    have it.
-    """
-    unwanted = re.compile(r"-mno-|-mgeneral-regs-only|-march=.*\+no")
-    wanted_off = any(unwanted.match(flag) for flag in flags)
-
-    def kept(match: re.Match[str]) -> str:
-        names = [
-            name for name in match[1].split(",") if not (name.startswith("-") and (name == "-fmv" or not wanted_off))
-        ]
-        return f'"target-features"="{",".join(names)}"'
-
-    return re.sub(r'"target-features"="([^"]*)"', kept, text)
