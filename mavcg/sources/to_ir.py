@@ -92,9 +92,7 @@ def compile_to_ir(
         text = output.read_text(encoding="utf-8", errors="surrogateescape")
     _refuse_foreign_openmp(text, unit)
     dropped = [f"{option}: {compiler.name} does not take it; left out" for option in refused]
-    return IrModule(
-        _asked_features(text, unit.flags), unit.source, (*command.notes, *header_notes, *dropped), command.opt_level
-    )
+    return IrModule(text, unit.source, (*command.notes, *header_notes, *dropped), command.opt_level)
 
 
 def _driver(
