@@ -85,7 +85,6 @@ enum { TRACE_RUNS = 1, TRACE_CPUS = 2 };
 /* One a core set and link; all zero before anything has run. */
 struct mavcg_state {
     uint32_t ready;                 /* the table has been filled */
-    uint32_t constructed;           /* the constructor has run */
     uint32_t only_core;             /* the core id of every CPU, where they are all alike */
     uint32_t cpu_denied;            /* the kernel does not say which CPU we run on */
     uint32_t trace;                 /* TRACE_ bits */

@@ -34,23 +34,19 @@ MAVCG_STATIC unsigned running_core(void) {
     return id ? id : find_new_cpu(cpu);
 }
 
-/* What versions[0] asks: the version to run now. Never fails; the generic version is always right. */
+/* What versions[0] asks: the version to run now. Never fails: the generic version is always right. */
 MAVCG_SHARED void *select_version(struct mavcg_function *function) {
-    if (!__atomic_load_n(&select_state.ready, __ATOMIC_ACQUIRE)) {
-        /* Before libc has an environment (an ifunc resolver, another library's constructor) nothing is decided. */
-        if (!environment() && !__atomic_load_n(&select_state.constructed, __ATOMIC_RELAXED))
-            return function->versions[MAVCG_GENERIC];
-        start_selecting();
-    }
+    if (!__atomic_load_n(&select_state.ready, __ATOMIC_ACQUIRE)) start_selecting();
     unsigned id = running_core();
     if (__atomic_load_n(&select_state.trace, __ATOMIC_RELAXED) & TRACE_RUNS) count_run(&select_state, function, id);
     return function->versions[id];
 }
 
-/* First and last of the constructors and destructors that a program may number. */
+/* First and last of the constructors and destructors that a program may number. A call may have been here before, so
+ * early that glibc's references were not bound yet: the offset is published again. */
 __attribute__((constructor(101))) static void start(void) {
-    __atomic_store_n(&select_state.constructed, 1, __ATOMIC_RELAXED);
-    if (environment() && !__atomic_load_n(&select_state.ready, __ATOMIC_ACQUIRE)) start_selecting();
+    if (__atomic_load_n(&select_state.ready, __ATOMIC_ACQUIRE)) publish_rseq();
+    else start_selecting();
 }
 
 __attribute__((destructor(101))) static void finish(void) {

@@ -18,12 +18,38 @@ MAVCG_SHARED struct mavcg_state select_state;
 
 static const struct mavcg_machine this_machine = {MAVCG_ROOT, MAVCG_ARM_SOURCES, MAVCG_X86_SOURCES, 1};
 
-/* The value of an environment variable, NULL where it is not set or empty. */
-MAVCG_STATIC const char *environment_value(const char *name) {
+/* The value of a variable of the environment that the program was started with, copied to room; "?" when it has no room,
+ * which is no value that we take. NULL where it is not set. */
+MAVCG_STATIC const char *started_with(const char *name, char *room, size_t bytes) {
+    struct reader in;
+    const char *value = NULL;
+    if (!open_reader(&in, "", "/proc/self/environ")) return NULL;
+    for (int c = next_char(&in); c != END_OF_FILE && !value; c = next_char(&in)) {
+        const char *at = name;
+        size_t length = 0;
+        for (; *at && c == *at; at++) c = next_char(&in);
+        if (!*at && c == '=') {
+            value = room;
+            for (c = next_char(&in); c > 0 && length < bytes; c = next_char(&in)) room[length++] = (char)c;
+            if (length == bytes) value = "?";
+            else room[length] = 0;
+        }
+        while (c > 0) c = next_char(&in);
+        if (c == END_OF_FILE) break;
+    }
+    close_file(in.fd);
+    return value;
+}
+
+/* The value of an environment variable; NULL where it is not set or empty. libc's list is not there yet in an ifunc
+ * resolver, and never for an Android library that does not name libc.so: then it is the kernel's. */
+MAVCG_STATIC const char *environment_value(const char *name, char *room, size_t room_bytes) {
     size_t bytes = text_bytes(name);
-    for (char **entry = environment(); entry && *entry; entry++)
-        if (same_text(name, *entry, bytes) && (*entry)[bytes] == '=') return (*entry)[bytes + 1] ? *entry + bytes + 1 : NULL;
-    return NULL;
+    char **entry = environment();
+    const char *value = entry ? NULL : started_with(name, room, room_bytes);
+    for (; entry && *entry; entry++)
+        if (same_text(name, *entry, bytes) && (*entry)[bytes] == '=') value = *entry + bytes + 1;
+    return value && *value ? value : NULL;
 }
 
 MAVCG_STATIC uint32_t read_trace(const char *text, int tell) {
@@ -68,12 +94,19 @@ MAVCG_STATIC struct mavcg_table shared_table(uint32_t trace) {
     return table;
 }
 
+/* Let dispatchers find the CPU by themselves, unless each run is to be counted. */
+MAVCG_STATIC void publish_rseq(void) {
+    if (!(__atomic_load_n(&select_state.trace, __ATOMIC_RELAXED) & TRACE_RUNS))
+        __atomic_store_n(&published_rseq_offset, rseq_offset(), __ATOMIC_RELAXED);
+}
+
 /* Fill the table and let dispatchers use it. Running it twice, or in two threads at once, changes nothing. */
 MAVCG_STATIC void start_selecting(void) {
     int heed = !is_privileged();
     int tell = !__atomic_exchange_n(&select_state.complained, 1, __ATOMIC_RELAXED);
-    const char *map = heed ? environment_value("MAVCG_CPU_MAP") : NULL;
-    uint32_t trace = heed ? read_trace(environment_value("MAVCG_TRACE"), tell) : 0;
+    char room[512];
+    uint32_t trace = heed ? read_trace(environment_value("MAVCG_TRACE", room, sizeof room), tell) : 0;
+    const char *map = heed ? environment_value("MAVCG_CPU_MAP", room, sizeof room) : NULL;
     struct mavcg_table table = shared_table(trace);
     if (map) {
         struct map_fault fault = fill_from_map(&table, map);
@@ -85,7 +118,7 @@ MAVCG_STATIC void start_selecting(void) {
     if (only) store_rest(&table, only, MAVCG_HOW_UNKNOWN, 0);
     __atomic_store_n(&select_state.trace, trace, __ATOMIC_RELAXED);
     __atomic_store_n(&select_state.only_core, only, __ATOMIC_RELAXED);
-    if (!(trace & TRACE_RUNS)) __atomic_store_n(&published_rseq_offset, rseq_offset(), __ATOMIC_RELAXED);
+    publish_rseq();
     __atomic_store_n(&select_state.ready, 1, __ATOMIC_RELEASE);
 }
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from mavcg.core import Core, Midr
-from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.build import SOURCES
+from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.target import parse_target
+from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 
 Build = Callable[..., Path]
 
+PROGRAMS = Path(__file__).parent / "programs"
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 pytestmark = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
 
@@ -28,6 +31,21 @@ STRANGER = Core(
     "stranger", "aarch64", "out", "generic", "", (Midr(0x70, 0x662),), stand_ins=("cortex-a76", "cortex-a75")
 )
 ALL = {core.name: core for core in (*CORES, M3, STRANGER)}
+
+
+def look_at(root: Path, folder: Path) -> Path:
+    """which.c with a runtime that takes root for the machine's file system."""
+    (folder / "mavcg_core_table.h").write_text(table_text(CoreSet(CORES), ALL))
+    target = parse_target("aarch64-linux-musl")
+    macros = [f"-DSET={CoreSet(CORES).tag}", f'-DMAVCG_ROOT="{root}"', "-D_GNU_SOURCE"]
+    flags = ["-target", target.zig_name, "-static", "-std=gnu11", "-O2", *PLAIN_CODE_FLAGS, *macros]
+    sources = [str(PROGRAMS / "which.c"), str(SOURCES / "runtime.c")]
+    run_zig(
+        "cc",
+        [*flags, f"-I{folder}", f"-I{SOURCES}", f"-I{PROGRAMS}", *sources, "-o", str(folder / "which")],
+        "building",
+    )
+    return folder / "which"
 
 
 def version(program: Path, midr: int, *words: str, **environment: str) -> dict[str, str]:
@@ -79,3 +97,17 @@ def test_the_table_says_how(build: Build) -> None:
 
     assert "mavcg: cpu 0: cortex-a55 (mrs MIDR_EL1 0x412fd050)" in said
     assert "mavcg: which cortex-a55 3" in said
+
+
+def test_files_of_another_machine_are_not_believed(board: Build, tmp_path: Path) -> None:
+    """An Arm host's sysfs under an emulator: it contradicts the CPU, so the CPU is asked."""
+    program = look_at(board("0-7", {cpu: 0x414FD0B1 for cpu in range(8)}), tmp_path)
+
+    assert version(program, 0x411FD050, "0")["cpu0"] == str(CoreSet(CORES).id_of("cortex-a55"))
+
+
+def test_files_that_agree_with_the_cpu_are_believed(board: Build, tmp_path: Path) -> None:
+    program = look_at(board("0-7", {cpu: 0x414FD0B1 for cpu in range(8)}), tmp_path)
+    said = version(program, 0x414FD0B1, "0", MAVCG_TRACE="cpus")["stderr"]
+
+    assert said.count("cortex-a76 (sysfs midr_el1 0x414fd0b1)") == 8

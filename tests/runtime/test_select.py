@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core, Midr
+from mavcg.core import Core, Midr, X86Model
 from mavcg.runtime.coreset import CoreSet
 from mavcg.target import Target, host_target
 
@@ -199,10 +199,22 @@ def test_no_sysfs_and_no_proc(build_whole: Build, run: Run, tmp_path: Path) -> N
 
 
 def test_calls_before_anything_is_set_up(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
-    """The earliest calls may be too early to know; the later ones are not spoilt by them."""
+    """Where libc has no environment yet, the kernel's is read; what is found then holds in main, with rseq."""
     seen = lines(run(build_whole("early.c", two_cores, flags=["-fPIE", "-pie"]), MAVCG_CPU_MAP="all=b"))
+    usual = lines(run(build_whole("which.c", two_cores)))
 
-    assert seen["resolver"] in ("1", "3") and seen["preinit"] in ("1", "3") and seen["main"] == "3"
+    assert seen == {"resolver": "3", "preinit": "3", "main": "3", "rseq": usual["rseq"]}
+
+
+@pytest.mark.parametrize("text", ["all=b", "all=a," + "0=a," * 200 + "0=b", ""])
+def test_without_libc_s_environment(build_whole: Build, run: Run, two_cores: CoreSet, text: str) -> None:
+    """An Android library that does not name libc.so among its needs finds no environ."""
+    flags = ["-Denviron=no_such_list", "-D__environ=no_such_list"]
+    done = run(build_whole("which.c", two_cores, flags=flags), MAVCG_CPU_MAP=text, MAVCG_TRACE="1")
+
+    runs = {"all=b": "mavcg: which b 2"}.get(text, "mavcg: which generic 2")
+    assert done.stderr.splitlines()[-1] == runs
+    assert ("MAVCG_CPU_MAP: '?'" in done.stderr) == (len(text) > 500)
 
 
 def test_a_library_for_an_old_glibc_finds_rseq_in_a_new_one(build: Build, run: Run, two_cores: CoreSet) -> None:
@@ -215,3 +227,38 @@ def test_a_library_for_an_old_glibc_finds_rseq_in_a_new_one(build: Build, run: R
     library = build("loaded.c", two_cores, target=old, flags=["-shared", "-fPIC"])
 
     assert "rseq on" in run(build("late.c", two_cores), library, MAVCG_CPU_MAP="all=b").stdout
+
+
+@needs_two_cpus
+def test_an_arm_kernel_that_prints_one_part(build_whole: Build, run: Run, board: Build) -> None:
+    """Linux 3.10 prints the part of the CPU that reads the file: so each CPU is looked at when it runs."""
+    text = "processor\t: 0\nprocessor\t: 1\nCPU implementer\t: 0x41\nCPU variant\t: 0x1\nCPU part\t: 0xd05\n"
+    flags = [f'-DMAVCG_ROOT="{board("0-1", None, text)}"', "-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0"]
+    little = Core("little", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05, 1),))
+    done = run(build_whole("which.c", CoreSet((little,)), flags=flags), "1", MAVCG_TRACE="cpus")
+
+    assert "mavcg: cpu 1: little (/proc/cpuinfo 0x411fd050)" in done.stderr.splitlines()
+    assert lines(done)["cpu1"] == "2"
+
+
+@needs_two_cpus
+@pytest.mark.skipif(host_target().arch != "x86_64", reason="needs an x86 processor")
+@pytest.mark.parametrize(("lists", "at_load"), [(("0", "1"), ["2", "3"]), (None, ["0", "0"])], ids=["lists", "cpuid"])
+def test_an_intel_hybrid(
+    build_whole: Build, run: Run, board: Build, lists: tuple[str, str] | None, at_load: list[str]
+) -> None:
+    """By the lists at load; without sysfs by CPUID leaf 1AH, at each CPU's first use."""
+    root = board("0-1")
+    for kind, cpus in zip(("core", "atom"), lists or (), strict=False):
+        (root / f"sys/devices/cpu_{kind}").mkdir()
+        (root / f"sys/devices/cpu_{kind}/cpus").write_text(f"{cpus}\n")
+    model = (X86Model("GenuineIntel", 6, (0x9A,)),)
+    cores = [
+        Core(name, "x86_64", "out", "x86-64", "", x86_kind=kind, x86_models=model)
+        for name, kind in {"p": "core", "e": "atom"}.items()
+    ]
+    flags = [f'-DMAVCG_ROOT="{root}"', "-DMAVCG_CPUID=alder_lake_cpuid"]
+    seen = lines(run(build_whole("hybrid.c", CoreSet(tuple(cores)), flags=flags)))
+
+    assert [seen["table0"], seen["table1"]] == at_load
+    assert [seen["cpu0"], seen["cpu1"]] == ["2", "3"]

@@ -1,5 +1,5 @@
 /* Calls from the earliest places: an ifunc resolver, while the program is being relocated, and .preinit_array, before
- * any library's constructor. Nothing may be decided there for good: main must see MAVCG_CPU_MAP. */
+ * any library's constructor. */
 #include "versioned.h"
 
 static int from_resolver, from_preinit;
@@ -21,5 +21,6 @@ int main(void) {
     printf("resolver %d\n", from_resolver + resolved());
     printf("preinit %d\n", from_preinit);
     printf("main %d\n", which());
+    printf("rseq %s\n", offset_of_set ? "on" : "off");
     return 0;
 }
