@@ -158,8 +158,10 @@ class _Lines:
         self._rows = list(self._decoded())
 
     def at(self, address: int) -> tuple[Path, int, Path] | None:
-        """(file, line, source of the unit) of the code at an address."""
-        row = next(((f, n) for low, high, f, n in self._rows if low <= address < high), None)
+        """(file, line, source of the unit) of the function that starts at an address."""
+        # The first of several rows for one address is the function's own; what is inlined at its start comes after.
+        entry = next(((f, n) for low, _, f, n in self._rows if low == address), None)
+        row = entry or next(((f, n) for low, high, f, n in self._rows if low <= address < high), None)
         written = (self._file(row[0]) if row else None) or self._name
         # Link-time optimisation puts functions of many sources into one unit, <artificial>.
         source = self._name or (written if written and written.suffix in _SOURCES else None)
@@ -178,7 +180,7 @@ class _Lines:
             state = entry.state
             if state is None:
                 continue
-            if before is not None and before.address < state.address:
+            if before is not None:
                 yield before.address, state.address, before.file, before.line
             before = None if state.end_sequence else state
 

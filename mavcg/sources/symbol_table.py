@@ -37,8 +37,8 @@ def definitions(elf: Any, symbols: Collection[str]) -> dict[str, list[Definition
         data = section.data()
         for name, info, _, index, value, size in _ELF64_SYMBOL.iter_unpack(data[: len(data) // 24 * 24]):
             if index and name in wanted and info & 0xF in _FUNCTIONS:
-                asked, full = wanted[name]
-                found.setdefault(asked, set()).add(Definition(full, value, size))
+                for asked, full in wanted[name]:
+                    found.setdefault(asked, set()).add(Definition(full, value, size))
     return {asked: sorted(all_, key=_rank) for asked, all_ in found.items()}
 
 
@@ -46,11 +46,15 @@ def _rank(definition: Definition) -> tuple[bool, int, int]:
     return bool(_COLD.search(definition.name)), -definition.size, definition.address
 
 
-def _name_offsets(names: bytes, symbols: Collection[str]) -> dict[int, tuple[str, str]]:
-    """String table offset -> (asked symbol, name there). A name may be the end of a longer one, too."""
-    found: dict[int, tuple[str, str]] = {}
+def _name_offsets(names: bytes, symbols: Collection[str]) -> dict[int, list[tuple[str, str]]]:
+    """String table offset -> (asked symbol, name there)s: f.cold may be asked for, and f too.
+
+    A name may be the end of a longer one in the table.
+    """
+    found: dict[int, list[tuple[str, str]]] = {}
     for symbol in symbols:
         pattern = re.compile(re.escape(symbol.encode(errors="surrogateescape")) + _SUFFIXED + rb"\0")
         for match in pattern.finditer(names):
-            found[match.start()] = (symbol, match[0][:-1].decode(errors="surrogateescape"))
+            name = match[0][:-1].decode(errors="surrogateescape")
+            found.setdefault(match.start(), []).append((symbol, name))
     return found
