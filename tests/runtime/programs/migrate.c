@@ -29,7 +29,7 @@ static struct mavcg_function sum_desc = {"sum", sum_versions, sum_runs, 0};
 static float sum_slow(const float *x) { return ((float (*)(const float *))select_for_set(&sum_desc))(x); }
 static float dispatched_sum(const float *x) { return ((float (*)(const float *))version_for_set(&sum_desc))(x); }
 
-static int stop;
+static pthread_mutex_t goes_on = PTHREAD_MUTEX_INITIALIZER; /* held until the workers are to end */
 static uint64_t wrong_in[WORKERS], calls_in[WORKERS];
 
 static uint64_t check(unsigned seed) {
@@ -41,8 +41,9 @@ static uint64_t check(unsigned seed) {
 
 static void *work(void *argument) {
     int worker = *(int *)argument;
-    for (unsigned seed = (unsigned)worker; !__atomic_load_n(&stop, __ATOMIC_RELAXED); seed++, calls_in[worker]++)
+    for (unsigned seed = (unsigned)worker; pthread_mutex_trylock(&goes_on); seed++, calls_in[worker]++)
         wrong_in[worker] += check(seed);
+    pthread_mutex_unlock(&goes_on);
     return NULL;
 }
 
@@ -50,6 +51,7 @@ int main(int argc, char **argv) {
     pthread_t threads[WORKERS];
     int numbers[WORKERS], flips = argc > 1 ? atoi(argv[1]) : 10000;
     uint64_t wrong = 0, misplaced = 0;
+    pthread_mutex_lock(&goes_on);
     for (int w = 0; w < WORKERS; w++) numbers[w] = w;
     for (int w = 0; w < WORKERS; w++) pthread_create(&threads[w], NULL, work, &numbers[w]);
     for (int flip = 0; flip < flips; flip++) {
@@ -58,7 +60,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 3; i++) wrong += check((unsigned)(flip * 3 + i));
         misplaced += ran[2 + (flip & 1)] != before + 3; /* pinned: nobody can move us in between */
     }
-    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&goes_on);
     for (int w = 0; w < WORKERS; w++) {
         pthread_join(threads[w], NULL);
         wrong += wrong_in[w];
