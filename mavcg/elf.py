@@ -66,6 +66,20 @@ def undefined_symbols(path: Path) -> list[str]:
     return sorted(found)
 
 
+def exported_symbols(path: Path) -> set[str]:
+    """Names that an object defines for others: global or weak, and not hidden."""
+    elf = open_elf(path)
+    return {
+        symbol.name
+        for section in elf.iter_sections()
+        if section["sh_type"] == "SHT_SYMTAB"
+        for symbol in section.iter_symbols()
+        if symbol["st_shndx"] != "SHN_UNDEF"
+        and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
+        and symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED")
+    }
+
+
 def needed(path: Path) -> tuple[list[str], list[str]]:
     """(libraries, symbols) that a shared library wants at load time: DT_NEEDED, and its undefined dynamic symbols."""
     elf = open_elf(path)

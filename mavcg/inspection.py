@@ -58,4 +58,3 @@ def inspect_library(path: Path) -> Inspection:
         tuple(libraries),
         tuple(symbols),
     )
-

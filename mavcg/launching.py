@@ -143,17 +143,16 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
         state = path.stat()
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); make it by `mavcg profile -o`") from error
-    key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {file.threshold} {file.max_functions} {file.board}"
+    key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {file.threshold} {file.max_functions}"
     remembered = _cache_folder() / f"hot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     try:
         entries = json.loads(remembered.read_text())
         return named + tuple(HotSymbol(**entry) for entry in entries)
     except (OSError, ValueError, TypeError):
         pass  # not there yet, or not ours: rank it again
-    from mavcg.profiles.load import load_board
     from mavcg.request import profile_hot
 
-    found = profile_hot(path, load_board(file.board) if file.board else None, file.threshold, file.max_functions)
+    found = profile_hot(path, file.threshold, file.max_functions)
     remembered.parent.mkdir(parents=True, exist_ok=True)
     scratch = remembered.with_suffix(f".{os.getpid()}")
     scratch.write_text(json.dumps([symbol.__dict__ for symbol in found]))

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mavcg.elf import undefined_symbols
+from mavcg.elf import exported_symbols, undefined_symbols
 from mavcg.errors import MavcgError
 from mavcg.target import Target
 from mavcg.toolchain import run_tool, run_zig
@@ -40,6 +40,7 @@ def link_shared(
     flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", *_PAGE_FLAGS[target.arch], "-g0"]
     libraries = list(_LIBC_FLAGS)
     tool = "cc"
+    hide_rest = False
     if target.system == "linux-android":
         flags, libraries = [*flags, "-nostdlib"], []  # zig has no bionic: libc symbols are found at load
     elif any(_CXX_RUNTIME.match(name) for name in undefined):
@@ -48,12 +49,28 @@ def link_shared(
             flags, libraries = [*flags, "-nostdlib"], [*own, *libraries]
         else:
             tool = "c++"
-            flags += ["-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
+            flags.append("-Wl,--gc-sections")
+            hide_rest = True
     elif not any(_COMPILER_RT.match(name) for name in undefined):
         flags.append("-nostdlib")
-    _atomically(out, lambda made: run_zig(
-        tool, [*flags, f"-Wl,-soname,{out.name}", *map(str, objects), *libraries, "-o", str(made)], f"linking {out}"
-    ))  # fmt: skip
+
+    def link(made: Path) -> None:
+        script = []
+        if hide_rest:  # of libc++ and its kin, which another library of the program may have too
+            exports = made.with_name("exports")
+            exports.write_text(_export_script(objects))
+            script = [f"-Wl,--version-script={exports}"]
+        inputs = [f"-Wl,-soname,{out.name}", *script, *map(str, objects), *libraries]
+        run_zig(tool, [*flags, *inputs, "-o", str(made)], f"linking {out}")
+
+    _atomically(out, link)
+
+
+def _export_script(objects: Sequence[Path]) -> str:
+    """A linker version script that exports what the objects define, and nothing of the libraries linked in."""
+    names = sorted({name for path in objects for name in exported_symbols(path)})
+    lines = "".join(f'    "{name}";\n' for name in names)
+    return "{\n" + (f"  global:\n{lines}" if lines else "") + "  local: *;\n};\n"
 
 
 def link_relocatable(objects: Sequence[Path], out: Path, target: Target) -> None:

@@ -48,7 +48,7 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
         output=output,
         target=target,
         cores=chosen.cores,
-        hot=_hot(file, folder, board),
+        hot=_hot(file, folder),
         units=units,
         ir_files=ir_files,
         compiler=chosen.compiler,
@@ -139,7 +139,7 @@ def _command_units(file: BuildFile, folder: Path) -> tuple[CompileUnit, ...]:
     return read_compile_commands(folder / file.compile_commands) if file.compile_commands else ()
 
 
-def _hot(file: BuildFile, folder: Path, board: Board | None) -> tuple[HotSymbol, ...]:
+def _hot(file: BuildFile, folder: Path) -> tuple[HotSymbol, ...]:
     named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
     if not file.profile:
         if not named:
@@ -148,13 +148,12 @@ def _hot(file: BuildFile, folder: Path, board: Board | None) -> tuple[HotSymbol,
                 "--hot FUNCTION,.."
             )
         return named
-    return named + profile_hot(folder / file.profile, board, file.threshold, file.max_functions)
+    return named + profile_hot(folder / file.profile, file.threshold, file.max_functions)
 
 
-def profile_hot(
-    path: Path, board: Board | None, threshold: float | None, max_functions: int | None
-) -> tuple[HotSymbol, ...]:
-    """The functions of a profile over a threshold in percent (None: 5), hottest first.
+def profile_hot(path: Path, threshold: float | None, max_functions: int | None) -> tuple[HotSymbol, ...]:
+    """The functions of a profile over a threshold in percent (None: 5), hottest first. A profile knows the core
+    types of its own samples: the board that is built for may be another one.
 
     Raises: MavcgError when none is.
     """
@@ -162,7 +161,7 @@ def profile_hot(
     from mavcg.profiling.ranking import hot
 
     percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
-    functions = hot(load_profile(path, board), percent / 100, max_functions)
+    functions = hot(load_profile(path), percent / 100, max_functions)
     if not functions:
         raise MavcgError(f"{path}: no function of the program itself is over {percent:g} %; lower --threshold")
     return tuple(

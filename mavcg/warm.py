@@ -1,0 +1,43 @@
+"""`python -m mavcg.warm TARGET..`: link a small library per target, so that ziglang caches its support libraries."""
+
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.library import link_shared
+from mavcg.target import parse_target
+from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+
+# Throws, so that the C++ runtime is needed, and divides 128-bit integers, so that compiler-rt is.
+_SOURCE = """
+#include <new>
+extern "C" __int128 mavcg_warm(__int128 a, __int128 b) { if (b == 0) throw std::bad_alloc(); return a / b; }
+"""
+
+
+def warm(name: str) -> None:
+    """Compile and link for one target, and throw the result away. Raises: MavcgError when that fails."""
+    target = parse_target(name)
+    with tempfile.TemporaryDirectory(prefix="mavcg-warm-") as folder:
+        source, made = Path(folder, "warm.cc"), Path(folder, "warm.o")
+        source.write_text(_SOURCE)
+        arguments = ["-target", target.zig_name, *PLAIN_CODE_FLAGS, "-O2", "-fPIC", "-c", str(source), "-o", str(made)]
+        run_zig("c++", arguments, f"compiling for {name}")
+        link_shared([made], Path(folder, "libwarm.so"), target)
+
+
+def main(names: list[str]) -> int:
+    """Exit status 1 when a target could not be warmed."""
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(warm, names))
+    except MavcgError as error:
+        print(f"mavcg: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
