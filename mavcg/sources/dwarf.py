@@ -195,6 +195,8 @@ class _Lines:
         folder = b""
         if first <= entry.dir_index < len(folders) + first:
             folder = folders[entry.dir_index - first]
+        if self._version >= 5 and entry.dir_index == 0:  # the compile directory itself, which may be relative
+            return Path(os.path.normpath(os.path.join(os.fsdecode(folder), os.fsdecode(entry.name))))
         return self._absolute(str(Path(os.fsdecode(folder), os.fsdecode(entry.name))))
 
     def _absolute(self, name: str) -> Path:

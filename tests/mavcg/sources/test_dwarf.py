@@ -175,6 +175,13 @@ def test_link_time_optimised_units_name_the_source(gcc_build: Build, tmp_path: P
     assert "main" in found.found
 
 
+def test_a_relative_compile_folder_counts_once(gcc_build: Build, tmp_path: Path) -> None:
+    program = gcc_build(tmp_path / "p", ["-g", f"-fdebug-prefix-map={tmp_path}=src"])
+    place = locate(program.binary, ["kernel"]).found["kernel"]
+
+    assert (place.file, place.unit_source) == (Path("src/p/kernels.c"), Path("src/p/kernels.c"))
+
+
 @pytest.mark.parametrize("text", ["#!/bin/sh\n", ""])
 def test_what_is_no_program_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "app").write_text(text)
