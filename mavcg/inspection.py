@@ -45,7 +45,8 @@ def inspect_library(path: Path) -> Inspection:
     if not found:
         raise MavcgError(f"{path}: holds no versions made by mavcg; name a library that `mavcg build` wrote")
     libraries, symbols = needed(path)
-    runtime = sum(int(note.get("runtime_bytes", 0)) for note in found)
+    # Every object that was made for a core set brings its selector, and the link keeps one of each.
+    runtime = sum({note["core_set"]: int(note["runtime_bytes"]) for note in found if "core_set" in note}.values())
     total = loaded_bytes(path)
     modules = [note for note in found if "functions" in note]
     return Inspection(

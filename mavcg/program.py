@@ -99,7 +99,12 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             runtime = runtime_object(core_set, load_cores(), request.target, folder)
             runtime_bytes = loaded_bytes(runtime)
             note = folder / "runtime-note.o"
-            assemble(note_assembly({"runtime_bytes": runtime_bytes}), note, request.target, "the runtime's note")
+            assemble(
+                note_assembly({"core_set": core_set.tag, "runtime_bytes": runtime_bytes}),
+                note,
+                request.target,
+                "the runtime's note",
+            )
             objects += [runtime, note]
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)

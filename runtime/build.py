@@ -37,7 +37,19 @@ def runtime_object(core_set: CoreSet, all_cores: Mapping[str, Core], target: Tar
     same_arch = {name: core for name, core in all_cores.items() if core.arch == target.arch}
     out = out_dir / f"mavcg_runtime_{core_set.tag}.o"
     needs = {core.name: x86_needs(core) for core in core_set.cores if core.arch == "x86_64"}
-    return compile_runtime("runtime.c", table_text(core_set, same_arch, needs), target, out)
+    table = table_text(core_set, same_arch, needs)
+    if target.system == "macos":  # Mach-O has no groups; its weak definitions merge one by one
+        return compile_runtime("runtime.c", table, target, out)
+    assembly = compile_runtime(
+        "runtime.c", table, target, out.with_suffix(".s"), ("-S", "-Wno-unused-command-line-argument")
+    )
+    assembly.write_text(in_one_group(assembly.read_text(), f"mavcg_runtime_{core_set.tag}"))
+    # By its name alone: the assembler writes the path it was given into the object.
+    run_zig(
+        "cc", [*machine_flags(target), "-g0", "-c", assembly.name, "-o", out.name], "assembling the runtime", out.parent
+    )
+    assembly.unlink()
+    return out
 
 
 def x86_needs(core: Core) -> tuple[int, ...]:
@@ -72,6 +84,18 @@ def compile_runtime(source: str, table: str, target: Target, out: Path, more_fla
         run_zig("cc", arguments, f"compiling the runtime for {target.zig_name}")
         os.replace(made, out)
     return out
+
+
+_SECTION = re.compile(r'^(\s*\.section\s+[^,\n]+,"[a-zA-Z]*)",([@%]\w+)(,\d+)?$', re.MULTILINE)
+
+
+def in_one_group(assembly: str, name: str) -> str:
+    """ELF assembly with every section in the group `name`, of which a link keeps one: objects that each bring the
+    runtime leave one copy of it in the program.
+
+    .section .text.f,"ax",@progbits     ->     .section .text.f,"axG",@progbits,name,comdat
+    """
+    return _SECTION.sub(lambda m: m[0] if ".note" in m[1] else f'{m[1]}G",{m[2]}{m[3] or ""},{name},comdat', assembly)
 
 
 def machine_flags(target: Target) -> list[str]:

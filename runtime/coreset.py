@@ -85,12 +85,35 @@ def symbols(core_set: CoreSet) -> RuntimeSymbols:
     return RuntimeSymbols(*(f"mavcg_{stem}_{core_set.tag}" for stem in ("rseq_offset", "core_of_cpu", "select")))
 
 
-def stand_in_id(core: Core, core_set: CoreSet) -> int:
-    """The version that a core runs: its own, else that of the first of its stand-ins in the set, else the generic."""
+# The bit of AT_HWCAP that shows an extension of LLVM's: Linux arch/arm64/include/uapi/asm/hwcap.h.
+HWCAP_BITS = {
+    "aes": 3, "crc": 7, "lse": 8, "fullfp16": 10, "rdm": 12, "jsconv": 13, "complxnum": 14, "rcpc": 15, "sha3": 17,
+    "sm4": 19, "dotprod": 20, "sve": 22, "fp16fml": 23, "dit": 24, "lse2": 25, "rcpc-immo": 26, "flagm": 27, "sb": 29,
+    "pauth": 30, "sha2": 6,
+}  # fmt: skip
+
+
+def stand_ins_in(core: Core, core_set: CoreSet) -> Iterator[tuple[int, int]]:
+    """(version id, AT_HWCAP bits that must be there) of what a core runs, best first: its own version, else those of
+    its stand-ins. The first without conditions is the last.
+
+    A stand-in's version may use extensions that this core's revisions are not known to have: it counts only where the
+    kernel reports them. An early A75 has no dot product, and a virtual one may.
+    """
     for name in (core.name, *core.stand_ins):
         if name in core_set.names:
-            return core_set.id_of(name)
-    return GENERIC_ID
+            version = core_set.cores[core_set.names.index(name)]
+            off = {feature[1:] for feature in version.llvm_features if feature.startswith("-")}
+            more = set() if name == core.name else set(version.extensions) - set(core.extensions) - off
+            if more <= HWCAP_BITS.keys():
+                yield core_set.id_of(name), sum(1 << HWCAP_BITS[extension] for extension in more)
+                if not more:
+                    return
+
+
+def stand_in_id(core: Core, core_set: CoreSet) -> int:
+    """The version that a core runs wherever it is: its own, else that of a stand-in that it has everything for."""
+    return next((number for number, hwcap in stand_ins_in(core, core_set) if not hwcap), GENERIC_ID)
 
 
 def known_cores(core_set: CoreSet, all_cores: Mapping[str, Core]) -> list[Core]:
@@ -99,14 +122,22 @@ def known_cores(core_set: CoreSet, all_cores: Mapping[str, Core]) -> list[Core]:
     return [*core_set.cores, *others]
 
 
-def midr_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[tuple[Midr, int, str]]:
-    """Each MIDR rule that leads to a version, with the version's id and the name of the core that it recognises.
+@dataclass(frozen=True)
+class MidrRule:
+    """What recognises a core: its identification, the version it runs, the AT_HWCAP bits that this takes, its name."""
 
-    Rules of the set's own cores come first: the first match counts.
-    """
+    midr: Midr
+    number: int
+    hwcap: int
+    core: str
+
+
+def midr_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[MidrRule]:
+    """The rules that lead to a version. Those of the set's own cores come first: the first match counts."""
     for core in known_cores(core_set, all_cores):
-        for rule in core.midr:
-            yield rule, stand_in_id(core, core_set), core.name
+        for midr in core.midr:
+            for number, hwcap in stand_ins_in(core, core_set):
+                yield MidrRule(midr, number, hwcap, core.name)
 
 
 @dataclass(frozen=True)
@@ -161,10 +192,9 @@ def table_text(
     x86_needs: by core of the set, the X86_WORDS words of CPUID bits that its code needs (csrc/x86_needs.h).
     """
     midr_lines = [
-        f"{{0x{rule.implementer:02x}, {rule.variant_min}, {rule.variant_max}, {number}, 0x{rule.part:03x}}}, "
-        f"/* {core} */"
-        for rule, number, core in midr_rules(core_set, all_cores)
-        if number != GENERIC_ID
+        f"{{0x{rule.midr.implementer:02x}, {rule.midr.variant_min}, {rule.midr.variant_max}, {rule.number}, "
+        f"0x{rule.midr.part:03x}, {rule.hwcap:#x}}}, /* {rule.core} */"
+        for rule in midr_rules(core_set, all_cores)
     ]
     x86_lines = [
         f"{{{X86_VENDORS.get(rule.vendor, 'X86_OTHER')}, {X86_KINDS[rule.kind]}, {rule.number}, {rule.family}, "
@@ -183,7 +213,7 @@ def table_text(
         f"/* Core set {core_set.tag}: {', '.join(core_set.names)}. Made by mavcg. */\n"
         f"#define MAVCG_SET {core_set.tag}\n"
         f"#define MAVCG_VERSIONS {core_set.version_count}\n"
-        + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0},"])
+        + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0, 0},"])
         + c_array("struct mavcg_x86_rule x86_rules[]", [*x86_lines, "{0, 0, 0, 0, 0, 0},"])
         + c_array("uint32_t x86_needs[][X86_WORDS]", [*need_lines, "{0},"])
         + c_array("char core_names[]", [f'"\\{number:03o}" {c_string(name)} "\\000"' for name, number in named], "", "")

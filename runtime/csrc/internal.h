@@ -42,10 +42,12 @@ enum mavcg_how {
     MAVCG_HOW_CPUID,
 };
 
-/* What recognises a core: MIDR_EL1's implementer, part and a range of variants. From the generated table. */
+/* What recognises a core: MIDR_EL1's implementer, part and a range of variants; and what the kernel must say that it
+ * has (AT_HWCAP) where its version may use more than its kind is known for. From the generated table. */
 struct mavcg_midr_rule {
     uint8_t implementer, variant_min, variant_max, id;
     uint16_t part;
+    uint32_t hwcap;
 };
 
 /* An x86 processor as CPUID and /proc/cpuinfo name it; family and model with their extended fields. */

@@ -25,7 +25,7 @@ MAVCG_STATIC unsigned core_of_midr(uint32_t midr) {
     unsigned implementer = midr >> 24, variant = midr >> 20 & 0xF, part = midr >> 4 & 0xFFF;
     for (const struct mavcg_midr_rule *rule = midr_rules; rule->id; rule++)
         if (rule->implementer == implementer && rule->part == part && rule->variant_min <= variant &&
-            variant <= rule->variant_max)
+            variant <= rule->variant_max && !(rule->hwcap && rule->hwcap & ~arm_hwcap()))
             return rule->id;
     return MAVCG_GENERIC;
 }

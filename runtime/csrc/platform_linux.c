@@ -131,12 +131,21 @@ MAVCG_STATIC int is_privileged(void) {
            system_call(SYS_GETGID, 0, 0, 0, 0) != system_call(SYS_GETEGID, 0, 0, 0, 0);
 }
 
+/* AT_HWCAP of an Arm kernel: what every CPU of this machine has. 0 on another architecture. */
+MAVCG_STATIC uint32_t arm_hwcap(void) {
+#if defined(__aarch64__)
+    int found;
+    return (uint32_t)aux_value(AUX_HWCAP, &found);
+#else
+    return 0;
+#endif
+}
+
 /* MIDR_EL1 of the CPU we run on, or 0. It traps: never on the way of a call. Source: Linux
  * Documentation/arch/arm64/cpu-feature-registers.rst (MIDR_EL1 is that of the CPU where it is fetched). */
 MAVCG_STATIC uint32_t running_midr(void) {
 #if defined(__aarch64__)
-    int found;
-    if (aux_value(AUX_HWCAP, &found) & HWCAP_BIT_CPUID) {
+    if (arm_hwcap() & HWCAP_BIT_CPUID) {
         uint64_t midr;
         __asm__ volatile("mrs %0, MIDR_EL1" : "=r"(midr));
         return (uint32_t)midr;

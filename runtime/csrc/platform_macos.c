@@ -41,3 +41,6 @@ MAVCG_STATIC char **environment(void) { return _NSGetEnviron ? *_NSGetEnviron() 
 MAVCG_STATIC int is_privileged(void) { return !issetugid || issetugid(); }
 
 MAVCG_STATIC uint32_t running_midr(void) { return 0; }
+
+/* Linux's AT_HWCAP; macOS has none, and no identification that would ask for it. */
+MAVCG_STATIC uint32_t arm_hwcap(void) { return 0; }

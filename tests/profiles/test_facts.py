@@ -12,6 +12,7 @@ import pytest
 from mavcg.core import Core
 from mavcg.profiles.audit import audit, unknown_to_llvm
 from mavcg.profiles.load import cores_for, load_boards, load_cores
+from mavcg.runtime.coreset import FIRST_CORE_ID, GENERIC_ID, HWCAP_BITS, CoreSet, stand_in_id, stand_ins_in
 
 # MIDR_EL1 as real machines printed it: pytorch/cpuinfo's comments and mocks, ThomasKaiser/sbc-bench.
 SEEN = {
@@ -174,15 +175,25 @@ def instruction_sets(core: Core) -> set[str]:
 
 
 def test_a_stand_in_uses_only_what_the_core_has() -> None:
-    """A stand-in's version with one more extension would be an illegal instruction on the core."""
+    """A stand-in's version with one more extension would be an illegal instruction on the core, unless the selector
+    asks the kernel for it first."""
     cores = load_cores()
-    pairs = [(core, cores[name]) for core in cores.values() for name in core.stand_ins]
+    all_pairs = [(core, cores[name]) for core in cores.values() for name in core.stand_ins]
+    pairs = [(core, other) for core, other in all_pairs if stand_in_id(core, CoreSet((other,))) != GENERIC_ID]
     sets = {core.name: instruction_sets(core) for pair in pairs for core in pair}
 
     too_much = {(core.name, other.name): sets[other.name] - sets[core.name] for core, other in pairs}
 
     assert len(sets) > 40 and all(sets.values())
     assert {pair: more for pair, more in too_much.items() if more} == {}
+
+
+def test_an_early_revision_runs_the_later_ones_version_where_the_kernel_shows_what_it_needs() -> None:
+    cores = load_cores()
+
+    asked = list(stand_ins_in(cores["cortex-a75-r0"], CoreSet((cores["cortex-a75"],))))
+
+    assert asked == [(FIRST_CORE_ID, 1 << HWCAP_BITS["dotprod"])]
 
 
 def test_a_version_runs_on_every_core_of_its_boards() -> None:
