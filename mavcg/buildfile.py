@@ -16,7 +16,8 @@ class BuildFile:
     """The [build] table of mavcg.toml. Paths are as written, relative to the file; `sources` may hold glob patterns.
 
     cores or board: who gets versions. hot: names; profile: a file of `mavcg profile -o`. threshold: percent of the run
-    time. min_gain, max_growth: percent. flags: compiler flags for `sources`.
+    time. min_gain, max_growth: percent. flags: compiler flags for `sources`. only_hot: of compile_commands, build only
+    the files that hold hot functions.
     """
 
     output: str | None = None
@@ -36,6 +37,7 @@ class BuildFile:
     min_gain: float | None = None
     max_growth: float | None = None
     rounding: str | None = None
+    only_hot: bool | None = None
 
 
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -43,8 +45,14 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "float | None": (int, float),
     "int | None": (int,),
     "tuple[str, ...]": (list,),
+    "bool | None": (bool,),
 }
-_WORDS = {"str | None": "a string", "float | None": "a number", "int | None": "a whole number"}
+_WORDS = {
+    "str | None": "a string",
+    "float | None": "a number",
+    "int | None": "a whole number",
+    "bool | None": "true or false",
+}
 
 
 def read_build_file(path: Path) -> BuildFile:
@@ -70,7 +78,7 @@ def _checked(path: Path, key: str, value: Any) -> Any:
         raise MavcgError(f"{path}: build.{key} is not known; keys are {', '.join(kinds)}")
     kind = kinds[key]
     wanted = _WORDS.get(kind, "a list of strings")
-    good = isinstance(value, _KINDS[kind]) and not isinstance(value, bool)
+    good = isinstance(value, _KINDS[kind]) and (isinstance(value, bool) == (kind == "bool | None"))
     if kind == "tuple[str, ...]":
         good = good and all(isinstance(item, str) for item in value)
     if not good:

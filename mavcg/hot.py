@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from mavcg.errors import MavcgError
 from mavcg.profiling.demangle import demangle, without_parameters
 
+_ALIAS = re.compile(r'^@("[^"]*"|[-a-zA-Z$._0-9]+) = .*\balias [^\n]*, ptr @("[^"]*"|[-a-zA-Z$._0-9]+)', re.MULTILINE)
 _DEFINED = re.compile(r'^define [^@]*@("[^"]*"|[-a-zA-Z$._0-9]+)\(', re.MULTILINE)
 
 
@@ -18,6 +19,7 @@ class HotSymbol:
 
     asked: as the user or the profile names it; name: its linkage name. share: of the run time, 0..1 (1 where nobody
     measured). named_by_user: whether it is an error when no input defines it. why: the reason it is hot, in words.
+    object: the program or library it ran in, "" where nobody recorded it.
     """
 
     asked: str
@@ -25,6 +27,7 @@ class HotSymbol:
     share: float = 1.0
     named_by_user: bool = True
     why: str = "named"
+    object: str = ""
 
 
 def defined_functions(text: str) -> list[str]:
@@ -36,6 +39,12 @@ def defined_functions(text: str) -> list[str]:
     return found
 
 
+def aliases(text: str) -> dict[str, str]:
+    """Other names of functions in IR text: alias -> what it stands for. A C++ constructor has two names, and Zig
+    exports every function by an alias."""
+    return {match[1].strip('"'): match[2].strip('"') for match in _ALIAS.finditer(text)}
+
+
 def match_hot(hot: Sequence[HotSymbol], texts: Sequence[str]) -> tuple[list[HotSymbol], list[HotSymbol]]:
     """(found, not found): each asked function with the linkage names that the modules define.
 
@@ -44,9 +53,10 @@ def match_hot(hot: Sequence[HotSymbol], texts: Sequence[str]) -> tuple[list[HotS
     Raises: MavcgError for a function that the user named and no module defines.
     """
     names = list(dict.fromkeys(name for text in texts for name in defined_functions(text)))
-    found = match_names(hot, names)
+    behind = {alias: target for text in texts for alias, target in aliases(text).items() if target in names}
+    found = match_names([replace(s, asked=behind.get(s.asked, s.asked)) for s in hot], names)
     matched = {symbol.asked for symbol in found}
-    missing = [symbol for symbol in hot if symbol.asked not in matched]
+    missing = [symbol for symbol in hot if behind.get(symbol.asked, symbol.asked) not in matched]
     for symbol in missing:
         if symbol.named_by_user:
             raise MavcgError(_no_such_function(symbol.asked, names))

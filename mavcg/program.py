@@ -35,7 +35,7 @@ class BuildRequest:
 
     units, ir_files: the inputs. hot: what is to be versioned, hottest first. cores: one version each, beside generic.
     output: .so, or .o for an object to be linked elsewhere. code_flags: such as -ffunction-sections.
-    keep_debug: whether debug information of the units stays.
+    keep_debug: whether debug information of the units stays. notes: what choosing the inputs left to say.
     """
 
     output: Path
@@ -50,6 +50,7 @@ class BuildRequest:
     per_core_rounding: bool = False
     code_flags: tuple[str, ...] = ("-fPIC",)
     keep_debug: bool = False
+    notes: tuple[str, ...] = ()
     workers: int = field(default_factory=default_workers)
 
 
@@ -108,7 +109,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             objects += [runtime, note]
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)
-    notes = tuple(f"{module.source}: {note}" for module in modules for note in module.notes)
+    notes = (*request.notes, *(f"{module.source}: {note}" for module in modules for note in module.notes))
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes, runtime_bytes,
         loaded_bytes(request.output), libraries, symbols, time.monotonic() - started,

@@ -30,7 +30,9 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     board = load_board(file.board) if file.board else None
     target = _target(file, board, _cores(file, board))
     chosen = settings(file, folder)
-    units = (*_source_units(file, folder, target), *_command_units(file, folder))
+    hot = _hot(file, folder)
+    command_units, notes = _command_units(file, folder, hot)
+    units = (*_source_units(file, folder, target), *command_units)
     ir_files = tuple(folder / name for name in file.ir)
     if not units and not ir_files:
         raise MavcgError(
@@ -48,8 +50,9 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
         output=output,
         target=target,
         cores=chosen.cores,
-        hot=_hot(file, folder),
+        hot=hot,
         units=units,
+        notes=notes,
         ir_files=ir_files,
         compiler=chosen.compiler,
         limits=chosen.limits,
@@ -135,8 +138,24 @@ def _unit(source: Path, flags: Sequence[str], folder: Path) -> CompileUnit:
     return found
 
 
-def _command_units(file: BuildFile, folder: Path) -> tuple[CompileUnit, ...]:
-    return read_compile_commands(folder / file.compile_commands) if file.compile_commands else ()
+def _command_units(
+    file: BuildFile, folder: Path, hot: Sequence[HotSymbol]
+) -> tuple[tuple[CompileUnit, ...], tuple[str, ...]]:
+    """(units, notes): all of compile_commands.json, or those that hold hot functions."""
+    if not file.compile_commands:
+        return (), ()
+    units = read_compile_commands(folder / file.compile_commands)
+    if not file.only_hot:
+        return units, ()
+    from mavcg.sources.locate import find_units
+
+    found = find_units([(symbol.asked, symbol.object) for symbol in hot], units)
+    if not found.units:
+        symbol, why = next(iter(found.missing.items()))
+        raise MavcgError(f"--only-hot: no file of {file.compile_commands} holds a hot function; {symbol}: {why}")
+    notes = [note for unit in found.units for note in unit.notes]
+    notes += [f"{symbol}: {why}" for symbol, why in found.missing.items()]
+    return tuple(unit.unit for unit in found.units), tuple(notes)
 
 
 def _hot(file: BuildFile, folder: Path) -> tuple[HotSymbol, ...]:
@@ -165,7 +184,8 @@ def profile_hot(path: Path, threshold: float | None, max_functions: int | None) 
     if not functions:
         raise MavcgError(f"{path}: no function of the program itself is over {percent:g} %; lower --threshold")
     return tuple(
-        HotSymbol(f.symbol, share=f.share, named_by_user=False, why=f"{f.share:.1%} of the run") for f in functions
+        HotSymbol(f.symbol, share=f.share, named_by_user=False, why=f"{f.share:.1%} of the run", object=f.object)
+        for f in functions
     )
 
 

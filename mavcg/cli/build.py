@@ -20,6 +20,9 @@ def build(
     ] = None,
     ir: Annotated[list[str] | None, typer.Option(help="LLVM bitcode or textual IR; may be repeated.")] = None,
     compile_commands: Annotated[str | None, typer.Option(metavar="FILE", help="A compile_commands.json.")] = None,
+    only_hot: Annotated[
+        bool, typer.Option("--only-hot", help="Of --compile-commands, build only files with hot functions.")
+    ] = False,
     flag: Annotated[
         list[str] | None, typer.Option(help="Compiler flag for --source, such as --flag=-Iinclude.")
     ] = None,
@@ -67,7 +70,7 @@ def build(
         output=_from_here(output), sources=_all_from_here(source), ir=_all_from_here(ir),
         compile_commands=_from_here(compile_commands), flags=tuple(flag or ()), compiler=compiler,
         hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
-        max_functions=max_functions, cores=_names(cores), board=board, target=target,
+        only_hot=only_hot or None, max_functions=max_functions, cores=_names(cores), board=board, target=target,
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
