@@ -23,9 +23,7 @@ def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
         "output": str(result.output),
         "target": result.target.zig_name,
         "cores": [core.name for core in result.cores],
-        "functions": [
-            _function_json(module, choice, result, board) for module in result.modules for choice in module.choices
-        ],
+        "functions": [_function_json(module, choice, result, board) for module, choice in _hottest_first(result)],
         "refused": [
             {"name": name, "source": module.source, "why": why}
             for module in result.modules
@@ -40,6 +38,12 @@ def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
         "notes": list(result.notes),
         "seconds": round(result.seconds, 3),
     }
+
+
+def _hottest_first(result: BuildResult) -> list[tuple[ModuleObjects, FunctionChoice]]:
+    order = {symbol.name: number for number, symbol in enumerate(result.hot)}
+    pairs = [(module, choice) for module in result.modules for choice in module.choices]
+    return sorted(pairs, key=lambda pair: order.get(pair[1].function, len(order)))
 
 
 def _function_json(
@@ -134,9 +138,9 @@ def show_build(result: BuildResult, board: Board | None, console: "Console") -> 
     ):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     why = {symbol.name: symbol.why for symbol in result.hot}
+    for module, choice in _hottest_first(result):
+        _add_function(table, choice, why.get(choice.function, ""), result, board, module)
     for module in result.modules:
-        for choice in module.choices:
-            _add_function(table, choice, why.get(choice.function, ""), result, board, module)
         for name, reason in module.refused.items():
             table.add_row(short(demangle(name)), "as it was", "", "every core", f"refused: {reason}")
     console.print(table)

@@ -43,12 +43,15 @@ make_environment() {
             fi
         fi
     fi
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+    say "installing mavcg and what it needs into $VENV"
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e '.[dev]' 2>"$VENV/install.log" ||
+        { cat "$VENV/install.log" >&2; say "installing into $VENV failed"; exit 1; }
 }
 
 # The first link for a target makes ziglang build its C and C++ support libraries, which takes minutes; later ones
 # take a fraction of a second.
 warm_caches() {
+    say "building ziglang's C and C++ libraries for ARM (some minutes, once)"
     "$VENV/bin/python" -m mavcg.warm aarch64-linux-gnu.2.17 aarch64-linux-musl || say "warming ziglang's caches failed"
 }
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.output import print_json
+from mavcg.cli.output import console, print_json
 from mavcg.errors import MavcgError
 
 
@@ -86,9 +86,7 @@ def build(
     if as_json:
         print_json(build_json(result, its_board))
         return
-    from rich.console import Console
-
-    show_build(result, its_board, Console(highlight=False))
+    show_build(result, its_board, console())
 
 
 def _from_here(name: str | None) -> str | None:

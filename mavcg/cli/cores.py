@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.board import Board, Cluster
-from mavcg.cli.output import print_json
+from mavcg.cli.output import console, print_json
 from mavcg.core import Core, Midr, X86Model
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles.load import load_boards, load_cores
@@ -174,26 +174,24 @@ def _check(json: bool) -> None:
 
 
 def _show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(markup=False, highlight=False)
+    out = console()
     table = Table("core", "what it is", "recognised by", "LLVM CPU", "order", title="Cores (generic is always there)")
     for core in known.values():
         table.add_row(core.name, core.description, recognised(core), _llvm_text(core), core.order)
-    console.print(table)
+    out.print(table)
     table = Table("board", "processor", "clusters", title="Boards")
     for board in boards.values():
         table.add_row(board.name, board.soc, "\n".join(_cluster_text(cluster) for cluster in board.clusters))
-    console.print(table)
+    out.print(table)
     _show_machine(found)
 
 
 def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(markup=False, highlight=False)
+    out = console()
     rows = [
         ("is", core.description), ("arch", core.arch), ("order", "in order" if core.order == "in" else "out of order"),
         ("recognised by", recognised(core)), ("LLVM CPU", _llvm_text(core)), ("stand-ins", ", ".join(core.stand_ins)),
@@ -205,36 +203,34 @@ def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detecte
     for key, value in rows:
         if value:
             table.add_row(key, value)
-    console.print(table)
+    out.print(table)
     table = Table("fact", "source", title="Sources")
     for key, source in (*core.sources, *((fact.key, fact.source) for fact in core.facts)):
         table.add_row(key, source)
-    console.print(table)
+    out.print(table)
     if found:
         _show_machine(found)
 
 
 def _show_board(board: Board) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(markup=False, highlight=False)
+    out = console()
     table = Table("CPUs", "core", "clock", "L1 data", "L2", title=f"{board.name}: {board.soc}")
     for cluster in board.clusters:
         clock = f"{cluster.max_khz / 1e6:.2f} GHz" if cluster.max_khz else ""
         shared = f" for {cluster.l2_cores} cores" if cluster.l2_cores and cluster.l2_cores > 1 else ""
         l2 = _kib(cluster.l2_bytes) + shared
         table.add_row(cpu_ranges(cluster.cpus), cluster.core, clock, _kib(cluster.l1d_bytes), l2)
-    console.print(table)
-    console.print(f"Built for {board.target}." + (f" L3: {_kib(board.l3_bytes)}." if board.l3_bytes else ""))
+    out.print(table)
+    out.print(f"Built for {board.target}." + (f" L3: {_kib(board.l3_bytes)}." if board.l3_bytes else ""))
     table = Table("fact", "source", title="Sources")
     for key, source in board.sources:
         table.add_row(key, source)
-    console.print(table)
+    out.print(table)
 
 
 def _show_machine(found: "Sequence[DetectedCpu]") -> None:
-    from rich.console import Console
     from rich.table import Table
 
     groups: dict[tuple[str | None, str], list[int]] = {}
@@ -243,7 +239,7 @@ def _show_machine(found: "Sequence[DetectedCpu]") -> None:
     table = Table("CPUs", "core", "how it is known", title="This machine")
     for (core, how), cpus in groups.items():
         table.add_row(cpu_ranges(cpus), core or "generic", how)
-    Console(markup=False, highlight=False).print(table)
+    console().print(table)
 
 
 def _midr_text(midr: Midr) -> str:

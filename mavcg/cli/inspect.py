@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.output import print_json
+from mavcg.cli.output import console, print_json
 
 
 def inspect(
@@ -24,8 +24,6 @@ def inspect(
     if as_json:
         print_json(inspection.as_json())
         return
-    from rich.console import Console
-
     from mavcg.report import show_inspection
 
-    show_inspection(inspection, Console(highlight=False))
+    show_inspection(inspection, console())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.output import note, print_json
+from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
@@ -217,7 +217,6 @@ def _record(command: list[str], recorder: str, options: "RecordOptions") -> "Rec
 
 def _print_table(profile: "Profile", threshold: float, top: int) -> None:
     """The ranking for people: over the threshold first seen, what cannot be cloned with its reason."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -242,18 +241,18 @@ def _print_table(profile: "Profile", threshold: float, top: int) -> None:
         table.add_row(
             *(Text(s) for s in shares), mark, _name(name, f.why_not), Text(_printable(Path(f.object).name)), style=style
         )
-    console = Console()
-    console.print(table)
+    out = console()
+    out.print(table)
     rest = ranked[top:]
     if rest:
-        console.print(Text(f"{_percent(sum(f.share for f in rest))} in {len(rest)} more functions (--top)", "dim"))
+        out.print(Text(f"{_percent(sum(f.share for f in rest))} in {len(rest)} more functions (--top)", "dim"))
     chosen = sum(1 for f in ranked if f.clonable and is_over(f, threshold, trusted))
     counted = f"{profile.records} samples" if profile.kind == "samples" else f"{profile.total:.0f} instructions"
-    console.print(
+    out.print(
         Text(f"{counted} ({profile.event}); {chosen} functions over {100 * threshold:g} % are worth a version per core")
     )
     if any(core not in trusted for core in cores):
-        console.print(Text(f"* fewer than {MIN_CORE_RECORDS} samples: too few to judge by this core type alone", "dim"))
+        out.print(Text(f"* fewer than {MIN_CORE_RECORDS} samples: too few to judge by this core type alone", "dim"))
 
 
 def _name(name: str, why_not: str) -> Any:
