@@ -27,6 +27,11 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
 
     Raises: MavcgError naming the option, its value and the way out.
     """
+    if not (file.sources or file.ir or file.compile_commands):
+        raise MavcgError(
+            "mavcg build: there is nothing to build; give --source FILE, --ir FILE or --compile-commands FILE, "
+            f"or write a {FILE_NAME}"
+        )
     board = load_board(file.board) if file.board else None
     target = _target(file, board, _cores(file, board))
     chosen = settings(file, folder)
@@ -34,11 +39,6 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     command_units, notes = _command_units(file, folder, hot)
     units = (*_source_units(file, folder, target), *command_units)
     ir_files = tuple(folder / name for name in file.ir)
-    if not units and not ir_files:
-        raise MavcgError(
-            "mavcg build: there is nothing to build; give --source FILE, --ir FILE or --compile-commands FILE, "
-            f"or write a {FILE_NAME}"
-        )
     output = folder / file.output if file.output else None
     if output is None:
         raise MavcgError("mavcg build: no output is named; give -o LIBRARY.so, or build.output in mavcg.toml")
