@@ -1,7 +1,8 @@
 """Cost of choosing a version per call, over a direct call of it: `python bench/dispatch.py [--json FILE]`.
 
 Two processes, one with rseq and one without it (as under glibc before 2.35, musl or Android); in each all ways take
-turns in every round. The dispatcher is the C form of the generated one (runtime/csrc/mavcg_runtime.h).
+turns in every round. `generated` is a function that `mavcg build` versioned; the other ways are written in C around the
+same run-time selector.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import os
 import platform
 import statistics
 import subprocess
+import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,33 +19,50 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mavcg.core import Core
-from mavcg.runtime.build import SOURCES, runtime_object
+from mavcg.hot import HotSymbol
+from mavcg.profiles.load import cores_for
+from mavcg.program import BuildRequest, build_program
+from mavcg.runtime.build import SOURCES
 from mavcg.runtime.coreset import CoreSet
+from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.target import host_target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 
 HERE = Path(__file__).resolve().parent
 WORDS = {
+    "direct_generated": "direct call of the built version",
+    "generated": "dispatcher that mavcg built",
     "direct": "direct call of the version",
-    "dispatched": "dispatcher in line",
+    "dispatched": "dispatcher in C",
     "runtime_select": "the runtime's select, called each time",
     "system_call": "getcpu system call each time",
     "trapping_register": "CPUID 1AH each time" if platform.machine() == "x86_64" else "mrs MIDR_EL1 each time",
 }
+# Two cores whose code any machine of today runs, so that MAVCG_CPU_MAP may name them.
+CORES = ("haswell", "broadwell") if platform.machine() == "x86_64" else ("cortex-a53", "cortex-a57")
+# What a way's cost is compared with, where that is not `direct`.
+BASELINE = {"generated": "direct_generated", "direct_generated": "direct_generated"}
+# Comes out differently for the generic CPU: a library whose versions are all alike has no dispatcher.
+POPCOUNT = """
+unsigned long bench_popcount(unsigned long x) { return __builtin_popcountl(x) + x; }
+"""
 
 
 def build(folder: Path) -> Path:
-    """Compile dispatch.c with a runtime of two cores, which MAVCG_CPU_MAP tells apart."""
+    """Compile dispatch.c with a function that mavcg versioned, whose object brings the runtime."""
     target = host_target()
-    cpu = "x86-64" if target.arch == "x86_64" else "generic"
-    cores = CoreSet(tuple(Core(name, target.arch, "out", cpu, "for the benchmark") for name in ("a", "b")))
-    runtime = runtime_object(cores, {}, target, folder)
+    cores = cores_for(CORES)
+    source = folder / "popcount.c"
+    source.write_text(POPCOUNT)
+    unit = read_command(["cc", "-O2", "-c", str(source)], folder)
+    assert isinstance(unit, CompileUnit)
+    versioned = folder / "popcount.o"
+    build_program(BuildRequest(versioned, target, cores, (HotSymbol("bench_popcount"),), (unit,)))
     out = folder / "dispatch"
     # Aligned: else where a function happens to start costs more than what is measured.
     flags = [*PLAIN_CODE_FLAGS, "-std=gnu11", "-O2", "-falign-functions=64", "-falign-loops=64"]
-    flags += ["-target", target.zig_name, f"-DSET={cores.tag}", f"-I{SOURCES}"]
-    run_zig("cc", [*flags, str(HERE / "dispatch.c"), str(runtime), "-o", str(out)], "building the benchmark")
+    flags += ["-target", target.zig_name, f"-DSET={CoreSet(cores).tag}", f'-DCORE="{CORES[0]}"', f"-I{SOURCES}"]
+    run_zig("cc", [*flags, str(HERE / "dispatch.c"), str(versioned), "-o", str(out)], "building the benchmark")
     return out
 
 
@@ -67,15 +86,21 @@ class Run:
 
 def measure(program: Path, rounds: int, use_rseq: bool) -> Run:
     """Time all ways in one process."""
-    environment = os.environ | {"MAVCG_CPU_MAP": "0=a,*=b", "GLIBC_TUNABLES": f"glibc.pthread.rseq={int(use_rseq)}"}
+    environment = os.environ | {
+        "MAVCG_CPU_MAP": f"*={CORES[0]}",
+        "GLIBC_TUNABLES": f"glibc.pthread.rseq={int(use_rseq)}",
+    }
     environment.pop("MAVCG_TRACE", None)
-    done = subprocess.run([program, str(rounds)], env=environment, capture_output=True, text=True, check=True)
+    command = ["taskset", "-c", "0", program, str(rounds)]  # CPU 0 is the first core of the map
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     words = [line.split() for line in done.stdout.splitlines()]
     times = {way: [float(value) for name, value in words if name == way] for way in WORDS}
     ways: dict[str, Way] = {}
     for way, values in times.items():
         low, median, high = statistics.quantiles(values, n=4)
-        over = statistics.median(value - direct for value, direct in zip(values, times["direct"], strict=True))
+        over = statistics.median(
+            value - direct for value, direct in zip(values, times[BASELINE.get(way, "direct")], strict=True)
+        )
         ways[way] = Way(round(median, 3), round(high - low, 3), round(over, 3))
     return Run(["rseq", "1"] in words, rounds, ways)
 
@@ -100,7 +125,7 @@ def machine() -> dict[str, str]:
 def show(about: dict[str, str], runs: list[Run]) -> None:
     where = f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}, {about['libc']}"
     table = Table(title=f"Measured, ns per call: median (IQR) of {runs[0].rounds} interleaved rounds\n{where}")
-    table.add_column("way")
+    table.add_column("way", no_wrap=True)
     for run in runs:
         table.add_column("with rseq" if run.rseq else "without rseq", justify="right")
         table.add_column("over direct", justify="right")
@@ -110,7 +135,7 @@ def show(about: dict[str, str], runs: list[Run]) -> None:
             row = run.ways[way]
             cells += [f"{row.median_ns:.2f} ({row.iqr_ns:.2f})", f"{row.over_direct_ns:+.2f}"]
         table.add_row(*cells)
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
 def main() -> None:
