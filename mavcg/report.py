@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mavcg.board import Board
 from mavcg.choosing import FunctionChoice, Kept
 from mavcg.core import Core
+from mavcg.cpu_list import cpus_text
 from mavcg.inspection import Inspection
 from mavcg.objects import ModuleObjects
 from mavcg.profiling.demangle import demangle
@@ -108,20 +109,7 @@ def _variants(low: int, high: int) -> str:
 
 
 def _cpus(clusters: Sequence[Any]) -> str:
-    numbers = sorted(cpu for cluster in clusters for cpu in cluster.cpus)
-    if not numbers:
-        return ""
-    return f"CPU {numbers[0]}" if len(numbers) == 1 else f"CPUs {_ranges(numbers)}"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return cpus_text(cpu for cluster in clusters for cpu in cluster.cpus)
 
 
 def show_build(result: BuildResult, board: Board | None, console: "Console") -> None:

@@ -11,6 +11,7 @@ from mavcg.cli.build import build
 from mavcg.cli.cores import cores
 from mavcg.cli.inspect import inspect
 from mavcg.cli.launch import launch_help
+from mavcg.cli.measure import measure
 from mavcg.cli.profile import profile
 from mavcg.errors import MavcgError
 
@@ -27,7 +28,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
     )  # fmt: skip
     app.callback()(_options)
-    for verb in (profile, build, inspect, cores):
+    for verb in (profile, build, inspect, measure, cores):
         app.command()(verb)
     app.command(name="launch", context_settings={"ignore_unknown_options": True})(launch_help)
     return app

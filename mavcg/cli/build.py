@@ -1,13 +1,11 @@
 """`mavcg build`: a multi-versioned library from sources or LLVM IR."""
 
-import sys
-import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mavcg.cli.output import console, print_json
+from mavcg.cli.output import Progress, console, print_json
 from mavcg.errors import MavcgError
 
 
@@ -79,7 +77,7 @@ def build(
         path = config or Path(FILE_NAME)
         file, folder = read_build_file(path), path.parent
     request, its_board = make_request(merge(file, options), folder, jobs)
-    with _Progress() as progress:
+    with Progress() as progress:
         result = build_program(request, progress)
     from mavcg.report import build_json, show_build
 
@@ -107,24 +105,3 @@ def _names(text: str | None) -> tuple[str, ...]:
             f"--cores {text!r}: holds an empty name; give cores with commas between (`mavcg cores` lists them)"
         )
     return tuple(names)
-
-
-class _Progress:
-    """One line on stderr that changes in place; nothing where stderr is no terminal."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._steps = 0
-
-    def __enter__(self) -> "_Progress":
-        return self
-
-    def __call__(self, message: str) -> None:
-        with self._lock:
-            self._steps += 1
-            if sys.stderr.isatty():
-                print(f"\r\033[K[{self._steps}] {message}", end="", file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        if self._steps and sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ import typer
 from mavcg.board import Board, Cluster
 from mavcg.cli.output import console, print_json
 from mavcg.core import Core, Midr, X86Model
+from mavcg.cpu_list import cpu_ranges
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles.load import load_boards, load_cores
 from mavcg.target import ARCHES, host_target
@@ -123,17 +124,6 @@ def recognised(core: Core) -> str:
     words = [_midr_text(midr) for midr in core.midr] + [_model_text(model) for model in core.x86_models]
     kind = f"{core.x86_kind} CPUs of " if core.x86_kind else ""
     return kind + ", ".join(words)
-
-
-def cpu_ranges(cpus: Sequence[int]) -> str:
-    """CPU numbers as the kernel writes them: (0, 1, 2, 3, 6) is "0-3,6"."""
-    ends: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if ends and cpu == ends[-1][1] + 1:
-            ends[-1][1] = cpu
-        else:
-            ends.append([cpu, cpu])
-    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in ends)
 
 
 def _named(name: str, known: dict[str, Core], boards: dict[str, Board]) -> tuple[dict[str, Core], dict[str, Board]]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,3 +27,24 @@ def console() -> "Console":
     from rich.console import Console
 
     return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else FILE_COLUMNS)
+
+
+class Progress:
+    """One line on stderr that changes in place; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps = 0
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __call__(self, message: str) -> None:
+        with self._lock:
+            self._steps += 1
+            if sys.stderr.isatty():
+                print(f"\r\033[K[{self._steps}] {message}", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._steps and sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,170 @@
+"""`mavcg measure`: what each version brings on its own core of this machine."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.measurements import Measurement
+    from mavcg.measuring import Finding, Measured
+
+
+def measure(
+    library: Annotated[
+        Path, typer.Argument(metavar="LIB.so", help="The library, or the program itself, that mavcg built.")
+    ],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Program that loads it and works in it, with its arguments, after --.", metavar="COMMAND.."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Save for mavcg build --measurements; in a file that is there, entries of other cores stay.",
+        ),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Rounds of two runs for each core; 5.")] = None,
+    frequency: Annotated[
+        int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; 1999.")
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option(metavar="EVENT", help="Event that perf samples on; cycles, or cpu-clock where absent.")
+    ] = None,
+    min_gain: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Gain under which mavcg build would drop a version; 1.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Measure what each version gains over generic on the cores of this machine.
+
+    The program runs pinned to the CPUs of each core type, in turn as generic and as that core, under perf. What it
+    prints to stdout is thrown away. `mavcg build --measurements FILE` then drops the versions that do not help.
+
+    \b
+    mavcg measure libapp.so -o gains.json -- ./app model.bin
+    mavcg measure ./app --runs 9 -- ./app model.bin
+    MAVCG_CPU_MAP=0-3=cortex-a55,4-7=cortex-a76 mavcg measure libapp.so --json -- ./app
+    mavcg build --measurements gains.json
+    """
+    from mavcg import measuring
+    from mavcg.choosing import MIN_GAIN
+    from mavcg.measurements import load_measurements, merged, save_measurements
+    from mavcg.version_symbols import read_library
+
+    if not command:
+        raise MavcgError(f"measure: no command; give one after --, as in mavcg measure {library} -- ./app args")
+    if min_gain is not None and not 0 <= min_gain < float("inf"):
+        raise MavcgError(f"--min-gain {min_gain:g}: is not a percentage of 0 or more; correct it")
+    # What cannot be merged or written is told before the minutes that measuring takes.
+    old = load_measurements(output) if output is not None and output.exists() else ()
+    if output is not None and not output.parent.is_dir():
+        raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
+    versions = read_library(library)
+    places = measuring.places(versions, measuring.this_machine(), frozenset(os.sched_getaffinity(0)))
+    defaults = measuring.MeasureOptions()
+    options = measuring.MeasureOptions(runs or defaults.runs, frequency or defaults.frequency_hz, event)
+    with Progress() as progress:
+        measured = measuring.measure(versions, places, command, options, progress)
+    for line in measured.notes:
+        note(line)
+    if output is not None:
+        new = [finding.measurement for finding in measured.findings if not finding.why_not]
+        save_measurements(merged(old, new), output)
+        note(f"wrote {output}")
+    threshold = MIN_GAIN if min_gain is None else min_gain / 100
+    if as_json:
+        print_json(measured_json(measured, versions.path, command, options.runs, threshold))
+    else:
+        _show(measured, options.runs, threshold)
+
+
+def measured_json(
+    measured: "Measured", library: Path, command: list[str], runs: int, min_gain: float
+) -> dict[str, Any]:
+    """The document of `mavcg measure --json`; times are in counts of `event`, gains and shares are fractions."""
+    from mavcg.profiling.demangle import demangle
+
+    return {
+        "library": str(library),
+        "command": command,
+        "event": measured.event,
+        "runs": runs,
+        "functions": [
+            {
+                "name": m.function,
+                "demangled": demangle(m.function),
+                "core": m.core,
+                "cpus": list(finding.place.cpus),
+                "machine": m.machine,
+                "generic_share": m.generic_share,
+                "generic": list(m.generic),
+                "own": list(m.own),
+                "samples": {"generic": m.generic_samples, "own": m.own_samples},
+                "gain": None if finding.why_not else m.gain,
+                "spread": None if finding.why_not or m.spread is None else list(m.spread),
+                "verdict": verdict(finding, min_gain),
+                "why_not": finding.why_not,
+            }
+            for finding in measured.findings
+            for m in [finding.measurement]
+        ],
+        "notes": list(measured.notes),
+    }
+
+
+def verdict(finding: "Finding", min_gain: float) -> str:
+    """What `mavcg build` does on this account: "keep", "drop", or "unknown", which keeps the version."""
+    gain = finding.measurement.gain
+    if finding.why_not or gain is None:
+        return "unknown"
+    return "keep" if gain >= min_gain else "drop"
+
+
+def _show(measured: "Measured", runs: int, min_gain: float) -> None:
+    from rich.table import Table
+
+    from mavcg.cpu_list import cpu_ranges
+    from mavcg.profiling.demangle import demangle
+    from mavcg.report import short
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("function")
+    table.add_column("core")
+    for name in ("generic time", "gain", "least", "most", "samples"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    for finding in measured.findings:
+        m, place = finding.measurement, finding.place
+        word = verdict(finding, min_gain)
+        table.add_row(
+            short(demangle(m.function)),
+            f"{place.core} ({cpu_ranges(place.cpus)})",
+            f"{m.generic_share:.1%}",
+            *_gain_texts(m, finding.why_not),
+            f"{m.generic_samples}, {m.own_samples}",
+            f"no gain stated: {finding.why_not}" if word == "unknown" else word,
+            style="" if word == "keep" else "dim",
+        )
+    out = console()
+    out.print(table)
+    where = "; ".join(dict.fromkeys(finding.measurement.machine for finding in measured.findings))
+    out.print(
+        f"gain: how much less {measured.event} the core's version takes than generic; medians of {runs} runs each, "
+        f"least and most of a round; {min_gain:.1%} keep a version; measured on {where}"
+    )
+
+
+def _gain_texts(m: "Measurement", why_not: str) -> tuple[str, str, str]:
+    if why_not or m.gain is None or m.spread is None:
+        return "", "", ""
+    return f"{m.gain:+.1%}", f"{m.spread[0]:+.1%}", f"{m.spread[1]:+.1%}"

@@ -1,0 +1,296 @@
+"""Times a library's versions on the cores of this machine: a program runs pinned, in turn as generic and as the core.
+
+MAVCG_CPU_MAP tells the library what every CPU is. So one binary runs either version on the same CPUs, and nothing but
+the version differs between the two runs of a round.
+"""
+
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mavcg.cpu_list import cpus_text
+from mavcg.errors import MavcgError, ToolError
+from mavcg.measurements import MIN_SAMPLES, Measurement
+from mavcg.profiling.reading import Reading
+from mavcg.profiling.record import RecordOptions, check_program, describe_exit, record
+from mavcg.runtime.binding import DetectedCpu
+from mavcg.version_symbols import VersionedLibrary
+from mavcg.versions import GENERIC
+
+DEFAULT_RUNS = 5
+# Of a function's samples in a run, how many may lie in other versions than the one that was told to run.
+_STRAY_SHARE = 0.05
+# Helpers that are copied into versions count to no function; from this share of a run on that is worth saying.
+_COPIES_SHARE = 0.05
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """CPUs of this machine that are of one core type."""
+
+    core: str
+    cpus: tuple[int, ...]
+
+
+def this_machine() -> list[DetectedCpu]:
+    """The CPUs of this machine as a library would find them, MAVCG_CPU_MAP honoured.
+
+    Raises: MavcgError for an architecture without cores here, or a bad MAVCG_CPU_MAP.
+    """
+    from mavcg.profiles.load import load_cores
+    from mavcg.runtime.binding import detect
+    from mavcg.target import ARCHES, host_target
+
+    arch = host_target().arch
+    if arch not in ARCHES:
+        raise MavcgError(f"mavcg measure: this machine is {arch}; versions are made for {' and '.join(ARCHES)} only")
+    cores = [core for core in load_cores().values() if core.arch == arch]
+    return detect(Path("/"), cores, os.environ.get("MAVCG_CPU_MAP"))
+
+
+def places(library: VersionedLibrary, found: Sequence[DetectedCpu], allowed: frozenset[int]) -> tuple[Place, ...]:
+    """Where the library's versions can be measured. found: the machine; allowed: CPUs that this process may use.
+
+    Raises: MavcgError when there is no such CPU, with what there is.
+    """
+    usable = {
+        core: tuple(cpu.cpu for cpu in found if cpu.core == core and cpu.cpu in allowed) for core in library.cores
+    }
+    chosen = tuple(Place(core, cpus) for core, cpus in usable.items() if cpus)
+    if chosen:
+        return chosen
+    here: dict[str, list[int]] = {}
+    for cpu in found:
+        here.setdefault((cpu.core or "of no known core") + (" not allowed here" * (cpu.cpu not in allowed)), []).append(
+            cpu.cpu
+        )
+    has = "; ".join(f"{cpus_text(cpus)} {what}" for what, cpus in here.items())
+    raise MavcgError(
+        f"{library.path}: has versions for {', '.join(library.cores)}, and this machine has none of them ({has}); "
+        "measure on a machine that has one, or say what its CPUs are: MAVCG_CPU_MAP=0-3=CORE"
+    )
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """runs: rounds of a generic and an own run for each core; frequency_hz, event: as in RecordOptions."""
+
+    runs: int = DEFAULT_RUNS
+    frequency_hz: int = RecordOptions().frequency_hz
+    event: str | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One function on one core: what was counted, and why no gain can be told from it, or ""."""
+
+    place: Place
+    measurement: Measurement
+    why_not: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """findings: by core, then by time. notes: what a user should know about the runs."""
+
+    findings: tuple[Finding, ...]
+    event: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: by function and label of the version that ran, its time in event counts and its samples."""
+
+    times: Mapping[tuple[str, str], float]
+    samples: Mapping[tuple[str, str], int]
+    total: float
+    copies: float
+    event: str
+    exit_status: int
+
+    def time(self, function: str) -> float:
+        return sum(time for (name, _), time in self.times.items() if name == function)
+
+
+@dataclass
+class _Rounds:
+    """What is gathered at one place."""
+
+    generic: list[_Run] = field(default_factory=list)
+    own: list[_Run] = field(default_factory=list)
+
+
+def measure(
+    library: VersionedLibrary,
+    chosen: Sequence[Place],
+    command: Sequence[str],
+    options: MeasureOptions,
+    progress: Progress = lambda message: None,
+) -> Measured:
+    """Run the command `runs` times as generic and as the core on each place's CPUs, under perf, and count.
+
+    The program's standard output is thrown away. A first run that is not counted finds the event to sample (the clock
+    where there are no counters), fills caches, and shows that the program works.
+    Raises: ProfileError when the program cannot be run or loads none of the versions; ToolError when perf cannot
+    sample.
+    """
+    check_program(command)
+    if shutil.which("perf") is None:
+        raise ToolError(
+            "perf: is not installed, and gains are measured by it; install it (Debian: apt install linux-perf)"
+        )
+    total = 1 + 2 * options.runs * len(chosen)
+    with open(os.devnull, "wb") as nowhere:
+        recording = RecordOptions(options.frequency_hz, options.event, program_stdout=nowhere.fileno())
+        progress(f"run 1 of {total}, to warm up")
+        first = _run(library, chosen[0], GENERIC, command, recording)
+        if not first.samples:
+            raise MavcgError(
+                f"{library.path}: none of its versions was seen to run; is it what {command[0]} loads, and long enough "
+                "busy in it (a second)?"
+            )
+        recording = replace(recording, event=first.event)
+        gathered = {place: _Rounds() for place in chosen}
+        number = 1
+        for turn in range(options.runs):
+            for place, rounds in gathered.items():
+                # Each goes first in every other round: what changes with time (clock, heat) favours neither.
+                for label in (GENERIC, place.core) if turn % 2 == 0 else (place.core, GENERIC):
+                    number += 1
+                    progress(f"run {number} of {total}, as {label} on {cpus_text(place.cpus)}")
+                    (rounds.generic if label == GENERIC else rounds.own).append(
+                        _run(library, place, label, command, recording)
+                    )
+    findings = [
+        _finding(library, function, place, rounds, first.event)
+        for place, rounds in gathered.items()
+        for function in library.functions_for(place.core)
+    ]
+    findings.sort(key=lambda f: (chosen.index(f.place), -f.measurement.generic_share))
+    return Measured(tuple(findings), first.event, _notes(library, command, first, gathered))
+
+
+@contextmanager
+def _told(cpus: Sequence[int], label: str) -> Iterator[None]:
+    """Children that are started meanwhile run on these CPUs, and mavcg's libraries take all CPUs for `label`."""
+    names = {"MAVCG_CPU_MAP": f"*={label}", "MAVCG_TRACE": "0"}  # a trace would count every call, at a cost
+    before, allowed = {name: os.environ.get(name) for name in names}, os.sched_getaffinity(0)
+    os.environ.update(names)
+    try:
+        os.sched_setaffinity(0, cpus)
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _run(library: VersionedLibrary, place: Place, label: str, command: Sequence[str], options: RecordOptions) -> _Run:
+    with _told(place.cpus, label):
+        recording = record(command, "perf", options)
+    return _count(library, recording.reading, recording.exit_status)
+
+
+def _count(library: VersionedLibrary, reading: Reading, exit_status: int) -> _Run:
+    times: dict[tuple[str, str], float] = {}
+    samples: dict[tuple[str, str], int] = {}
+    copies = total = 0.0
+    rows = zip(*(reading.frame[name] for name in ("symbol", "samples", "records")), strict=True)
+    for symbol, time, records in rows:
+        total += float(time)
+        version = library.symbols.get(str(symbol))
+        if version is not None:
+            times[version] = times.get(version, 0.0) + float(time)
+            samples[version] = samples.get(version, 0) + int(records)
+        elif symbol in library.copies:
+            copies += float(time)
+    return _Run(times, samples, total, copies, reading.event, exit_status)
+
+
+def _finding(library: VersionedLibrary, function: str, place: Place, rounds: _Rounds, event: str) -> Finding:
+    counted = [_samples(function, runs) for runs in (rounds.generic, rounds.own)]
+    whole = sum(run.total for run in rounds.generic)
+    measurement = Measurement(
+        function,
+        place.core,
+        event,
+        tuple(run.time(function) for run in rounds.generic),
+        tuple(run.time(function) for run in rounds.own),
+        sum(counted[0].values()),
+        sum(counted[1].values()),
+        sum(run.time(function) for run in rounds.generic) / whole if whole else 0.0,
+        machine_words(place.cpus),
+    )
+    for label, by_label in ((GENERIC, counted[0]), (place.core, counted[1])):
+        strays = {other: n for other, n in by_label.items() if other not in library.same_code(function, label)}
+        if sum(strays.values()) > _STRAY_SHARE * sum(by_label.values()):
+            most = max(strays, key=lambda other: strays[other])
+            return Finding(place, measurement, f"told to run as {label}, it ran its version for {most}")
+    if measurement.too_few:
+        few = f"{measurement.generic_samples} samples as generic, {measurement.own_samples} as {place.core}"
+        return Finding(place, measurement, f"{few}: {MIN_SAMPLES} of each are needed")
+    return Finding(place, measurement, "")
+
+
+def _samples(function: str, runs: Sequence[_Run]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for run in runs:
+        for (name, label), samples in run.samples.items():
+            if name == function:
+                found[label] = found.get(label, 0) + samples
+    return found
+
+
+def _notes(
+    library: VersionedLibrary, command: Sequence[str], first: _Run, gathered: Mapping[Place, _Rounds]
+) -> tuple[str, ...]:
+    notes = []
+    runs = [first, *(run for rounds in gathered.values() for run in (*rounds.generic, *rounds.own))]
+    failed = {run.exit_status for run in runs} - {0}
+    if failed:
+        ends = ", ".join(describe_exit(status) for status in sorted(failed))
+        notes.append(
+            f"{command[0]} ended with {ends}; what it did up to there was measured: see that this is what matters"
+        )
+    copies = max(run.copies / run.total for run in runs if run.total)
+    if copies > _COPIES_SHARE:
+        notes.append(
+            f"up to {copies:.0%} of a run lay in helpers that are copied into versions; their time counts to no "
+            "function, so a gain may come from them being inlined or not"
+        )
+    missing = [core for core in library.cores if core not in {place.core for place in gathered}]
+    if missing:
+        notes.append(f"not measured, as this machine has none: {', '.join(missing)}")
+    return tuple(notes)
+
+
+def machine_words(cpus: Sequence[int], root: Path = Path("/")) -> str:
+    """The machine and its CPUs that ran, with clock and governor where the system tells: the conditions of a time."""
+    model = _first_line(root / "proc/device-tree/model")
+    if not model:
+        lines = _text(root / "proc/cpuinfo").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    clock = root / f"sys/devices/system/cpu/cpu{cpus[0]}/cpufreq"
+    khz, governor = _first_line(clock / "scaling_max_freq"), _first_line(clock / "scaling_governor")
+    words = [model or platform.machine(), cpus_text(cpus)]
+    words += [f"up to {int(khz) // 1000} MHz"] if khz.isdigit() else []
+    words += [f"governor {governor}"] if governor else []
+    return " ".join(words)
+
+
+def _first_line(path: Path) -> str:
+    return next(iter(_text(path).splitlines()), "").strip("\0 ")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
