@@ -152,9 +152,10 @@ def measure(
         progress(f"run 1 of {total}, to warm up")
         first = _run(library, chosen[0], GENERIC, command, recording)
         if not first.samples:
+            ended = f" ({command[0]} ended with {describe_exit(first.exit_status)})" if first.exit_status else ""
             raise MavcgError(
-                f"{library.path}: none of its versions was seen to run; is it what {command[0]} loads, and long enough "
-                "busy in it (a second)?"
+                f"{library.path}: none of its versions was seen to run{ended}; give a command that loads this very file "
+                "and is busy in it for a second"
             )
         recording = replace(recording, event=first.event)
         gathered = {place: _Rounds() for place in chosen}
