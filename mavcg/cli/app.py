@@ -54,7 +54,7 @@ _options.__doc__ = HELP
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; its exit status."""
     try:
-        make_app()(list(arguments))
+        make_app()(list(arguments), prog_name="mavcg")
         return 0
     except SystemExit as end:  # how typer ends: 0, or 2 after a usage error that it has shown
         return end.code if isinstance(end.code, int) else 0

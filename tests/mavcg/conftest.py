@@ -1,0 +1,121 @@
+"""The command line in process, and small things to build with it on the machine that tests."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mavcg.cli.app import run
+from mavcg.target import host_target
+
+# Two cores of this machine's architecture; one of the other.
+CORES, FOREIGN = {
+    "x86_64": (("haswell", "znver3"), "cortex-a55"),
+    "aarch64": (("cortex-a55", "cortex-a76"), "haswell"),
+}.get(host_target().arch, ((), ""))
+
+KERNEL = """\
+int dot(const short *a, const short *b, int n) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+int cool(int x) { return x + 1; }
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended and what it said."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+Mavcg = Callable[..., Ended]
+
+
+@pytest.fixture
+def mavcg(capfd: pytest.CaptureFixture[str]) -> Mavcg:
+    """mavcg("build", ...): one command line, run in this process."""
+
+    def mavcg(*arguments: str | Path) -> Ended:
+        capfd.readouterr()
+        status = run([str(argument) for argument in arguments])
+        said = capfd.readouterr()
+        assert "Traceback" not in said.err
+        return Ended(status, said.out, said.err)
+
+    return mavcg
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that commands run in."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith("MAVCG_"):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def kernel(here: Path) -> Path:
+    """kernel.c in the current folder: dot, worth a version, and cool, not."""
+    (here / "kernel.c").write_text(KERNEL)
+    return here / "kernel.c"
+
+
+@pytest.fixture(scope="session")
+def cores() -> tuple[str, str]:
+    """Names of two cores of this machine's architecture."""
+    if not CORES:
+        pytest.skip("versions are made for AArch64 and x86-64 only")
+    return CORES[0], CORES[1]
+
+
+@pytest.fixture(scope="session")
+def gcc() -> tuple[str, str]:
+    """gcc and g++."""
+    if not shutil.which("gcc") or not shutil.which("g++"):
+        pytest.skip("needs gcc and g++")
+    return "gcc", "g++"
+
+
+@pytest.fixture(scope="session")
+def perf() -> str:
+    """perf, where it is installed and may record."""
+    found = shutil.which("perf")
+    if found is None:
+        pytest.skip("perf is not installed")
+    tried = subprocess.run(
+        [found, "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "--", "true"], capture_output=True
+    )
+    if tried.returncode:
+        pytest.skip(f"perf may not record here: {tried.stderr.decode(errors='replace').strip()[:200]}")
+    return found
+
+
+def execute(*command: str | Path, cwd: Path | None = None, **environment: str) -> Ended:
+    """Run a program; MAVCG_ variables of the outside are not handed on."""
+    outside: Mapping[str, str] = {n: v for n, v in os.environ.items() if not n.startswith("MAVCG_")}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**outside, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="session")
+def run_program() -> Callable[..., Ended]:
+    """run_program(command.., cwd=, NAME=value): see execute."""
+    return execute
