@@ -17,16 +17,20 @@ from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import has_attribute, without_cpu
 from mavcg.passes.ir.module_text import (
+    NAME,
+    REPLACEABLE,
     Entity,
     ModuleText,
     is_local,
     linkage,
     quote,
     rename_symbols,
+    unquote,
     with_entities,
     with_linkage,
 )
-from mavcg.passes.ir.signature import declaration, parse_signature
+from mavcg.passes.ir.movable import named_in_asm, why_not_movable
+from mavcg.passes.ir.signature import declaration, function_type, parse_signature
 from mavcg.passes.ir.types import closing, split_commas, split_type
 
 _INLINABLE = {"external", "internal", "private", "linkonce_odr", "weak_odr", "available_externally"}
@@ -152,13 +156,16 @@ class _Builder:
     def _renamed(self, entity: Entity, symbol: str) -> str:
         """The definition under its new name; what its header names (a personality) is never a call."""
         own = parse_signature(entity).name
+        body = entity.body.replace(f"blockaddress(@{quote(own)},", f"blockaddress(@{quote(symbol)},")
         header = rename_symbols(entity.header, lambda n, call: symbol if n == own and call else self._name(n, False))
-        return header + "\n" + rename_symbols(entity.body, self._name)
+        return header + "\n" + rename_symbols(body, self._name)
 
     def _name(self, name: str, is_callee: bool) -> str:
         entity = self.hot.module.entities.get(name)
         if entity is None:
             return name
+        entity = aliased(self.hot.module, entity)
+        name = entity.name
         if is_callee and entity.kind == "define" and linkage(entity) in _INLINABLE:
             if name in self.hot.hot:
                 return self.add_hot(name, defined_here=False)
@@ -168,8 +175,8 @@ class _Builder:
 
     def _stays_single(self, entity: Entity) -> bool:
         attributes = self.hot.attributes(entity)
-        return any(has_attribute(attributes, a) for a in ("cold", "noreturn", "naked")) or not is_movable(
-            self.hot.module, entity
+        return any(has_attribute(attributes, a) for a in ("cold", "noreturn", "naked")) or bool(
+            why_not_movable(self.hot.module, entity)
         )
 
     def _add_helper(self, entity: Entity) -> str:
@@ -195,7 +202,7 @@ class _Builder:
         return name
 
 
-_AFTER_COMDAT = re.compile(r' (?:align \d+|gc "|prefix |prologue |personality |!\w+ !\d+|\{$)')
+_ALIASEE = re.compile(rf", ptr @({NAME})(?:, partition .*)?$")
 
 
 def _plain_header(entity: Entity, new_linkage: str, comdat: str = "") -> Entity:
@@ -222,34 +229,42 @@ def _after_parameters(header: str) -> int:
     return closing(header, match.end() - 1)
 
 
-def is_movable(module: ModuleText, entity: Entity) -> bool:
-    """Whether a function's body may stand in another module too: not where its labels' addresses are data."""
-    return f"blockaddress(@{quote(entity.name)}," not in "".join(
-        e.text for e in module.entities.values() if e.kind == "variable"
-    )
+def aliased(module: ModuleText, entity: Entity) -> Entity:
+    """What an alias stands for, where that is a symbol and nothing may replace the alias at link time."""
+    while entity.kind == "alias" and linkage(entity) not in REPLACEABLE:
+        match = _ALIASEE.search(entity.text)
+        if not match or unquote(match[1]) not in module.entities:
+            break
+        entity = module.entities[unquote(match[1])]
+    return entity
 
 
 def shared_declaration(hot: HotModule, entity: Entity) -> Entity:
-    """How a version module names a symbol of the program that stays single."""
+    """How a version module names a symbol of the program that stays single.
+
+    What the linker may replace, and an alias, is declared weak: otherwise LLVM takes it for an object that is there and
+    that is no other object, and folds comparisons of addresses.
+    """
     name = shared_name(hot, entity.name)
     promoted = name != entity.name
-    visibility = "hidden" if promoted else None
+    weak = "extern_weak" if linkage(entity) in REPLACEABLE or entity.kind == "alias" else ""
     if entity.kind in ("define", "declare"):
-        return declaration(entity, name, visibility)
+        return declaration(entity, name, "hidden" if promoted else None, weak)
     if entity.kind in ("alias", "ifunc"):
-        return _alias_declaration(entity, name, visibility or "")
-    return _variable_declaration(entity, name, promoted)
+        return _alias_declaration(entity, name, weak or "external", "hidden" if promoted else "")
+    return _variable_declaration(entity, name, promoted, weak)
 
 
-def _alias_declaration(entity: Entity, name: str, visibility: str) -> Entity:
-    rest = re.split(r"\b(?:alias|ifunc) ", entity.text, maxsplit=1)[1]
+def _alias_declaration(entity: Entity, name: str, new_linkage: str, visibility: str) -> Entity:
+    before, _, rest = re.split(r"\b(alias|ifunc) ", entity.text, maxsplit=1)
     value_type, _ = split_type(rest)
     head, space, parameters = value_type.partition(" (")
     if space:
-        words = " ".join(w for w in ("declare", visibility, head) if w)
+        words = " ".join(w for w in ("declare", new_linkage, visibility, head) if w)
         return Entity(name, "declare", f"{words} @{quote(name)}({parameters}")
-    words = " ".join(w for w in ("external", visibility, "global", value_type) if w)
-    return Entity(name, "variable", f"@{quote(name)} = {words}")
+    thread_local = re.search(r"\bthread_local(?:\([a-z]+\))?", before)
+    parts = (new_linkage, visibility, thread_local and thread_local[0], "global", value_type)
+    return Entity(name, "variable", f"@{quote(name)} = {' '.join(w for w in parts if w)}")
 
 
 _VARIABLE = re.compile(r"^(?P<words>.*?)\b(?P<kind>global|constant) (?P<rest>.*)$")
@@ -257,10 +272,9 @@ _KEPT_WORDS = re.compile(
     r"thread_local(?:\([a-z]+\))?|(?:local_)?unnamed_addr|addrspace\([^)]*\)|externally_initialized|dso_local"
     r"|default|hidden|protected"
 )
-_NOT_FOLDABLE = {"weak", "linkonce", "common", "extern_weak", "appending"}
 
 
-def _variable_declaration(entity: Entity, name: str, promoted: bool) -> Entity:
+def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str) -> Entity:
     match = _VARIABLE.match(entity.text.split(" = ", 1)[1])
     assert match, entity.text[:120]
     value_type, rest = split_type(match["rest"])
@@ -270,10 +284,8 @@ def _variable_declaration(entity: Entity, name: str, promoted: bool) -> Entity:
     initializer, *trailers = split_commas(rest) if rest else [""]
     align = [t for t in trailers if t.startswith("align ")]
     is_declaration = not initializer
-    if is_declaration and linkage(entity) == "extern_weak":
-        return Entity(name, "variable", f"@{quote(name)} = extern_weak " + entity.text.split("extern_weak ", 1)[1])
-    foldable = match["kind"] == "constant" and not is_declaration and linkage(entity) not in _NOT_FOLDABLE
-    head = ["available_externally" if foldable else "external", *words, match["kind"], value_type]
+    foldable = match["kind"] == "constant" and not is_declaration and linkage(entity) not in REPLACEABLE
+    head = ["available_externally" if foldable else weak or "external", *words, match["kind"], value_type]
     value = f" {initializer}" if foldable else ""
     text = f"@{quote(name)} = {' '.join(head)}{value}" + "".join(f", {a}" for a in align)
     return Entity(name, "variable", text)
@@ -284,24 +296,43 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
 
     @table = internal constant ...           @table.1f2e = hidden constant ...
     define linkonce_odr void @g()      ->    define weak_odr void @g()
+    @named = internal global ...             @named = ... ; @named.1f2e = hidden alias ..., ptr @named
+                                             (where inline assembly knows the name)
     """
     local = {n for n in needs if is_local(hot.module.entities[n])}
+    pinned = local & named_in_asm(hot.module) if local else set()
+    moved = local - pinned
+
+    def new_name(name: str, _: bool = False) -> str:
+        return shared_name(hot, name) if name in moved else name
+
     renamed: dict[str, Entity] = {}
     for name, entity in hot.module.entities.items():
         new = entity
-        if name in local:
+        if name in moved:
             new = with_linkage(entity, "hidden")
         elif name in needs and linkage(entity) in _KEPT:
             new = with_linkage(entity, _KEPT[linkage(entity)])
-        if local:
-            text = rename_symbols(new.text, lambda n, call: shared_name(hot, n) if n in local else n)
-            new = replace(new, text=text, name=shared_name(hot, name) if name in local else name)
+        if moved:
+            new = replace(new, text=rename_symbols(new.text, new_name), name=new_name(name))
         renamed[new.name] = new
-    metadata = tuple(
-        rename_symbols(line, lambda n, call: shared_name(hot, n) if n in local else n) if "@" in line else line
-        for line in hot.module.metadata
-    )
+    for name in sorted(pinned):
+        alias = _alias_of(hot.module.entities[name], shared_name(hot, name))
+        renamed[alias.name] = alias
+    metadata = tuple(rename_symbols(line, new_name) if "@" in line else line for line in hot.module.metadata)
     return replace(hot.module, entities=renamed, metadata=metadata)
+
+
+def _alias_of(entity: Entity, name: str) -> Entity:
+    """A hidden second name of a local symbol."""
+    if entity.kind == "define":
+        value_type = function_type(parse_signature(entity))
+        return Entity(name, "alias", f"@{quote(name)} = hidden alias {value_type}, ptr @{quote(entity.name)}")
+    match = _VARIABLE.match(entity.text.split(" = ", 1)[1])
+    assert match, entity.text[:120]
+    thread_local = re.search(r"\bthread_local(?:\([a-z]+\))?", match["words"])
+    words = ["hidden", *([thread_local[0]] if thread_local else []), "alias", split_type(match["rest"])[0]]
+    return Entity(name, "alias", f"@{quote(name)} = {' '.join(words)}, ptr @{quote(entity.name)}")
 
 
 def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:

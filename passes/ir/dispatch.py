@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from mavcg.passes.ir.attributes import cpu_attributes_of
 from mavcg.passes.ir.clone import HotModule, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, quote, references
-from mavcg.passes.ir.signature import Signature, declaration, parse_signature
-from mavcg.passes.ir.types import closing, split_commas, split_type
+from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
+from mavcg.passes.ir.types import closing
 
 # Function attributes that change how a function is called or unwound; everything else described the body.
 _CALL_ATTRIBUTES = re.compile(
@@ -77,18 +77,12 @@ def add_single_bodies(hot: HotModule, base: ModuleText, wanted: Mapping[str, Seq
     for name, labels in wanted.items():
         current = _current_name(hot, name, entities)
         signature = parse_signature(entities[current])
-        parameters = re.sub(r' %(?:"[^"]*"|[-\w.$]+)(?=, |$)', "", signature.parameters)
         kind = "weak_odr hidden" if linkage(entities[current]) in ("linkonce_odr", "weak_odr") else "hidden"
-        types = _types_only(parameters)
         for label in labels:
             symbol = version_symbol(hot, name, label)
-            text = f"@{quote(symbol)} = {kind} alias {signature.return_type} ({types}), ptr @{quote(current)}"
+            text = f"@{quote(symbol)} = {kind} alias {function_type(signature)}, ptr @{quote(current)}"
             entities[symbol] = Entity(symbol, "alias", text)
     return replace(base, entities=entities)
-
-
-def _types_only(parameters: str) -> str:
-    return ", ".join(split_type(p)[0] for p in split_commas(parameters))
 
 
 def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, runtime: RuntimeNames) -> list[Entity]:

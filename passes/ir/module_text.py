@@ -17,6 +17,8 @@ _GLOBAL = re.compile(rf"@({NAME}) = ")
 _DEFINE = re.compile(rf"(?:define|declare)\b[^@]*?@({NAME})\(")
 _KIND = re.compile(r"(?:[a-z_]+(?:\([a-z0-9]*\))? )*?(alias|ifunc|global|constant) ")
 _LOCAL_LINKAGE = {"internal", "private"}
+# Where the linker may take another definition, of another meaning, than the one that is seen here.
+REPLACEABLE = frozenset({"weak", "linkonce", "common", "extern_weak"})
 
 
 @dataclass(frozen=True)
@@ -222,8 +224,8 @@ def is_local(entity: Entity) -> bool:
 def with_linkage(entity: Entity, new: str) -> Entity:
     """The same global with another linkage; new: "" for external, or such as "hidden", "weak_odr hidden".
 
-    A visibility keyword already there goes when the new linkage brings one; dso_local stays, as it holds for
-    hidden symbols too.
+    A visibility keyword already there goes when the new linkage brings one or is local; dso_local stays, as it holds
+    for hidden symbols too.
     """
     first = entity.header
     start = first.index(" = ") + 3 if first.startswith("@") else first.index(" ") + 1
@@ -232,7 +234,7 @@ def with_linkage(entity: Entity, new: str) -> Entity:
     if word in LINKAGES:
         rest = after
     parts = new.split()
-    if any(p in ("hidden", "protected", "default") for p in parts):
+    if any(p in ("hidden", "protected", "default", *_LOCAL_LINKAGE) for p in parts):
         rest = re.sub(r"^((?:dso_local |dso_preemptable )?)(?:hidden |protected |default )", r"\1", rest)
     preempt = re.match(r"dso_local |dso_preemptable ", rest)
     if preempt and len(parts) and parts[-1] in ("hidden", "protected", "default"):

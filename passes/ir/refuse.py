@@ -3,14 +3,19 @@
 import re
 
 from mavcg.passes.ir.attributes import base_features, features_of, has_attribute
-from mavcg.passes.ir.clone import function_attributes, is_movable
-from mavcg.passes.ir.module_text import Entity, ModuleText, linkage
+from mavcg.passes.ir.clone import HotModule, function_attributes, make_version
+from mavcg.passes.ir.module_text import NAME, ModuleText, linkage, unquote
+from mavcg.passes.ir.movable import why_not_movable
 from mavcg.passes.ir.signature import Signature, parse_signature
 from mavcg.passes.ir.types import vector_bits
 
 # The widest vector that the x86-64 calling convention passes in one register, by base feature. A version with
 # more features would look for its arguments in other registers than its caller put them.
 _X86_VECTOR_BITS = (("+avx512f", 512), ("+avx", 256))
+_AS_THE_VERSION_SAYS = "passed as the version's features say; compile the program for wider vectors"
+# A vector behind these is in memory; a call of inline assembly has a convention of its own.
+_MEMORY = re.compile(r"\b(?:byval|sret|elementtype)\([^()]*\)")
+_CALL = re.compile(rf"\b(?:call|invoke) (?!.*\basm ).*?(?:%{NAME}|@({NAME}))\(")
 
 
 def why_not(module: ModuleText, name: str, arch: str) -> str | None:
@@ -26,9 +31,8 @@ def why_not(module: ModuleText, name: str, arch: str) -> str | None:
     attributes = function_attributes(module, entity)
     return (
         _why_not_forwarded(signature, attributes, arch)
-        or (None if is_movable(module, entity) else "the addresses of its labels are stored in data")
-        or _why_not_vectors(signature, attributes, arch)
-        or _why_not_asm(module, entity)
+        or why_not_movable(module, entity)
+        or _why_not_vectors(module, name, arch)
     )
 
 
@@ -50,19 +54,24 @@ def _why_not_forwarded(signature: Signature, attributes: str, arch: str) -> str 
     return None
 
 
-def _why_not_vectors(signature: Signature, attributes: str, arch: str) -> str | None:
+def _why_not_vectors(module: ModuleText, name: str, arch: str) -> str | None:
     if arch != "x86_64":
         return None
-    base = base_features(features_of(attributes), arch)
+    entity = module.entities[name]
+    base = base_features(features_of(function_attributes(module, entity)), arch)
     width = next((bits for feature, bits in _X86_VECTOR_BITS if feature in base), 128)
-    needed = vector_bits(signature.returns + " " + signature.parameters)
+    signature = parse_signature(entity)
+    needed = vector_bits(_MEMORY.sub("", f"{signature.returns} {signature.parameters}"))
     if needed > width:
-        return f"it passes a {needed}-bit vector, and how depends on the version; compile the program for wider vectors"
-    return None
-
-
-def _why_not_asm(module: ModuleText, entity: Entity) -> str | None:
-    label = re.search(r'asm [^"]*"[^"]*\.globl +([\w.$]+)', entity.body)
-    if label:
-        return f"its inline assembly defines the global symbol {label[1]}, which may exist only once"
+        return f"it passes a {needed}-bit vector, {_AS_THE_VERSION_SAYS}"
+    if not any(vector_bits(e.body) > width for e in module.entities.values() if e.kind == "define"):
+        return None
+    version = make_version(HotModule(module, frozenset({name}), ""), name, "version").module
+    defined = frozenset(version.definitions())
+    for line in "\n".join(version.entities[symbol].body for symbol in sorted(defined)).split("\n"):
+        call = _CALL.search(line)
+        passed = vector_bits(_MEMORY.sub("", line)) if call and unquote(call[1] or "") not in defined else 0
+        if call and passed > width and not (call[1] or "").startswith("llvm."):
+            callee = unquote(call[1]) if call[1] else "a function by its address"
+            return f"it calls {callee} with a {passed}-bit vector, {_AS_THE_VERSION_SAYS}"
     return None

@@ -48,6 +48,7 @@ class Signature:
 def parse_signature(entity: Entity) -> Signature:
     """Signature of a function, declared or defined."""
     text = entity.header.partition(" ")[2].removesuffix(" {")
+    text = re.sub(r"^(?:!\w+ !\d+ )+", "", text)  # a declaration's metadata comes first
     at = re.search(rf"@({NAME})\(", text)
     assert at, f"not a function: {text[:80]}"
     words = text[: at.start()].rstrip(" ")
@@ -70,14 +71,23 @@ def parse_signature(entity: Entity) -> Signature:
     )
 
 
-def declaration(entity: Entity, name: str | None = None, visibility: str | None = None) -> Entity:
-    """A declaration of the function that `entity` defines, alias it or declares; attributes that the ABI needs stay."""
+def function_type(signature: Signature) -> str:
+    """The type as an alias spells it: float (ptr, i32)."""
+    return f"{signature.return_type} ({', '.join(_type_alone(p) for p in split_commas(signature.parameters))})"
+
+
+def _type_alone(parameter: str) -> str:
+    return parameter if parameter == "..." else split_type(parameter)[0]
+
+
+def declaration(entity: Entity, name: str | None = None, visibility: str | None = None, linkage: str = "") -> Entity:
+    """A declaration of the function that `entity` defines or declares; attributes that the ABI needs stay."""
     sig = parse_signature(entity)
     groups = " ".join(re.findall(r"(?<![\w.])#\d+", re.sub(r'"[^"]*"', "", sig.after)))
     shown = sig.visibility if visibility is None else visibility
     preemption = "" if shown in ("hidden", "protected") else sig.preemption
     new = name or entity.name
-    head = [w for w in ("declare", preemption, shown, sig.convention, sig.returns) if w]
+    head = [w for w in ("declare", linkage, preemption, shown, sig.convention, sig.returns) if w]
     text = f"{' '.join(head)} @{quote(new)}({sig.parameter_types}) {groups}".rstrip()
     return Entity(new, "declare", text)
 

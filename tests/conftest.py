@@ -1,0 +1,172 @@
+"""Golden texts, IR of small sources, and small programs built with versions: what the tests of several folders share."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.choosing import Gains, Limits
+from mavcg.codegen import canonical
+from mavcg.hot import parse_hot
+from mavcg.profiles.load import cores_for
+from mavcg.program import BuildRequest, BuildResult, build_program
+from mavcg.sources.compile_commands import CompileUnit, read_command
+from mavcg.sources.to_ir import compile_to_ir
+from mavcg.target import Target, host_target, parse_target
+from mavcg.toolchain import run_tool, run_zig
+
+GOLDEN = Path(__file__).parent / "golden"
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+ARM = parse_target("aarch64-linux-musl")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what tests print as the new golden texts")
+
+
+class Golden:
+    """What a test printed when its author last looked: compare with ==; --update-golden writes it anew."""
+
+    def __init__(self, path: Path, update: bool) -> None:
+        self.path = path
+        self.update = update
+
+    def __eq__(self, printed: object) -> bool:
+        if self.update:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(str(printed))
+        assert self.path.is_file(), f"{self.path} is not there: look at the text, then run with --update-golden"
+        return self.path.read_text() == str(printed)
+
+    def __repr__(self) -> str:
+        return self.path.read_text() if self.path.is_file() else "(no golden text yet)"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """The text of tests/golden/<module>/<test>.txt."""
+    name = str(request.node.name).replace("/", "_")
+    return Golden(GOLDEN / request.path.stem / f"{name}.txt", bool(request.config.getoption("--update-golden")))
+
+
+def unit_of(source: Path, flags: Sequence[str] = ("-O2",)) -> CompileUnit:
+    """A source as ziglang compiles it: its headers are there for every target."""
+    driver = "cc" if source.suffix == ".c" else "c++"
+    command = [sys.executable, "-m", "ziglang", driver, *flags, "-c", str(source)]
+    unit = read_command(command, source.parent)
+    assert isinstance(unit, CompileUnit), unit
+    return unit
+
+
+Ir = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def ir(tmp_path_factory: pytest.TempPathFactory) -> Ir:
+    """ir(source, suffix=".c", target=..., flags=...): the unoptimised IR of a C or C++ text, as LLVM prints it."""
+    folder = tmp_path_factory.mktemp("ir")
+
+    def ir(source: str, suffix: str = ".c", target: Target = ARM, flags: Sequence[str] = ("-O2",)) -> str:
+        # The name is in the IR: the same for the same text, so that golden texts hold.
+        path = folder / f"{hashlib.sha256(source.encode()).hexdigest()[:8]}{suffix}"
+        path.write_text(source)
+        text = canonical(compile_to_ir(unit_of(path, flags), target).text)
+        return text.replace(str(path), path.name)
+
+    return ir
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program whose hot functions have versions, and the same program without any."""
+
+    program: Path
+    plain: Path
+    results: tuple[BuildResult, ...]
+    target: Target
+
+    def run(self, core: str | None = None, trace: bool = False, plain: bool = False, **more: str) -> str:
+        """What it prints when it takes every CPU for `core`; with trace: what it prints to stderr."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
+        environment |= {"MAVCG_CPU_MAP": f"*={core}"} if core else {}
+        environment |= {"MAVCG_TRACE": "1"} if trace else {}
+        emulator = [str(QEMU), "-cpu", "max"] if self.target.arch != host_target().arch else []
+        command = [*emulator, str(self.plain if plain else self.program)]
+        done = subprocess.run(command, env=environment | more, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"exit status {done.returncode}: {done.stdout[-400:]} {done.stderr[-800:]}"
+        return done.stderr if trace else done.stdout
+
+    def versions_run(self, core: str) -> dict[str, str]:
+        """Function -> the version that ran, as MAVCG_TRACE=1 tells."""
+        lines = [line.split() for line in self.run(core, trace=True).splitlines()]
+        return {words[1]: words[2] for words in lines if words[0] == "mavcg:"}
+
+
+BuildVersions = Callable[..., Built]
+
+
+@pytest.fixture(scope="session")
+def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
+    """build_versions(files, hot, cores, ...): build a program of several C and C++ files, some with versions.
+
+    files: name -> text. versioned: the names of those that mavcg builds; None: all but main.*. hot: as --hot.
+    together: one object of all versioned files, or one each, as `mavcg launch` makes them.
+    """
+
+    def build_versions(
+        files: Mapping[str, str],
+        hot: str,
+        cores: Sequence[str],
+        target: Target | None = None,
+        flags: Sequence[str] = ("-O2",),
+        versioned: Sequence[str] | None = None,
+        together: bool = True,
+        limits: Limits | None = None,
+        gains: Gains | None = None,
+        **request: Any,
+    ) -> Built:
+        target = target or host_target()
+        if target.arch != host_target().arch and QEMU is None:
+            pytest.skip("qemu-aarch64 is not installed")
+        folder = tmp_path_factory.mktemp("built")
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        names = [n for n in files if not n.startswith("main.") and not n.endswith(".h")]
+        names = names if versioned is None else list(versioned)
+        rest = [n for n in files if n not in names and not n.endswith(".h")]
+        wanted = BuildRequest(
+            folder / "versions.o", target, cores_for(list(cores)), parse_hot(hot), limits=limits or Limits(),
+            gains=gains or {}, code_flags=("-fPIC", "-ffunction-sections"), workers=1, **request,
+        )  # fmt: skip
+        groups = [names] if together else [[name] for name in names]
+        results = []
+        for number, group in enumerate(groups):
+            hot_here = wanted.hot if together else tuple(replace(h, named_by_user=False) for h in wanted.hot)
+            units = tuple(unit_of(folder / name, flags) for name in group)
+            one = replace(wanted, output=folder / f"versions{number}.o", units=units, hot=hot_here)
+            results.append(build_program(one))
+        objects = [str(result.output) for result in results]
+        link_flags = ["-target", target.zig_name, "-fno-sanitize=all", "-w", *flags, f"-I{folder}"]
+        link_flags += ["-static"] if "musl" in target.system else []
+        tool = "c++" if any(name.endswith(".cpp") for name in files) else "cc"
+        others = [str(folder / name) for name in rest]
+        run_zig(tool, [*link_flags, *others, *objects, "-lm", "-o", str(folder / "program")], "linking", folder)
+        plain = [*others, *(str(folder / name) for name in names)]
+        run_zig(tool, [*link_flags, *plain, "-lm", "-o", str(folder / "plain")], "linking", folder)
+        return Built(folder / "program", folder / "plain", tuple(results), target)
+
+    return build_versions
+
+
+def disassembly(path: Path) -> str:
+    """The machine code of a file of this machine, as objdump prints it."""
+    if not shutil.which("objdump"):
+        pytest.skip("objdump is not installed")
+    return run_tool(["objdump", "-d", "--no-show-raw-insn", str(path)], f"disassembling {path}")
