@@ -61,7 +61,7 @@ def read_build_file(path: Path) -> BuildFile:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); write one, or give options") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MavcgError(f"{path}: not TOML ({error}); correct it") from error
     unknown = sorted(set(document) - {"build"})
     if unknown:
@@ -82,5 +82,12 @@ def _checked(path: Path, key: str, value: Any) -> Any:
     if kind == "tuple[str, ...]":
         good = good and all(isinstance(item, str) for item in value)
     if not good:
-        raise MavcgError(f"{path}: build.{key} = {value!r}: is not {wanted}; correct it")
+        raise MavcgError(f"{path}: build.{key} = {_shown(value)}: is not {wanted}; correct it")
+    if any("\0" in item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)):
+        raise MavcgError(f"{path}: build.{key} = {_shown(value)}: holds a zero byte, which no name can; correct it")
     return tuple(value) if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -6,11 +6,11 @@ again; whatever stands in the way of that leaves the plain object in place, and 
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,8 @@ def find_config(folder: Path) -> Path | None:
 def run_compiler(command: Sequence[str]) -> int:
     """The build's own compiler, its words and exit status passed through."""
     try:
-        return subprocess.run(command).returncode
+        status = subprocess.run(command).returncode
+        return status if status >= 0 else 128 - status  # ended by a signal: as shells say it
     except OSError as error:
         print(f"mavcg: launch: {command[0]}: cannot be run ({error.strerror}); name the compiler", file=sys.stderr)
         return 127
@@ -63,7 +64,11 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
     from mavcg.sources.compile_commands import CompileUnit, read_command
 
     unit = read_command(command, Path.cwd())
-    if not isinstance(unit, CompileUnit) or unit.output is None or not unit.output.is_file():
+    if not isinstance(unit, CompileUnit):
+        if options.config is not None:
+            _refuse_one_step(command, options.config)
+        return None
+    if unit.output is None or not unit.output.is_file():
         return None
     if options.config is None:
         raise MavcgError(
@@ -74,17 +79,43 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
     return _version_unit(unit, file, options.config.parent)
 
 
-def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | None:
+def _refuse_one_step(command: Sequence[str], config: Path) -> None:
+    """Say so where sources with hot functions are compiled and linked by one command: there is no object to replace."""
+    from mavcg.sources.arguments import expand_response_files, words
+    from mavcg.sources.compile_commands import LANGUAGES
+
+    read = list(words(expand_response_files(command, Path.cwd(), "command line")[1:]))
+    if not any(not word.name and Path(word.value).suffix in LANGUAGES for word in read):
+        return
+    output = next((word.value for word in reversed(read) if word.name in ("-o", "--output")), "a.out")
+    if any(word.name in ("-c", "-S", "-E", "-M", "-MM") for word in read) or not Path(output).is_file():
+        return
+    if found := _hot_in(Path(output), hot_of(read_build_file(config), config.parent)):
+        names = ", ".join(symbol.asked for symbol in found[:3])
+        raise MavcgError(f"{output}: {names}: compiled and linked by one command; compile to an object first (-c)")
+
+
+def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
+    """The hot functions that an object or program defines."""
     from mavcg.elf import function_symbols
     from mavcg.hot import match_names
     from mavcg.profiling.demangle import base_symbol
 
+    names = list(dict.fromkeys(base_symbol(name) for name, _ in function_symbols(binary)))
+    return match_names(hot, names)
+
+
+def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | None:
     assert unit.output is not None
+    flags = unit.flags
+    lto = [flag for flag in flags if flag == "-fno-lto" or re.match(r"-flto(=|$)", flag)]
+    if lto and lto[-1] != "-fno-lto" and "-ffat-lto-objects" not in flags:
+        raise MavcgError(
+            f"{unit.output.name}: {lto[-1]} leaves its code to the link, and versions are made before; "
+            "leave it out for files with hot functions, or add -ffat-lto-objects"
+        )
     hot = hot_of(file, folder)
-    names = list(dict.fromkeys(base_symbol(name) for name, _ in function_symbols(unit.output)))
-    if not match_names(hot, names):
-        return None
-    return _build(unit, file, folder, hot)
+    return _build(unit, file, folder, hot) if _hot_in(unit.output, hot) else None
 
 
 def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]") -> str | None:
@@ -111,7 +142,8 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build runs as many compilers as it wants
     )
-    return build_line(build_program(request))
+    result = build_program(request)
+    return "; ".join([build_line(result), *(f"note: {note}" for note in result.notes)])
 
 
 def _target(unit: "CompileUnit") -> "Target":
@@ -134,6 +166,7 @@ def _target(unit: "CompileUnit") -> "Target":
 def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     """What the build file calls hot. A profile is ranked once and remembered: a build asks at every file."""
     from mavcg.hot import HotSymbol, parse_hot
+    from mavcg.runtime.binding import cache_folder
 
     named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
     if not file.profile:
@@ -144,21 +177,18 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); make it by `mavcg profile -o`") from error
     key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {file.threshold} {file.max_functions}"
-    remembered = _cache_folder() / f"hot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    remembered = cache_folder() / f"hot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     try:
         entries = json.loads(remembered.read_text())
         return named + tuple(HotSymbol(**entry) for entry in entries)
     except (OSError, ValueError, TypeError):
         pass  # not there yet, or not ours: rank it again
+    from mavcg.profiling.profile_file import write_atomically
     from mavcg.request import profile_hot
 
     found = profile_hot(path, file.threshold, file.max_functions)
-    remembered.parent.mkdir(parents=True, exist_ok=True)
-    scratch = remembered.with_suffix(f".{os.getpid()}")
-    scratch.write_text(json.dumps([symbol.__dict__ for symbol in found]))
-    os.replace(scratch, remembered)
+    # A cache that cannot be written costs time, not the build.
+    with suppress(OSError, MavcgError):
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(remembered, json.dumps([symbol.__dict__ for symbol in found]).encode())
     return named + found
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mavcg"

@@ -154,8 +154,8 @@ def measure(
         if not first.samples:
             ended = f" ({command[0]} ended with {describe_exit(first.exit_status)})" if first.exit_status else ""
             raise MavcgError(
-                f"{library.path}: none of its versions was seen to run{ended}; give a command that loads this very file "
-                "and is busy in it for a second"
+                f"{library.path}: none of its versions was seen to run{ended}; give a command that loads this very "
+                "file and is busy in it for a second"
             )
         recording = replace(recording, event=first.event)
         gathered = {place: _Rounds() for place in chosen}

@@ -29,7 +29,7 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     """
     if not (file.sources or file.ir or file.compile_commands):
         raise MavcgError(
-            "mavcg build: there is nothing to build; give --source FILE, --ir FILE or --compile-commands FILE, "
+            "build: there is nothing to build; give --source FILE, --ir FILE or --compile-commands FILE, "
             f"or write a {FILE_NAME}"
         )
     board = load_board(file.board) if file.board else None
@@ -39,15 +39,8 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     command_units, notes = _command_units(file, folder, hot)
     units = (*_source_units(file, folder, target), *command_units)
     ir_files = tuple(folder / name for name in file.ir)
-    output = folder / file.output if file.output else None
-    if output is None:
-        raise MavcgError("mavcg build: no output is named; give -o LIBRARY.so, or build.output in mavcg.toml")
-    if output.suffix not in (".so", ".o"):
-        raise MavcgError(
-            f"-o {output.name}: names neither a shared library (.so) nor an object (.o); name one of these"
-        )
     request = BuildRequest(
-        output=output,
+        output=_output(file, folder),
         target=target,
         cores=chosen.cores,
         hot=hot,
@@ -60,6 +53,17 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
         per_core_rounding=chosen.per_core_rounding,
     )
     return (replace(request, workers=jobs) if jobs else request), board
+
+
+def _output(file: BuildFile, folder: Path) -> Path:
+    if not file.output:
+        raise MavcgError("build: no output is named; give -o LIBRARY.so, or build.output in mavcg.toml")
+    output = folder / file.output
+    if output.suffix not in (".so", ".o"):
+        raise MavcgError(f"-o {output}: names neither a shared library (.so) nor an object (.o); name one of these")
+    if output.is_dir():
+        raise MavcgError(f"-o {output}: is a folder; name a file in it")
+    return output
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,7 @@ def _cores(file: BuildFile, board: Board | None) -> tuple[Core, ...]:
     if board and not names:
         names = list(board.cores)
     if not names and not file.cores:
-        raise MavcgError(
-            "mavcg build: no cores are named; give --cores A,B,.. or --board NAME (`mavcg cores` lists both)"
-        )
+        raise MavcgError("build: no cores are named; give --cores A,B,.. or --board NAME (`mavcg cores` lists both)")
     return cores_for(list(dict.fromkeys(names)))
 
 
@@ -121,15 +123,16 @@ def _source_units(file: BuildFile, folder: Path, target: Target) -> tuple[Compil
         else:
             names = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
         if not names:
-            raise MavcgError(f"--source {pattern}: matches no file in {folder}; correct the pattern")
+            raise MavcgError(f"--source {pattern}: matches no file; correct the pattern")
         for name in names:
             units.append(_unit(folder / name, file.flags, folder))
-    return tuple(units)
+    return tuple(dict.fromkeys(units))  # a file that two patterns match is built once
 
 
 def _unit(source: Path, flags: Sequence[str], folder: Path) -> CompileUnit:
     if not source.is_file():
-        raise MavcgError(f"--source {source}: is not there; name a C or C++ file")
+        what = "is a folder" if source.is_dir() else "is not there"
+        raise MavcgError(f"--source {source}: {what}; name a C or C++ file")
     driver = "cc" if source.suffix in _C_SUFFIXES else "c++"
     level = () if any(flag.startswith("-O") for flag in flags) else ("-O3",)
     found = read_command([driver, *level, *flags, "-c", str(source)], folder.absolute(), f"--source {source}")
@@ -163,7 +166,7 @@ def _hot(file: BuildFile, folder: Path) -> tuple[HotSymbol, ...]:
     if not file.profile:
         if not named:
             raise MavcgError(
-                "mavcg build: nothing is said to be hot; give --profile FILE (made by `mavcg profile -o FILE`) or "
+                "build: nothing is said to be hot; give --profile FILE (made by `mavcg profile -o FILE`) or "
                 "--hot FUNCTION,.."
             )
         return named
@@ -180,6 +183,10 @@ def profile_hot(path: Path, threshold: float | None, max_functions: int | None) 
     from mavcg.profiling.ranking import hot
 
     percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
+    if not 0 <= percent <= 100:
+        raise MavcgError(f"--threshold {percent:g}: is not a share in percent; give 0 to 100, such as 5")
+    if max_functions is not None and max_functions < 1:
+        raise MavcgError(f"--max-functions {max_functions}: would version nothing; give 1 or more")
     functions = hot(load_profile(path), percent / 100, max_functions)
     if not functions:
         raise MavcgError(f"{path}: no function of the program itself is over {percent:g} %; lower --threshold")

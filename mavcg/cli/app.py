@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -10,7 +11,8 @@ from mavcg.cli import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
 from mavcg.cli.inspect import inspect
-from mavcg.cli.launch import launch_help
+from mavcg.cli.launch import HELP as LAUNCH_HELP
+from mavcg.cli.launch import launch
 from mavcg.cli.measure import measure
 from mavcg.cli.profile import profile
 from mavcg.errors import MavcgError
@@ -19,6 +21,14 @@ HELP = """Build libraries that run at full speed on every core of a processor wh
 
 A program: mavcg profile -- ./app; mavcg build; then link the library. Each verb's --help has examples.
 """
+
+
+# `mavcg launch` reads its words itself: what follows the compiler's name is the compiler's.
+_ALL_TO_LAUNCH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def _launch(words: Annotated[list[str] | None, typer.Argument(metavar="COMPILER ARGUMENTS..")] = None) -> None:
+    raise SystemExit(launch(words or []))
 
 
 def make_app() -> typer.Typer:
@@ -30,7 +40,7 @@ def make_app() -> typer.Typer:
     app.callback()(_options)
     for verb in (profile, build, inspect, measure, cores):
         app.command()(verb)
-    app.command(name="launch", context_settings={"ignore_unknown_options": True})(launch_help)
+    app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     return app
 
 
@@ -66,3 +76,9 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # `mavcg cores | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a full disk, a folder without permission
+        if show_tracebacks():
+            raise
+        place = error.filename2 or error.filename or "a system call"
+        print(f"mavcg: {place}: {error.strerror or error}; see that it can be read and written", file=sys.stderr)
+        return EXIT_BAD_INPUT

@@ -3,13 +3,21 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from mavcg.cli import EXIT_BAD_INPUT
+from mavcg.cli import EXIT_BAD_INPUT, show_tracebacks
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS.."
+HELP = """\
+Run a compiler command and version the hot functions of the object that it makes.
+
+The nearest mavcg.toml above the current folder (or --config FILE, or MAVCG_CONFIG) says what is hot and for which
+cores. Files without hot functions get the compiler's own object; where versions cannot be made the plain object
+stays and a line says why (--strict: the command fails).
+
+cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
+make CC="mavcg launch gcc" CXX="mavcg launch g++"
+mavcg launch --config mavcg.toml gcc -O2 -c sgemm.c -o sgemm.o
+"""
 
 
 def launch(arguments: list[str]) -> int:
@@ -22,7 +30,7 @@ def launch(arguments: list[str]) -> int:
     while arguments and arguments[0].startswith("-"):
         option, arguments = arguments[0], arguments[1:]
         if option in ("-h", "--help"):
-            print(USAGE + "\n\n" + (launch_help.__doc__ or "").replace("\b\n", ""))
+            print(f"{USAGE}\n\n{HELP}", end="")
             return 0
         if option == "--strict":
             strict = True
@@ -54,23 +62,10 @@ def _launch(command: list[str], config: str | None, strict: bool) -> int:
     except MavcgError as error:
         print(f"mavcg: the plain object stays: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT if strict else 0
+    except Exception as error:  # a fault of ours must not break somebody's build, which has its object
+        if strict or show_tracebacks():
+            raise
+        print(f"mavcg: the plain object stays: a fault of ours: {error!r}; MAVCG_DEBUG=1 shows where", file=sys.stderr)
     if done:
         print(f"mavcg: {done}", file=sys.stderr)
     return 0
-
-
-def launch_help(
-    command: Annotated[list[str] | None, typer.Argument(metavar="COMPILER ARGUMENTS..")] = None,
-) -> None:
-    """Run a compiler command and version the hot functions of the object that it makes.
-
-    The nearest mavcg.toml above the current folder (or --config FILE, or MAVCG_CONFIG) says what is hot and for which
-    cores. Files without hot functions get the compiler's own object; where versions cannot be made the plain object
-    stays and a line says why (--strict: the command fails).
-
-    \b
-    cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
-    make CC="mavcg launch gcc" CXX="mavcg launch g++"
-    mavcg launch --config mavcg.toml gcc -O2 -c sgemm.c -o sgemm.o
-    """
-    raise SystemExit(launch(command or ["--help"]))
