@@ -16,6 +16,12 @@ $(VENV)/.ready: pyproject.toml scripts/setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) bash scripts/setup.sh
 	@touch $@
 
+# The tests link static programs for the emulator, and programs for this machine: ziglang's libraries for those, too.
+$(VENV)/.ready-to-test: $(VENV)/.ready
+	@echo "setup: building ziglang's libraries for the tests (some minutes, once)" >&2
+	@$(BIN)/python -m mavcg.warm aarch64-linux-musl native
+	@touch $@
+
 demo: setup ## profile the example program, build its multi-versioned library, run it on emulated cores
 	@$(BIN)/python examples/demo.py
 
@@ -25,14 +31,14 @@ lint: setup ## ruff
 types: setup ## mypy, strict
 	@$(BIN)/mypy
 
-test: setup ## lint, types and the fast tests (under 10 minutes)
+test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (under 10 minutes)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/pytest -n $(JOBS) -m "not long"
 
 check: test ## the same gate by its usual name
 
-test-long: setup ## everything, the long checks too
+test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
 	@$(BIN)/pytest -n $(JOBS)
 
 bench: setup ## every figure of the README, written to bench/results/

@@ -1,4 +1,4 @@
-"""`python -m mavcg.warm TARGET..`: link a small library per target, so that ziglang caches its support libraries."""
+"""`python -m mavcg.warm TARGET..`: link a library and a program per target: ziglang caches its support libraries."""
 
 import sys
 import tempfile
@@ -14,18 +14,29 @@ from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 _SOURCE = """
 #include <new>
 extern "C" __int128 mavcg_warm(__int128 a, __int128 b) { if (b == 0) throw std::bad_alloc(); return a / b; }
+int main(int count, char **) { return mavcg_warm(count, 1) == 0; }
 """
+# The machine we are on, as ziglang takes it when it is told no target.
+NATIVE = "native"
 
 
 def warm(name: str) -> None:
     """Compile and link for one target, and throw the result away. Raises: MavcgError when that fails."""
-    target = parse_target(name)
+    target = None if name == NATIVE else parse_target(name)
+    chosen = ["-target", target.zig_name] if target else []
     with tempfile.TemporaryDirectory(prefix="mavcg-warm-") as folder:
         source, made = Path(folder, "warm.cc"), Path(folder, "warm.o")
         source.write_text(_SOURCE)
-        arguments = ["-target", target.zig_name, *PLAIN_CODE_FLAGS, "-O2", "-fPIC", "-c", str(source), "-o", str(made)]
-        run_zig("c++", arguments, f"compiling for {name}")
-        link_shared([made], Path(folder, "libwarm.so"), target)
+        run_zig(
+            "c++",
+            [*chosen, *PLAIN_CODE_FLAGS, "-O2", "-fPIC", "-c", str(source), "-o", str(made)],
+            f"compiling for {name}",
+        )
+        if target:
+            link_shared([made], Path(folder, "libwarm.so"), target)
+        if not target or target.system == "linux-musl":  # static programs, for emulators
+            flags = [*chosen, "-static"] if target else []
+            run_zig("c++", [*flags, str(made), "-o", str(Path(folder, "warm"))], f"linking a program for {name}")
 
 
 def main(names: list[str]) -> int:

@@ -51,8 +51,8 @@ make_environment() {
 # The first link for a target makes ziglang build its C and C++ support libraries, which takes minutes; later ones
 # take a fraction of a second.
 warm_caches() {
-    say "building ziglang's C and C++ libraries for ARM (some minutes, once)"
-    "$VENV/bin/python" -m mavcg.warm aarch64-linux-gnu.2.17 aarch64-linux-musl || say "warming ziglang's caches failed"
+    say "building ziglang's C and C++ libraries for ARM Linux (some minutes, once)"
+    "$VENV/bin/python" -m mavcg.warm aarch64-linux-gnu.2.17 || say "warming ziglang's caches failed"
 }
 
 if command -v apt-get >/dev/null; then
