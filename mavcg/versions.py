@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.codegen import CodegenJob, Failure, canonical, compile_all
 from mavcg.core import Core
-from mavcg.passes.asm.identical import without_label
+from mavcg.passes.asm.identical import names_symbol, refined, without_label
 from mavcg.passes.ir.arithmetic import (
     declare_fma,
     explicit_fmuladd,
@@ -22,7 +22,7 @@ from mavcg.passes.ir.arithmetic import (
     without_fast_math,
 )
 from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
-from mavcg.passes.ir.clone import HotModule, Version, make_version, with_cpu
+from mavcg.passes.ir.clone import HotModule, Version, make_version, version_symbol, with_cpu
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabelled
@@ -118,7 +118,19 @@ def make_versions(
     bodies = tuple(
         maker.body(name, label, result) for (name, label), result in compiled.items() if isinstance(result, str)
     )
-    return VersionedModule(hot, source, maker.opt_level, bodies, refused, frozenset(once))
+    return VersionedModule(hot, source, maker.opt_level, with_callees(hot, bodies), refused, frozenset(once))
+
+
+def with_callees(hot: HotModule, bodies: Sequence[Body]) -> tuple[Body, ...]:
+    """The bodies with keys that also differ where the versions they call do."""
+    made = {(body.function, body.label): body for body in bodies}
+
+    def callees(body: Body) -> frozenset[tuple[str, str]]:
+        others = [name for name in dict.fromkeys(b.function for b in bodies) if name != body.function]
+        return frozenset((n, body.label) for n in others if names_symbol(body.asm, version_symbol(hot, n, body.label)))
+
+    keys = refined({at: body.key for at, body in made.items()}, {at: callees(body) for at, body in made.items()})
+    return tuple(replace(body, key=keys[body.function, body.label]) for body in bodies)
 
 
 def _has_body(module: ModuleText, name: str) -> bool:

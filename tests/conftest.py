@@ -1,4 +1,4 @@
-"""Golden texts, IR of small sources, and small programs built with versions: what the tests of several folders share."""
+"""Golden texts, IR of small sources, small programs built with versions: what the tests of several folders share."""
 
 import hashlib
 import os

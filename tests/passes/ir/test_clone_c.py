@@ -1,4 +1,4 @@
-"""Everything a C function can hang on, in one program: what it prints is the same for every version of its functions."""
+"""Everything a C function can hang on, in one program: it prints the same with every version of its functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +55,8 @@ CASES = {
         static __thread int hidden_tls; __thread int tls = 4;
         extern __thread int tls_alias __attribute__((alias("tls")));
         int set_tls(int v) { return hidden_tls = tls_alias = v; }
-        int read_tls(int x) { static __thread int own = 2; return hidden_tls + 10 * tls + 100 * tls_alias + x + own++; }""",
+        int read_tls(int x) {
+            static __thread int own = 2; return hidden_tls + 10 * tls + 100 * tls_alias + x + own++; }""",
         "read_tls",
         "set_tls(7) + read_tls(1) + read_tls(2)",
     ),
@@ -118,7 +119,8 @@ CASES = {
         static int one_object = 4; extern int second_name __attribute__((alias("one_object")));
         int compares(void) {
             second_name++;
-            return (alias_of == aliased) + 2 * (weak_alias == aliased) + 4 * (&one_object == &second_name) + one_object; }""",
+            int equal = (alias_of == aliased) + 2 * (weak_alias == aliased);
+            return equal + 4 * (&one_object == &second_name) + one_object; }""",
         "aliased,calls_aliases,compares",
         "calls_aliases(2) + 1000 * compares()",
     ),
