@@ -40,7 +40,16 @@ class Inspection:
 
 
 def inspect_library(path: Path) -> Inspection:
-    """Raises: MavcgError for what is no ELF file, or holds nothing that mavcg made."""
+    """Raises: MavcgError for what is no ELF file, a damaged one, or one that holds nothing that mavcg made."""
+    try:
+        return _inspect(path)
+    except MavcgError:
+        raise
+    except Exception as error:  # a cut or garbled file: what pyelftools raises for these has no common class
+        raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
+
+
+def _inspect(path: Path) -> Inspection:
     found = notes(path)
     if not found:
         raise MavcgError(f"{path}: holds no versions made by mavcg; name a library that `mavcg build` wrote")
