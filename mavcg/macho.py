@@ -1,0 +1,144 @@
+"""Sizes, symbols and notes of 64-bit Mach-O objects: what mavcg.elf does for ELF.
+
+Layout: <mach-o/loader.h> and <mach-o/nlist.h> of macOS; only little-endian 64-bit files are read.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+
+MAGIC = b"\xcf\xfa\xed\xfe"  # MH_MAGIC_64
+NOTE_SECTION = "__mavcg"
+_SEGMENT_64, _SYMTAB = 0x19, 0x2
+_ZEROFILL_TYPES = (0x1, 0xC)  # S_ZEROFILL, S_GB_ZEROFILL
+_DEBUG = 0x02000000  # S_ATTR_DEBUG
+_DEFINED_IN_SECTION, _TYPE_MASK, _STAB = 0xE, 0xE, 0xE0  # N_SECT, N_TYPE, N_STAB
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section: its name, where it starts, its contents; flags as section_64.flags."""
+
+    name: str
+    address: int
+    size: int
+    flags: int
+    data: bytes
+
+
+def is_macho(path: Path) -> bool:
+    """Whether the file begins as a 64-bit Mach-O file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == MAGIC
+    except OSError:
+        return False
+
+
+def _commands(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
+    """(command, its bytes, the whole file) of each load command. Raises: MavcgError for a truncated file."""
+    data = path.read_bytes()
+    try:
+        count = struct.unpack_from("<I", data, 16)[0]
+        at = 32
+        for _ in range(count):
+            command, size = struct.unpack_from("<II", data, at)
+            if size < 8:
+                raise struct.error("a load command of no length")
+            yield command, data[at : at + size], data
+            at += size
+    except struct.error as error:
+        raise MavcgError(f"{path}: a damaged Mach-O file ({error}); build it again") from error
+
+
+def sections(path: Path) -> list[Section]:
+    """Every section of the file, in order."""
+    found = []
+    for command, body, data in _commands(path):
+        if command == _SEGMENT_64:
+            for number in range(struct.unpack_from("<I", body, 64)[0]):
+                name, _, address, size, offset, _, _, _, flags = struct.unpack_from(
+                    "<16s16sQQIIIII", body, 72 + 80 * number
+                )
+                contents = b"" if flags & 0xFF in _ZEROFILL_TYPES else data[offset : offset + size]
+                found.append(Section(name.rstrip(b"\0").decode(), address, size, flags, contents))
+    return found
+
+
+def loaded_bytes(path: Path) -> int:
+    """Bytes that the object adds to a program: sections with contents, but no debug information and not our note."""
+    return sum(
+        s.size
+        for s in sections(path)
+        if s.flags & 0xFF not in _ZEROFILL_TYPES and not s.flags & _DEBUG and s.name != NOTE_SECTION
+    )
+
+
+def symbol_bytes(path: Path, symbol: str) -> int:
+    """Size of a defined function's code: up to the next symbol of its section, or the section's end; 0 if not there."""
+    defined = _defined_symbols(path)
+    place = next(((address, section) for name, address, section in defined if name == "_" + symbol), None)
+    if place is None:
+        return 0
+    address, number = place
+    section = sections(path)[number - 1]
+    ends = [a for _, a, s in defined if s == number and a > address]
+    return min([*ends, section.address + section.size]) - address
+
+
+def _defined_symbols(path: Path) -> list[tuple[str, int, int]]:
+    """(name, address, section number from 1) of each symbol that a section holds; assembler-local ones are left out."""
+    found = []
+    for command, body, data in _commands(path):
+        if command == _SYMTAB:
+            start, count, names, _ = struct.unpack_from("<IIII", body, 8)
+            for number in range(count):
+                name_at, kind, section, _, address = struct.unpack_from("<IBBHQ", data, start + 16 * number)
+                name = data[names + name_at : data.index(b"\0", names + name_at)].decode(errors="replace")
+                if not kind & _STAB and kind & _TYPE_MASK == _DEFINED_IN_SECTION and not name.startswith(("L", "l")):
+                    found.append((name, address, section))
+    return found
+
+
+def undefined_symbols(path: Path) -> list[str]:
+    """Names that the object leaves to others, without the leading underscore, sorted."""
+    found = set()
+    for command, body, data in _commands(path):
+        if command == _SYMTAB:
+            start, count, names, _ = struct.unpack_from("<IIII", body, 8)
+            for number in range(count):
+                name_at, kind, _, _, _ = struct.unpack_from("<IBBHQ", data, start + 16 * number)
+                if not kind & _STAB and kind & _TYPE_MASK == 0 and kind & 1:  # N_UNDF, external
+                    name = data[names + name_at : data.index(b"\0", names + name_at)].decode(errors="replace")
+                    found.add(name.removeprefix("_"))
+    return sorted(found)
+
+
+def note_assembly(value: Any) -> str:
+    """Assembly of a section that carries a JSON document, its length before it; objects' notes follow one another."""
+    data = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+    bytes_ = ", ".join(str(byte) for byte in data)
+    return (
+        f"\t.section __TEXT,{NOTE_SECTION},regular,no_dead_strip\n\t.p2align 2\n"
+        f"\t.long {len(data)}\n\t.byte {bytes_}\n\t.p2align 2\n"
+    )
+
+
+def notes(path: Path) -> list[Any]:
+    """The JSON documents of a file's mavcg notes. Raises: MavcgError for a garbled note."""
+    found = []
+    for section in sections(path):
+        at = 0
+        while section.name == NOTE_SECTION and at + 4 <= len(section.data):
+            size = int.from_bytes(section.data[at : at + 4], "little")
+            try:
+                found.append(json.loads(section.data[at + 4 : at + 4 + size]))
+            except ValueError as error:
+                raise MavcgError(f"{path}: its {NOTE_SECTION} is damaged ({error}); build it again") from error
+            at += 4 + (size + 3) // 4 * 4
+    return found
