@@ -31,7 +31,10 @@ _CODE_FLAGS = re.compile(
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """config: the mavcg.toml in force; strict: whether a plain object where versions were wanted fails the build."""
+    """config: the mavcg.toml in force, None for the one above the source.
+
+    strict: whether a plain object where versions were wanted fails the build.
+    """
 
     config: Path | None
     strict: bool = False
@@ -70,13 +73,13 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
         return None
     if unit.output is None or not unit.output.is_file():
         return None
-    if options.config is None:
+    config = options.config or find_config(unit.source.parent)  # a build folder may lie anywhere
+    if config is None:
         raise MavcgError(
-            f"{FILE_NAME}: there is none in {Path.cwd()} or above, and MAVCG_CONFIG names none; write one that says "
-            "what is hot (hot or profile) and for which cores"
+            f"{FILE_NAME}: there is none in {Path.cwd()} or {unit.source.parent} or above, and MAVCG_CONFIG names "
+            "none; write one that says what is hot (hot or profile) and for which cores"
         )
-    file = read_build_file(options.config)
-    return _version_unit(unit, file, options.config.parent)
+    return _version_unit(unit, read_build_file(config), config.parent)
 
 
 def _refuse_one_step(command: Sequence[str], config: Path) -> None:

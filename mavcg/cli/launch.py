@@ -10,9 +10,9 @@ USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS
 HELP = """\
 Run a compiler command and version the hot functions of the object that it makes.
 
-The nearest mavcg.toml above the current folder (or --config FILE, or MAVCG_CONFIG) says what is hot and for which
-cores. Files without hot functions get the compiler's own object; where versions cannot be made the plain object
-stays and a line says why (--strict: the command fails).
+The nearest mavcg.toml above the current folder, else above the source (or --config FILE, or MAVCG_CONFIG) says what
+is hot and for which cores. Files without hot functions get the compiler's own object; where versions cannot be made
+the plain object stays and a line says why (--strict: the command fails).
 
 cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
 make CC="mavcg launch gcc" CXX="mavcg launch g++"
@@ -66,6 +66,7 @@ def _launch(command: list[str], config: str | None, strict: bool) -> int:
         if strict or show_tracebacks():
             raise
         print(f"mavcg: the plain object stays: a fault of ours: {error!r}; MAVCG_DEBUG=1 shows where", file=sys.stderr)
+        return 0
     if done:
         print(f"mavcg: {done}", file=sys.stderr)
     return 0

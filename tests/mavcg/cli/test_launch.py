@@ -1,0 +1,439 @@
+"""`mavcg launch` in builds that know nothing of it: make, CMake, C++ with templates and exceptions, odd commands."""
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.cli.app import run
+from mavcg.elf import function_symbols, notes
+
+EDGE_APP = Path(__file__).parents[3] / "examples/edge_app"
+LAUNCH = [sys.executable, "-m", "mavcg.cli", "launch"]
+COLD = "int cool(int x) { return x + 1; }\n"
+DOT = "int dot(const short *a, const short *b, int n)"
+HOT = DOT + " { int s = 0; for (int i = 0; i < n; i++) s += a[i] * b[i]; return s; }\n"
+
+
+@pytest.fixture
+def project(here: Path, cores: Sequence[str], gcc: object) -> Path:
+    """A folder with hot.c, cold.c, main.c and a mavcg.toml that names dot for two cores."""
+    (here / "hot.c").write_text(HOT)
+    (here / "cold.c").write_text(COLD)
+    (here / "main.c").write_text(f"{DOT};\nint main(void) {{ short a[40] = {{3, 4}}; return dot(a, a, 40); }}\n")
+    config(here, "dot", cores)
+    return here
+
+
+def config(folder: Path, hot: str, cores: Sequence[str], more: str = "") -> None:
+    names = ", ".join(f'"{core}"' for core in cores)
+    (folder / "mavcg.toml").write_text(f'[build]\nhot = ["{hot}"]\ncores = [{names}]\n{more}')
+
+
+def launch(mavcg: Any, *words: str) -> Any:
+    return mavcg("launch", *words)
+
+
+def labels(binary: Path, function: str) -> set[str]:
+    """The versions of a function that a binary holds."""
+    return {
+        name.removeprefix(f"{function}.") for name, _ in function_symbols(binary) if name.startswith(f"{function}.")
+    }
+
+
+def versions_run(stderr: str) -> dict[str, str]:
+    words = [line.split() for line in stderr.splitlines() if line.startswith("mavcg: ")]
+    return {w[1]: w[2] for w in words}
+
+
+def test_a_hot_file_gets_versions_and_a_cold_one_gccs_own_object(
+    mavcg: Any, project: Path, cores: Sequence[str], run_program: Any
+) -> None:
+    assert launch(mavcg, "gcc", "-O2", "-c", "cold.c", "-o", "cold.o") == launch(mavcg, "true")
+    assert run_program("gcc", "-O2", "-c", "cold.c", "-o", "plain.o").status == 0
+    assert (project / "cold.o").read_bytes() == (project / "plain.o").read_bytes()
+
+    hot = launch(mavcg, "gcc", "-O2", "-c", "hot.c", "-o", "hot.o")
+    assert hot.status == 0 and hot.stdout == ""
+    assert hot.stderr == f"mavcg: hot.o: dot (generic, {cores[0]}, {cores[1]})\n"
+    assert {"generic", *cores} <= labels(project / "hot.o", "dot")
+
+    assert run_program("gcc", "main.c", "hot.o", "cold.o", "-o", "app").status == 0
+    ran = run_program("./app", MAVCG_TRACE="1", MAVCG_CPU_MAP="*=generic")
+    assert ran.status == 25 and versions_run(ran.stderr) == {"dot": "generic"}
+
+
+def test_the_output_may_be_unnamed(mavcg: Any, project: Path, cores: Sequence[str]) -> None:
+    assert launch(mavcg, "gcc", "-c", "hot.c").status == 0
+    assert {"generic", *cores} <= labels(project / "hot.o", "dot")
+
+
+def test_response_files(mavcg: Any, project: Path, cores: Sequence[str]) -> None:
+    (project / "words").write_text("-O2 -c 'hot.c' -o out.o")
+    assert launch(mavcg, "gcc", "@words").status == 0
+    assert {"generic", *cores} <= labels(project / "out.o", "dot")
+
+
+@pytest.mark.parametrize(
+    ("command", "made"),
+    [
+        (["gcc", "-E", "hot.c", "-o", "hot.i"], "hot.i"),
+        (["gcc", "-M", "hot.c", "-o", "hot.d"], "hot.d"),
+        (["gcc", "-S", "hot.c", "-o", "hot.s"], "hot.s"),
+        (["gcc", "-c", "hot.c", "cold.c"], "hot.o"),
+        (["gcc", "-O2", "-fsyntax-only", "hot.c"], ""),
+        (["gcc", "--version"], ""),
+        (["gcc", "-c", "-o", "/dev/null", "hot.c"], ""),
+    ],
+)
+def test_commands_that_make_no_object_of_one_source_are_left_alone(
+    mavcg: Any, project: Path, command: list[str], made: str
+) -> None:
+    ended = launch(mavcg, *command)
+    assert ended.status == 0 and ended.stderr == ""
+    if made.endswith(".o"):
+        assert not notes(project / made)
+    elif made:
+        assert (project / made).stat().st_size > 10
+
+
+def test_link_steps_are_left_alone(mavcg: Any, project: Path) -> None:
+    assert launch(mavcg, "gcc", "-c", "hot.c").status == 0
+    assert launch(mavcg, "gcc", "-c", "main.c").stderr == ""
+    linked = launch(mavcg, "gcc", "main.o", "hot.o", "-o", "app")
+    assert linked.status == 0 and linked.stderr == "" and notes(project / "app")
+
+
+def test_compiling_and_linking_at_once_says_what_it_misses(mavcg: Any, project: Path) -> None:
+    ended = launch(mavcg, "gcc", "main.c", "hot.c", "-o", "app")
+    assert ended.status == 0
+    assert "app: dot: compiled and linked by one command; compile to an object first (-c)" in ended.stderr
+    assert launch(mavcg, "gcc", "-shared", "-fPIC", "cold.c", "-o", "libcold.so").stderr == ""
+
+
+def test_link_time_optimisation_says_what_it_misses(mavcg: Any, project: Path) -> None:
+    ended = launch(mavcg, "gcc", "-flto", "-c", "hot.c")
+    assert ended.status == 0
+    assert "hot.o: -flto leaves its code to the link, and versions are made before" in ended.stderr
+    fat = launch(mavcg, "gcc", "-flto", "-ffat-lto-objects", "-c", "hot.c")
+    assert fat.status == 0 and notes(project / "hot.o")
+
+
+def test_the_compilers_errors_and_warnings_pass_through(mavcg: Any, project: Path, run_program: Any) -> None:
+    (project / "bad.c").write_text("int f( {\n")
+    for name, *flags in (("bad.c",), ("hot.c", "-Wall", "-DUNUSED=static int x;", "-include", "unused.h")):
+        (project / "unused.h").write_text("static int unused_variable;\n")
+        command = ["gcc", *flags, "-c", name, "-o", "out.o"]
+        plain, launched = run_program(*command), launch(mavcg, *command)
+        assert launched.status == plain.status
+        assert launched.stderr.startswith(plain.stderr) and plain.stderr
+    assert not (project / "bad.o").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ([], 2, "launch: no compiler is named; usage: mavcg launch"),
+        (["--nonsense", "gcc"], 2, "launch --nonsense: is not an option here"),
+        (["no-such-compiler", "-c", "hot.c"], 127, "no-such-compiler: cannot be run (No such file or directory)"),
+        (["sh", "-c", "exit 3"], 3, ""),
+        (["sh", "-c", "kill -9 $$"], 137, ""),
+    ],
+)
+def test_exit_status(mavcg: Any, project: Path, words: list[str], status: int, message: str) -> None:
+    ended = launch(mavcg, *words)
+    assert ended.status == status and message in ended.stderr and ended.stdout == ""
+
+
+def test_help(mavcg: Any) -> None:
+    for word in ("--help", "-h"):
+        ended = launch(mavcg, word)
+        assert ended.status == 0 and "CMAKE_C_COMPILER_LAUNCHER" in ended.stdout
+
+
+UNVERSIONABLE = "int dot(int n, ...) { return n; }\n"
+
+
+def test_what_cannot_be_versioned_keeps_the_plain_object(
+    mavcg: Any, project: Path, cores: Sequence[str], run_program: Any
+) -> None:
+    """A source that gcc takes and clang does not: a nested function."""
+    (project / "hot.c").write_text(DOT + " { int twice(int x) { return x + n; } return twice(a[0] * b[0]); }\n")
+    plain = run_program("gcc", "-c", "hot.c", "-o", "plain.o")
+    assert plain.status == 0
+
+    kept = launch(mavcg, "gcc", "-c", "hot.c", "-o", "hot.o")
+    assert kept.status == 0 and kept.stderr.startswith("mavcg: the plain object stays: ")
+    assert "function definition is not allowed here" in kept.stderr
+    assert (project / "hot.o").read_bytes() == (project / "plain.o").read_bytes()
+
+    strict = launch(mavcg, "--strict", "gcc", "-c", "hot.c", "-o", "hot.o")
+    assert strict.status == 2 and (project / "hot.o").read_bytes() == (project / "plain.o").read_bytes()
+
+
+def test_a_refused_function_is_told(mavcg: Any, project: Path, run_program: Any) -> None:
+    (project / "hot.c").write_text(UNVERSIONABLE)
+    ended = launch(mavcg, "gcc", "-c", "hot.c", "-o", "hot.o")
+    assert ended.status == 0 and "dot left as it was: " in ended.stderr and "variadic" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "mavcg.toml: there is none in "),
+        ("[build", "mavcg.toml: not TOML ("),
+        ("[build]\nhot = ['dot']\n", "no cores are named"),
+        ("[build]\nhot = ['dot']\ncores = ['cortex']\n", "--cores cortex: no such core"),
+        ("[build]\nprofile = 'absent.json'\ncores = ['CORE']\n", "absent.json: cannot be read"),
+        ("[build]\nhot = ['dot']\ncores = ['CORE']\nmeasurements = 'absent.json'\n", "absent.json: cannot be read"),
+    ],
+)
+def test_a_bad_build_file_breaks_no_build(
+    mavcg: Any, project: Path, cores: Sequence[str], text: str | None, message: str
+) -> None:
+    (project / "mavcg.toml").unlink()
+    if text is not None:
+        (project / "mavcg.toml").write_text(text.replace("CORE", cores[0]))
+    ended = launch(mavcg, "gcc", "-c", "hot.c")
+    assert ended.status == 0 and (project / "hot.o").is_file() and not notes(project / "hot.o")
+    assert ended.stderr.startswith("mavcg: the plain object stays: ") and message in ended.stderr
+    assert launch(mavcg, "--strict", "gcc", "-c", "hot.c").status == 2
+
+
+def test_where_the_build_file_is_looked_for(
+    mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = project / "build/sub"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    command = ["gcc", "-c", "../../hot.c", "-o", "hot.o"]
+    assert launch(mavcg, *command).status == 0 and notes(deep / "hot.o")
+
+    config(deep, "cool", cores)  # the nearest counts
+    assert launch(mavcg, *command).stderr == "" and not notes(deep / "hot.o")
+
+    assert launch(mavcg, "--config", "../../mavcg.toml", *command).status == 0 and notes(deep / "hot.o")
+    assert launch(mavcg, *command).stderr == ""
+    monkeypatch.setenv("MAVCG_CONFIG", str(project / "mavcg.toml"))
+    assert launch(mavcg, *command).status == 0 and notes(deep / "hot.o")
+    assert "nowhere.toml: cannot be read" in launch(mavcg, "--config=nowhere.toml", *command).stderr
+
+
+def test_a_build_for_another_machine_keeps_its_objects(mavcg: Any, project: Path) -> None:
+    from mavcg.target import host_target
+
+    config(project, "dot", ["cortex-a55" if host_target().arch == "x86_64" else "haswell"])
+    ended = launch(mavcg, "gcc", "-c", "hot.c")
+    assert ended.status == 0 and not notes(project / "hot.o")
+
+
+def test_a_fault_of_ours_breaks_no_build(mavcg: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mavcg.program.make_versions", lambda *_: 1 / 0)
+    ended = launch(mavcg, "gcc", "-c", "hot.c")
+    assert ended.status == 0 and (project / "hot.o").is_file()
+    assert "the plain object stays: a fault of ours: ZeroDivisionError" in ended.stderr
+
+
+def test_a_file_without_hot_functions_costs_few_imports(project: Path, run_program: Any) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "mavcg.cli", "launch", "gcc", "-c", "cold.c"]
+    ended = run_program(*command)
+    assert ended.status == 0
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert "mavcg.launching" in imported
+    assert not imported & {"typer", "pandas", "llvmlite", "rich", "matplotlib", "mavcg.program", "mavcg.request"}
+
+
+PROFILE = """\
+app 1 [000] 1.0: 90 cycles: 10 dot+0x4 (/data/app)
+app 1 [000] 1.1: 10 cycles: 10 cool+0x4 (/data/app)
+"""
+
+
+def test_a_profile_says_what_is_hot_and_is_ranked_once(
+    mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
+    (project / "perf.txt").write_text(PROFILE)
+    (project / "mavcg.toml").write_text(
+        f"[build]\nprofile = 'perf.txt'\nthreshold = 50\ncores = ['{cores[0]}', '{cores[1]}']\n"
+    )
+    assert launch(mavcg, "gcc", "-c", "cold.c").stderr == ""
+    assert launch(mavcg, "gcc", "-c", "hot.c").status == 0 and notes(project / "hot.o")
+    remembered = list((project / "cache/mavcg").glob("hot-*.json"))
+    assert len(remembered) == 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mavcg.request.profile_hot", lambda *_: pytest.fail("ranked again"))
+        assert "dot (generic" in launch(mavcg, "gcc", "-c", "hot.c").stderr
+    remembered[0].write_text("[{")  # a garbled one is made again
+    assert launch(mavcg, "gcc", "-c", "cold.c").stderr == ""
+    assert '"dot"' in remembered[0].read_text()
+
+
+def test_a_cache_that_cannot_be_written_breaks_no_build(
+    mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "blocked").write_text("a file where a folder is wanted")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(project / "blocked"))
+    (project / "perf.txt").write_text(PROFILE)
+    (project / "mavcg.toml").write_text(f"[build]\nprofile = 'perf.txt'\nthreshold = 50\ncores = ['{cores[0]}']\n")
+    ended = launch(mavcg, "gcc", "-c", "cold.c")
+    assert ended.status == 0 and ended.stderr == ""
+
+
+def test_debug_information_of_a_g_build_stays(mavcg: Any, project: Path) -> None:
+    from elftools.elf.elffile import ELFFile
+
+    def subprograms(name: str) -> set[str]:
+        with open(project / name, "rb") as file:
+            elf = ELFFile(file)
+            if not elf.has_dwarf_info():
+                return set()
+            entries = (entry for unit in elf.get_dwarf_info().iter_CUs() for entry in unit.iter_DIEs())
+            return {
+                entry.attributes["DW_AT_name"].value.decode()
+                for entry in entries
+                if entry.tag == "DW_TAG_subprogram" and "DW_AT_name" in entry.attributes
+            }
+
+    assert launch(mavcg, "gcc", "-g", "-O2", "-c", "hot.c", "-o", "debug.o").status == 0
+    assert launch(mavcg, "gcc", "-O2", "-c", "hot.c", "-o", "none.o").status == 0
+    assert notes(project / "debug.o") and notes(project / "none.o")
+    assert "dot" in subprograms("debug.o")
+    assert subprograms("none.o") == set()
+
+
+TEMPLATE = """\
+#pragma once
+#include <stdexcept>
+#include <vector>
+template <typename T>
+__attribute__((noinline)) T total(const std::vector<T>& values, T limit) {
+    T sum{};
+    for (T value : values) {
+        if (value > limit)
+            throw std::out_of_range("too large");
+        sum += value * value;
+    }
+    return sum;
+}
+int first(const std::vector<int>& values);
+int second(const std::vector<int>& values);
+"""
+CXX_MAIN = """\
+#include <cstdio>
+#include "total.hpp"
+int main() {
+    std::vector<int> small(1000, 3), large{1, 2, 999};
+    int caught = 0;
+    for (auto f : {first, second})
+        try { f(large); } catch (const std::out_of_range&) { caught++; }
+    std::printf("%d %d %d\\n", first(small), second(small), caught);
+}
+"""
+
+
+def test_a_hot_template_of_two_files_that_throws(
+    mavcg: Any, here: Path, cores: Sequence[str], gcc: object, run_program: Any
+) -> None:
+    (here / "total.hpp").write_text(TEMPLATE)
+    (here / "main.cpp").write_text(CXX_MAIN)
+    for name in ("first", "second"):
+        call = f'#include "total.hpp"\nint {name}(const std::vector<int>& v) {{ return total(v, 100); }}\n'
+        (here / f"{name}.cpp").write_text(call)
+    config(here, "total", cores)
+    for name in ("first", "second", "main"):
+        assert launch(mavcg, "g++", "-O2", "-c", f"{name}.cpp").status == 0
+    assert notes(here / "first.o") and notes(here / "second.o") and not notes(here / "main.o")
+
+    linked = run_program("g++", "main.o", "first.o", "second.o", "-o", "app")
+    assert linked.status == 0, linked.stderr
+    ran = run_program("./app", MAVCG_TRACE="1", MAVCG_CPU_MAP="*=generic")
+    assert (ran.status, ran.stdout) == (0, "9000 9000 2\n")
+    assert set(versions_run(ran.stderr).values()) == {"generic"}
+
+
+@pytest.fixture(scope="module")
+def plain_edge_app(tmp_path_factory: pytest.TempPathFactory, gcc: object, run_program: Any) -> tuple[Path, str]:
+    """The example as its own makefile builds it, and what it prints."""
+    if not shutil.which("make"):
+        pytest.skip("make is not installed")
+    folder = tmp_path_factory.mktemp("plain") / "edge_app"
+    shutil.copytree(EDGE_APP, folder, ignore=shutil.ignore_patterns("build*", "mavcg.toml"))
+    assert run_program("make", "-j2", cwd=folder).status == 0
+    return folder, run_program("build/edge_app", "--iterations", "3", cwd=folder).stdout
+
+
+def edge_app(folder: Path, hot: str, cores: Sequence[str]) -> Path:
+    shutil.copytree(EDGE_APP, folder, ignore=shutil.ignore_patterns("build*", "mavcg.toml"))
+    config(folder, hot, cores)
+    return folder
+
+
+def check_edge_app(program: Path, expected: str, hot: set[str], run_program: Any) -> None:
+    """Same output as the plain build, whatever version runs, and the one that was told to did run."""
+    for core in ("generic", ""):
+        environment = {"MAVCG_CPU_MAP": f"*={core}"} if core else {}
+        ran = run_program(program, "--iterations", "3", MAVCG_TRACE="1", **environment)
+        assert (ran.status, ran.stdout) == (0, expected)
+        assert set(versions_run(ran.stderr)) == hot
+        if core:
+            assert set(versions_run(ran.stderr).values()) == {core}
+
+
+def test_an_unchanged_make_build(
+    plain_edge_app: tuple[Path, str], tmp_path: Path, cores: Sequence[str], run_program: Any
+) -> None:
+    plain, expected = plain_edge_app
+    folder = edge_app(tmp_path / "edge_app", "gemm_s8", cores)
+    launcher = " ".join(LAUNCH)
+    made = run_program("make", "-j2", f"CC={launcher} gcc", f"CXX={launcher} g++", cwd=folder)
+    assert made.status == 0, made.stderr
+    assert made.stderr.splitlines() == [f"mavcg: gemm_s8.o: gemm_s8 (generic, {cores[0]}, {cores[1]})"]
+
+    check_edge_app(folder / "build/edge_app", expected, {"gemm_s8"}, run_program)
+    for path in sorted((plain / "build").rglob("*.o")):
+        mine = folder / "build" / path.relative_to(plain / "build")
+        # Debug information names the folder: code and data are what must be the same.
+        assert bool(notes(mine)) == (path.stem == "gemm_s8")
+        if path.stem != "gemm_s8":
+            assert contents(mine) == contents(path), path.name
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """An object's sections that are loaded, and their relocations."""
+    from mavcg.elf import open_elf
+
+    sections = {s.name: s.data() for s in open_elf(path).iter_sections() if s["sh_type"] != "SHT_NOBITS"}
+    wanted = {name for name in sections if name.removeprefix(".rela").startswith((".text", ".data", ".rodata"))}
+    return {name: sections[name] for name in wanted if ".debug" not in name}
+
+
+@pytest.mark.parametrize("hot", ["depthwise_f32", pytest.param("*_f32", marks=pytest.mark.long)])
+def test_an_unchanged_cmake_build(
+    plain_edge_app: tuple[Path, str], tmp_path: Path, cores: Sequence[str], run_program: Any, hot: str
+) -> None:
+    if not shutil.which("cmake"):
+        pytest.skip("cmake is not installed")
+    folder = edge_app(tmp_path / "edge_app", hot, cores)
+    launchers = [f"-DCMAKE_{language}_COMPILER_LAUNCHER={';'.join(LAUNCH)}" for language in ("C", "CXX")]
+    made = run_program("cmake", "-S", folder, "-B", tmp_path / "out", "-DCMAKE_BUILD_TYPE=Release", *launchers)
+    assert made.status == 0, made.stderr
+    built = run_program("cmake", "--build", tmp_path / "out", "-j2")
+    assert built.status == 0, built.stderr + built.stdout
+
+    found = versions_run(run_program(tmp_path / "out/edge_app", "--iterations", "1", MAVCG_TRACE="1").stderr)
+    assert "depthwise_f32" in found
+    check_edge_app(tmp_path / "out/edge_app", plain_edge_app[1], set(found), run_program)
+
+
+def test_in_process_and_as_a_command_are_one(project: Path, run_program: Any) -> None:
+    """What main() does for speed, without the option parser, is what the verb does."""
+    ended = run_program(*LAUNCH, "gcc", "-c", "hot.c", cwd=project)
+    assert ended.status == 0 and "mavcg: hot.o: dot (generic" in ended.stderr
+    assert run(["launch", "gcc", "-c", "cold.c"]) == 0
+    assert os.path.exists("cold.o")
