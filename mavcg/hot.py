@@ -19,7 +19,8 @@ class HotSymbol:
 
     asked: as the user or the profile names it; name: its linkage name. share: of the run time, 0..1 (1 where nobody
     measured). named_by_user: whether it is an error when no input defines it. why: the reason it is hot, in words.
-    object: the program or library it ran in, "" where nobody recorded it.
+    object: the program or library it ran in, "" where nobody recorded it. inexact: whether `name` is the same template
+    with other arguments.
     """
 
     asked: str
@@ -28,6 +29,7 @@ class HotSymbol:
     named_by_user: bool = True
     why: str = "named"
     object: str = ""
+    inexact: bool = False
 
 
 def defined_functions(text: str) -> list[str]:
@@ -50,17 +52,53 @@ def match_hot(hot: Sequence[HotSymbol], texts: Sequence[str]) -> tuple[list[HotS
 
     A name matches as a linkage name; else as a whole demangled name, as one without its parameters, as the last part of
     it without template arguments (gebp_kernel), or as a glob pattern of any of these. Several functions may match.
+    A C++ linkage name that nothing defines matches every function of the same qualified name, whatever its template
+    arguments and parameters: a library that picks its block sizes by target, and a std:: type of another standard
+    library, give one function another linkage name on the board than on the machine that was profiled.
     Raises: MavcgError for a function that the user named and no module defines.
     """
     names = list(dict.fromkeys(name for text in texts for name in defined_functions(text)))
     behind = {alias: target for text in texts for alias, target in aliases(text).items() if target in names}
-    found = match_names([replace(s, asked=behind.get(s.asked, s.asked)) for s in hot], names)
-    matched = {symbol.asked for symbol in found}
-    missing = [symbol for symbol in hot if behind.get(symbol.asked, symbol.asked) not in matched]
+    hot = [replace(symbol, asked=behind.get(symbol.asked, symbol.asked)) for symbol in hot]
+    by_symbol = {symbol: match_names([symbol], names) for symbol in hot}
+    exact = {found.name for matches in by_symbol.values() for found in matches}
+    for symbol in [symbol for symbol in hot if not by_symbol[symbol]]:
+        by_symbol[symbol] = [found for found in _same_template(symbol, names) if found.name not in exact]
+    missing = [symbol for symbol in hot if not by_symbol[symbol]]
     for symbol in missing:
         if symbol.named_by_user:
             raise MavcgError(_no_such_function(symbol.asked, names))
-    return found, missing
+    first: dict[str, HotSymbol] = {}
+    for symbol in hot:
+        for found in by_symbol[symbol]:
+            first.setdefault(found.name, found)
+    return list(first.values()), missing
+
+
+def _same_template(symbol: HotSymbol, names: Sequence[str]) -> list[HotSymbol]:
+    """The functions whose qualified name is that of an asked C++ linkage name."""
+    wanted = _qualified(symbol.asked)
+    alike = [name for name in names if _qualified(name) == wanted] if wanted else []
+    return [replace(symbol, name=name, inexact=True, why=f"{symbol.why}, by its name") for name in alike]
+
+
+def _qualified(name: str) -> str:
+    """Eigen::internal::gebp_kernel::operator() for any instantiation; "" for what is no C++ linkage name."""
+    whole = demangle(name)
+    return _without_templates(without_parameters(whole)) if whole != name else ""
+
+
+def inexact_notes(hot: Sequence[HotSymbol]) -> list[str]:
+    """What people should know of functions that were found by less than their linkage names."""
+    by_asked: dict[str, list[str]] = {}
+    for symbol in hot:
+        if symbol.inexact:
+            by_asked.setdefault(symbol.asked, []).append(symbol.name)
+    return [
+        f"asked {demangle(asked)}, which no input defines; matched by its name without template arguments and "
+        f"parameters: {'; '.join(map(demangle, names))}"
+        for asked, names in by_asked.items()
+    ]
 
 
 def match_names(hot: Sequence[HotSymbol], names: Sequence[str]) -> list[HotSymbol]:

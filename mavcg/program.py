@@ -13,7 +13,7 @@ from mavcg.codegen import default_workers
 from mavcg.core import Core
 from mavcg.elf import loaded_bytes, needed, note_assembly
 from mavcg.errors import MavcgError
-from mavcg.hot import HotSymbol, match_hot
+from mavcg.hot import HotSymbol, inexact_notes, match_hot
 from mavcg.library import link_relocatable, link_shared
 from mavcg.objects import ModuleObjects, assemble, build_objects
 from mavcg.profiles.load import load_cores
@@ -109,7 +109,8 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             objects += [runtime, note]
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)
-    notes = (*request.notes, *(f"{module.source}: {note}" for module in modules for note in module.notes))
+    module_notes = (f"{module.source}: {note}" for module in modules for note in module.notes)
+    notes = (*request.notes, *inexact_notes(hot), *module_notes)
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes, runtime_bytes,
         loaded_bytes(request.output), libraries, symbols, time.monotonic() - started,

@@ -1,6 +1,7 @@
 """Linkage names for a profile whose tool printed C++ names, from the symbol tables of the binaries."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -32,8 +33,46 @@ def function_symbols(path: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+@cache
+def labels(path: Path) -> Mapping[str, str]:
+    """Labels that inline assembly left in a function's code -> that function; {} for what is no ELF file.
+
+    perf counts what follows such a label as a function of that name. (gemmlowp's SSE4 kernels: outerLoop2355.)
+    """
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
+    functions: list[tuple[int, int, str]] = []
+    places: dict[str, set[int]] = {}
+    try:
+        with open(path, "rb") as file:
+            for section in ELFFile(file).iter_sections():
+                if not isinstance(section, SymbolTableSection):
+                    continue
+                for symbol in section.iter_symbols():
+                    start, kind = symbol["st_value"], symbol["st_info"]["type"]
+                    if symbol["st_shndx"] == "SHN_UNDEF" or not symbol.name:
+                        continue
+                    if kind == "STT_FUNC":
+                        functions.append((start, start + symbol["st_size"], str(symbol.name)))
+                    elif kind == "STT_NOTYPE":
+                        places.setdefault(str(symbol.name), set()).add(start)
+    except Exception:  # as above
+        return {}
+    functions.sort()
+    starts = [start for start, _, _ in functions]
+    found = {}
+    for label, addresses in places.items():
+        inside = {functions[at - 1] for place in addresses if (at := bisect_right(starts, place))}
+        names = {name for _, end, name in inside if all(place < end for place in addresses)}
+        if len(names) == 1:
+            found[label] = names.pop()
+    return found
+
+
 def with_linkage_names(reading: Reading, binaries: Sequence[Path] = ()) -> Reading:
-    """The reading with linkage names in place of demangled ones, where a binary tells them.
+    """The reading with linkage names in place of demangled ones, and of labels inside functions, where a binary tells
+    them.
 
     binaries: files to look in beside the objects that the profile names by a path that exists here; one stands for
     every object with its file name.
@@ -51,7 +90,8 @@ def with_linkage_names(reading: Reading, binaries: Sequence[Path] = ()) -> Readi
         symbols = sorted({str(s) for s in rows["symbol"] if not is_nameless(str(s))})
         table = _symbols_here(path)
         if table and not all(symbol in table or base_symbol(symbol) in table for symbol in symbols):
-            found.update({(symbol, object_): name for symbol, name in linkage_names(symbols, table).items()})
+            inside = {symbol: labels(path)[symbol] for symbol in symbols if symbol in labels(path).keys() - table}
+            found.update({(s, object_): name for s, name in ({**linkage_names(symbols, table), **inside}).items()})
     if not found:
         return reading
     pairs = zip(frame["symbol"], frame["object"], strict=True)
