@@ -67,18 +67,27 @@ def run(arguments: Sequence[str]) -> int:
         make_app()(list(arguments), prog_name="mavcg")
         return 0
     except SystemExit as end:  # how typer ends: 0, or 2 after a usage error that it has shown
+        if isinstance(end.__context__, BrokenPipeError) or not _flushed():  # `mavcg cores | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 0
         return end.code if isinstance(end.code, int) else 0
     except MavcgError as error:
         if show_tracebacks():
             raise
         print(f"mavcg: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    except BrokenPipeError:  # `mavcg cores | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as error:  # a full disk, a folder without permission
         if show_tracebacks():
             raise
         place = error.filename2 or error.filename or "a system call"
         print(f"mavcg: {place}: {error.strerror or error}; see that it can be read and written", file=sys.stderr)
         return EXIT_BAD_INPUT
+
+
+def _flushed() -> bool:
+    """Whether the reader of our stdout took all of it."""
+    try:
+        sys.stdout.flush()
+        return True
+    except BrokenPipeError:
+        return False

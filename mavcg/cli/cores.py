@@ -30,11 +30,11 @@ def cores(
 
     Your own cores and boards are read from the folders named by MAVCG_PROFILES.
 
-    Examples:
-        mavcg cores
-        mavcg cores cortex-a55
-        mavcg cores exynos9820 --json
-        mavcg cores check
+    \b
+    mavcg cores
+    mavcg cores cortex-a55
+    mavcg cores exynos9820 --json
+    mavcg cores check
     """
     if check or name == "check":
         _check(json)

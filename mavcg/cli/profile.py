@@ -75,13 +75,10 @@ def profile(
 ) -> None:
     """Rank the functions of a program by the time they take.
 
-    Examples:
-
-        mavcg profile -- ./app model.bin
-
-        mavcg profile --import perf-script.txt --board exynos9820 -o app.profile.json
-
-        mavcg profile --with callgrind --json -- ./app
+    \b
+    mavcg profile -- ./app model.bin
+    mavcg profile --import perf-script.txt --board exynos9820 -o app.profile.json
+    mavcg profile --with callgrind --json -- ./app
     """
     from mavcg.profiling.load import load_profile
     from mavcg.profiling.profile import profile_of

@@ -1,0 +1,126 @@
+"""The command line as a whole: help, version, exit codes, what is imported when, arguments that make no sense."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mavcg as package
+from mavcg.cli.app import run
+from mavcg.errors import MavcgError
+
+VERBS = ("profile", "build", "inspect", "measure", "cores", "launch")
+HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program"}
+
+
+def imported_by(*arguments: str) -> set[str]:
+    command = [sys.executable, "-X", "importtime", "-m", "mavcg.cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr[-500:]
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+
+
+def test_help_lists_every_verb(mavcg: Any) -> None:
+    for option in ("--help", "-h"):
+        ended = mavcg(option)
+        assert (ended.status, ended.stderr) == (0, "")
+        listed = [line.split()[0] for line in ended.stdout.partition("Commands:")[2].splitlines() if line.strip()]
+        assert listed == list(VERBS)
+
+
+def test_no_arguments_show_the_help(mavcg: Any) -> None:
+    ended = mavcg()
+    assert ended.status == 2 and "Commands:" in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verbs_help_has_examples(mavcg: Any, verb: str) -> None:
+    ended = mavcg(verb, "--help")
+    assert (ended.status, ended.stderr) == (0, "")
+    assert ended.stdout.casefold().startswith("usage: mavcg ")
+    assert re.search(rf"^ *(\w+=\S+ )?mavcg {verb}( |$)|=\"mavcg {verb} ", ended.stdout, re.MULTILINE)
+
+
+def test_version(mavcg: Any) -> None:
+    ended = mavcg("--version")
+    assert (ended.status, ended.stdout) == (0, f"mavcg {package.__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["build", "--nonsense"], ["build", "--cores"]])
+def test_usage_errors(mavcg: Any, here: Path, arguments: list[str]) -> None:
+    ended = mavcg(*arguments)
+    assert ended.status == 2 and ended.stdout == ""
+    assert "Error: " in ended.stderr and "pytest" not in ended.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert not imported_by("--help") & HEAVY
+    assert not imported_by("build", "--help") & HEAVY
+
+
+def test_an_error_is_one_line_and_exit_code_2(mavcg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise MavcgError("place: what; way out")
+
+    monkeypatch.setattr("mavcg.inspection.inspect_library", fail)
+    ended = mavcg("inspect", "x.so")
+    assert (ended.status, ended.stdout, ended.stderr) == (2, "", "mavcg: place: what; way out\n")
+
+    monkeypatch.setenv("MAVCG_DEBUG", "1")
+    with pytest.raises(MavcgError):
+        mavcg("inspect", "x.so")
+
+
+def test_what_the_system_refuses_is_no_traceback(mavcg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise OSError(28, "No space left on device", "/tmp/x.o")
+
+    monkeypatch.setattr("mavcg.inspection.inspect_library", fail)
+    ended = mavcg("inspect", "x.so")
+    assert ended.status == 2
+    assert ended.stderr == "mavcg: /tmp/x.o: No space left on device; see that it can be read and written\n"
+
+
+def test_a_fault_of_ours_is_exit_code_1() -> None:
+    code = "import mavcg.inspection as i; i.inspect_library = lambda p: 1 / 0; from mavcg.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "inspect", "x"], capture_output=True, text=True)
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["cores", "cores --json", "--version"])
+def test_a_reader_that_goes_away_is_no_error(verb: str) -> None:
+    command = f"{sys.executable} -m mavcg.cli {verb} | {'head -1' if 'cores' in verb else 'true'}"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+_WORDS = st.sampled_from(
+    "build inspect measure cores launch --json --cores --hot --board --source --ir -o --output --target --threshold "
+    "--min-gain --max-growth --profile --measurements --compile-commands --flag --config --strict --jobs --runs "
+    "--only-hot --rounding --help --version -- - . / k.c mavcg.toml lib.so haswell cortex-a55 generic exynos9820 0 -1 "
+    "nan 5 dot * , x86_64-linux-gnu check".split()
+) | st.text(max_size=6).filter(lambda word: "\0" not in word)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    verb=st.sampled_from(["build", "build", "inspect", "measure", "cores", "launch"]),
+    words=st.lists(_WORDS, max_size=7),
+)
+def test_any_arguments_end_in_order(here: Path, verb: str, words: list[str]) -> None:
+    """Nothing raises; what is refused says so on stderr, with nothing on stdout."""
+    if verb == "launch":  # whose words are a command to run
+        words = [*words, "true"] if all(word.startswith("-") for word in words) else ["true", *words]
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run([verb, *words])
+    assert status in (0, 2)
+    if status == 2:
+        assert err.getvalue() and out.getvalue() == ""
