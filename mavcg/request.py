@@ -125,17 +125,19 @@ def _source_units(file: BuildFile, folder: Path, target: Target) -> tuple[Compil
         if not names:
             raise MavcgError(f"--source {pattern}: matches no file; correct the pattern")
         for name in names:
-            units.append(_unit(folder / name, file.flags, folder))
+            units.append(_unit(name, file.flags, folder))
     return tuple(dict.fromkeys(units))  # a file that two patterns match is built once
 
 
-def _unit(source: Path, flags: Sequence[str], folder: Path) -> CompileUnit:
+def _unit(name: str, flags: Sequence[str], folder: Path) -> CompileUnit:
+    source = folder / name
     if not source.is_file():
         what = "is a folder" if source.is_dir() else "is not there"
         raise MavcgError(f"--source {source}: {what}; name a C or C++ file")
     driver = "cc" if source.suffix in _C_SUFFIXES else "c++"
     level = () if any(flag.startswith("-O") for flag in flags) else ("-O3",)
-    found = read_command([driver, *level, *flags, "-c", str(source)], folder.absolute(), f"--source {source}")
+    # The name as it was written, so that __FILE__, and with it the library, is the same in every folder.
+    found = read_command([driver, *level, *flags, "-c", name], folder.absolute(), f"--source {source}")
     if isinstance(found, NotAUnit):
         raise MavcgError(f"--source {source}: {found.reason}; name a C or C++ file, or give IR by --ir")
     return found
