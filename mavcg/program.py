@@ -109,12 +109,20 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             objects += [runtime, note]
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)
-    module_notes = (f"{module.source}: {note}" for module in modules for note in module.notes)
-    notes = (*request.notes, *inexact_notes(hot), *module_notes)
+    notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules))
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes, runtime_bytes,
         loaded_bytes(request.output), libraries, symbols, time.monotonic() - started,
     )  # fmt: skip
+
+
+def _source_notes(modules: Sequence[IrModule]) -> list[str]:
+    """What making IR left to say, once for all the sources that it holds for."""
+    sources: dict[str, list[str]] = {}
+    for module in modules:
+        for note in module.notes:
+            sources.setdefault(note, []).append(module.source.name)
+    return [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in sources.items()]
 
 
 def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
