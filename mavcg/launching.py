@@ -6,9 +6,11 @@ again; whatever stands in the way of that leaves the plain object in place, and 
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -145,8 +147,15 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build runs as many compilers as it wants
     )
-    result = build_program(request)
-    return "; ".join([build_line(result), *(f"note: {note}" for note in result.notes)])
+    with tempfile.TemporaryDirectory(dir=unit.output.parent, prefix=".mavcg-") as scratch:
+        made = Path(scratch) / unit.output.name
+        result = build_program(replace(request, output=made))
+        if any(module.dispatched for module in result.modules):
+            os.replace(made, unit.output)
+            return "; ".join([build_line(result), *(f"note: {note}" for note in result.notes)])
+    if not any(module.choices for module in result.modules):
+        raise MavcgError(build_line(result))
+    return f"{build_line(result)}: the compiler's own object stays"
 
 
 def _target(unit: "CompileUnit") -> "Target":

@@ -175,10 +175,25 @@ def test_what_cannot_be_versioned_keeps_the_plain_object(
     assert strict.status == 2 and (project / "hot.o").read_bytes() == (project / "plain.o").read_bytes()
 
 
-def test_a_refused_function_is_told(mavcg: Any, project: Path, run_program: Any) -> None:
+def test_a_refused_function_keeps_the_plain_object(mavcg: Any, project: Path, run_program: Any) -> None:
     (project / "hot.c").write_text(UNVERSIONABLE)
+    assert run_program("gcc", "-c", "hot.c", "-o", "plain.o").status == 0
     ended = launch(mavcg, "gcc", "-c", "hot.c", "-o", "hot.o")
-    assert ended.status == 0 and "dot left as it was: " in ended.stderr and "variadic" in ended.stderr
+    assert ended.status == 0 and "the plain object stays: hot.o: dot left as it was: " in ended.stderr
+    assert (project / "hot.o").read_bytes() == (project / "plain.o").read_bytes()
+    assert launch(mavcg, "--strict", "gcc", "-c", "hot.c", "-o", "hot.o").status == 2
+
+
+def test_a_function_that_comes_out_equal_keeps_the_plain_object(
+    mavcg: Any, project: Path, cores: Sequence[str], run_program: Any
+) -> None:
+    config(project, "cool", cores)
+    assert run_program("gcc", "-c", "cold.c", "-o", "plain.o").status == 0
+    ended = launch(mavcg, "--strict", "gcc", "-c", "cold.c")
+    assert ended.status == 0
+    assert ended.stderr == "mavcg: cold.o: cool (one body for all): the compiler's own object stays\n"
+    assert (project / "cold.o").read_bytes() == (project / "plain.o").read_bytes()
+    assert not list(project.glob(".mavcg-*"))
 
 
 @pytest.mark.parametrize(
