@@ -8,6 +8,7 @@ every function ends with a lone brace; LangRef ("High Level Structure") is the g
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
 # A quoted run of text is either a symbol (@"a b", $"a b"), a string constant or an asm string; only the first
@@ -17,6 +18,8 @@ _GLOBAL = re.compile(rf"@({NAME}) = ")
 _DEFINE = re.compile(rf"(?:define|declare)\b[^@]*?@({NAME})\(")
 _KIND = re.compile(r"(?:[a-z_]+(?:\([a-z0-9]*\))? )*?(alias|ifunc|global|constant) ")
 _LOCAL_LINKAGE = {"internal", "private"}
+_BLOCKADDRESS = re.compile(rf"blockaddress\(@({NAME}),")
+_COMDAT = re.compile(rf"comdat\(\$({NAME})\)")
 # Where the linker may take another definition, of another meaning, than the one that is seen here.
 REPLACEABLE = frozenset({"weak", "linkonce", "common", "extern_weak"})
 
@@ -54,6 +57,12 @@ class ModuleText:
     entities: Mapping[str, Entity]
     attribute_groups: Mapping[str, str]
     metadata: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def labels_in_data(self) -> frozenset[str]:
+        """Functions of which variables store the addresses of labels (a table of computed gotos)."""
+        variables = (entity.text for entity in self.entities.values() if entity.kind == "variable")
+        return frozenset(unquote(m[1]) for text in variables for m in _BLOCKADDRESS.finditer(text))
 
     def __str__(self) -> str:
         groups = [f"attributes {number} = {{ {text} }}" for number, text in self.attribute_groups.items()]
@@ -184,14 +193,16 @@ def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleT
         return match[0] if unquote(match[1]) in known else "null"
 
     metadata = tuple(re.sub(rf"ptr @({NAME})", drop_unknown, line) if "@" in line else line for line in module.metadata)
-    comdats = {name: line for name, line in module.comdats.items() if _uses_comdat(name, entities)}
+    used = _used_comdats(entities) if module.comdats else set()
+    comdats = {name: line for name, line in module.comdats.items() if name in used}
     return replace(module, entities=entities, comdats=comdats, metadata=metadata)
 
 
-def _uses_comdat(name: str, entities: Mapping[str, Entity]) -> bool:
-    if name in entities and re.search(r"\bcomdat(?!\()", entities[name].header):
-        return True
-    return any(f"comdat(${quote(name)})" in entity.header for entity in entities.values())
+def _used_comdats(entities: Mapping[str, Entity]) -> set[str]:
+    """Names of the comdats that headers mention: `comdat($name)`, or `comdat` for one of the symbol's own name."""
+    headers = {name: entity.header for name, entity in entities.items()}
+    own = {name for name, header in headers.items() if re.search(r"\bcomdat(?!\()", header)}
+    return own | {unquote(m[1]) for header in headers.values() for m in _COMDAT.finditer(header)}
 
 
 def linkage(entity: Entity) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from mavcg.passes.ir.module_text import Entity, ModuleText, is_local, quote
+from mavcg.passes.ir.module_text import Entity, ModuleText, is_local
 
 _ASM = re.compile(r'\basm (?:[a-z]+ )*"([^"]*)"')
 _WORD = re.compile(r"[A-Za-z_.$][\w.$]*")
@@ -11,8 +11,7 @@ _GLOBAL_LABEL = re.compile(r"\.(?:globl|global|weak)\s+([\w.$]+)")
 
 def why_not_movable(module: ModuleText, entity: Entity) -> str | None:
     """The reason why a function's body has to stay where it is, or None when copies of it may stand elsewhere."""
-    label = f"blockaddress(@{quote(entity.name)},"
-    if any(e.kind == "variable" and label in e.text for e in module.entities.values()):
+    if entity.name in module.labels_in_data:
         return "the addresses of its labels are stored in data"
     asm = _asm_of(entity.body)
     defined = _GLOBAL_LABEL.search(asm)
