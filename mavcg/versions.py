@@ -19,6 +19,7 @@ from mavcg.passes.ir.arithmetic import (
     has_fmuladd,
     has_narrow_floats,
     has_ordered_reduction,
+    sums_of_products,
     without_fast_math,
 )
 from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
@@ -155,11 +156,22 @@ class _Maker:
     def rounds_differently(self, name: str, optimised: str) -> bool:
         """Whether the optimiser made use of it, so that its choices for the generic version must hold for all.
 
-        Fast-math: always. llvm.fmuladd: where it went into an ordered vector reduction, which LLVM does not fuse
-        while it fuses the loop's scalar remainder; anywhere else every version fuses it alike.
+        Fast-math: always. llvm.fmuladd: where it went into an ordered reduction, of vectors or interleaved, which LLVM
+        does not fuse while it fuses the loop's remainder; anywhere else every version fuses it alike.
         """
-        text = _bodies(make_version(self.hot, name, GENERIC).module)
-        return has_fast_math(text) or has_ordered_reduction(optimised)
+        version = make_version(self.hot, name, GENERIC)
+        if has_fast_math(_bodies(version.module)):
+            return True
+        fused = self._fused_types(version)
+        if not fused or has_ordered_reduction(optimised):
+            return bool(fused)
+        split = sums_of_products(optimised, fused)
+        if not split:
+            return False
+        # Products that the program itself adds up are there, too, when no multiply-add can be split.
+        text = self._explicit(version, str(with_cpu(version.module, self._cpu_texts(version, None))))
+        [explicit] = compile_all([replace(self._job(name, GENERIC, text), emit="ir")], 1, lambda: None)
+        return isinstance(explicit, Failure) or split > sums_of_products(explicit, fused)
 
     def optimise_once_job(self, name: str) -> CodegenJob:
         version = make_version(self.hot, name, GENERIC)

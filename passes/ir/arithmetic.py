@@ -13,13 +13,15 @@ from mavcg.passes.ir.types import mangled, scalar_of, split_commas, split_type
 _FLAG = r"(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)"
 _OPERATION = r"(?:tail |notail )?call|fadd|fsub|fmul|fdiv|frem|fneg|fcmp|select|phi|fptrunc|fpext|uitofp|sitofp"
 _FLAGGED = re.compile(rf"(= (?:{_OPERATION}))((?: {_FLAG})+)(?= )")
-# These two let a pass change the value: a sum in another order, a product fused into it.
-_VALUE_CHANGING = re.compile(r"\b(?:fast|reassoc|contract|arcp|afn)\b")
 _FAST_ATTRIBUTES = re.compile(
     r' ?"(?:unsafe-fp-math|no-infs-fp-math|no-nans-fp-math|no-signed-zeros-fp-math|approx-func-fp-math)"="[^"]*"'
 )
-_FMULADD = re.compile(rf"^\s*(?P<result>%\S+) = (?:tail |notail )?call (?P<flags>(?:{_FLAG} )*).*@llvm\.fmuladd\.")
 _VALUE = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
+_FMULADD = re.compile(
+    rf"^\s*(?P<result>{_VALUE}) = (?:tail |notail )?call (?P<flags>(?:{_FLAG} )*)"
+    r".*?@llvm\.(?P<strict>experimental\.constrained\.)?fmuladd\."
+)
+_MADE = re.compile(r"call ([^@]*?) ?@(llvm\.(?:experimental\.constrained\.)?(fma|fmul|fadd)\.\w+)\(")
 _PRODUCT = re.compile(rf"^\s*({_VALUE}) = fmul((?: {_FLAG})+) (.*)$")
 _SUM = re.compile(rf"^(\s*)({_VALUE}) = (fadd|fsub)((?: {_FLAG})+) (.*)$")
 
@@ -30,11 +32,13 @@ def explicit_fmuladd(text: str, fused: Collection[str]) -> str:
     %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
       ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)              fused
       ->  %r.mul = fmul float %a, %b ; %r = fadd float %r.mul, %c                  not
-    LangRef: fmuladd may be either, "if the code generator determines" so; left alone, versions would differ.
+    LangRef: fmuladd may be either, "if the code generator determines" so; left alone, versions would differ. Of a
+    program with a rounding mode of its own, llvm.experimental.constrained.fmuladd becomes constrained.fma, or
+    constrained.fmul and constrained.fadd.
     """
-    if "@llvm.fmuladd." not in text:
+    if "fmuladd." not in text:
         return text
-    return "\n".join(_explicit_line(line, fused) if "@llvm.fmuladd." in line else line for line in text.split("\n"))
+    return "\n".join(_explicit_line(line, fused) if "fmuladd." in line else line for line in text.split("\n"))
 
 
 def _explicit_line(line: str, fused: Collection[str]) -> str:
@@ -45,11 +49,19 @@ def _explicit_line(line: str, fused: Collection[str]) -> str:
     items = split_commas(arguments)
     type_text = split_type(items[0])[0]
     if scalar_of(type_text) in fused:
-        return line.replace("@llvm.fmuladd.", "@llvm.fma.")
-    a, b, c = (_value(item) for item in items)
+        return line.replace("fmuladd.", "fma.", 1)
+    a, b, c = (_value(item) for item in items[:3])
     result = match["result"]
     product = f'%"{result[1:].strip(chr(34))}.mul"'
     indent = line[: len(line) - len(line.lstrip())]
+    if match["strict"]:
+        modes = ", ".join(items[3:])
+
+        def step(operation: str, left: str, right: str) -> str:
+            name = f"@llvm.experimental.constrained.{operation}.{mangled(type_text)}"
+            return f"call {type_text} {name}({type_text} {left}, {type_text} {right}, {modes}){trailer}"
+
+        return f"{indent}{product} = {step('fmul', a, b)}\n{indent}{result} = {step('fadd', product, c)}"
     metadata = "".join(f", {m}" for m in re.findall(r"!\w+ !\d+", trailer))
     flags = match["flags"]
     return (
@@ -65,8 +77,9 @@ def _value(argument: str) -> str:
 
 
 def has_fast_math(body: str) -> bool:
-    """Whether an instruction here lets a pass change its value (reassociation, contraction, approximations)."""
-    return any(_VALUE_CHANGING.search(m[2]) for m in _FLAGGED.finditer(body))
+    """Whether an instruction here lets a pass change its value: reassociation, contraction, approximations, and also
+    the sign of a zero (nsz) and what becomes of NaNs and infinities (nnan, ninf)."""
+    return _FLAGGED.search(body) is not None
 
 
 def has_fmuladd(text: str) -> bool:
@@ -77,6 +90,17 @@ def has_fmuladd(text: str) -> bool:
 def has_ordered_reduction(text: str) -> bool:
     """Whether an optimised function sums vectors lane after lane, in the order of the scalar loop."""
     return "@llvm.vector.reduce.fadd." in text
+
+
+def sums_of_products(text: str, types: Collection[str]) -> int:
+    """How many fadd and fsub of these scalar types have a product of an fmul as an operand."""
+    count = 0
+    for body in re.findall(r"^define .*?^\}$", text, flags=re.MULTILINE | re.DOTALL):
+        products = set(re.findall(rf"^\s*({_VALUE}) = fmul ", body, flags=re.MULTILINE))
+        for line in re.findall(rf"^\s*{_VALUE} = (?:fadd|fsub)(?: {_FLAG})* (.*)$", body, flags=re.MULTILINE):
+            type_text, operands = split_type(line)
+            count += scalar_of(type_text) in types and any(v in products for v in re.findall(_VALUE, operands))
+    return count
 
 
 def has_narrow_floats(text: str) -> bool:
@@ -142,8 +166,13 @@ def without_fast_math(text: str) -> str:
 
 
 def declare_fma(text: str) -> str:
-    """Add the declarations of the llvm.fma overloads that the text calls and does not declare."""
-    wanted = set(re.findall(r"call ([^@]*?) ?@(llvm\.fma\.\w+)\(", text))
-    declared = set(re.findall(r"^declare .*@(llvm\.fma\.\w+)\(", text, re.MULTILINE))
-    missing = {name: type_text for type_text, name in sorted(wanted) if name not in declared}
-    return text + "".join(f"declare {t} @{name}({t}, {t}, {t})\n" for name, t in missing.items())
+    """Add the declarations of what explicit_fmuladd and fuse_contracted call and the text does not declare."""
+    declared = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE))
+    missing = {}
+    for returns, name, operation in _MADE.findall(text):
+        if name not in declared:
+            type_text = re.sub(rf"^(?:{_FLAG} )+", "", returns)
+            values = [type_text] * (3 if operation == "fma" else 2)
+            modes = ["metadata", "metadata"] if ".constrained." in name else []
+            missing[name] = f"declare {type_text} @{name}({', '.join([*values, *modes])})\n"
+    return text + "".join(missing[name] for name in sorted(missing))
