@@ -93,10 +93,8 @@ def test_library_is_opened_and_closed_at_run_time(eigen: "Example") -> None:
     opener = eigen.folder / "opener.c"
     opener.write_text(OPENER)
     program = eigen.folder / "opener"
-    run_zig(
-        "cc", ["-target", "aarch64-linux-gnu.2.17", "-O1", f'-DLIBRARY="{out}"', str(opener), "-ldl", "-o", str(program)],
-        "compiling the opener",
-    )  # fmt: skip
+    options = ["-target", "aarch64-linux-gnu.2.17", "-O1", f'-DLIBRARY="{out}"']
+    run_zig("cc", [*options, str(opener), "-ldl", "-o", str(program)], "compiling the opener")
     printed, ran = eigen.emulate(program, "exynos-m4", SYSROOT)
     # Eight products of one, and a bias of one.
     assert json.loads(printed) == [0, 9.0, 9.0]
