@@ -134,17 +134,9 @@ def test_a_hot_function_that_is_not_there(mavcg: Any, build_file: Path, hot: str
 
 
 @pytest.mark.parametrize(
-    "hot",
-    [
-        "nn::Gemm<int>::operator()",
-        "nn::Gemm",
-        "Gemm",
-        "nn::Gemm<*",
-        "_ZNK2nn4GemmIiEclEPKiS3_m",
-        "nn::Gemm<int>::operator()(int const*, int const*, unsigned long) const",
-    ],
+    "hot", ["nn::Gemm<int>::operator()(int const*, int const*, unsigned long) const", "Gemm", "nn::Gemm<*"]
 )
-def test_cxx_names_in_all_spellings(mavcg: Any, here: Path, cores: Sequence[str], hot: str) -> None:
+def test_cxx_names_as_people_write_them(mavcg: Any, here: Path, cores: Sequence[str], hot: str) -> None:
     (here / "k.cpp").write_text(CXX)
     report = document(mavcg("build", "--source", "k.cpp", "--hot", hot, "--cores", cores[0], "-o", "k.so", "--json"))
     (function,) = report["functions"]

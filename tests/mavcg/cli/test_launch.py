@@ -67,15 +67,10 @@ def test_a_hot_file_gets_versions_and_a_cold_one_gccs_own_object(
     assert ran.status == 25 and versions_run(ran.stderr) == {"dot": "generic"}
 
 
-def test_the_output_may_be_unnamed(mavcg: Any, project: Path, cores: Sequence[str]) -> None:
-    assert launch(mavcg, "gcc", "-c", "hot.c").status == 0
-    assert {"generic", *cores} <= labels(project / "hot.o", "dot")
-
-
-def test_response_files(mavcg: Any, project: Path, cores: Sequence[str]) -> None:
-    (project / "words").write_text("-O2 -c 'hot.c' -o out.o")
+def test_a_response_file_and_no_named_output(mavcg: Any, project: Path, cores: Sequence[str]) -> None:
+    (project / "words").write_text("-O2 -c 'hot.c'")
     assert launch(mavcg, "gcc", "@words").status == 0
-    assert {"generic", *cores} <= labels(project / "out.o", "dot")
+    assert {"generic", *cores} <= labels(project / "hot.o", "dot")
 
 
 @pytest.mark.parametrize(
