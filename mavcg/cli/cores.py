@@ -9,7 +9,7 @@ import typer
 from mavcg.board import Board, Cluster
 from mavcg.cli.output import console, print_json
 from mavcg.core import Core, Midr, X86Model
-from mavcg.cpu_list import cpu_ranges
+from mavcg.cpu_list import cpu_ranges as cpu_ranges  # test_cores imports it from here
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles.load import load_boards, load_cores
 from mavcg.target import ARCHES, host_target
