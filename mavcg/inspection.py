@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mavcg.elf import loaded_bytes, needed, notes
+from mavcg.binaries import loaded_bytes, needed, notes
 from mavcg.errors import MavcgError
 from mavcg.program import growth_percent
 

@@ -29,13 +29,8 @@ def link_shared(
 
     cxx_compiler: the program's own g++, where it builds for the target: the library then needs its libstdc++ at load.
     Otherwise what the objects use of the C++ library comes from zig's libc++, linked in and hidden.
-    Raises: MavcgError for a target whose shared libraries cannot be linked here; ToolError with the linker's words.
+    target: an ELF one. Raises: ToolError with the linker's words.
     """
-    if target.system == "macos":
-        raise MavcgError(
-            f"{out}: shared libraries for macOS cannot be linked here; give an object as the output (-o {out.stem}.o) "
-            "and link it on a Mac"
-        )
     undefined = {name for path in objects for name in undefined_symbols(path)}
     flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", *_PAGE_FLAGS[target.arch], "-g0"]
     libraries = list(_LIBC_FLAGS)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
+from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.choosing import FunctionChoice, Gains, Limits, Sizes, drop_for_growth, drop_useless, share_equal
 from mavcg.codegen import CodegenJob, compile_module
-from mavcg.elf import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
 from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
@@ -124,7 +124,9 @@ def build_objects(
             needs |= body.needs
             aliases = [k.label for k in choice.kept if k.body == label and k.label != label]
             if aliases:
-                assemble(body.asm + _alias_text(module.hot, body, aliases), paths[body.symbol], target, body.function)
+                assemble(
+                    body.asm + _alias_text(module.hot, body, aliases, target), paths[body.symbol], target, body.function
+                )
             objects.append(paths[body.symbol])
     dispatched = bool(objects)
     if dispatched:
@@ -145,7 +147,7 @@ def build_objects(
         single_bytes, multi_bytes, dispatched,
     )  # fmt: skip
     note = folder / f"{stem}.note.o"
-    assemble(note_assembly(made.summary), note, target, f"the note of {module.source}")
+    assemble(note_assembly(made.summary, target), note, target, f"the note of {module.source}")
     return replace(made, objects=(*objects, note))
 
 
@@ -190,13 +192,19 @@ def _choose(
     return drop_for_growth(choices, loaded, worth, fixed, single_bytes, limits.max_growth)
 
 
-def _alias_text(hot: HotModule, body: Body, labels: Sequence[str]) -> str:
+def _alias_text(hot: HotModule, body: Body, labels: Sequence[str], target: Target) -> str:
     """Further names for a body: those of the versions that share it or were dropped in favour of it."""
-    binding = ".weak" if linkage(hot.module.entities[body.function]) in ("linkonce_odr", "weak_odr") else ".globl"
+    merged = linkage(hot.module.entities[body.function]) in ("linkonce_odr", "weak_odr")
+    if target.system == "macos":
+        prefix, hidden, weak = "_", ".private_extern", "\t.weak_definition {name}\n" if merged else ""
+        binding = "\t.globl {name}\n" + weak
+    else:
+        prefix, hidden = "", ".hidden"
+        binding = "\t.weak {name}\n" if merged else "\t.globl {name}\n"
     lines = []
     for label in labels:
-        name = f'"{version_symbol(hot, body.function, label)}"'
-        lines.append(f'\t{binding} {name}\n\t.hidden {name}\n\t.set {name}, "{body.symbol}"\n')
+        name = f'"{prefix}{version_symbol(hot, body.function, label)}"'
+        lines.append(f'{binding.format(name=name)}\t{hidden} {name}\n\t.set {name}, "{prefix}{body.symbol}"\n')
     return "".join(lines)
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mavcg.binaries import loaded_bytes, needed, note_assembly
 from mavcg.choosing import Gains, Limits
 from mavcg.codegen import default_workers
 from mavcg.core import Core
-from mavcg.elf import loaded_bytes, needed, note_assembly
 from mavcg.errors import MavcgError
 from mavcg.hot import HotSymbol, inexact_notes, match_hot
 from mavcg.library import link_relocatable, link_shared
@@ -101,7 +101,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             runtime_bytes = loaded_bytes(runtime)
             note = folder / "runtime-note.o"
             assemble(
-                note_assembly({"core_set": core_set.tag, "runtime_bytes": runtime_bytes}),
+                note_assembly({"core_set": core_set.tag, "runtime_bytes": runtime_bytes}, request.target),
                 note,
                 request.target,
                 "the runtime's note",

@@ -40,7 +40,7 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     units = (*_source_units(file, folder, target), *command_units)
     ir_files = tuple(folder / name for name in file.ir)
     request = BuildRequest(
-        output=_output(file, folder),
+        output=_output(file, folder, target),
         target=target,
         cores=chosen.cores,
         hot=hot,
@@ -55,12 +55,17 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     return (replace(request, workers=jobs) if jobs else request), board
 
 
-def _output(file: BuildFile, folder: Path) -> Path:
+def _output(file: BuildFile, folder: Path, target: Target) -> Path:
     if not file.output:
         raise MavcgError("build: no output is named; give -o LIBRARY.so, or build.output in mavcg.toml")
     output = folder / file.output
     if output.suffix not in (".so", ".o"):
         raise MavcgError(f"-o {output}: names neither a shared library (.so) nor an object (.o); name one of these")
+    if output.suffix == ".so" and target.system == "macos":
+        raise MavcgError(
+            f"-o {output}: shared libraries for macOS cannot be linked here (ziglang lacks Apple's stub libraries); "
+            f"give an object, -o {output.stem}.o, and link it on a Mac"
+        )
     if output.is_dir():
         raise MavcgError(f"-o {output}: is a folder; name a file in it")
     return output

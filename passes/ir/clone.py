@@ -109,10 +109,16 @@ def make_version(hot: HotModule, name: str, label: str) -> Version:
 
 
 def _version_comdat(hot: HotModule, name: str, label: str) -> dict[str, str]:
-    if linkage(hot.module.entities[name]) not in _MERGEABLE:
+    entity = hot.module.entities[name]
+    if linkage(entity) not in _MERGEABLE or not _in_comdat(entity):
         return {}
     symbol = version_symbol(hot, name, label)
     return {symbol: f"${quote(symbol)} = comdat any"}
+
+
+def _in_comdat(entity: Entity) -> bool:
+    """Whether a definition merges by a comdat group; Mach-O has none and merges by weak definitions."""
+    return re.search(r" comdat(?=[( ]|$)", entity.header) is not None
 
 
 class _Builder:
@@ -137,7 +143,8 @@ class _Builder:
             if not defined_here:
                 text = _plain_header(entity, "available_externally hidden")
             elif linkage(entity) in _MERGEABLE:
-                text = _plain_header(entity, "weak_odr hidden", comdat=f"comdat(${quote(symbol)})")
+                comdat = f"comdat(${quote(symbol)})" if _in_comdat(entity) else ""
+                text = _plain_header(entity, "weak_odr hidden", comdat)
             else:
                 text = _plain_header(entity, "hidden")
             self._copy(symbol, text)

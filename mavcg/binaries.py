@@ -1,0 +1,32 @@
+"""Sizes, symbols and notes of what was built, in the format of its target: ELF, or Mach-O for macOS."""
+
+from pathlib import Path
+from typing import Any
+
+from mavcg import elf, macho
+from mavcg.target import Target
+
+
+def loaded_bytes(path: Path) -> int:
+    """Bytes that the file adds to a program's image, our note excepted. Raises: MavcgError for neither format."""
+    return macho.loaded_bytes(path) if macho.is_macho(path) else elf.loaded_bytes(path)
+
+
+def symbol_bytes(path: Path, symbol: str) -> int:
+    """Size of a defined function's code, in bytes; 0 when the file does not define it."""
+    return macho.symbol_bytes(path, symbol) if macho.is_macho(path) else elf.symbol_bytes(path, symbol)
+
+
+def needed(path: Path) -> tuple[list[str], list[str]]:
+    """(libraries, symbols) that the file wants from elsewhere; an object names no libraries."""
+    return ([], macho.undefined_symbols(path)) if macho.is_macho(path) else elf.needed(path)
+
+
+def notes(path: Path) -> list[Any]:
+    """The JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
+    return macho.notes(path) if macho.is_macho(path) else elf.notes(path)
+
+
+def note_assembly(value: Any, target: Target) -> str:
+    """Assembly of a note that carries a JSON document."""
+    return macho.note_assembly(value) if target.system == "macos" else elf.note_assembly(value)
