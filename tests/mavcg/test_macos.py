@@ -10,7 +10,11 @@ from mavcg.cli.app import run
 
 SOURCE = """
 template <class T> struct Dot {
-  static __attribute__((noinline)) T of(const T *a, const T *b, int n) { T s = 0; while (n--) s += *a++ * *b++; return s; }
+  static __attribute__((noinline)) T of(const T *a, const T *b, int n) {
+    T s = 0;
+    while (n--) s += *a++ * *b++;
+    return s;
+  }
 };
 extern "C" float dot(const float *a, const float *b, int n) { return Dot<float>::of(a, b, n); }
 extern "C" void scale(float *a, int n) { for (int i = 0; i < n; i++) a[i] *= 3; }
