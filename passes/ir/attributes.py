@@ -13,9 +13,10 @@ from mavcg.core import Core
 # Features that only tune (schedule, fusion, preferences): ziglang writes its CPU's into every function, and there they
 # would be forced onto every core. Clang writes none of them. Names as in LLVM's AArch64Features.td and X86.td.
 _TUNING = re.compile(
-    r"(fuse-|fast-|slow-|prefer-|avoid-|use-|zcm-|zcz|no-zcz|lea-|disable-|arith-|false-deps-|no-bypass-delay)"
-    r"|(allow-light-256-bit|aggressive-fma|addr-lsl-slow-14|alu-lsl-fast|ascend-store-address|balance-fp-ops"
-    r"|branchfusion|cmp-bcc-fusion|custom-cheap-as-move|enable-select-opt|exynos-cheap-as-move"
+    r"(fuse-|fast-|faster-|slow-|prefer-|avoid-|use-|tuning-|zcm-|zcz|no-zcz|lea-|disable-|arith-|false-deps-"
+    r"|no-bypass-delay|aggressive-|max-interleave-)"
+    r"|(a320|addr-lsl-slow-14|allow-light-256-bit|alternate-sextload-cvt-f32-pattern|alu-lsl-fast"
+    r"|ascend-store-address|balance-fp-ops|branch-hint|branchfusion|no-sve-fp-ld1r|olympus|cmp-bcc-fusion|custom-cheap-as-move|enable-select-opt|exynos-cheap-as-move"
     r"|force-32bit-jump-tables|idivl-to-divb|idivq-to-divl|ldp-aligned-only|macrofusion|pad-short-functions"
     r"|predictable-select-expensive|sbb-dep-breaking|stp-aligned-only|store-pair-suppress|vzeroupper)$"
 )
@@ -70,14 +71,15 @@ def base_features(features: Iterable[str], arch: str) -> tuple[str, ...]:
 
 
 def choose_cpu(core: Core, base: Iterable[str], narrow_floats: bool) -> CpuChoice:
-    """The cpu attributes of `core`'s version of a function.
+    """The cpu attributes of `core`'s version of a function: what the program demands comes last and wins, so that a
+    core's "-dotprod" does not take away what the program was compiled with.
 
     base: `base_features` of the function. narrow_floats: whether the function computes in half or bfloat, so that
     extensions which round differently have to be left out unless the base has them.
     """
     base = tuple(base)
     left_out = [f"-{f}" for f in _NARROW_FLOAT[core.arch] if f"+{f}" not in base] if narrow_floats else []
-    return CpuChoice(core.llvm_cpu, core.llvm_tune, tuple(dict.fromkeys([*base, *core.llvm_features, *left_out])))
+    return CpuChoice(core.llvm_cpu, core.llvm_tune, tuple(dict.fromkeys([*core.llvm_features, *left_out, *base])))
 
 
 def fused_types(arch: str, base: Iterable[str]) -> frozenset[str]:
