@@ -57,12 +57,15 @@ def _inspect(path: Path) -> Inspection:
     # Every object that was made for a core set brings its selector, and the link keeps one of each.
     runtime = sum({note["core_set"]: int(note["runtime_bytes"]) for note in found if "core_set" in note}.values())
     total = loaded_bytes(path)
+    # Of several libraries' notes in one program none speaks of the whole.
+    singles = [int(note["single_library_bytes"]) for note in found if "single_library_bytes" in note]
+    single = singles[0] if len(singles) == 1 else None
     modules = [note for note in found if "functions" in note]
     return Inspection(
         path,
         tuple(function for note in modules for function in note["functions"]),
         {name: why for note in modules for name, why in note["refused"].items()},
-        growth_percent(modules, runtime, total),
+        growth_percent(modules, runtime, total, single),
         total,
         runtime,
         tuple(libraries),

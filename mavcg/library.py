@@ -100,5 +100,7 @@ def _atomically(out: Path, make: Callable[[Path], object]) -> None:
             made = Path(scratch) / out.name
             make(made)
             os.replace(made, out)
-    except PermissionError as error:
-        raise MavcgError(f"-o {out}: cannot be written ({error.strerror}); name another output") from error
+    except OSError as error:
+        raise MavcgError(
+            f"-o {out}: cannot be written ({error.strerror}); name another output, or make room"
+        ) from error

@@ -33,10 +33,12 @@ _DISPATCHER_POINTERS = 3
 class ModuleObjects:
     """The object files of one module, to be linked together with the runtime.
 
-    single_bytes: loaded bytes of the same module built without versions; multi_bytes: with them.
+    single: the module's object built without versions, and its note; single_bytes: the object's loaded bytes;
+    multi_bytes: those of `objects`.
     """
 
     source: str
+    single: tuple[Path, ...]
     objects: tuple[Path, ...]
     choices: tuple[FunctionChoice, ...]
     refused: Mapping[str, str]
@@ -109,12 +111,7 @@ def build_objects(
             progress()
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
-    if not module.bodies:
-        return ModuleObjects(
-            module.source, (plain,), (), module.refused, frozenset(), single_bytes, single_bytes, False
-        )
-
-    choices = _choose(module, sizes, limits, gains, worth, len(core_set.cores), single_bytes)
+    choices = _choose(module, sizes, limits, gains, worth, len(core_set.cores), single_bytes) if module.bodies else []
     needs: set[str] = set()
     objects: list[Path] = []
     for choice in choices:
@@ -143,19 +140,22 @@ def build_objects(
     tables = sum(core_set.version_count + _DISPATCHER_POINTERS for choice in choices if not choice.is_single)
     multi_bytes = sum(loaded_bytes(path) for path in objects) + _RELOCATION_BYTES * tables
     made = ModuleObjects(
-        module.source, tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
+        module.source, (plain,), tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
         single_bytes, multi_bytes, dispatched,
     )  # fmt: skip
+    if not (choices or module.refused):
+        return made  # nothing to tell
     note = folder / f"{stem}.note.o"
     assemble(note_assembly(made.summary, target), note, target, f"the note of {module.source}")
-    return replace(made, objects=(*objects, note))
+    return replace(made, objects=(*objects, note), single=(plain, note))
 
 
 def assemble(asm: str, out: Path, target: Target, what: str) -> None:
     """Assemble text to an object file."""
     source = out.with_suffix(".s")
     source.write_text((_ASSEMBLE_ALL if target.arch == "aarch64" else "") + asm)
-    run_zig("cc", ["-target", target.zig_name, "-c", str(source), "-o", str(out)], f"assembling {what}")
+    # Without -g0 the assembler writes where this file lies into the object's debug information.
+    run_zig("cc", ["-target", target.zig_name, "-g0", "-c", str(source), "-o", str(out)], f"assembling {what}")
     source.unlink()
 
 

@@ -67,6 +67,7 @@ class BuildResult:
     notes: tuple[str, ...]
     runtime_bytes: int
     total_bytes: int
+    single_library_bytes: int | None
     needed_libraries: tuple[str, ...]
     needed_symbols: tuple[str, ...]
     seconds: float
@@ -74,11 +75,23 @@ class BuildResult:
     @property
     def growth_percent(self) -> float:
         """Bytes that versions, dispatchers and runtime add, over the single-version build; counted."""
-        return growth_percent([m.summary for m in self.modules], self.runtime_bytes, self.total_bytes)
+        summaries = [module.summary for module in self.modules]
+        return growth_percent(summaries, self.runtime_bytes, self.total_bytes, self.single_library_bytes)
 
 
-def growth_percent(summaries: Sequence[Mapping[str, Any]], runtime_bytes: int, total_bytes: int) -> float:
-    """Code growth in percent of the single-version build, from the modules' notes and the size of the whole."""
+def growth_percent(
+    summaries: Sequence[Mapping[str, Any]],
+    runtime_bytes: int,
+    total_bytes: int,
+    single_library_bytes: int | None = None,
+) -> float:
+    """Code growth over the single-version build, in percent of it.
+
+    single_library_bytes: of the library linked without versions, where there was one to link; else it is what remains
+    of total_bytes without what the modules' notes say was added.
+    """
+    if single_library_bytes is not None:
+        return 100 * (total_bytes - single_library_bytes) / max(1, single_library_bytes)
     extra = sum(int(s["multi_bytes"]) - int(s["single_bytes"]) for s in summaries) + runtime_bytes
     return 100 * extra / max(1, total_bytes - extra)
 
@@ -94,26 +107,36 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         built = [_build_module(module, hot, core_set, request, folder, progress) for module in modules]
         _check_something_versioned(built, not_found)
         objects = [path for module in built for path in module.objects]
-        runtime_bytes = 0
+        facts: dict[str, str | int] = {}
+        single_bytes: int | None = None
         if any(module.dispatched for module in built):
             progress("compiling the run-time selector")
             runtime = runtime_object(core_set, load_cores(), request.target, folder)
-            runtime_bytes = loaded_bytes(runtime)
-            note = folder / "runtime-note.o"
-            assemble(
-                note_assembly({"core_set": core_set.tag, "runtime_bytes": runtime_bytes}, request.target),
-                note,
-                request.target,
-                "the runtime's note",
-            )
-            objects += [runtime, note]
+            facts = {"core_set": core_set.tag, "runtime_bytes": loaded_bytes(runtime)}
+            objects.append(runtime)
+        if request.output.suffix == ".so":
+            progress("linking the single-version library, to compare sizes")
+            single_bytes = facts["single_library_bytes"] = _single_library_bytes(built, request, folder)
+        if facts:
+            note = folder / "library-note.o"
+            assemble(note_assembly(facts, request.target), note, request.target, "the library's note")
+            objects.append(note)
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)
     notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules))
     return BuildResult(
-        request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes, runtime_bytes,
-        loaded_bytes(request.output), libraries, symbols, time.monotonic() - started,
+        request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
+        int(facts.get("runtime_bytes", 0)), loaded_bytes(request.output), single_bytes, libraries, symbols,
+        time.monotonic() - started,
     )  # fmt: skip
+
+
+def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest, folder: Path) -> int:
+    """Loaded bytes of the library as it would be without versions."""
+    out = folder / "single" / request.output.name
+    out.parent.mkdir()
+    link_shared([path for module in built for path in module.single], out, request.target, _cxx_compiler(request))
+    return loaded_bytes(out)
 
 
 def _source_notes(modules: Sequence[IrModule]) -> list[str]:

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 # Suffixes by which compilers name pieces and copies of one function: GCC's interprocedural passes, clone numbers,
-# target_clones; LLVM's thin LTO and coroutines. A C or C++ name has no dot of its own, other languages' may.
+# target_clones; LLVM's thin LTO and coroutines; our own versions, by core name after a module's tag. A C or C++ name
+# has no dot of its own, other languages' may.
 _SUFFIX = re.compile(
     r"isra|part|constprop|cold|lto_priv|localalias|llvm|clone|resolver|default|resume|destroy|cleanup|generic"
-    r"|arch_\w+|\d+|[a-z]+\d*-[a-z0-9-]+"
+    r"|arch_\w+|\d+|[a-z]+\d*-[a-z0-9-]+|znver\d+|[a-z]+(?:lake|well|rapids)|[0-9a-f]{8}"
 )
 _VERSION = re.compile(r"@@?[A-Za-z_][\w.]*$")
 _MANGLED = re.compile(r"_{1,4}Z\S+")

@@ -24,11 +24,12 @@ A55, A75, M4 = "cortex-a55", "cortex-a75", "exynos-m4"
 def result(*kept: Kept, refused: dict[str, str] | None = None, **more: Any) -> BuildResult:
     choices = (FunctionChoice("_ZN2nn4reluEPfi", kept),) if kept else ()
     refused_ = MappingProxyType(refused or {})
-    module = ModuleObjects("relu.cpp", (), choices, refused_, frozenset(), 1000, 1300, True)
+    module = ModuleObjects("relu.cpp", (Path("relu.o"),), (), choices, refused_, frozenset(), 1000, 1300, True)
     fields: dict[str, Any] = dict(
         output=Path("out/lib.so"), target=parse_target("aarch64-linux-android"), cores=cores_for([A55, A75, M4]),
         hot=(HotSymbol("nn::relu", "_ZN2nn4reluEPfi", why="61.0% of the run"),), modules=(module,), not_found=(),
-        notes=(), runtime_bytes=700, total_bytes=3000, needed_libraries=("libc.so",), needed_symbols=("memcpy",),
+        notes=(), single_library_bytes=None, runtime_bytes=700, total_bytes=3000,
+        needed_libraries=("libc.so",), needed_symbols=("memcpy",),
         seconds=1.5,
     )  # fmt: skip
     return BuildResult(**{**fields, **more})

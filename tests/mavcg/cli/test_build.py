@@ -100,7 +100,6 @@ def test_named_sources_make_the_file_in_this_folder_not_count(mavcg: Any, build_
     assert ended.status == 2 and "build: no cores are named" in ended.stderr
 
 
-@pytest.mark.xfail(reason="the assembler writes the scratch folder's name into debug information: objects.assemble")
 def test_the_same_input_builds_the_same_bytes(mavcg: Any, build_file: Path) -> None:
     assert mavcg("build").status == 0
     first = Path("lib.so").read_bytes()

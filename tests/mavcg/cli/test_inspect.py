@@ -59,8 +59,7 @@ def test_growth_is_of_the_single_version_build(mavcg: Any, library: Path, tmp_pa
     assert single["growth_percent"] == 0 and single["runtime_bytes"] == 0
     counted = multi["loaded_bytes"] * multi["growth_percent"] / (100 + multi["growth_percent"])
     grown = multi["loaded_bytes"] - single["loaded_bytes"]
-    # Beside what is counted, the linker's own tables grow: symbols, relocations, padding.
-    assert 0 <= grown - counted < 2048
+    assert abs(grown - counted) < 16  # the linked single-version library itself, but for padding
 
 
 def test_table_for_people(mavcg: Any, library: Path, cores: Sequence[str]) -> None:

@@ -29,6 +29,8 @@ GEBP = (
         ("f.llvm.1234", "f"),
         ("f.cortex-a55", "f"),
         ("f.generic", "f"),
+        ("f.1f2e3d4c.znver3", "f"),  # a static function's version
+        ("f.sapphirerapids", "f"),
         ("_ZN1a1fEv.cold.3", "_ZN1a1fEv"),
         ("_ZN1a1fEv.exynos-m4", "_ZN1a1fEv"),
         ("memcpy@@GLIBC_2.14", "memcpy"),
