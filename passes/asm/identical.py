@@ -5,9 +5,12 @@ import re
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-_ENTRY_ALIGNMENT = re.compile(r"\t\.p2align\t\d+\n(?=\t\.type\t[^\n]*[@%]function\n)")
-# Clang's own comments: a whole line, or behind code with a blank after the sign (AArch64's #16 is an operand).
-_COMMENT = re.compile(r"""^\s*(?:#|//).*$|\s+(?:# |// )[^"\n]*$""")
+# ELF says what is a function; in Mach-O, names of the program begin with an underscore.
+_ENTRY_ALIGNMENT = re.compile(r'\t\.p2align\t\d+\n(?=\t\.type\t[^\n]*[@%]function\n|"?_[^\n]*:)')
+# Clang's own comments: a whole line, or behind code with a blank after the sign (AArch64's #16 is an operand; Apple's
+# assembler takes ; and ##).
+_COMMENT = re.compile(r"""^\s*(?:#|//|;).*$|\s+(?:##? |// |; )[^"\n]*$""")
+_INLINE_ASM = re.compile(r"\s*(?:##?|//|;)\s*(?:(NO_APP|InlineAsm End)|APP|InlineAsm Start)$")
 _NOT_CODE = re.compile(r"\s*\.(?:file|ident)\b")
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -26,8 +29,8 @@ def without_label(asm: str, label: str) -> str:
     lines = []
     in_inline_asm = False  # whose text is the program's own, comment signs too
     for line in neutral.split("\n"):
-        if re.match(r"\s*(?:#|//)(?:NO_)?APP", line):
-            in_inline_asm = "NO_APP" not in line
+        if edge := _INLINE_ASM.match(line):
+            in_inline_asm = edge[1] is None
         kept = line.rstrip() if in_inline_asm else _COMMENT.sub("", line).rstrip()
         if kept and not _NOT_CODE.match(kept):
             lines.append(kept)

@@ -69,6 +69,29 @@ def test_x86_comments_go_and_immediates_stay() -> None:
     assert without_label("\tandl\t$7, %eax    # imm = 0x7\n# %bb.0:\n\tretq", "x") == "\tandl\t$7, %eax\n\tretq"
 
 
+MACHO = """\
+\t.globl\t_f.generic
+\t.p2align\t2
+_f.generic:                             ; @f.generic
+; %bb.0:
+\t; InlineAsm Start
+\tadd\tw0, w0, #3 ; nop ; nop
+\t; InlineAsm End
+\tb\tLBB0_1                              ; =1
+\t.p2align\t4
+LBB0_1:
+\tret
+"""
+
+
+def test_objects_for_macos_are_compared_too() -> None:
+    other = MACHO.replace("_f.generic", '"_f.apple-firestorm"').replace("p2align\t2", "p2align\t6").replace("  ;", ";")
+    assert without_label(other, "apple-firestorm") == without_label(MACHO, "generic")
+    for before, after in (("; nop ; nop", "; nop"), ("p2align\t4", "p2align\t5"), ("b\tLBB0_1 ", "b\tLBB0_2 ")):
+        assert before in other
+        assert without_label(other.replace(before, after), "apple-firestorm") != without_label(MACHO, "generic")
+
+
 def test_a_symbol_is_named_only_as_a_whole() -> None:
     assert names_symbol('\tbl\t"h.cortex-a75"', "h.cortex-a75")
     assert not names_symbol('\tbl\t"h.cortex-a75-r0"', "h.cortex-a75")
