@@ -63,7 +63,7 @@ class Example:
         run_zig("c++", ["-target", MUSL, "-static", *map(str, objects), "-o", str(program)], f"linking {name}")
         return program
 
-    def mavcg(self, *arguments: str | Path) -> Any:
+    def mavcg(self, *arguments: object) -> Any:
         """The JSON document of a mavcg command, which must succeed."""
         done = _mavcg(*arguments, "--json")
         assert done.returncode == 0, f"mavcg {arguments}: {done.returncode}: {done.stderr[-2000:]}"
@@ -107,7 +107,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
 
 
-def _mavcg(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def _mavcg(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mavcg.cli", *map(str, arguments)]
     return subprocess.run(command, env=_environment(), capture_output=True, text=True, timeout=300)
 

@@ -1,4 +1,4 @@
-"""A program on gemmlowp's 8-bit product: versions of its kernels, on ARM inline assembly, and of what is around them."""
+"""A program on gemmlowp's 8-bit product: versions of its kernels, inline assembly on ARM, and of what is around."""
 
 import platform
 import sys
