@@ -20,7 +20,7 @@ from mavcg.program import BuildRequest, BuildResult, build_program
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import compile_to_ir
 from mavcg.target import Target, host_target, parse_target
-from mavcg.toolchain import run_tool, run_zig
+from mavcg.toolchain import run_zig
 
 GOLDEN = Path(__file__).parent / "golden"
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -117,7 +117,8 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
     """build_versions(files, hot, cores, ...): build a program of several C and C++ files, some with versions.
 
     files: name -> text. versioned: the names of those that mavcg builds; None: all but main.*. hot: as --hot.
-    together: one object of all versioned files, or one each, as `mavcg launch` makes them.
+    together: one object of all versioned files, or one each, as `mavcg launch` makes them. plain_flags: for what zig
+    compiles, where its driver spells them in its own way.
     """
 
     def build_versions(
@@ -130,6 +131,7 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
         together: bool = True,
         limits: Limits | None = None,
         gains: Gains | None = None,
+        plain_flags: Sequence[str] | None = None,
         **request: Any,
     ) -> Built:
         target = target or host_target()
@@ -153,7 +155,8 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
             one = replace(wanted, output=folder / f"versions{number}.o", units=units, hot=hot_here)
             results.append(build_program(one))
         objects = [str(result.output) for result in results]
-        link_flags = ["-target", target.zig_name, "-fno-sanitize=all", "-w", *flags, f"-I{folder}"]
+        link_flags = ["-target", target.zig_name, "-fno-sanitize=all", "-w", f"-I{folder}"]
+        link_flags += flags if plain_flags is None else plain_flags
         link_flags += ["-static"] if "musl" in target.system else []
         tool = "c++" if any(name.endswith(".cpp") for name in files) else "cc"
         others = [str(folder / name) for name in rest]
@@ -163,10 +166,3 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
         return Built(folder / "program", folder / "plain", tuple(results), target)
 
     return build_versions
-
-
-def disassembly(path: Path) -> str:
-    """The machine code of a file of this machine, as objdump prints it."""
-    if not shutil.which("objdump"):
-        pytest.skip("objdump is not installed")
-    return run_tool(["objdump", "-d", "--no-show-raw-insn", str(path)], f"disassembling {path}")
