@@ -1,0 +1,61 @@
+"""A record of figures: what they are, of which machine, when, by which command; JSON files in bench/results/."""
+
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from bench.dispatch import machine
+from mavcg import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench/results"
+_PACKAGES = ("llvmlite", "ziglang")
+_DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that decides about a figure; what is not installed is left out."""
+    found = {"mavcg": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    if shutil.which("gcc"):
+        found["gcc"] = _said(["gcc", "-dumpfullversion"])
+    if shutil.which("dpkg-query"):
+        found |= {name: said for name in _DEBIAN if (said := _said(["dpkg-query", "-W", "-f", "${Version}", name]))}
+    return found
+
+
+def _said(command: Sequence[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def facts(kind: str, module: str) -> dict[str, Any]:
+    """What every record begins with. kind: "measured", "counted" or "modelled"; module: what `python -m` runs."""
+    return {
+        "kind": kind,
+        "command": f"python -m {module}",
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": machine(),
+        "load_average": round(os.getloadavg()[0], 2),
+        "versions": versions(),
+    }
+
+
+def write(name: str, record: Mapping[str, Any]) -> Path:
+    """Write bench/results/<name>.json, whole or not at all."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(record, indent=2) + "\n")
+    os.replace(unfinished, path)
+    return path

@@ -1,0 +1,104 @@
+"""The records in bench/results/ as markdown tables for the README: `python -m bench.tables`."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.dispatch import WORDS
+from bench.record import RESULTS
+
+Record = Mapping[str, Any]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A markdown table, every column but the first to the right."""
+    marks = ["---", *["--:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [head, marks, *rows])
+
+
+def versions(record: Record) -> str:
+    """Speed of each way over gcc -O3."""
+    ways = list(record["rows"][0]["ways"])
+    base = "speed_over_gcc_O3" if "gcc -O3" in ways else "speed_over_generic"
+    rows = [
+        [f"{row['kernel']} ({row['work']})", *(_speed(row["ways"][way], base) for way in ways)]
+        for row in record["rows"]
+    ]
+    over = "gcc -O3" if base.endswith("O3") else "the generic version"
+    text = (
+        f"Measured: microseconds a call, and in brackets speed over {over}; medians of {record['rounds']} interleaved "
+    )
+    text += "rounds, the second of each round's ratio. `*`: other bits than the generic version."
+    return f"{text}\n\n" + table(["kernel", *ways], rows)
+
+
+def _speed(way: Record, base: str) -> str:
+    return f"{way['median_us']:.0f} ({way[base]:.2f}){'' if way['same_bits_as_generic'] else '*'}"
+
+
+def dispatch(record: Record) -> str:
+    """What choosing costs a call."""
+    runs = record["runs"]
+    head = ["way of choosing", *(f"over a direct call, {'with' if run['rseq'] else 'without'} rseq" for run in runs)]
+    ways = [way for way in runs[0]["ways"] if not way.startswith("direct")]
+    rows = [[WORDS.get(way, way), *(f"{run['ways'][way]['over_direct_ns']:.1f} ns" for run in runs)] for way in ways]
+    return f"Measured: medians of {runs[0]['rounds']} interleaved rounds.\n\n" + table(head, rows)
+
+
+def growth(record: Record) -> str:
+    """Code growth of six clones."""
+    head = ["program", "functions", "versions (bodies)", "library", "growth", "of its own code"]
+    rows = [
+        [
+            f"{row['program']}: {row['what']}",
+            row["functions"],
+            f"{row['versions']} ({row['bodies']})",
+            f"{row['library_bytes'] / 1000:.0f} kB",
+            f"{row['growth_percent']:.1f} %",
+            f"{row['growth_of_own_code_percent']:.0f} % of {row['own_code_bytes'] / 1000:.0f} kB",
+        ]
+        for row in record["rows"]
+    ]
+    text = (
+        f"Counted: {', '.join(record['cores'])} and generic, for {record['target']}, the run-time selector included. "
+    )
+    text += "Each library holds what it uses of libc++ too, where it is C++."
+    return f"{text}\n\n" + table(head, rows)
+
+
+def build_time(record: Record) -> str:
+    """Seconds of `mavcg build`."""
+    head = ["program", "sources", "functions", "versions", "mavcg build"]
+    rows = [
+        [row["program"], row["sources"], row["functions"], row["versions"], f"{row['median_s']:.1f} s"]
+        for row in record["rows"]
+    ]
+    text = f"Measured: {', '.join(record['cores'])} and generic, {record['jobs']} compilers at a time on "
+    text += f"{record['cpus_allowed']} CPUs, ziglang's own libraries built before."
+    return f"{text}\n\n" + table(head, rows)
+
+
+TABLES = {
+    "versions": ("A kernel's versions on this machine", versions),
+    "dispatch": ("What choosing a version costs", dispatch),
+    "growth": ("Code growth of six ARM clones", growth),
+    "build_time": ("How long a build takes", build_time),
+}
+
+
+def main() -> None:
+    """Print the tables of the records that are there."""
+    for name, (title, show) in TABLES.items():
+        path = RESULTS / f"{name}.json"
+        if not path.is_file():
+            print(f"bench.tables: {path} is not there; run `python -m bench.all`", file=sys.stderr)
+            continue
+        record = json.loads(path.read_text())
+        about = record["machine"]
+        where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date")]
+        print(f"### {title}\n\n{show(record)}\n\n{'; '.join(filter(None, where))}; `{record['command']}`\n")
+
+
+if __name__ == "__main__":
+    main()
