@@ -19,7 +19,7 @@ template <class T> struct Dot {
 extern "C" float dot(const float *a, const float *b, int n) { return Dot<float>::of(a, b, n); }
 extern "C" void scale(float *a, int n) { for (int i = 0; i < n; i++) a[i] *= 3; }
 """
-CORES = "apple-firestorm,apple-icestorm"
+CORES = "cortex-a55,apple-firestorm"
 
 
 def build(folder: Path, output: str) -> int:
