@@ -263,7 +263,7 @@ def shared_declaration(hot: HotModule, entity: Entity) -> Entity:
 
 
 def _alias_declaration(entity: Entity, name: str, new_linkage: str, visibility: str) -> Entity:
-    before, _, rest = re.split(r"\b(alias|ifunc) ", entity.text, maxsplit=1)
+    before, _, rest = re.split(r"\b(alias|ifunc) ", entity.text.split(" = ", 1)[1], maxsplit=1)
     value_type, _ = split_type(rest)
     head, space, parameters = value_type.partition(" (")
     if space:

@@ -14,9 +14,11 @@ NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
 # A quoted run of text is either a symbol (@"a b", $"a b"), a string constant or an asm string; only the first
 # kind may be renamed, so the scanner has to step over the others whole.
 _TOKEN = re.compile(rf'[@$](?P<name>{NAME})|c?"[^"]*"')
+_VALUE_OR_TEXT = re.compile(rf'ptr @({NAME})|"[^"]*"')
 _GLOBAL = re.compile(rf"@({NAME}) = ")
 _DEFINE = re.compile(rf"(?:define|declare)\b[^@]*?@({NAME})\(")
 _KIND = re.compile(r"(?:[a-z_]+(?:\([a-z0-9]*\))? )*?(alias|ifunc|global|constant) ")
+EMPTY_GROUP = '"mavcg-empty"'
 _LOCAL_LINKAGE = {"internal", "private"}
 _BLOCKADDRESS = re.compile(rf"blockaddress\(@({NAME}),")
 _COMDAT = re.compile(rf"comdat\(\$({NAME})\)")
@@ -65,7 +67,8 @@ class ModuleText:
         return frozenset(unquote(m[1]) for text in variables for m in _BLOCKADDRESS.finditer(text))
 
     def __str__(self) -> str:
-        groups = [f"attributes {number} = {{ {text} }}" for number, text in self.attribute_groups.items()]
+        # LLVM refuses an empty group, and functions still name it: a string that means nothing keeps it.
+        groups = [f"attributes {n} = {{ {text or EMPTY_GROUP} }}" for n, text in self.attribute_groups.items()]
         entities = [entity.text for entity in self.entities.values()]
         lines = [
             *self.target,
@@ -190,9 +193,9 @@ def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleT
     known = set(entities)
 
     def drop_unknown(match: re.Match[str]) -> str:
-        return match[0] if unquote(match[1]) in known else "null"
+        return match[0] if match[1] is None or unquote(match[1]) in known else "null"
 
-    metadata = tuple(re.sub(rf"ptr @({NAME})", drop_unknown, line) if "@" in line else line for line in module.metadata)
+    metadata = tuple(_VALUE_OR_TEXT.sub(drop_unknown, line) if "@" in line else line for line in module.metadata)
     used = _used_comdats(entities) if module.comdats else set()
     comdats = {name: line for name, line in module.comdats.items() if name in used}
     return replace(module, entities=entities, comdats=comdats, metadata=metadata)
