@@ -278,4 +278,4 @@ def test_every_hot_function_ran_the_version_of_its_core(built: Any, core: str) -
     core = CORES[built.target.arch][0] if core == "own" else core
     ran = built.versions_run(core)
     assert set(ran.values()) == {core}
-    assert len(ran) > 15, ran
+    assert len(ran) >= 8, ran  # those whose bodies differ; the others are called directly
