@@ -48,13 +48,14 @@ class Failure:
 def compile_module(job: CodegenJob, out: Path) -> None:
     """Compile one module into `out`. Raises: ToolError with clang's words for IR that it refuses."""
     source = out.with_name(out.name + ".in.ll")
-    source.write_text(job.text)
+    source.write_text(job.text, encoding="utf-8", errors="surrogateescape")
     passes = () if job.optimise else ("-Xclang", "-disable-llvm-passes")
     run_zig(
         "cc",
         [
             *("-target", job.target.zig_name, f"-O{job.opt_level}", *PLAIN_CODE_FLAGS),
-            *("-Wno-unused-command-line-argument", "-Wno-override-module", *passes, *job.flags),
+            *("-Wno-unused-command-line-argument", "-Wno-override-module", "-fno-crash-diagnostics"),
+            *(*passes, *job.flags),
             *(*EMIT_FLAGS[job.emit], str(source), "-o", str(out)),
         ],
         job.what,
@@ -73,7 +74,7 @@ def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[],
             out = Path(folder) / f"module{SUFFIX[job.emit]}"
             try:
                 compile_module(job, out)
-                result: str | Failure = out.read_text()
+                result: str | Failure = out.read_text(encoding="utf-8", errors="surrogateescape")
             except ToolError as error:
                 result = Failure(_reason(str(error)))
         progress()
@@ -98,6 +99,8 @@ def canonical(text: str) -> str:
     """The IR as LLVM prints it: the form that passes.ir reads. Raises: MavcgError when it does not parse."""
     import llvmlite.binding as llvm
 
+    # Bytes that are no UTF-8 stand in comments only, such as a file's name: LLVM escapes them everywhere else.
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
         return str(llvm.parse_assembly(text))
     except RuntimeError as error:

@@ -69,10 +69,10 @@ def _function_summary(choice: FunctionChoice) -> dict[str, Any]:
     }
 
 
-def runtime_names(core_set: CoreSet) -> RuntimeNames:
+def runtime_names(core_set: CoreSet, target: Target) -> RuntimeNames:
     """The runtime's symbols as the dispatcher pass wants them."""
     names = symbols(core_set)
-    return RuntimeNames(names.rseq_offset, names.core_of_cpu, names.select, TABLE_CPUS)
+    return RuntimeNames(names.rseq_offset, names.core_of_cpu, names.select, TABLE_CPUS, target.system != "macos")
 
 
 def build_objects(
@@ -94,7 +94,7 @@ def build_objects(
     text: the module's IR as it was, for the single-version build. folder: where the objects go; it exists.
     worth: see choosing.drop_for_growth. flags: code generation flags for the module's own code.
     """
-    level = program_level if program_level in ("0", "1", "2", "3", "s", "z", "g") else "2"
+    level = "3" if program_level == "fast" else program_level or "2"
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
     plain = folder / f"{stem}.single.o"
     bodies = {body.symbol: body for body in _distinct(module.bodies)}
@@ -128,7 +128,7 @@ def build_objects(
     dispatched = bool(objects)
     if dispatched:
         base = folder / f"{stem}.base.o"
-        base_text = str(_base_module(module, choices, needs, core_set))
+        base_text = str(_base_module(module, choices, needs, runtime_names(core_set, target)))
         compile_module(
             CodegenJob(base_text, target, f"compiling {module.source}", level, True, "obj", tuple(flags)), base
         )
@@ -209,12 +209,12 @@ def _alias_text(hot: HotModule, body: Body, labels: Sequence[str], target: Targe
 
 
 def _base_module(
-    module: VersionedModule, choices: Sequence[FunctionChoice], needs: set[str], core_set: CoreSet
+    module: VersionedModule, choices: Sequence[FunctionChoice], needs: set[str], runtime: RuntimeNames
 ) -> ModuleText:
     """The program's own module: what versions need is kept, dispatchers stand for versioned functions."""
     base = keep_for_versions(module.hot, needs)
     dispatches = [_dispatch(module.hot, choice) for choice in choices if not choice.is_single]
-    base = add_dispatchers(module.hot, base, dispatches, runtime_names(core_set))
+    base = add_dispatchers(module.hot, base, dispatches, runtime)
     asm = [body.asm for choice in choices if not choice.is_single for body in module.bodies_of(choice.function)]
     single = {
         choice.function: [

@@ -25,7 +25,6 @@ def without_label(asm: str, label: str) -> str:
     """
     neutral = re.sub(rf"\.{re.escape(label)}(?![-\w$])", ".*", asm)
     neutral = re.sub(r'"([^"\s]*\.\*[^"\s]*)"', r"\1", neutral)  # LLVM quotes a name with a hyphen in it
-    neutral = _ENTRY_ALIGNMENT.sub("", neutral)
     lines = []
     in_inline_asm = False  # whose text is the program's own, comment signs too
     for line in neutral.split("\n"):
@@ -34,7 +33,7 @@ def without_label(asm: str, label: str) -> str:
         kept = line.rstrip() if in_inline_asm else _COMMENT.sub("", line).rstrip()
         if kept and not _NOT_CODE.match(kept):
             lines.append(kept)
-    return "\n".join(lines)
+    return _ENTRY_ALIGNMENT.sub("", "\n".join(lines))
 
 
 def names_symbol(asm: str, symbol: str) -> bool:

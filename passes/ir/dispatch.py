@@ -29,12 +29,16 @@ _ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?|[a-z_]+(?:\([^)]*\)|=\d+)?')
 
 @dataclass(frozen=True)
 class RuntimeNames:
-    """The runtime's symbols for one core set, as runtime/coreset.py gives them."""
+    """The runtime's symbols for one core set, as runtime/coreset.py gives them.
+
+    has_rseq: whether the system may have an rseq area at all; without, every call asks the runtime.
+    """
 
     rseq_offset: str
     core_of_cpu: str
     select: str
     table_size: int
+    has_rseq: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,12 @@ def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, r
     slow_head = _slow_header(signature, part["slow"])
     fast_head = f"{head} noinline {attributes}{_tail(signature, comdat)}"
     slow_head = f"{slow_head} noinline cold {attributes}{' ' + comdat if comdat else ''}"
+    slow = _slow(signature, at, runtime)
+    fast = _fast(signature, at, runtime) if runtime.has_rseq else slow
     made = [
         *(Entity(part[s], "variable", f"{at[s]} = {_with_comdat(text, in_comdat)}") for s, text in variables.items()),
-        Entity(name, "define", f"{fast_head} {{\n{_fast(signature, at, runtime)}"),
-        Entity(part["slow"], "define", f"{slow_head} {{\n{_slow(signature, at, runtime)}"),
+        Entity(name, "define", f"{fast_head} {{\n{fast}"),
+        Entity(part["slow"], "define", f"{slow_head} {{\n{slow}"),
     ]
     declared = [_version_declaration(entity, symbol) for symbol in dict.fromkeys(dispatch.targets)]
     return made + declared
@@ -210,10 +216,13 @@ def _slow(signature: Signature, at: Mapping[str, str], runtime: RuntimeNames) ->
 
 def _runtime_declarations(runtime: RuntimeNames) -> list[Entity]:
     table, offset, select = (quote(n) for n in (runtime.core_of_cpu, runtime.rseq_offset, runtime.select))
+    asked = [Entity(runtime.select, "declare", f"declare hidden ptr @{select}(ptr)")]
+    if not runtime.has_rseq:
+        return asked
     return [
         Entity(runtime.rseq_offset, "variable", f"@{offset} = external hidden global i64, align 8"),
         Entity(runtime.core_of_cpu, "variable", f"@{table} = external hidden global [{runtime.table_size} x i8]"),
-        Entity(runtime.select, "declare", f"declare hidden ptr @{select}(ptr)"),
+        *asked,
         Entity("llvm.thread.pointer.p0", "declare", "declare ptr @llvm.thread.pointer.p0()"),
     ]
 

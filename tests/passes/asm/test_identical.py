@@ -23,12 +23,17 @@ f.generic:                              // @f.generic
 \tret
 .Lfunc_end0:
 \t.size\tf.generic, .Lfunc_end0-f.generic
+\t.p2align\t2                               // -- Begin function helper
+\t.type\thelper.generic,@function
+helper.generic:                         // @helper
+\tret
 \t.ident\t"clang"
 """
 A55 = (
     GENERIC.replace("f.generic,", '"f.cortex-a55",')
     .replace("f.generic", '"f.cortex-a55"')
     .replace("h.generic", '"h.cortex-a55"')
+    .replace("helper.generic", '"helper.cortex-a55"')
     .replace("p2align\t2", "p2align\t4")
     .replace("     // @f", " // @f")
 )
