@@ -102,42 +102,56 @@ def drop_useless(choice: FunctionChoice, gains: Gains, min_gain: float) -> Funct
     return replace(choice, kept=tuple(decide(k) for k in choice.kept))
 
 
-def drop_for_growth(
-    choices: Sequence[FunctionChoice],
-    sizes: Mapping[tuple[str, str], Sizes],
-    worth: Mapping[tuple[str, str], float],
-    fixed: Mapping[str, int],
-    single_bytes: int,
-    max_growth: float,
-) -> list[FunctionChoice]:
-    """Drop bodies, least worth a byte first, until code growth is within `max_growth` percent of `single_bytes`.
+@dataclass(frozen=True)
+class GrowthLimit:
+    """A bound on code growth, and what is needed to keep it.
 
-    sizes: by (function, body label). worth: by (function, core label): share of run time times gain, any unit.
-    fixed: bytes that a function's dispatcher costs as long as it has more than one body.
+    max_growth: in percent of single_bytes. sizes: by (function, body label). worth: by (function, core label): share of
+    run time times gain, any unit. dispatcher_bytes: what a function's dispatcher costs as long as it has more than one
+    body.
     """
+
+    max_growth: float
+    single_bytes: int
+    sizes: Mapping[tuple[str, str], Sizes]
+    worth: Mapping[tuple[str, str], float]
+    dispatcher_bytes: int
+
+    @property
+    def allowed_bytes(self) -> float:
+        """Bytes that versions and dispatchers may add."""
+        return self.max_growth * self.single_bytes / 100
+
+    def added_bytes(self, choices: Sequence[FunctionChoice]) -> int:
+        """Bytes that these choices are expected to add."""
+        bodies = sum(self.sizes[c.function, body].loaded for c in choices for body in c.bodies if body != GENERIC)
+        return bodies + self.dispatcher_bytes * sum(not choice.is_single for choice in choices)
+
+
+def drop_for_growth(
+    choices: Sequence[FunctionChoice], limit: GrowthLimit, allowed_bytes: float | None = None
+) -> list[FunctionChoice]:
+    """Drop bodies, least worth a byte first, until what is left is expected to add at most what is allowed.
+
+    allowed_bytes: tighter than the limit's own, where linking showed that more was added than expected.
+    """
+    allowed = limit.allowed_bytes if allowed_bytes is None else allowed_bytes
     current = list(choices)
-    while True:
-        growth = sum(_added(c, sizes, fixed) for c in current)
-        if 100 * growth <= max_growth * single_bytes:
-            return current
+    while limit.added_bytes(current) > allowed:
         candidates = [(i, body) for i, c in enumerate(current) for body in c.bodies if body != GENERIC]
         if not candidates:
-            return current
+            break
 
         def value(candidate: tuple[int, str]) -> float:
             choice, body = current[candidate[0]], candidate[1]
-            gained = sum(worth.get((choice.function, k.label), 0.0) for k in choice.kept if k.body == body)
-            return gained / max(1, sizes[choice.function, body].loaded)
+            gained = sum(limit.worth.get((choice.function, k.label), 0.0) for k in choice.kept if k.body == body)
+            return gained / max(1, limit.sizes[choice.function, body].loaded)
 
         index, body = min(candidates, key=value)
-        bytes_ = sizes[current[index].function, body].loaded
-        reason = f"its {bytes_} bytes would exceed --max-growth {max_growth:g} %"
+        bytes_ = limit.sizes[current[index].function, body].loaded
+        reason = f"its {bytes_} bytes would exceed --max-growth {limit.max_growth:g} %"
         current[index] = _drop_body(current[index], body, reason)
-
-
-def _added(choice: FunctionChoice, sizes: Mapping[tuple[str, str], Sizes], fixed: Mapping[str, int]) -> int:
-    extra = sum(sizes[choice.function, body].loaded for body in choice.bodies if body != GENERIC)
-    return extra + (0 if choice.is_single else fixed.get(choice.function, 0))
+    return current
 
 
 def _drop_body(choice: FunctionChoice, body: str, reason: str) -> FunctionChoice:

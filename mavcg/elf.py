@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +16,38 @@ _ALLOC = 0x2  # SHF_ALLOC
 
 def open_elf(path: Path) -> Any:
     """An ELFFile of this path, read into memory. Raises: MavcgError when it is not there or no ELF file."""
+    with _reading(path) as elf:
+        return elf
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    """As open_elf, a context in which faults of the file met later are MavcgErrors, too."""
     import io
 
-    from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
     try:
-        return ELFFile(io.BytesIO(path.read_bytes()))
+        data = path.read_bytes()
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an ELF library or object") from error
-    except (ELFError, ValueError, KeyError) as error:
-        raise MavcgError(f"{path}: not an ELF file ({error}); name a library that mavcg built") from error
+    try:
+        yield ELFFile(io.BytesIO(data))
+    except MavcgError:
+        raise
+    except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
+        kind = "a damaged ELF file" if data.startswith(b"\x7fELF") else "not an ELF file"
+        raise MavcgError(f"{path}: {kind} ({error}); name a library that mavcg built") from error
 
 
 def loaded_bytes(path: Path) -> int:
     """Bytes that the file adds to a program's image: all allocated sections with contents, our own note excepted."""
-    elf = open_elf(path)
-    return sum(
-        s["sh_size"]
-        for s in elf.iter_sections()
-        if s["sh_flags"] & _ALLOC and s["sh_type"] != "SHT_NOBITS" and s.name != NOTE_SECTION
-    )
+    with _reading(path) as elf:
+        return sum(
+            s["sh_size"]
+            for s in elf.iter_sections()
+            if s["sh_flags"] & _ALLOC and s["sh_type"] != "SHT_NOBITS" and s.name != NOTE_SECTION
+        )
 
 
 def symbol_bytes(path: Path, symbol: str) -> int:
@@ -45,52 +57,52 @@ def symbol_bytes(path: Path, symbol: str) -> int:
 
 def function_symbols(path: Path) -> Iterator[tuple[str, int]]:
     """(name, bytes) of each function that the file's symbol table defines, local ones included."""
-    elf = open_elf(path)
-    for section in elf.iter_sections():
-        if section["sh_type"] == "SHT_SYMTAB":
-            for symbol in section.iter_symbols():
-                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-                    yield symbol.name, symbol["st_size"]
+    with _reading(path) as elf:
+        for section in elf.iter_sections():
+            if section["sh_type"] == "SHT_SYMTAB":
+                for symbol in section.iter_symbols():
+                    if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
+                        yield symbol.name, symbol["st_size"]
 
 
 def undefined_symbols(path: Path) -> list[str]:
     """Names that the object leaves to others, weak ones included, sorted."""
-    elf = open_elf(path)
-    found = {
-        symbol.name
-        for section in elf.iter_sections()
-        if section["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM")
-        for symbol in section.iter_symbols()
-        if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name
-    }
-    return sorted(found)
+    with _reading(path) as elf:
+        found = {
+            symbol.name
+            for section in elf.iter_sections()
+            if section["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM")
+            for symbol in section.iter_symbols()
+            if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name
+        }
+        return sorted(found)
 
 
 def exported_symbols(path: Path) -> set[str]:
     """Names that an object defines for others: global or weak, and not hidden."""
-    elf = open_elf(path)
-    return {
-        symbol.name
-        for section in elf.iter_sections()
-        if section["sh_type"] == "SHT_SYMTAB"
-        for symbol in section.iter_symbols()
-        if symbol["st_shndx"] != "SHN_UNDEF"
-        and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
-        and symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED")
-    }
+    with _reading(path) as elf:
+        return {
+            symbol.name
+            for section in elf.iter_sections()
+            if section["sh_type"] == "SHT_SYMTAB"
+            for symbol in section.iter_symbols()
+            if symbol["st_shndx"] != "SHN_UNDEF"
+            and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
+            and symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED")
+        }
 
 
 def needed(path: Path) -> tuple[list[str], list[str]]:
     """(libraries, symbols) that a shared library wants at load time: DT_NEEDED, and its undefined dynamic symbols."""
-    elf = open_elf(path)
-    libraries: list[str] = []
-    symbols: list[str] = []
-    for section in elf.iter_sections():
-        if section["sh_type"] == "SHT_DYNAMIC":
-            libraries += [tag.needed for tag in section.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
-        if section["sh_type"] == "SHT_DYNSYM":
-            symbols += [s.name for s in section.iter_symbols() if s["st_shndx"] == "SHN_UNDEF" and s.name]
-    return libraries, sorted(symbols)
+    with _reading(path) as elf:
+        libraries: list[str] = []
+        symbols: list[str] = []
+        for section in elf.iter_sections():
+            if section["sh_type"] == "SHT_DYNAMIC":
+                libraries += [tag.needed for tag in section.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+            if section["sh_type"] == "SHT_DYNSYM":
+                symbols += [s.name for s in section.iter_symbols() if s["st_shndx"] == "SHN_UNDEF" and s.name]
+        return libraries, sorted(symbols)
 
 
 def note_assembly(value: Any) -> str:
@@ -107,20 +119,20 @@ def note_assembly(value: Any) -> str:
 
 def notes(path: Path) -> list[Any]:
     """The JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
-    elf = open_elf(path)
-    found = []
-    for section in elf.iter_sections():
-        if section.name == NOTE_SECTION:
-            data = section.data()
-            at = 0
-            while at + 12 <= len(data):
-                name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
-                start = at + 12 + (name_size + 3) // 4 * 4
-                try:
-                    found.append(json.loads(data[start : start + size]))
-                except ValueError as error:
-                    raise MavcgError(
-                        f"{path}: its {NOTE_SECTION} is damaged ({error}); build the library again"
-                    ) from error
-                at = start + (size + 3) // 4 * 4
-    return found
+    with _reading(path) as elf:
+        found = []
+        for section in elf.iter_sections():
+            if section.name == NOTE_SECTION:
+                data = section.data()
+                at = 0
+                while at + 12 <= len(data):
+                    name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
+                    start = at + 12 + (name_size + 3) // 4 * 4
+                    try:
+                        found.append(json.loads(data[start : start + size]))
+                    except ValueError as error:
+                        raise MavcgError(
+                            f"{path}: its {NOTE_SECTION} is damaged ({error}); build the library again"
+                        ) from error
+                    at = start + (size + 3) // 4 * 4
+        return found

@@ -8,7 +8,16 @@ from typing import Any
 
 from mavcg import __version__
 from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
-from mavcg.choosing import FunctionChoice, Gains, Limits, Sizes, drop_for_growth, drop_useless, share_equal
+from mavcg.choosing import (
+    FunctionChoice,
+    Gains,
+    GrowthLimit,
+    Limits,
+    Sizes,
+    drop_for_growth,
+    drop_useless,
+    share_equal,
+)
 from mavcg.codegen import CodegenJob, compile_module
 from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
@@ -111,37 +120,24 @@ def build_objects(
             progress()
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
-    choices = _choose(module, sizes, limits, gains, worth, len(core_set.cores), single_bytes) if module.bodies else []
-    needs: set[str] = set()
-    objects: list[Path] = []
-    for choice in choices:
-        by_label = {body.label: body for body in module.bodies_of(choice.function)}
-        for label in () if choice.is_single else choice.bodies:
-            body = by_label[label]
-            needs |= body.needs
-            aliases = [k.label for k in choice.kept if k.body == label and k.label != label]
-            if aliases:
-                assemble(
-                    body.asm + _alias_text(module.hot, body, aliases, target), paths[body.symbol], target, body.function
-                )
-            objects.append(paths[body.symbol])
-    dispatched = bool(objects)
-    if dispatched:
-        base = folder / f"{stem}.base.o"
-        base_text = str(_base_module(module, choices, needs, runtime_names(core_set, target)))
-        compile_module(
-            CodegenJob(base_text, target, f"compiling {module.source}", level, True, "obj", tuple(flags)), base
-        )
-        objects.insert(0, base)
-    else:
-        objects = [plain]
+    choices = _choose(module, sizes, gains, limits.min_gain)
+    limit = _growth_limit(module, sizes, worth, len(core_set.cores), single_bytes, limits.max_growth)
+    if limit:
+        choices = drop_for_growth(choices, limit)
+    around = _Around(module, core_set, target, folder / stem, paths, level, tuple(flags))
+    while True:
+        objects, added = around.objects(choices)
+        over = single_bytes + limit.allowed_bytes - sum(map(loaded_bytes, objects)) - added if limit and objects else 0
+        if not limit or over >= 0:
+            break
+        choices = drop_for_growth(choices, limit, limit.added_bytes(choices) + over)
     progress()
 
-    tables = sum(core_set.version_count + _DISPATCHER_POINTERS for choice in choices if not choice.is_single)
-    multi_bytes = sum(loaded_bytes(path) for path in objects) + _RELOCATION_BYTES * tables
+    dispatched = bool(objects)
+    objects = objects or [plain]
     made = ModuleObjects(
         module.source, (plain,), tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
-        single_bytes, multi_bytes, dispatched,
+        single_bytes, sum(map(loaded_bytes, objects)) + added, dispatched,
     )  # fmt: skip
     if not (choices or module.refused):
         return made  # nothing to tell
@@ -150,10 +146,48 @@ def build_objects(
     return replace(made, objects=(*objects, note), single=(plain, note))
 
 
+@dataclass(frozen=True)
+class _Around:
+    """Makes a module's objects for some choice of versions. paths: where each body was assembled to, by symbol."""
+
+    module: VersionedModule
+    core_set: CoreSet
+    target: Target
+    stem: Path
+    paths: Mapping[str, Path]
+    level: str
+    flags: tuple[str, ...]
+
+    def objects(self, choices: Sequence[FunctionChoice]) -> tuple[list[Path], int]:
+        """(objects, bytes that linking adds to them): the module with its dispatchers, then the bodies; none where
+        nothing is dispatched."""
+        needs: set[str] = set()
+        kept: list[Path] = []
+        for choice in choices:
+            by_label = {body.label: body for body in self.module.bodies_of(choice.function)}
+            for label in () if choice.is_single else choice.bodies:
+                body = by_label[label]
+                needs |= body.needs
+                path = self.paths[body.symbol]
+                if aliases := [k.label for k in choice.kept if k.body == label and k.label != label]:
+                    further = _alias_text(self.module.hot, body, aliases, self.target)
+                    assemble(body.asm + further, path, self.target, body.function)
+                kept.append(path)
+        if not kept:
+            return [], 0
+        base = self.stem.with_name(f"{self.stem.name}.base.o")
+        text = str(_base_module(self.module, choices, needs, runtime_names(self.core_set, self.target)))
+        what = f"compiling {self.module.source}"
+        compile_module(CodegenJob(text, self.target, what, self.level, True, "obj", self.flags), base)
+        pointers = self.core_set.version_count + _DISPATCHER_POINTERS
+        return [base, *kept], _RELOCATION_BYTES * pointers * sum(not choice.is_single for choice in choices)
+
+
 def assemble(asm: str, out: Path, target: Target, what: str) -> None:
     """Assemble text to an object file."""
     source = out.with_suffix(".s")
-    source.write_text((_ASSEMBLE_ALL if target.arch == "aarch64" else "") + asm)
+    head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
+    source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
     # Without -g0 the assembler writes where this file lies into the object's debug information.
     run_zig("cc", ["-target", target.zig_name, "-g0", "-c", str(source), "-o", str(out)], f"assembling {what}")
     source.unlink()
@@ -167,29 +201,30 @@ def _distinct(bodies: Sequence[Body]) -> list[Body]:
     return list(first.values())
 
 
-def _choose(
-    module: VersionedModule,
-    sizes: Mapping[str, Sizes],
-    limits: Limits,
-    gains: Gains,
-    worth: Mapping[tuple[str, str], float],
-    cores: int,
-    single_bytes: int,
-) -> list[FunctionChoice]:
-    functions = list(dict.fromkeys(body.function for body in module.bodies))
+def _choose(module: VersionedModule, sizes: Mapping[str, Sizes], gains: Gains, min_gain: float) -> list[FunctionChoice]:
     choices = []
-    for function in functions:
+    for function in dict.fromkeys(body.function for body in module.bodies):
         bodies = module.bodies_of(function)
         first = {body.key: body for body in reversed(bodies)}
         by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
-        choices.append(drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain))
-    if limits.max_growth is None:
-        return choices
+        choices.append(drop_useless(share_equal(bodies, by_symbol), gains, min_gain))
+    return choices
+
+
+def _growth_limit(
+    module: VersionedModule,
+    sizes: Mapping[str, Sizes],
+    worth: Mapping[tuple[str, str], float],
+    cores: int,
+    single_bytes: int,
+    max_growth: float | None,
+) -> GrowthLimit | None:
+    if max_growth is None:
+        return None
     loaded = {(body.function, body.label): sizes[body.symbol] for body in _distinct(module.bodies)}
     # A dispatcher: two entries of code, a table, its relocations; 160 bytes of code were counted on both architectures.
     cost = 160 + (cores + 2) * (8 + 8 + _RELOCATION_BYTES) + _DISPATCHER_POINTERS * (8 + _RELOCATION_BYTES)
-    fixed = {function: cost for function in functions}
-    return drop_for_growth(choices, loaded, worth, fixed, single_bytes, limits.max_growth)
+    return GrowthLimit(max_growth, single_bytes, loaded, worth, cost)
 
 
 def _alias_text(hot: HotModule, body: Body, labels: Sequence[str], target: Target) -> str:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.choosing import FunctionChoice, Gain, Sizes, drop_for_growth, drop_useless, share_equal
+from mavcg.choosing import FunctionChoice, Gain, GrowthLimit, Sizes, drop_for_growth, drop_useless, share_equal
 from mavcg.versions import GENERIC, Body
 
 CORES = ("a53", "a75", "m4")
@@ -57,7 +57,7 @@ def test_the_least_worth_a_byte_goes_first() -> None:
     both = [choice("abcd", "f"), choice("abcd", "g")]
     sizes = {(f, b): Sizes(100, 140) for f in "fg" for b in (GENERIC, *CORES)}
     worth = {("f", "a53"): 0.5, ("f", "a75"): 0.4, ("f", "m4"): 0.3, ("g", "a53"): 0.1, ("g", "m4"): 0.2}
-    left = drop_for_growth(both, sizes, worth, {"f": 10, "g": 10}, 1000, 60.0)
+    left = drop_for_growth(both, GrowthLimit(60.0, 1000, sizes, worth, 10))
     assert {c.function: c.bodies for c in left} == {"f": (GENERIC, "a53", "a75", "m4"), "g": (GENERIC, "m4")}
     dropped = {k.label: k.dropped for k in left[1].kept if k.dropped}
     assert dropped.keys() == {"a53", "a75"}
@@ -65,7 +65,7 @@ def test_the_least_worth_a_byte_goes_first() -> None:
 
 
 def test_a_shared_body_goes_for_all_who_share_it() -> None:
-    left = drop_for_growth([choice("axxa")], {("f", "a53"): Sizes(1, 50)}, {}, {}, 100, 10.0)
+    left = drop_for_growth([choice("axxa")], GrowthLimit(10.0, 100, {("f", "a53"): Sizes(1, 50)}, {}, 0))
     assert [k.body for k in left[0].kept] == [GENERIC] * 4
     assert [bool(k.dropped) for k in left[0].kept] == [False, True, True, False]
 
@@ -87,18 +87,19 @@ def test_growth_stays_within_the_bound(
     before = [choice(k, name) for k, name in zip(keys, names, strict=True)]
     labels = (GENERIC, *CORES)
     sizes = {(f, b): Sizes(1, loaded[4 * i + j]) for i, f in enumerate(names) for j, b in enumerate(labels)}
-    fixed = dict.fromkeys(names, 30)
+    limit = GrowthLimit(max_growth, single_bytes, sizes, worth, 30)
 
     def growth(choices: list[FunctionChoice]) -> int:
         bodies_ = sum(sizes[c.function, b].loaded for c in choices for b in c.bodies if b != GENERIC)
         return bodies_ + sum(30 for c in choices if not c.is_single)
 
-    after = drop_for_growth(before, sizes, worth, fixed, single_bytes, max_growth)
-    assert 100 * growth(after) <= max_growth * single_bytes
+    after = drop_for_growth(before, limit)
+    assert growth(after) <= max_growth * single_bytes / 100
+    assert growth(drop_for_growth(before, limit, growth(before) - 1)) < growth(before) or growth(before) == 0
     for old, new in zip(before, after, strict=True):
         assert [k.label for k in new.kept] == [k.label for k in old.kept]
         assert new.kept[0] == old.kept[0]  # generic is never dropped
         for was, kept in zip(old.kept, new.kept, strict=True):
             assert kept == was or (kept.body == GENERIC and kept.dropped)
-    if 100 * growth(before) <= max_growth * single_bytes:
+    if growth(before) <= max_growth * single_bytes / 100:
         assert after == before
