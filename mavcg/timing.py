@@ -1,4 +1,4 @@
-"""How fast one core runs each class of instruction, and which of them it issues together: the models' view of a core."""
+"""How fast one core runs each class of instruction and which it issues together: what the pipeline models know."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""An instruction as the pipeline models and the schedulers see it: its class and the registers that tie it to others."""
+"""An instruction as pipeline models and schedulers see it: its class and the registers that tie it to others."""
 
 from dataclasses import dataclass
 
