@@ -1,0 +1,237 @@
+"""A model of an in-order core: which cycle each op issues in, and what it waited for.
+
+Ops issue in program order, at most `timing.width` a cycle. What is not modelled: caches (every load hits), the front
+end and branch misses, and values that go from a store to a load through memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from mavcg.errors import MavcgError
+from mavcg.passes.asm.demands import After, Demand, demands, placed, unit_names
+from mavcg.passes.asm.op import Op
+from mavcg.timing import Timing
+
+# A machine with finite state repeats; loops of hundreds of ops do so within a handful of iterations.
+_MOST_ITERATIONS = 4096
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Cycles that one op let pass before it issued.
+
+    kind: "register", "write order", "unit", "apart", "spacing", "blocked" or "alone".
+    by: the op that it waited for, as an index into the body; None where that is no single op.
+    """
+
+    cycles: int
+    kind: str
+    why: str
+    by: int | None = None
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One op of one iteration: the cycle and slot that it issued in, and what held it before that."""
+
+    iteration: int
+    op: int
+    cycle: int
+    slot: int
+    waits: tuple[Wait, ...] = ()
+
+    @property
+    def stall_cycles(self) -> int:
+        """Cycles between the first in which the op before it left a slot and its own."""
+        return sum(wait.cycles for wait in self.waits)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a simulation saw, in program order: ops of iteration 0, then of iteration 1, and so on."""
+
+    ops: tuple[Op, ...]
+    issues: tuple[Issue, ...]
+
+    def iteration(self, number: int) -> tuple[Issue, ...]:
+        """The issues of one iteration."""
+        return self.issues[number * len(self.ops) : (number + 1) * len(self.ops)]
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The state that a loop settles in: from iteration `start` on, every `period` iterations take `cycles` cycles."""
+
+    start: int
+    period: int
+    cycles: int
+
+    @property
+    def per_iteration(self) -> Fraction:
+        return Fraction(self.cycles, self.period)
+
+
+def simulate(ops: Sequence[Op], timing: Timing, iterations: int = 1) -> Trace:
+    """Issue the body `iterations` times over, on a core that has nothing under way at cycle 0.
+
+    Raises: MissingFact when the core's profile does not know a class; MavcgError when it can never issue an op.
+    """
+    core = _Core(tuple(ops), timing)
+    return Trace(tuple(ops), tuple(core.issue(number, op) for number in range(iterations) for op in range(len(ops))))
+
+
+def steady_cycles(ops: Sequence[Op], timing: Timing) -> Fraction:
+    """The exact cycles per iteration of a loop with this body, once its first iterations are over; 0 without ops."""
+    return steady(ops, timing).per_iteration
+
+
+def steady(ops: Sequence[Op], timing: Timing) -> Steady:
+    """Run a loop until the core is in a state, at an iteration's end, in which it was at an earlier one's.
+
+    Raises: MissingFact as `simulate`; MavcgError when that does not happen within 4,096 iterations.
+    """
+    if not ops:
+        return Steady(0, 1, 0)
+    core = _Core(tuple(ops), timing, explain=False)
+    seen: dict[object, tuple[int, int]] = {}
+    for number in range(_MOST_ITERATIONS):
+        for op in range(len(ops)):
+            core.issue(number, op)
+        state = core.state()
+        if state in seen:
+            first, cycle = seen[state]
+            return Steady(first + 1, number - first, core.cycle - cycle)
+        seen[state] = (number, core.cycle)
+    raise MavcgError(
+        f"loop of {len(ops)} ops on {timing.core}: no steady state within {_MOST_ITERATIONS} iterations; "
+        "estimate it as a block instead"
+    )
+
+
+class _Cause(NamedTuple):
+    """Why an op may not issue yet; what: the register or units, or the cycles of a spacing rule."""
+
+    kind: str
+    by: int | None
+    what: str = ""
+
+
+class _Core:
+    """The state of the core as the ops of a loop pass through it."""
+
+    def __init__(self, ops: tuple[Op, ...], timing: Timing, explain: bool = True) -> None:
+        self.ops, self.width, self.explain = ops, timing.width, explain
+        self.units = unit_names(timing)
+        self.demands = demands(ops, timing)
+        self.cycle = 0  # the cycle that the last op issued in
+        self.here: list[int] = []  # the ops that issued in it
+        self.free = [0] * len(self.units)  # the first cycle in which each unit can start work
+        self.free_before = list(self.free)  # the same as this cycle began
+        self.blocked_until, self.blocker = 0, 0
+        self.recent: list[tuple[int, int]] = []  # (cycle, op) that a spacing rule still looks back at
+        self.before: list[int] = []  # cycles in which the ops issued an iteration ago; none before the first
+        self.now: list[int] = []  # and those of this iteration so far
+        after = [after for demand in self.demands for after in demand.after]
+        self.carried = sorted({edge.source for edge in after if edge.distance})
+        self.horizon = max((edge.cycles for edge in after), default=0)
+        self.reach = max((rule.cycles for rule in timing.spacings), default=0)
+        self.leads = {op for demand in self.demands for _, first in demand.spaced for op in first}
+
+    def issue(self, iteration: int, op: int) -> Issue:
+        """Issue the next op in the first cycle that nothing rules out."""
+        demand = self.demands[op]
+        if op == 0:
+            self.before, self.now = self.now, []
+        start = self.cycle if len(self.here) < self.width else self.cycle + 1
+        ready = [(self._ready(edge), _Cause(edge.kind, edge.source, edge.register)) for edge in demand.after]
+        ready.append((self.blocked_until, _Cause("blocked", self.blocker)))
+        held: list[tuple[int, _Cause]] = []  # until when, by what
+        cycle = start
+        for until, cause in sorted(ready):
+            if until > cycle:
+                held.append((until, cause))
+                cycle = until
+        while True:
+            found = self._refusal(demand, cycle)
+            if not isinstance(found, _Cause):
+                break
+            cycle += 1
+            held.append((cycle, found))
+        self._enter(op, cycle, found)
+        return Issue(iteration, op, cycle, len(self.here) - 1, self._waits(start, held) if self.explain else ())
+
+    def _ready(self, edge: After) -> int:
+        cycles = self.before if edge.distance else self.now
+        return cycles[edge.source] + edge.cycles if cycles else 0
+
+    def _refusal(self, demand: Demand, cycle: int) -> _Cause | list[int]:
+        """Why an op whose registers are ready may not issue in this cycle; or when the units are free once it has."""
+        here = self.here if cycle == self.cycle else []
+        if demand.blocks and here:
+            return _Cause("alone", here[-1])
+        for other in here:
+            if other in demand.apart_from:
+                return _Cause("apart", other)
+        for cycles, first in demand.spaced:
+            for when, other in self.recent:
+                if other in first and cycle - when == cycles:
+                    return _Cause("spacing", other, f"{cycles} cycle" + "s" * (cycles != 1))
+        free = placed(demand.uses, self.free, cycle)
+        if free is None and here:
+            # An op beside it may hold a unit that only this one needs: give out those of the whole cycle anew.
+            uses = [use for other in here for use in self.demands[other].uses] + list(demand.uses)
+            free = placed(sorted(uses, key=lambda use: len(use[0])), self.free_before, cycle)
+        if free is None:
+            stuck = [use for use in demand.uses if all(self.free[unit] > cycle for unit in use[0])] or demand.uses
+            pools = [" or ".join(dict.fromkeys(self.units[unit] for unit in use[0])) for use in stuck]
+            return _Cause("unit", None, ", ".join(dict.fromkeys(pools)))
+        return free
+
+    def _enter(self, op: int, cycle: int, free: list[int]) -> None:
+        if cycle > self.cycle:
+            self.free_before, self.here = self.free, []
+            self.recent = [(when, other) for when, other in self.recent if cycle - when <= self.reach]
+        self.free, self.cycle = free, cycle
+        self.here.append(op)
+        self.now.append(cycle)
+        if op in self.leads:
+            self.recent.append((cycle, op))
+        if blocks := self.demands[op].blocks:
+            self.blocked_until, self.blocker = cycle + blocks, op
+
+    def _waits(self, start: int, held: list[tuple[int, _Cause]]) -> tuple[Wait, ...]:
+        """One record per reason, neighbours of the same reason as one."""
+        waits: list[Wait] = []
+        for until, cause in held:
+            cycles, why = until - start, self._why(cause)
+            if waits and (waits[-1].why, waits[-1].by) == (why, cause.by):
+                cycles += waits.pop().cycles
+            waits.append(Wait(cycles, cause.kind, why, cause.by))
+            start = until
+        return tuple(waits)
+
+    def _why(self, cause: _Cause) -> str:
+        other = f"`{self.ops[cause.by].text}`" if cause.by is not None else ""
+        return {
+            "register": f"waits for {cause.what} from {other}",
+            "write order": f"{cause.what} is still being written by {other}",
+            "blocked": f"blocked by {other}",
+            "alone": "issues alone",
+            "apart": f"never beside {other}",
+            "spacing": f"never {cause.what} after {other}",
+            "unit": f"{cause.what} unit busy",
+        }[cause.kind]
+
+    def state(self) -> object:
+        """All that later issues depend on, in cycles from now; asked for at the end of an iteration."""
+        now = self.cycle
+        return (
+            tuple(max(-self.horizon, self.now[op] - now) for op in self.carried),
+            tuple(max(0, cycle - now) for cycle in self.free),
+            tuple(max(0, cycle - now) for cycle in self.free_before),
+            tuple(self.here),
+            max(0, self.blocked_until - now),
+            tuple((when - now, op) for when, op in self.recent),
+        )
