@@ -34,18 +34,18 @@ class Wait:
 
 @dataclass(frozen=True)
 class Issue:
-    """One op of one iteration: the cycle and slot that it issued in, and what held it before that."""
+    """One op of one iteration: the cycle and slot that it issued in, and what held it before that.
+
+    waits: from the first cycle in which the op before it left a slot. stall_cycles: those of them in which nothing
+    issued at all; the others cost a slot.
+    """
 
     iteration: int
     op: int
     cycle: int
     slot: int
+    stall_cycles: int
     waits: tuple[Wait, ...] = ()
-
-    @property
-    def stall_cycles(self) -> int:
-        """Cycles between the first in which the op before it left a slot and its own."""
-        return sum(wait.cycles for wait in self.waits)
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,10 @@ class _Core:
                 break
             cycle += 1
             held.append((cycle, found))
+        stalled = max(0, cycle - (self.cycle + bool(self.here)))
         self._enter(op, cycle, found)
-        return Issue(iteration, op, cycle, len(self.here) - 1, self._waits(start, held) if self.explain else ())
+        waits = self._waits(start, held) if self.explain else ()
+        return Issue(iteration, op, cycle, len(self.here) - 1, stalled, waits)
 
     def _ready(self, edge: After) -> int:
         cycles = self.before if edge.distance else self.now

@@ -286,7 +286,8 @@ class TestProperties:
         cycle, used = 0, 0
         for issue in trace.issues:
             earliest = cycle if used < a53.width else cycle + 1
-            assert issue.cycle == earliest + issue.stall_cycles
+            assert issue.cycle == earliest + sum(wait.cycles for wait in issue.waits)
+            assert issue.stall_cycles == max(0, issue.cycle - cycle - bool(used))
             assert all(wait.cycles > 0 and wait.why for wait in issue.waits)
             used = used + 1 if issue.cycle == cycle else 1
             cycle = issue.cycle
