@@ -1,0 +1,244 @@
+"""Functions of an assembly file, their basic blocks, and which blocks are loops."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import networkx as nx
+
+from mavcg.passes.asm.isa import Effects, Malformed, effects
+from mavcg.passes.asm.source import Statement, asm_error
+
+# Directives that take part in the code around them: where one stands, instructions do not cross it. The others only
+# describe, and stand at the edges of a function.
+STANDS_IN_CODE = re.compile(
+    r"\.(?:cfi_(?!sections)|inst|word|long|quad|xword|hword|short|byte|2byte|4byte|8byte|ascii|asciz|string|zero|skip|"
+    r"space|fill|org|loc|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
+)
+_SECTION = re.compile(r"\.(?:section|text|data|bss|rodata|pushsection|popsection|previous|subsection)\b")
+_NUMERIC_LABEL = re.compile(r"\d+$")
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """An instruction of a block: where it stands among the file's statements, and what it does (None: unknown)."""
+
+    statement: int
+    effects: Effects | None
+
+    @property
+    def is_fence(self) -> bool:
+        return self.effects is None or self.effects.flow in ("call", "indirect", "return")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Statements [start, stop) that are entered at the top only and left at the end only.
+
+    labels: those that stand at its top. successors: indices of blocks of the function; leaves: whether control may also
+    go where nothing is known (a return, a tail call, an indirect jump, the function's end). whole: the statements
+    between labels and end are instructions alone, without directives in between.
+    """
+
+    start: int
+    stop: int
+    labels: tuple[str, ...]
+    lines: tuple[CodeLine, ...]
+    successors: tuple[int, ...] = ()
+    leaves: bool = False
+    whole: bool = True
+    in_loop: bool = False
+
+    def loops_to_itself(self, index: int) -> bool:
+        """Whether this is a loop of one block, left at its end alone."""
+        return index in self.successors and len(self.successors) == 2
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function's blocks, in the order of the text; start and stop count statements.
+
+    frozen: why no code of it may move at all, or "".
+    """
+
+    name: str
+    start: int
+    stop: int
+    blocks: tuple[Block, ...] = field(default_factory=tuple)
+    frozen: str = ""
+
+
+def functions_of(statements: Sequence[Statement], file: str = "<assembly>") -> tuple[Function, ...]:
+    """Every function of a file: from a label of type function, or a global one in a section of code, to the next.
+
+    Raises: MavcgError with line and column for an instruction with operands that it cannot have, and for a branch to a
+    local label that the file does not define.
+    """
+    starts = _function_labels(statements)
+    defined = {s.name for s in statements if s.kind == "label"}
+    functions = []
+    for name, start, stop in _ranges(statements, starts):
+        functions.append(_function(statements, name, start, stop, defined, file))
+    return tuple(functions)
+
+
+def _function_labels(statements: Sequence[Statement]) -> set[str]:
+    typed: set[str] = set()
+    exported: set[str] = set()
+    objects: set[str] = set()
+    for s in statements:
+        if s.kind != "directive":
+            continue
+        if s.name == ".type" and (found := re.match(r'\.type\s+("?[^",\s]+"?)\s*,\s*[@%#]?"?(\w+)', s.code)):
+            target = typed if found[2].lower() in ("function", "stt_func", "gnu_indirect_function") else objects
+            target.add(found[1].strip('"'))
+        elif s.name in (".globl", ".global", ".weak", ".hidden", ".local"):
+            exported |= {n.strip().strip('"') for n in s.code.split(None, 1)[1:] for n in n.split(",")}
+    return (typed | exported) - objects
+
+
+def _ranges(statements: Sequence[Statement], names: set[str]) -> Iterator[tuple[str, int, int]]:
+    """Name, first statement and the one behind the last of each function."""
+    name, start, in_text = "", -1, True
+    for at, s in enumerate(statements):
+        ends = False
+        if s.kind == "directive":
+            if _SECTION.match(s.code):
+                in_text = _is_text(s.code) if not s.name.startswith((".pop", ".prev", ".subs")) else True
+                ends = True
+            elif s.name == ".size" and name and re.match(rf'\.size\s+"?{re.escape(name)}"?\s*,', s.code):
+                ends = True
+        if s.kind == "label" and s.name in names and in_text:
+            if name:
+                yield name, start, at
+            name, start = s.name, at
+        elif ends and name:
+            yield name, start, at
+            name = ""
+    if name:
+        yield name, start, len(statements)
+
+
+def _is_text(code: str) -> bool:
+    if code.split()[0].lower() == ".text":
+        return True
+    return re.search(r'section\s+"?(?:\.text|__TEXT)', code) is not None or '"ax' in code
+
+
+def _function(
+    statements: Sequence[Statement], name: str, start: int, stop: int, defined: set[str], file: str
+) -> Function:
+    lines: dict[int, CodeLine] = {}
+    for at in range(start, stop):
+        s = statements[at]
+        if s.kind == "instr" and s.instr is not None:
+            try:
+                lines[at] = CodeLine(at, effects(s.instr))
+            except Malformed as fault:
+                raise asm_error(file, s.line, s.column, f"`{s.code}`: {fault}", "mend the instruction") from None
+            _check_target(s, lines[at].effects, defined, file)
+    raw = _raw_blocks(statements, start, stop, lines)
+    labels = {label: i for i, block in enumerate(raw) for label in block.labels}
+    linked = [_linked(raw, i, labels, statements) for i in range(len(raw))]
+    graph = nx.DiGraph((i, j) for i, block in enumerate(linked) for j in block.successors)
+    cycles = {i for group in nx.strongly_connected_components(graph) for i in group if len(group) > 1}
+    cycles |= {i for i, j in graph.edges if i == j}
+    blocks = tuple(
+        Block(b.start, b.stop, b.labels, b.lines, b.successors, b.leaves, b.whole, i in cycles)
+        for i, b in enumerate(linked)
+    )
+    return Function(name, start, stop, blocks, _why_frozen(statements, start, stop, lines))
+
+
+def _check_target(s: Statement, effect: Effects | None, defined: set[str], file: str) -> None:
+    target = effect.target if effect else ""
+    if target.startswith((".L", "L")) and target.startswith(".L") and not re.search(r"[-+]", target):
+        if target not in defined:
+            raise asm_error(file, s.line, s.column, f"`{s.code}`: the label {target} is nowhere in the file",
+                            "is the file whole?")  # fmt: skip
+
+
+def _raw_blocks(statements: Sequence[Statement], start: int, stop: int, lines: dict[int, CodeLine]) -> list[Block]:
+    blocks: list[Block] = []
+    labels: list[str] = []
+    code: list[CodeLine] = []
+    begin, whole = start, True
+    seen_code = False
+
+    def close(end: int) -> None:
+        nonlocal begin, labels, code, whole, seen_code
+        if end > begin:
+            blocks.append(Block(begin, end, tuple(labels), tuple(code), whole=whole))
+        begin, labels, code, whole, seen_code = end, [], [], True, False
+
+    for at in range(start, stop):
+        s = statements[at]
+        if s.kind == "label":
+            if seen_code:
+                close(at)
+            labels.append(s.name)
+        elif s.kind == "instr":
+            code.append(lines[at])
+            seen_code = True
+            effect = lines[at].effects
+            if effect is not None and effect.flow and effect.flow != "call":
+                close(at + 1)
+        elif s.kind in ("directive", "macro") and (s.kind == "macro" or STANDS_IN_CODE.match(s.code.lower())):
+            # Before the first instruction a directive is part of the way in: an alignment, the frame's description.
+            if seen_code or s.kind == "macro":
+                whole = False
+    close(stop)
+    return blocks
+
+
+def _linked(raw: Sequence[Block], index: int, labels: dict[str, int], statements: Sequence[Statement]) -> Block:
+    block = raw[index]
+    last = block.lines[-1].effects if block.lines else None
+    flow = last.flow if last is not None else ""
+    successors: list[int] = []
+    leaves = False
+    if last is not None and flow in ("cond", "jump"):
+        target = _resolved(last.target, block.lines[-1].statement, raw, labels, statements)
+        if target is None:
+            leaves = True
+        else:
+            successors.append(target)
+    if flow in ("indirect", "return"):
+        leaves = True
+    elif flow != "jump":
+        if index + 1 < len(raw):
+            successors.append(index + 1)
+        else:
+            leaves = True
+    return Block(block.start, block.stop, block.labels, block.lines, tuple(successors), leaves, block.whole)
+
+
+def _resolved(
+    target: str, at: int, raw: Sequence[Block], labels: dict[str, int], statements: Sequence[Statement]
+) -> int | None:
+    """The block that a branch goes to, with numeric labels ("1b", "2f") looked up from where it stands."""
+    if found := re.match(r"(\d+)([bf])$", target):
+        tops = [
+            (place, i)
+            for i, block in enumerate(raw)
+            for place in range(block.start, block.stop)
+            if statements[place].kind == "label" and statements[place].name == found[1]
+        ]
+        sides = [x for x in tops if (x[0] < at) == (found[2] == "b")]
+        return (max(sides) if found[2] == "b" else min(sides))[1] if sides else None
+    return labels.get(target)
+
+
+def _why_frozen(statements: Sequence[Statement], start: int, stop: int, lines: dict[int, CodeLine]) -> str:
+    """Why the distances between this function's instructions must stay as they are, or ""."""
+    for at in range(start, stop):
+        s = statements[at]
+        if s.kind == "macro":
+            return f"line {s.line}: a macro, a repetition or a condition that an assembler has yet to expand"
+        if s.kind == "instr" and re.search(r"(?<![\w.$])\.(?:\s*[-+]|\s*$|(?=\s*,))", s.code):
+            return f"line {s.line}: `{s.code}` counts from its own place"
+        if s.kind == "directive" and re.match(r"\.(?:org|if|incbin|include)\b", s.code.lower()):
+            return f"line {s.line}: {s.code.split()[0]} depends on where code stands"
+        if s.kind == "instr" and lines[at].effects is None and s.code.split()[0].startswith("."):
+            return f"line {s.line}: {s.code}"
+    return ""

@@ -1,0 +1,88 @@
+"""A modulo schedule as code: prologue, kernel and epilogue in place of a loop of one block.
+
+The loop is a do-while loop, so its first iteration runs in any case. A later one begins only behind the branch of the
+one before, which stands at the end of stage 0: nothing is executed that the loop would not have executed, and any
+number of iterations is right, 1 too. For stages A, B (A ends with the branch):
+
+    loop:   A           first iteration begins
+            b.done out
+    kernel: B | A       one iteration's end and the next one's beginning, interleaved
+            b.more kernel
+    out:    B           the last iteration ends
+
+Source: Rau, "Iterative Modulo Scheduling" (1994), section 1; Lam, "Software Pipelining" (PLDI 1988).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.passes.asm.modulo import kernel_order
+from mavcg.passes.asm.op import Schedule
+from mavcg.passes.asm.syntax import INVERSE, Instr, Word
+
+_INVERSE_TEST = {"cbz": "cbnz", "cbnz": "cbz", "tbz": "tbnz", "tbnz": "tbz"}
+
+
+@dataclass(frozen=True)
+class Pipelined:
+    """A loop in its new form: parts of text, in order, each with the label at its top ("" for none).
+
+    kernel: the indices into the body that the kernel runs, in its order. stages: how many iterations are under way at
+    once.
+    """
+
+    parts: tuple[tuple[str, tuple[Instr, ...]], ...]
+    kernel: tuple[int, ...]
+    stages: int
+
+
+def pipelined(body: Sequence[Instr], schedule: Schedule, label: str) -> Pipelined:
+    """The code of a schedule.
+
+    body: one iteration, its branch last, registers such that the schedule holds. label: for the new labels, each of
+    which gets a suffix; no other label of the file may begin with it.
+    """
+    last = len(body) - 1
+    order = kernel_order(schedule, last)
+    stage = [cycle // schedule.interval for cycle in schedule.cycles]
+    stages = max(stage) + 1
+    branch = body[last]
+    kernel = tuple(body[i] for i in order[:-1]) + (aimed(branch, f"{label}_kernel"),)
+    if stages == 1:
+        return Pipelined(((f"{label}_kernel", kernel),), order, 1)
+
+    def run(first: int, final: int) -> tuple[Instr, ...]:
+        return tuple(body[i] for i in order[:-1] if first <= stage[i] <= final)
+
+    def drain(started: int) -> tuple[Instr, ...]:
+        """What is left to do when the loop ends with `started` iterations under way."""
+        rounds = (run(r, r + started - 1) for r in range(1, stages))
+        return tuple(instr for each in rounds for instr in each)
+
+    parts: list[tuple[str, tuple[Instr, ...]]] = []
+    for round_ in range(stages - 1):
+        out = f"{label}_out{stages}" if drain(round_ + 1) == drain(stages) else f"{label}_out{round_ + 1}"
+        parts.append(("", (*run(0, round_), aimed(inverted(branch), out))))
+    parts.append((f"{label}_kernel", kernel))
+    parts.append((f"{label}_out{stages}", drain(stages)))
+    short = [n for n in range(1, stages) if drain(n) != drain(stages)]
+    if short:
+        parts.append(("", (Instr("b", (Word(f"{label}_end"),)),)))
+        for n in short:
+            leave = () if n == short[-1] else (Instr("b", (Word(f"{label}_end"),)),)
+            parts.append((f"{label}_out{n}", (*drain(n), *leave)))
+        parts.append((f"{label}_end", ()))
+    return Pipelined(tuple(parts), order, stages)
+
+
+def aimed(branch: Instr, label: str) -> Instr:
+    """The branch with another target."""
+    return replace(branch, operands=(*branch.operands[:-1], Word(label)))
+
+
+def inverted(branch: Instr) -> Instr:
+    """The branch that is taken when this one is not."""
+    if branch.mnemonic in _INVERSE_TEST:
+        return replace(branch, mnemonic=_INVERSE_TEST[branch.mnemonic])
+    condition = branch.mnemonic.removeprefix("b.") if "." in branch.mnemonic else branch.mnemonic[1:]
+    return replace(branch, mnemonic=f"b.{INVERSE[condition]}")

@@ -1,0 +1,154 @@
+"""Registers for the values of a loop's body: each value that lives within an iteration gets the register that was left
+alone longest, so that the scheduler is not held up by registers that happen to be used again.
+
+A value is a web: a full write and everything that reads or changes it until the next full write (Muchnick, "Advanced
+Compiler Design and Implementation", 16.3.3). Webs that come in at the top or are wanted at the end keep their register.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mavcg.passes.asm.dependences import Code
+from mavcg.passes.asm.isa import FLAGS, Access
+from mavcg.passes.asm.syntax import ZERO, Instr, RegList
+
+# Registers that a function may use without saving them (IHI 0055, 6.1.1). x16 and x17 may be changed by code that the
+# linker puts between a branch and its target, x18 belongs to the platform.
+SCRATCH_GENERAL = tuple(f"x{i}" for i in range(16))
+SCRATCH_VECTORS = tuple(f"v{i}" for i in (*range(8), *range(16, 32)))
+
+
+@dataclass
+class _Web:
+    """One value: its register and its accesses as (instruction, place among its registers).
+
+    span: when it is alive, in half instructions: instruction i reads at 2 i and writes at 2 i + 1, so that a value may
+    begin in the instruction that reads the last one of its register.
+    """
+
+    register: str
+    places: list[tuple[int, int]] = field(default_factory=list)
+    fixed: bool = False
+    span: tuple[float, float] = (math.inf, -math.inf)
+
+    def add(self, at: int, access: Access) -> None:
+        self.places.append((at, access.place))
+        first = 2 * at + (not access.read)
+        last = 2 * at + access.write
+        self.span = (min(self.span[0], first), max(self.span[1], last))
+
+
+class NoRegister(Exception):
+    """There are fewer free registers than values that live at the same time."""
+
+
+def allocate(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str]) -> tuple[Instr, ...]:
+    """The same instructions with registers chosen anew for the values that live within the body.
+
+    code: straight-line code; scratch registers with names such as "x%0" are given real ones. live_in: registers whose
+    value at the top is wanted; live_out: those wanted at the end, at the top of the next iteration too.
+    Raises: NoRegister.
+    """
+    webs = _webs(code, live_in, live_out)
+    occupied = _occupied(webs, live_in, live_out)
+    names: dict[tuple[int, int], str] = {}
+    for web in sorted((w for w in webs if not w.fixed), key=lambda w: (*w.span, w.register)):
+        chosen = _choose(web, occupied, _allowed(web, code))
+        occupied[chosen].append(web.span)
+        names.update(dict.fromkeys(web.places, chosen))
+    return tuple(_renamed(c, at, names) for at, c in enumerate(code))
+
+
+def _webs(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str]) -> list[_Web]:
+    current: dict[str, _Web] = {}
+    webs: list[_Web] = []
+
+    def web_of(register: str, anew: bool) -> _Web:
+        if anew or register not in current:
+            current[register] = _Web(register, fixed=register in ("sp", FLAGS))
+            current[register].fixed |= not anew  # it is read before it is written: it comes in at the top
+            webs.append(current[register])
+        return current[register]
+
+    for at, c in enumerate(code):
+        accesses = c.effects.accesses
+        fixed = _in_long_list(c.instr)
+        for access in sorted(accesses, key=lambda a: (a.write and not a.read, a.place)):  # reads come first
+            web = web_of(access.register, access.write and not access.read)
+            web.add(at, access)
+            web.fixed |= access.place in fixed or access.place < 0
+    for register, web in current.items():
+        web.fixed |= register in live_out
+    return webs
+
+
+def _in_long_list(instr: Instr) -> frozenset[int]:
+    """Places of registers that must follow one another."""
+    place, found = 0, set()
+    for operand in instr.operands:
+        if isinstance(operand, RegList):
+            if len(operand.registers) > 1:
+                found |= set(range(place, place + len(operand.registers)))
+            place += len(operand.registers)
+        else:
+            place += len(Instr("", (operand,)).registers())
+    return frozenset(found)
+
+
+def _occupied(
+    webs: Sequence[_Web], live_in: frozenset[str], live_out: frozenset[str]
+) -> dict[str, list[tuple[float, float]]]:
+    """For each register that may be given out, when it is taken."""
+    written = {web.register for web in webs if "%" not in web.register}
+    pool = set(SCRATCH_GENERAL) | set(SCRATCH_VECTORS) | (written - {"sp", FLAGS, "x18", "x29", "x30"})
+    taken: dict[str, list[tuple[float, float]]] = {register: [] for register in sorted(pool)}
+    for register in sorted(pool & live_in & live_out):  # carried on from iteration to iteration
+        taken[register].append((-math.inf, math.inf))
+    for web in webs:
+        if web.fixed and web.register in taken:
+            start = -math.inf if web.register in live_in else web.span[0]
+            taken[web.register].append((start, math.inf if web.register in live_out else web.span[1]))
+    return taken
+
+
+def _allowed(web: _Web, code: Sequence[Code]) -> str:
+    """"x" or "v", or "low" for a lane operand of 16-bit elements, which only reaches v0 to v15."""
+    if web.register[0] == "x":
+        return "x"
+    for at, place in web.places:
+        reg = code[at].instr.registers()[place]
+        if reg.lane is not None and reg.arrangement.endswith("h"):
+            return "low"
+    return "v"
+
+
+def _choose(web: _Web, occupied: Mapping[str, Sequence[tuple[float, float]]], kind: str) -> str:
+    """The register of the right kind that is free for the web's life and was left alone longest before it."""
+
+    def number(register: str) -> int:
+        return int(register[1:])
+
+    file = "x" if kind == "x" else "v"
+    fitting = [
+        register
+        for register, spans in occupied.items()
+        if register[0] == file
+        and (kind != "low" or number(register) < 16)
+        and all(end < web.span[0] or web.span[1] < start for start, end in spans)
+    ]
+    if not fitting:
+        raise NoRegister(web.register)
+
+    def last_used(register: str) -> tuple[float, bool, int]:
+        ends = [end for _, end in occupied[register] if end < web.span[0]]
+        return (max(ends, default=-math.inf), register != web.register, number(register))
+
+    return min(fitting, key=last_used)
+
+
+def _renamed(code: Code, at: int, names: Mapping[tuple[int, int], str]) -> Instr:
+    registers = code.instr.registers()
+    chosen = tuple(names.get((at, place), reg.name) for place, reg in enumerate(registers))
+    assert not any("%" in name for name in chosen if name != ZERO), str(code.instr)
+    return code.instr.with_registers(chosen)

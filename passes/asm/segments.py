@@ -1,0 +1,70 @@
+"""Stretches of a block within which instructions may be put into another order: between fences.
+
+A fence is an instruction that is not known, a call, a branch, a directive that belongs to its place (a frame's
+description, data), an edge of inline assembly, and inline assembly without a word in it, which is how a program tells
+its compiler not to move memory accesses. Inline assembly of comments only is none: nothing was asked for.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.passes.asm.blocks import STANDS_IN_CODE, Block
+from mavcg.passes.asm.source import Statement
+
+_BEGIN = re.compile(r"\s*(?://|#)\s*APP\s*$")
+_END = re.compile(r"\s*(?://|#)\s*NO_APP\s*$")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Lines [first, stop) of a block: known instructions that no fence parts."""
+
+    first: int
+    stop: int
+
+
+def segments_of(block: Block, statements: Sequence[Statement]) -> tuple[Segment, ...]:
+    """The block's stretches, in order; its closing branch is in none of them."""
+    found: list[Segment] = []
+    first: int | None = None
+    for at, line in enumerate(block.lines):
+        effect = line.effects
+        movable = effect is not None and not effect.flow
+        if first is not None and (not movable or _parted(statements, block.lines[at - 1].statement, line.statement)):
+            found.append(Segment(first, at))
+            first = None
+        if movable and first is None:
+            first = at
+    if first is not None:
+        found.append(Segment(first, len(block.lines)))
+    return tuple(found)
+
+
+def is_one_piece(block: Block, statements: Sequence[Statement]) -> bool:
+    """Whether no fence parts the block, its closing branch included."""
+    places = [line.statement for line in block.lines]
+    return all(line.effects is not None for line in block.lines) and not any(
+        _parted(statements, a, b) for a, b in zip(places, places[1:], strict=False)
+    )
+
+
+def _parted(statements: Sequence[Statement], before: int, after: int) -> bool:
+    """Whether a fence stands between two instructions that follow one another."""
+    inside = statements[before + 1 : after]
+    if any(s.kind == "macro" or (s.kind == "directive" and STANDS_IN_CODE.match(s.code.lower())) for s in inside):
+        return True
+    if statements[before].inline != statements[after].inline:
+        return True
+    begun, words = False, False
+    for s in inside:
+        text = s.text.rstrip("\n")
+        if _BEGIN.match(text):
+            begun, words = True, False
+        elif _END.match(text):
+            if not begun or not words:  # the end of one with instructions, or one without a word
+                return True
+            begun = False
+        elif text.strip():
+            words = True
+    return begun

@@ -1,0 +1,214 @@
+"""An assembly file as statements: labels, directives, instructions, with every blank and comment kept.
+
+The texts of the statements, joined, are the file again. ELF AArch64 conventions (GNU as manual, "AArch64 Syntax"): `//`
+and `/* */` begin comments, `#` does at the start of a line, `;` parts statements.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from mavcg.errors import MavcgError
+from mavcg.passes.asm.syntax import Instr, Reg, SyntaxFault, parse_instr, parse_register
+
+_LABEL = re.compile(r'\s*((?:[\w.$]+|"[^"\n]*"))\s*:(?!:)')
+_REQ = re.compile(r"([A-Za-z_.$][\w.$]*)\s+\.req\s+([\w.]+)$", re.IGNORECASE)
+_MNEMONIC = re.compile(r"[A-Za-z_][\w.]*$")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A piece of the file.
+
+    kind: "instr", "label", "directive", "blank" (blanks and comments only) or "macro" (the inside of a .macro, .rept or
+    .if, which an assembler has yet to expand). text: exactly as in the file, with the blanks before and the comment
+    behind it. code: the statement alone. line, column: from 1, where `code` begins. instr: for an instruction that
+    could be read. inline: between the markers of an inline assembly; comment: what stands behind it.
+    """
+
+    kind: str
+    text: str
+    code: str = ""
+    line: int = 0
+    column: int = 0
+    instr: Instr | None = field(default=None, compare=False)
+    inline: bool = False
+
+    @property
+    def name(self) -> str:
+        """A label's or directive's own name."""
+        if self.kind == "label":
+            return self.code.rstrip(":").strip().strip('"')
+        return self.code.split(None, 1)[0].lower() if self.code else ""
+
+
+def asm_error(file: str, line: int, column: int, what: str, way_out: str) -> MavcgError:
+    """The error for a place in an assembly file; the caller raises it."""
+    return MavcgError(f"{file}:{line}:{column}: {what}; {way_out}")
+
+
+def parse_source(text: str, file: str = "<assembly>") -> tuple[Statement, ...]:
+    """A file's statements; the texts, joined, are `text`.
+
+    Raises: MavcgError with line and column for a comment, string or bracket that is not closed, for an operand that is
+    missing, and for characters that no assembly has.
+    """
+    found: list[Statement] = []
+    aliases: dict[str, Reg] = {}
+    inline = False
+    depth = 0
+    for piece in _pieces(text, file):
+        if piece.kind == "blank":
+            if re.search(r"(?://|#)\s*APP\s*$", piece.text.rstrip("\n")):
+                inline = True
+            elif re.search(r"(?://|#)\s*NO_APP\s*$", piece.text.rstrip("\n")):
+                inline = False
+            found.append(piece)
+            continue
+        word = piece.name
+        if word in (".endm", ".endr", ".endif"):
+            depth = max(0, depth - 1)
+        if depth or word in (".endm", ".endr", ".endif"):
+            kind = "directive" if word in (".endm", ".endr", ".endif") and not depth else "macro"
+            found.append(_as(piece, kind, inline))
+        elif piece.kind == "label":
+            found.append(_as(piece, "label", inline))
+        elif alias := _REQ.match(piece.code):
+            if (register := parse_register(alias[2])) is not None:
+                aliases[alias[1].lower()] = register
+            found.append(_as(piece, "directive", inline))
+        elif piece.code.startswith("."):
+            found.append(_as(piece, "directive", inline))
+        else:
+            found.append(_instruction(piece, aliases, inline, file))
+        if word in (".macro", ".rept", ".irp", ".irpc") or word.startswith(".if"):
+            depth += 1
+    if depth:
+        last = found[-1]
+        raise asm_error(file, last.line, 1, "the file ends inside of a .macro, .rept or .if", "close it")
+    return tuple(found)
+
+
+def _as(piece: Statement, kind: str, inline: bool) -> Statement:
+    return Statement(kind, piece.text, piece.code, piece.line, piece.column, None, inline)
+
+
+def _instruction(piece: Statement, aliases: dict[str, Reg], inline: bool, file: str) -> Statement:
+    code = _with_aliases(piece.code, aliases)
+    word = code.split(None, 1)[0]
+    if not _MNEMONIC.match(word):
+        raise asm_error(
+            file, piece.line, piece.column, f"{word!r} is no instruction, label or directive", "mend or remove it"
+        )
+    try:
+        instr = parse_instr(code)
+    except SyntaxFault as fault:
+        raise asm_error(file, piece.line, piece.column, f"`{piece.code}`: {fault}", "mend the instruction") from None
+    return Statement("instr", piece.text, piece.code, piece.line, piece.column, instr, inline)
+
+
+def _with_aliases(code: str, aliases: dict[str, Reg]) -> str:
+    """The code with names given by .req replaced by the registers that they stand for."""
+    if not aliases:
+        return code
+
+    def register(found: re.Match[str]) -> str:
+        alias = aliases.get(found[0].lower())
+        return found[0] if alias is None else str(alias)
+
+    word, blank, rest = code.partition(" ") if "\t" not in code else code.partition("\t")
+    return word + blank + re.sub(r"(?<![\w.$])[A-Za-z_$][\w$]*", register, rest)
+
+
+def _pieces(text: str, file: str) -> list[Statement]:
+    """The file cut into raw pieces: "blank", "label" or other ("code"); nothing is looked at closer than that."""
+    pieces: list[Statement] = []
+    at, line, begin_of_line = 0, 1, 0
+    while at < len(text):
+        end, code_end, has_comment_only = _end_of_statement(text, at, line, at - begin_of_line + 1, file)
+        raw = text[at:end]
+        code = _without_comments(text[at:code_end])
+        label = _LABEL.match(code)
+        if label and not has_comment_only and not _inside_comment(text[at:code_end], label):
+            stop = at + _label_end(text[at:code_end])
+            if code[label.end() :].strip():
+                raw, end = text[at:stop], stop
+            code, kind = label[0], "label"
+        else:
+            kind = "blank" if not code.strip() else "code"
+        offset = len(text[at:end]) - len(text[at:end].lstrip())
+        before = text[at : at + offset]
+        where_line = line + before.count("\n")
+        where_column = at + offset - (text.rfind("\n", 0, at + offset) + 1) + 1
+        pieces.append(Statement(kind, raw, code.strip(), where_line, where_column))
+        line += raw.count("\n")
+        if "\n" in raw:
+            begin_of_line = at + raw.rfind("\n") + 1
+        at = end
+    return pieces
+
+
+def _end_of_statement(text: str, at: int, line: int, column: int, file: str) -> tuple[int, int, bool]:
+    """Where the statement that begins at `at` ends (with its newline or `;`), where its code ends, and whether there is
+    none."""
+    start_of_line = at == 0 or text[at - 1] == "\n"
+    i, code_end = at, None
+    only_blanks = True
+    while i < len(text):
+        sign = text[i]
+        if sign == "\n":
+            return i + 1, code_end if code_end is not None else i, only_blanks
+        if text.startswith("/*", i):
+            close = text.find("*/", i + 2)
+            if close < 0:
+                row = text.count("\n", 0, i) + 1
+                raise asm_error(file, row, i - text.rfind("\n", 0, i), "a comment /* is not closed", "close it")
+            i = close + 2
+            continue
+        if text.startswith("//", i) or (sign == "#" and only_blanks and start_of_line):
+            close = text.find("\n", i)
+            close = len(text) if close < 0 else close
+            return min(close + 1, len(text)), i, only_blanks
+        if sign == '"':
+            close = i + 1
+            while close < len(text) and text[close] not in '"\n':
+                close += 2 if text[close] == "\\" else 1
+            if close >= len(text) or text[close] == "\n":
+                row = text.count("\n", 0, i) + 1
+                raise asm_error(file, row, i - text.rfind("\n", 0, i), "a string is not closed", "close it")
+            i, only_blanks = close + 1, False
+            continue
+        if sign == ";":
+            return i + 1, i, only_blanks
+        if not sign.isspace():
+            only_blanks = False
+            if not sign.isprintable():
+                row = text.count("\n", 0, i) + 1
+                raise asm_error(
+                    file, row, i - text.rfind("\n", 0, i), f"the character {sign!r} is no assembly", "is it text?"
+                )
+        i += 1
+    return len(text), code_end if code_end is not None else len(text), only_blanks
+
+
+def _without_comments(code: str) -> str:
+    return re.sub(r"/\*.*?\*/", " ", code, flags=re.DOTALL)
+
+
+def _inside_comment(raw: str, label: re.Match[str]) -> bool:
+    """Whether a /* */ stands before the colon: such a label is read with the comment taken out."""
+    return False if "/*" not in raw else raw.find("/*") < raw.find(":") and ":" not in _without_comments(raw)
+
+
+def _label_end(raw: str) -> int:
+    """Where a label's colon ends in the raw text, strings and comments passed over."""
+    i = 0
+    while i < len(raw):
+        if raw.startswith("/*", i):
+            i = raw.find("*/", i) + 2
+        elif raw[i] == '"':
+            i = raw.find('"', i + 1) + 1
+        elif raw[i] == ":":
+            return i + 1
+        else:
+            i += 1
+    return len(raw)

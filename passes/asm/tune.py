@@ -1,0 +1,177 @@
+"""Assembly in, assembly out, made for one core: loads split and pairs parted in loops, instructions rescheduled.
+
+Every step is kept only where the core's model finds it better than what was there; see tune_loop and tune_block.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.core import LoadPolicy
+from mavcg.passes.asm.blocks import Block, Function, functions_of
+from mavcg.passes.asm.liveness import Liveness, before, liveness
+from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, tune_loop
+from mavcg.passes.asm.segments import is_one_piece, segments_of
+from mavcg.passes.asm.source import Statement, parse_source
+from mavcg.passes.asm.straight_tuning import tune_segment
+from mavcg.passes.asm.syntax import Instr
+from mavcg.timing import Timing
+
+
+@dataclass(frozen=True)
+class FunctionReport:
+    """What was done to a function.
+
+    loops: each loop of one block. blocks: straight-line stretches that were put into a better order. splits: loads
+    split outside of loops of one block. kept: why nothing was changed at all, or "".
+    """
+
+    name: str
+    loops: tuple[LoopReport, ...] = ()
+    blocks: int = 0
+    splits: int = 0
+    kept: str = ""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The new text, the same as the old one where nothing was to be gained, and what was done to each function."""
+
+    text: str
+    functions: tuple[FunctionReport, ...]
+
+
+def tune(
+    text: str,
+    timing: Timing,
+    policy: LoadPolicy,
+    effort: Effort | None = None,
+    file: str = "<assembly>",
+    skip: Callable[[str], str] = lambda name: "",
+    progress: Callable[[str], None] = lambda what: None,
+) -> Tuned:
+    """Make a file's functions faster on a core, by the core's model.
+
+    policy: what the core's profile asks for. effort: how long to look for schedules, and where known ones are kept.
+    skip: why a function may not be touched, or "". progress: called with the name of each loop before it is scheduled.
+    Raises: MavcgError with line and column for text that is no assembly.
+    """
+    statements = parse_source(text, file)
+    functions = functions_of(statements, file)
+    pieces = [s.text for s in statements]
+    reports = []
+    variants = {s.code.split(None, 1)[1].strip().strip('"') for s in statements if s.name == ".variant_pcs"}
+    prefix = _free_prefix(text)
+    for number, function in enumerate(functions):
+        why = skip(function.name) or function.frozen or _narrow_tables(statements, function)
+        if why or not (policy.split or policy.unpair or policy.schedule):
+            reports.append(FunctionReport(function.name, kept=why or "the core's profile asks for nothing"))
+            continue
+        live = liveness(function, function.name in variants)
+        job = _Job(statements, function, live, timing, policy, effort or Effort(), f"{prefix}{number}", progress)
+        report, changes = job.run()
+        reports.append(report)
+        for at, new in changes.items():
+            pieces[at] = new
+    return Tuned("".join(pieces), tuple(reports))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One function's work."""
+
+    statements: Sequence[Statement]
+    function: Function
+    live: Liveness
+    timing: Timing
+    policy: LoadPolicy
+    effort: Effort
+    prefix: str
+    progress: Callable[[str], None]
+
+    def run(self) -> tuple[FunctionReport, dict[int, str]]:
+        changes: dict[int, str] = {}
+        loops: list[LoopReport] = []
+        blocks = splits = 0
+        for index, block in enumerate(self.function.blocks):
+            if block.loops_to_itself(index) and block.lines[-1].effects is not None:
+                self.progress(self._label(block))
+                report, new = self._loop(index, block)
+                loops.append(report)
+                if new is not None:
+                    changes.update(self._replaced(block, 0, len(block.lines), _loop_text(new)))
+                    continue
+            for segment in segments_of(block, self.statements) if not block.loops_to_itself(index) else ():
+                code = self._code(block)[segment.first : segment.stop]
+                live_out = before(block, self.live.at_end[index], segment.stop)
+                live_in = before(block, self.live.at_end[index], segment.first)
+                policy = self.policy if block.in_loop else replace(self.policy, split=False, unpair=False)
+                better = tune_segment(code, live_in, live_out, self.timing, policy, block.in_loop)
+                if better is not None:
+                    blocks += 1
+                    splits += better.splits
+                    lines = [f"\t{instr}\n" for instr in better.instrs]
+                    changes.update(self._replaced(block, segment.first, segment.stop, "".join(lines)))
+        return FunctionReport(self.function.name, tuple(loops), blocks, splits), changes
+
+    def _loop(self, index: int, block: Block) -> tuple[LoopReport, NewLoop | None]:
+        label = self._label(block)
+        line = self.statements[block.lines[0].statement].line
+        if not block.whole or not is_one_piece(block, self.statements):
+            unknown = [self.statements[ln.statement] for ln in block.lines if ln.effects is None]
+            why = f"line {unknown[0].line}: `{unknown[0].code}` is not known" if unknown else "a fence in its body"
+            return LoopReport(label, line, kept=why), None
+        return tune_loop(
+            self._code(block),
+            self.live.at_top[index],
+            self.live.at_end[index],
+            self.timing,
+            self.policy,
+            self.effort,
+            (label, line, f"{self.prefix}_{index}"),
+        )
+
+    def _label(self, block: Block) -> str:
+        target = block.lines[-1].effects.target if block.lines[-1].effects else ""
+        return target if target in block.labels else (block.labels[-1] if block.labels else target)
+
+    def _code(self, block: Block) -> tuple[Instr, ...]:
+        found = [self.statements[line.statement].instr for line in block.lines]
+        return tuple(instr for instr in found if instr is not None)
+
+    def _replaced(self, block: Block, first: int, stop: int, new: str) -> dict[int, str]:
+        """New texts for the statements of lines [first, stop): all of it in the first one's place."""
+        at = [block.lines[i].statement for i in range(first, stop)]
+        changes = dict.fromkeys(at, "")
+        changes[at[0]] = new
+        return changes
+
+
+def _loop_text(new: NewLoop) -> str:
+    lines = [f"\t// {new.remark}\n"]
+    for label, instrs in new.parts:
+        if label:
+            lines.append("\t.p2align\t4, , 8\n" if label.endswith("_kernel") else "")
+            lines.append(f"{label}:\n")
+        lines += [f"\t{instr}\n" for instr in instrs]
+    return "".join(lines)
+
+
+def _free_prefix(text: str) -> str:
+    """The beginning of labels that the file does not use."""
+    prefix = ".Lmavcg"
+    while prefix in text:
+        prefix += "x"
+    return prefix
+
+
+def _narrow_tables(statements: Sequence[Statement], function: Function) -> str:
+    """Why a function may not grow: a table of distances in it that leaves no room.
+
+    LLVM writes the entries of small jump tables in 1 or 2 bytes.
+    """
+    labels = {label for block in function.blocks for label in block.labels}
+    for s in statements:
+        if s.kind == "directive" and s.name in (".byte", ".hword", ".short", ".2byte") and "-" in s.code:
+            if any(label in s.code for label in labels):
+                return f"line {s.line}: {s.code.split(None, 1)[0]} holds a distance between its labels"
+    return ""
