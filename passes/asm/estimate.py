@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from mavcg.passes.asm.demands import blocked_cycles, dependences
+from mavcg.passes.asm.demands import blocked_cycles, dependences, unit_uses
 from mavcg.passes.asm.inorder import Issue, simulate, steady
 from mavcg.passes.asm.op import Op
 from mavcg.passes.asm.ports import PortBounds, port_bounds
@@ -195,16 +195,7 @@ def _cause(
     """The bound that the loop meets, else what it loses most issue slots to."""
     if not ops:
         return "dispatch", "no ops"
-    found = port_bounds(ops, timing)
-    alone = [blocked for op in ops if (blocked := blocked_cycles(op, timing))]
-    slots = Fraction(sum(alone)) + Fraction(len(ops) - len(alone), timing.width)
-    why = f"{len(ops)} instructions, {timing.width} a cycle"
-    if alone:
-        why += f", {len(alone)} of them alone in the core for {sum(alone)} cycles"
-    limits = [(found.units.cycles, "units", found.units.why), (slots, "dispatch", why)]
-    if is_loop:
-        limits.append((found.recurrence.cycles, "recurrence", found.recurrence.why))
-    limit, kind, why = max(limits, key=lambda entry: entry[0])
+    limit, kind, why = max(_limits(ops, timing, is_loop), key=lambda entry: entry[0])
     if cycles <= limit or not losses:
         return kind, why
     kinds: dict[str, int] = {}
@@ -214,6 +205,26 @@ def _cause(
     worst = max((entry for entry in losses if entry[0] == kind), key=lambda entry: losses[entry])
     empty, all_slots = Fraction(kinds[kind], period), cycles * timing.width
     return kind, f"{_number(empty)} of {_number(all_slots)} issue slots lost, most of them: {worst[1]}"
+
+
+def _limits(ops: Sequence[Op], timing: Timing, is_loop: bool) -> list[tuple[Fraction, str, str]]:
+    """What no order of the ops could beat on an in-order core: cycles, kind, why."""
+    found = port_bounds(ops, timing)
+    blocks = sum(blocked_cycles(op, timing) for op in ops)
+    paired = [op for op in ops if not blocked_cycles(op, timing)]
+    beside = f", beside {blocks} cycles that {len(ops) - len(paired)} have for themselves" if blocks else ""
+    slots = blocks + Fraction(len(paired), timing.width)
+    limits = [
+        (found.units.cycles, "units", found.units.why),
+        (slots, "dispatch", f"{len(paired)} instructions, {timing.width} a cycle{beside}"),
+    ]
+    if blocks and all(use.cycles == 1 for op in paired for use in unit_uses(op, timing)):
+        # No other op issues in the cycles of one that blocks, so the units that the others need for a cycle idle.
+        others = port_bounds(paired, timing).units
+        limits.insert(0, (others.cycles + blocks, "units", others.why + beside))
+    if is_loop:
+        limits.append((found.recurrence.cycles, "recurrence", found.recurrence.why))
+    return limits
 
 
 def _number(value: Fraction) -> str:

@@ -14,6 +14,8 @@ import pytest
 
 from mavcg.passes.asm.inorder import simulate, steady_cycles
 from mavcg.passes.asm.op import Op
+from mavcg.profiles.load import load_core
+from mavcg.profiles.timing import load_timing
 from mavcg.timing import Spacing, Timing
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ def _for_a53(write: "Write") -> list[Op]:
     for number, panel in enumerate(_PANELS):
         block = next(b for b in range(panel.last // 3 + 1, blocks * 2) if b % blocks not in lows)
         lows[block % blocks] = write.ldr(f"d{panel.register[1:]}", panel.base)
-        highs[block % blocks] = write.ldr(f"x{10 + number}", panel.base)
+        highs[(block - 1) % blocks] = write.ldr(f"x{10 + number}", panel.base)
         joins[(block + 1) % blocks] = write.ins(panel.register, f"x{10 + number}")
         assert 3 * (block + 1) < panel.first
     rest = _overhead(write)
@@ -216,3 +218,56 @@ def test_stalls_of_the_unscheduled_split_are_waits_for_the_halves(write: "Write"
         "waits for x8 from `ldr x8, [x0]`",
         "waits for x8 from `ldr x8, [x1]`",
     }
+
+
+class TestWithTheRealProfiles:
+    """The same figures from profiles/cores, where facts come from measurements and LLVM with their sources."""
+
+    @pytest.fixture
+    def real_a55(self) -> Timing:
+        return load_timing(load_core("cortex-a55"))
+
+    @pytest.fixture
+    def real_a53(self) -> Timing:
+        return load_timing(load_core("cortex-a53"))
+
+    def test_pair_costs_on_a55(self, write: "Write", real_a55: Timing) -> None:
+        def pairs(other: Callable[[int], Op]) -> list[Op]:
+            return [op for n in range(8) for op in (write.fmla(f"v{n}", "v30", "v31"), other(16 + n))]
+
+        d_loads = steady_cycles(pairs(lambda n: write.ldr(f"d{n}", "x0")), real_a55)
+        lane_loads = steady_cycles(pairs(lambda n: write.ld1_lane(f"v{n}", "x0")), real_a55)
+        q_loads = steady_cycles(pairs(lambda n: write.ldr(f"q{n}", "x0")), real_a55)
+        assert d_loads == 8  # sonos/tract #2241: 1.00 a pair
+        assert float(lane_loads / 8) == pytest.approx(1.97, rel=0.03)  # and 1.97
+        assert q_loads == 8 * 3
+
+    def test_pair_costs_on_a53(self, write: "Write", real_a53: Timing) -> None:
+        fmla = [write.fmla(f"v{n}", "v30", "v31") for n in range(8)]
+        beside = {
+            "d": [write.ldr(f"d{16 + n}", "x0") for n in range(8)],
+            "x": [write.ldr(f"x{10 + n}", "x0") for n in range(8)],
+        }
+        cycles = {
+            name: steady_cycles([op for pair in zip(fmla, loads, strict=True) for op in pair], real_a53)
+            for name, loads in beside.items()
+        }
+        assert cycles["d"] >= 16  # a cycle each, and none four after an fmla
+        assert cycles["x"] == 8
+        joins = [op for n in range(4) for op in (write.ins(f"v{n + 8}", "x5"), write.ldr(f"d{n}", "x0"))]
+        assert steady_cycles(joins, real_a53) == 4
+        assert steady_cycles([write.ldr(f"q{n}", "x0") for n in range(4)], real_a53) == 8
+
+    def test_published_kernels(self, write: "Write", real_a55: Timing, real_a53: Timing) -> None:
+        single = float(48 * 4 / steady_cycles(_for_a55(write, write.fmla), real_a55))
+        int8 = float(48 * 16 / steady_cycles(_for_a55(write, write.sdot), real_a55))
+        a53 = float(48 * 4 / steady_cycles(_for_a53(write), real_a53))
+        assert single == pytest.approx(3.954, rel=0.05)
+        assert int8 == pytest.approx(15.361, rel=0.05)
+        assert a53 == pytest.approx(2.777, rel=0.12)
+
+    def test_q_load_kernels(self, write: "Write", real_a55: Timing) -> None:
+        assert steady_cycles(_ld128_6x8(write), real_a55) == 76
+        assert steady_cycles(_outer_product_8x8(write, split=False), real_a55) == 25
+        split = steady_cycles(_outer_product_8x8(write, split=True, unroll=2), real_a55)
+        assert float(2 * 16 * 8 / split) == pytest.approx(3.51, rel=0.05)
