@@ -61,7 +61,10 @@ def demands(ops: Sequence[Op], timing: Timing) -> tuple[Demand, ...]:
 
 
 def dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[After, ...], ...]:
-    """For each op, the last writers of what it reads and of what it writes, one iteration ago where need be."""
+    """For each op, the last writers of what it reads and of what it writes, one iteration ago where need be.
+
+    The order of two writes is left out where the later op must wait as long for a result of the earlier one anyway.
+    """
     writers: dict[str, list[int]] = {}
     for index, op in enumerate(ops):
         for register in op.writes:
@@ -126,7 +129,9 @@ def _after(index: int, ops: Sequence[Op], timing: Timing, writers: dict[str, lis
             earlier = timing.of(written_as(ops[source], register)).latency
             own = timing.of(written_as(op, register)).latency
             # Neither before nor with the earlier result; and never in one cycle, however fast both are.
-            found.append(After(source, distance, max(1, earlier - own + 1), "write order", register))
+            cycles = max(1, earlier - own + 1)
+            if not any((after.source, after.distance) == last and after.cycles >= cycles for after in found):
+                found.append(After(source, distance, cycles, "write order", register))
     return tuple(found)
 
 

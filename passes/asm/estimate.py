@@ -4,7 +4,7 @@ Everything here is a model's answer, not a measurement: see inorder.py and ports
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from mavcg.passes.asm.demands import blocked_cycles, dependences, unit_uses
@@ -45,7 +45,7 @@ class LoopEstimate:
     because: the same in a sentence, with figures.
     issues: in-order model only: the iterations until the schedule repeats, cycles from the first issue of the first.
     period_cycles: how many cycles those take. pools: busy cycles per iteration of each unit of a pool.
-    bounds: cycles per iteration of the port-bound model's three bounds, by kind.
+    bounds: port-bound model only: cycles by kind of bound; a block has a critical path instead of a recurrence.
     """
 
     core: str
@@ -90,22 +90,15 @@ def estimate_block(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
     path, ends = _critical_path(ops, timing)
     candidates = [(bound.cycles, bound.kind, bound.why) for bound in (found.units, found.dispatch)]
     candidates.append((Fraction(path), "critical path", ends))
-    cycles_kind_why = max(candidates, key=lambda candidate: candidate[0])
-    return _port_bound(ops, timing, found, *cycles_kind_why, is_loop=False)
+    largest, bound_by, because = max(candidates, key=lambda candidate: candidate[0])
+    bounds = {kind: float(figure) for figure, kind, _ in reversed(candidates)}
+    return replace(_port_bound(ops, timing, found, largest, bound_by, because), bounds=bounds, is_loop=False)
 
 
 def _port_bound(
-    ops: Sequence[Op],
-    timing: Timing,
-    found: PortBounds,
-    cycles: Fraction,
-    bound_by: str,
-    because: str,
-    is_loop: bool = True,
+    ops: Sequence[Op], timing: Timing, found: PortBounds, cycles: Fraction, bound_by: str, because: str
 ) -> LoopEstimate:
     bounds = {bound.kind: float(bound.cycles) for bound in (found.dispatch, found.units, found.recurrence)}
-    if not is_loop:
-        del bounds["recurrence"]
     culprits = {"units": found.units, "recurrence": found.recurrence}.get(bound_by)
     details = tuple(
         OpEstimate(
@@ -126,7 +119,6 @@ def _port_bound(
         details,
         pools=pools,
         bounds=bounds,
-        is_loop=is_loop,
     )
 
 

@@ -1,0 +1,82 @@
+"""The cells of a schedule's picture: which op stands in which issue slot of which cycle, and why others are empty."""
+
+from dataclasses import dataclass
+
+from mavcg.instr_classes import CLASSES
+from mavcg.passes.asm.estimate import LoopEstimate
+from mavcg.passes.asm.inorder import Wait
+from mavcg.passes.asm.op import Op
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One issue slot of one cycle.
+
+    op: None where the slot is empty; wait is then what held up the next op. from_before: the op belongs to the
+    iteration before those shown, whose last cycle is their first.
+    """
+
+    op: Op | None = None
+    iteration: int = 0
+    from_before: bool = False
+    wait: Wait | None = None
+    stalled: bool = False
+
+    @property
+    def family(self) -> str:
+        return CLASSES[self.op.op_class].family if self.op is not None else ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cycle."""
+
+    cycle: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why slots of it are empty; "" where none is, or where the code just ends."""
+        return next((cell.wait.why for cell in self.cells if cell.wait is not None), "")
+
+    @property
+    def is_stall(self) -> bool:
+        return all(cell.stalled for cell in self.cells)
+
+
+def schedule_rows(estimate: LoopEstimate) -> list[Row]:
+    """The cycles of an in-order estimate: of all iterations until a loop's schedule repeats, or of a block.
+
+    A loop closes on itself: what its last op does in the cycle in which the first one issues stands in that cycle.
+    """
+    count = estimate.period_cycles
+    ops: dict[tuple[int, int], Cell] = {}
+    waits: dict[int, Wait] = {}
+    for issue in estimate.issues:
+        cycle = issue.cycle
+        cell = Cell(estimate.ops[issue.op].op, issue.iteration, from_before=cycle >= count)
+        ops[cycle % count, issue.slot] = cell
+        first = cycle - sum(wait.cycles for wait in issue.waits)
+        for wait in issue.waits:
+            for lost in range(first, first + wait.cycles):
+                if estimate.is_loop or lost >= 0:
+                    waits[lost % count] = wait
+            first += wait.cycles
+    rows = []
+    for cycle in range(count):
+        stalled = not any((cycle, slot) in ops for slot in range(estimate.width))
+        empty = Cell(wait=waits.get(cycle), stalled=stalled)
+        rows.append(Row(cycle, tuple(ops.get((cycle, slot), empty) for slot in range(estimate.width))))
+    return rows
+
+
+def headline(estimate: LoopEstimate) -> str:
+    """The figure and what it is: a model's."""
+    figure = f"{estimate.cycles:.2f}".rstrip("0").rstrip(".")
+    what = "cycles per iteration" if estimate.is_loop else "cycles"
+    return f"{estimate.core}: {figure} {what} by the {estimate.model} model (a prediction, not a measurement)"
+
+
+def verdict(estimate: LoopEstimate) -> str:
+    """What the figure is bound by."""
+    return f"bound by {estimate.bound_by}: {estimate.because}"
