@@ -204,7 +204,7 @@ def _limits(ops: Sequence[Op], timing: Timing, is_loop: bool) -> list[tuple[Frac
     found = port_bounds(ops, timing)
     blocks = sum(blocked_cycles(op, timing) for op in ops)
     paired = [op for op in ops if not blocked_cycles(op, timing)]
-    beside = f", beside {blocks} cycles that {len(ops) - len(paired)} have for themselves" if blocks else ""
+    beside = f", beside {blocks} cycles for {len(ops) - len(paired)} that issue alone" if blocks else ""
     slots = blocks + Fraction(len(paired), timing.width)
     limits = [
         (found.units.cycles, "units", found.units.why),

@@ -33,13 +33,13 @@ class TestInOrderLoops:
     def test_ops_that_block_count_as_issue_slots(self, write: "Write", a55: Timing) -> None:
         found = estimate_loop([write.ldr(f"q{n}", "x0") for n in range(4)] + [write.nop()] * 2, a55)
         assert (found.cycles, found.bound_by) == (9.0, "dispatch")
-        assert found.because == "2 instructions, 2 a cycle, beside 8 cycles that 4 have for themselves"
+        assert found.because == "2 instructions, 2 a cycle, beside 8 cycles for 4 that issue alone"
 
     def test_units_idle_while_an_op_blocks(self, write: "Write", a55: Timing) -> None:
         body = [write.fmla(f"v{n}", "v30", "v31") for n in range(4)] + [write.ldr("q9", "x0")]
         found = estimate_loop(body, a55)
         assert (found.cycles, found.bound_by) == (6.0, "units")
-        assert found.because == "vec: 8 cycles of work on 2 units, beside 2 cycles that 1 have for themselves"
+        assert found.because == "vec: 8 cycles of work on 2 units, beside 2 cycles for 1 that issue alone"
 
     def test_a_chain_is_named(self, write: "Write", a55: Timing) -> None:
         found = estimate_loop([write.fmla("v0", "v1", "v2")], a55)
