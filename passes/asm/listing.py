@@ -1,0 +1,144 @@
+"""List scheduling: an order of straight-line code in which a core waits less."""
+
+import random
+from collections.abc import Sequence
+
+from mavcg.passes.asm.op import Edge, Op
+from mavcg.passes.asm.slots import Needs, Table, needs_of
+from mavcg.timing import Timing
+
+RESTARTS = 24  # with disturbed priorities, after the plain ones
+
+
+def list_schedule(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[int, ...]:
+    """The indices of the ops in an order that takes no more cycles than the given one, and fewer where one is found.
+
+    Takes the best of several greedy orders (by critical path, by successors, by scarcity of units, and seeded mixtures)
+    and of the input's own, which a draw keeps. The same input gives the same order.
+    Raises: ValueError for edges that run in a circle or have a distance; MissingFact when the core knows nothing of a
+        class.
+    """
+    return order_of(list_cycles(ops, edges, timing))
+
+
+def order_of(placed: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The order in which ops were placed."""
+    return tuple(op for op, _ in placed)
+
+
+def list_cycles(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[tuple[int, int], ...]:
+    """As list_schedule: (op, the cycle in which it issues) in the order of issue."""
+    if any(edge.distance for edge in edges):
+        raise ValueError("list_schedule: an edge has a distance; straight-line code has none")
+    if not ops:
+        return ()
+    needs = needs_of(ops, timing)
+    heights = critical_path(len(ops), edges)
+    after: list[list[Edge]] = [[] for _ in ops]
+    for edge in edges:
+        after[edge.source].append(edge)
+    scarcity = [_scarcity(needs, op) for op in range(len(ops))]
+    latest = max(heights)
+    tails = [latest - height for height in critical_path(len(ops), [_turned(edge) for edge in edges])]
+    keys: list[list[tuple[float, ...]]] = [
+        [(heights[op], len(after[op]), -op) for op in range(len(ops))],
+        [(heights[op], scarcity[op], -op) for op in range(len(ops))],
+        [(heights[op] + scarcity[op], -op) for op in range(len(ops))],
+        [(scarcity[op], heights[op], -op) for op in range(len(ops))],
+        [(heights[op] - (latest - tails[op]), heights[op], -op) for op in range(len(ops))],
+        [(-op,) for op in range(len(ops))],
+    ]
+    rng = random.Random(len(ops))
+    for _ in range(RESTARTS):
+        keys.append([(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))])
+    tried = [_in_order(ops, edges, needs), *(_greedy(edges, needs, key) for key in keys)]
+    return min((placed for placed in tried if placed), key=_cost)
+
+
+def critical_path(count: int, edges: Sequence[Edge]) -> list[int]:
+    """Per op, the cycles from its issue to the last issue that waits for it along edges of distance 0.
+
+    Raises: ValueError when edges run in a circle.
+    """
+    after: list[list[Edge]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for edge in edges:
+        after[edge.source].append(edge)
+        waiting[edge.target] += 1
+    ready = [op for op in range(count) if not waiting[op]]
+    for op in ready:  # grows while it is read: every op comes after all that it waits for
+        for edge in after[op]:
+            waiting[edge.target] -= 1
+            if not waiting[edge.target]:
+                ready.append(edge.target)
+    if len(ready) < count:
+        circle = [op for op in range(count) if waiting[op]]
+        raise ValueError(f"list_schedule: edges of distance 0 run in a circle through ops among {circle}")
+    heights = [0] * count
+    for op in reversed(ready):
+        heights[op] = max((edge.latency + heights[edge.target] for edge in after[op]), default=0)
+    return heights
+
+
+def _turned(edge: Edge) -> Edge:
+    return Edge(edge.target, edge.source, edge.latency)
+
+
+def _scarcity(needs: Needs, op: int) -> float:
+    """The largest part of a cycle's resources that the op takes: ops hard to place go first."""
+    return max(amount / needs.capacities[resource] for _, resource, amount in needs.kinds[needs.kind_of[op]].uses)
+
+
+def _cost(placed: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return placed[-1][1], sum(cycle for _, cycle in placed)
+
+
+def _in_order(ops: Sequence[Op], edges: Sequence[Edge], needs: Needs) -> tuple[tuple[int, int], ...]:
+    """The input's own order with the cycles that it takes, or nothing where an edge runs against it."""
+    if any(edge.source >= edge.target for edge in edges):
+        return ()
+    table = Table(needs, None)
+    earliest = [0] * len(ops)
+    placed: list[tuple[int, int]] = []
+    before: list[list[Edge]] = [[] for _ in ops]
+    for edge in edges:
+        before[edge.target].append(edge)
+    now = 0
+    for op in range(len(ops)):
+        now = max([now, *(earliest[edge.source] + edge.latency for edge in before[op])])
+        while not table.fits(op, now):
+            now += 1
+        table.place(op, now)
+        earliest[op] = now
+        placed.append((op, now))
+    return tuple(placed)
+
+
+def _greedy(edges: Sequence[Edge], needs: Needs, key: Sequence[tuple[float, ...]]) -> tuple[tuple[int, int], ...]:
+    """Cycle by cycle, of the ops that may issue the one with the largest key that fits."""
+    count = len(needs.kind_of)
+    after: list[list[Edge]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for edge in edges:
+        after[edge.source].append(edge)
+        waiting[edge.target] += 1
+    table = Table(needs, None)
+    earliest = [0] * count
+    ready = sorted((op for op in range(count) if not waiting[op]), key=lambda op: key[op], reverse=True)
+    placed: list[tuple[int, int]] = []
+    now = 0
+    while ready:
+        found = next((op for op in ready if earliest[op] <= now and table.fits(op, now)), None)
+        if found is None:
+            now += 1
+            continue
+        table.place(found, now)
+        placed.append((found, now))
+        ready.remove(found)
+        for edge in after[found]:
+            earliest[edge.target] = max(earliest[edge.target], now + edge.latency)
+            waiting[edge.target] -= 1
+            if not waiting[edge.target]:
+                ready.append(edge.target)
+        ready.sort(key=lambda op: key[op], reverse=True)
+    return tuple(placed)
