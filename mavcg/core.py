@@ -53,6 +53,21 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class LoadPolicy:
+    """What the machine passes do to code for this core; nothing where its file does not ask for it.
+
+    split: a 128-bit vector load becomes `ldr d`, `ldr x` and `ins`. unpair: an `ldp` becomes two loads.
+    schedule: instructions are put into a new order, in straight lines and in loops.
+    sources: why, by the name of the field.
+    """
+
+    split: bool = False
+    unpair: bool = False
+    schedule: bool = False
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Core:
     """A core type, from profiles/cores/<name>.toml.
 
@@ -67,7 +82,9 @@ class Core:
     x86_models: the x86 processors that hold this core; on a hybrid, x86_kind says which of their two cores it is.
     note: what a user should know, such as "LLVM dropped this CPU; nearest model".
     extensions: LLVM's names of the instruction set extensions that code for this core may use; AArch64 only.
-    facts: figures for the cost and pipeline models; a missing one is absent.
+    facts: figures for the cost models; a missing one is absent. The timings of its instructions are many and wanted
+        seldom: mavcg.profiles.timing.load_timing reads them.
+    policy: what the machine passes do to its code.
     sources: where the facts above come from, by fact name.
     """
 
@@ -86,3 +103,4 @@ class Core:
     x86_models: tuple[X86Model, ...] = ()
     facts: tuple[Fact, ...] = ()
     extensions: tuple[str, ...] = ()
+    policy: LoadPolicy = LoadPolicy()

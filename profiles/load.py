@@ -17,6 +17,7 @@ from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles import schema
 from mavcg.profiles.mates import runnable_beside_mates
 from mavcg.profiles.schema import Table, refuse
+from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
 from mavcg.target import ARCHES, parse_target
 
 HERE = Path(__file__).resolve().parent
@@ -25,6 +26,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a
 CORE_KEYS = (
     "name", "arch", "description", "note", "order", "midr", "x86_kind", "x86_models", "stand_ins", "extensions", "llvm",
 )  # fmt: skip
+FIGURELESS = {"issue": ("pools", "timing_of")}  # facts of these tables that are no figures: timing_rows reads them
 BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes")
 CLUSTER_KEYS = ("core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores")
 
@@ -98,6 +100,7 @@ def read_core(path: Path) -> Core:
     """
     table = schema.read_toml(path)
     _check_name(path, table)
+    table = spell_out_sources(path, table)
     arch = schema.one_of(path, table.get("arch"), "arch", ARCHES)
     sources: list[tuple[str, str]] = []
     order = _fact(path, table, "order", sources)
@@ -125,10 +128,18 @@ def read_core(path: Path) -> Core:
     for feature in features:
         if feature[0] not in "+-":
             raise refuse(path, "llvm.features", f"{feature!r} has no sign", f'write "+{feature}" or "-{feature}"')
+    order = schema.one_of(path, order, "order", ("in", "out"))
+    facts = tuple(
+        fact
+        for key, value in table.items()
+        if key not in (*CORE_KEYS, *TIMING_TABLES)
+        for fact in _figures(path, key, value)
+    )
+    read_own_timing(path, table, order)  # refuses faults; the rows themselves are read when a model asks for them
     return Core(
         name=table["name"],
         arch=arch,
-        order=schema.one_of(path, order, "order", ("in", "out")),
+        order=order,
         llvm_cpu=schema.text(path, llvm, "cpu"),
         description=schema.text(path, table, "description"),
         midr=midr,
@@ -138,11 +149,10 @@ def read_core(path: Path) -> Core:
         x86_kind=None if kind is None else schema.one_of(path, kind, "x86_kind", ("core", "atom")),
         x86_models=models,
         note=schema.text(path, table, "note", ""),
-        facts=tuple(
-            fact for key, value in table.items() if key not in CORE_KEYS for fact in _figures(path, key, value)
-        ),
+        facts=facts,
         sources=tuple(sources),
         extensions=schema.names(path, {"extensions": extensions}, "extensions", "extensions"),
+        policy=read_policy(path, table),
     )
 
 
@@ -231,7 +241,9 @@ def _fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], pl
 def _figures(path: Path, key: str, value: object) -> Iterable[Fact]:
     if not isinstance(value, dict):
         raise refuse(path, key, "no such key", f"keys here are {', '.join(CORE_KEYS)} and tables of figures")
-    return schema.figures(path, value, key)
+    no_figure = FIGURELESS.get(key, ())
+    rows = [name for name, entry in value.items() if name in no_figure or (key == "instr" and is_row(entry))]
+    return schema.figures(path, {name: entry for name, entry in value.items() if name not in rows}, key)
 
 
 def _midr(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Midr:

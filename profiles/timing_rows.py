@@ -1,0 +1,251 @@
+"""The timing tables of one core's file: [sources], [issue], [instr], [forward], [[apart]], [[spaced]] and [loads].
+
+docs/add-a-core.md describes them. Nothing here looks at another file: whose facts fill the gaps is up to timing.py.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mavcg.core import LoadPolicy
+from mavcg.instr_classes import CLASSES, FAMILIES, ROLES, lineage
+from mavcg.profiles import schema
+from mavcg.profiles.schema import Table, refuse
+from mavcg.timing import Apart, ClassTiming, Spacing, UnitUse
+
+ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "source")
+TIMING_TABLES = ("forward", "apart", "spaced", "loads")
+WORD = r"[a-z][a-z0-9_]*"
+UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
+ABBREVIATION = re.compile(r"[A-Z][A-Z0-9]{1,3}")
+ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;)]|$)")
+
+
+@dataclass(frozen=True)
+class OwnTiming:
+    """What one file says of its core's timing; None or empty where it says nothing.
+
+    timing_of: the core whose facts are taken where this file has none, with the reason in timing_of_source.
+    """
+
+    width: int | None = None
+    pools: Mapping[str, int] = field(default_factory=dict)
+    classes: Mapping[str, ClassTiming] = field(default_factory=dict)
+    forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    apart: tuple[Apart, ...] = ()
+    spacings: tuple[Spacing, ...] = ()
+    timing_of: str | None = None
+    timing_of_source: str = ""
+
+
+def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """The file with the abbreviations of its [sources] written out, and without that table.
+
+    `source = "GL; SL: page 34 (IB: 2)"` may name them: each stands first, after a semicolon or a bracket.
+
+    Raises: ProfileError for an abbreviation that [sources] lacks.
+    """
+    short = table.get("sources", {})
+    if not isinstance(short, dict):
+        raise refuse(path, "sources", "not a table", 'write [sources] and below it lines such as GL = "..."')
+    for key in short:
+        if not ABBREVIATION.fullmatch(key):
+            raise refuse(path, f"sources.{key}", "cannot be an abbreviation", "use two to four capitals and digits")
+        schema.text(path, short, key)
+
+    def spelled(value: Any, place: str) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: whole(below, f"{place}.{key}") if key == "source" and isinstance(below, str)
+                else spelled(below, f"{place}.{key}" if place else key)
+                for key, below in value.items()
+            }  # fmt: skip
+        return [spelled(item, f"{place}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
+
+    def whole(source: str, place: str) -> str:
+        for piece in source.split("; "):
+            if ABBREVIATION.fullmatch(piece) and piece not in short:
+                known = ", ".join(short) or "none"
+                raise refuse(path, place.lstrip("."), f"{piece} is not in [sources], which has {known}", "add it there")
+        return ABBREVIATED.sub(lambda match: str(short.get(match[0], match[0])), source)
+
+    result: dict[str, Any] = spelled({key: value for key, value in table.items() if key != "sources"}, "")
+    return result
+
+
+def read_policy(path: Path, table: Table) -> LoadPolicy:
+    """What [loads] asks of the machine passes; nothing when the file has no such table.
+
+    Raises: ProfileError naming file, key and way out.
+    """
+    loads = table.get("loads", {})
+    if not isinstance(loads, dict):
+        raise refuse(path, "loads", "not a table", "write [loads] and below it split, unpair or schedule")
+    names = ("split", "unpair", "schedule")
+    schema.only(path, loads, names, "loads.")
+    asked: dict[str, bool] = {}
+    sources: list[tuple[str, str]] = []
+    for name in names:
+        found = schema.sourced(path, loads, name, f"loads.{name}")
+        if found is None:
+            continue
+        if not isinstance(found[0], bool):
+            raise refuse(path, f"loads.{name}", f"{found[0]!r} is neither true nor false", "give value = true or false")
+        asked[name] = found[0]
+        sources.append((name, found[1]))
+    return LoadPolicy(**asked, sources=tuple(sources))
+
+
+def is_row(value: object) -> bool:
+    """Whether an entry of [instr] is a row about a class, not a table of figures about one instruction."""
+    return not isinstance(value, dict) or any(not isinstance(below, dict) for below in value.values())
+
+
+def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
+    """The timing facts of a file whose sources are spelt out; order is its core's, "in" or "out".
+
+    Raises: ProfileError naming file, key and way out.
+    """
+    issue = table.get("issue", {})
+    issue = issue if isinstance(issue, dict) else {}
+    width = schema.whole(path, issue["width"], "value", "issue.width", 1, 16) if "width" in issue else None
+    timing_of = schema.sourced(path, issue, "timing_of", "issue.timing_of")
+    if timing_of is not None and not (isinstance(timing_of[0], str) and timing_of[0]):
+        raise refuse(path, "issue.timing_of", f"{timing_of[0]!r} is no core", 'give value = "a core\'s name"')
+    rows = [
+        timing
+        for key, row in _table(path, table, "instr").items()
+        if is_row(row)
+        for timing in _rows(path, key, row, order)
+    ]
+    doubled = sorted({row.name for row in rows if sum(row.name == other.name for other in rows) > 1})
+    if doubled:
+        raise refuse(path, f"instr.{doubled[0]}", "has two rows", "keep one of them")
+    return OwnTiming(
+        width=width,
+        pools=_pools(path, issue),
+        classes={row.name: row for row in rows},
+        forwards=dict(
+            item for key, entry in _table(path, table, "forward").items() for item in _forwards(path, key, entry)
+        ),
+        apart=tuple(
+            _apart(path, entry, f"apart[{i}]") for i, entry in enumerate(schema.tables(path, table, "apart"))
+        ),
+        spacings=tuple(
+            _spacing(path, entry, f"spaced[{i}]") for i, entry in enumerate(schema.tables(path, table, "spaced"))
+        ),
+        timing_of=None if timing_of is None else timing_of[0],
+        timing_of_source="" if timing_of is None else timing_of[1],
+    )
+
+
+def _table(path: Path, table: Table, key: str) -> Table:
+    found = table.get(key, {})
+    if not isinstance(found, dict):
+        raise refuse(path, key, "not a table", f"write [{key}] and its lines below")
+    return found
+
+
+def _pools(path: Path, issue: Table) -> dict[str, int]:
+    found = schema.sourced(path, issue, "pools", "issue.pools")
+    if found is None:
+        return {}
+    if not isinstance(found[0], dict) or not all(re.fullmatch(WORD, name) for name in found[0]):
+        raise refuse(path, "issue.pools", f"{found[0]!r} are no units", "give value = { load = 1, alu = 2 }")
+    return {name: schema.whole(path, found[0], name, f"issue.pools.{name}", 1, 16) for name in found[0]}
+
+
+def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming]:
+    """The timing of each class that the key names."""
+    place = f"instr.{key}"
+    if not isinstance(row, dict):
+        raise refuse(path, place, f"{row!r} is no row", "write it as docs/add-a-core.md shows")
+    schema.only(path, row, ROW_KEYS, f"{place}.")
+    source = schema.source_of(path, row, place)
+    latency = schema.whole(path, row, "latency", f"{place}.latency", 0, 1000)
+    per_cycle = row.get("per_cycle")
+    if not isinstance(per_cycle, int | float) or isinstance(per_cycle, bool) or not 0 < per_cycle <= 16:
+        wrong = "missing" if per_cycle is None else f"{per_cycle!r} is no rate"
+        raise refuse(path, f"{place}.per_cycle", wrong, "give instructions a cycle, above 0")
+    texts = schema.names(path, row, "units", f"{place}.units")
+    units = tuple(_unit(path, text, f"{place}.units", order) for text in texts)
+    blocks = schema.whole(path, row, "blocks", f"{place}.blocks", 0, 100, default=0)
+    if blocks and order == "out":
+        raise refuse(path, f"{place}.blocks", "an out-of-order core is never blocked", "remove it")
+    for name in _class_names(path, key, place):
+        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source)
+
+
+def _unit(path: Path, text: str, place: str, order: str) -> UnitUse:
+    match = UNIT.fullmatch(text)
+    if match is None:
+        raise refuse(path, place, f"{text!r} is no use of a unit", 'write "load", "load:2" or, out of order, "a|b"')
+    pools = tuple(match["pools"].split("|"))
+    if order == "in" and len(pools) > 1:
+        raise refuse(path, place, f"{text!r} leaves a choice, which an in-order core has not", "name one pool")
+    return UnitUse(pools, int(match["cycles"] or 1))
+
+
+def _class_names(path: Path, key: str, place: str) -> tuple[str, ...]:
+    names = tuple(key.split())
+    for name in names or (key,):
+        if name not in CLASSES:
+            raise refuse(path, place, f"{name!r} is no instruction class", _near(name, CLASSES))
+    return names
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"did you mean {', '.join(near)}?" if near else "mavcg/instr_classes.py lists them"
+
+
+def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, str, str], int]]:
+    """Every (producer, consumer, role) that "a b->c d.role" names, with its cycles."""
+    place = f"forward.{key}"
+    made_by, arrow, read_by = key.partition("->")
+    read_by, _, role = read_by.partition(".")
+    if not arrow or not made_by.split() or not read_by.split():
+        raise refuse(path, place, "names no producer and consumer", 'write "ldr_x->ins" or "fmla_q->fmla_q.acc"')
+    if role and role not in ROLES:
+        raise refuse(path, place, f"{role!r} is no role of an operand", f"take one of {', '.join(ROLES)}")
+    if not isinstance(entry, dict):
+        raise refuse(path, place, f"{entry!r} has no cycles and source", 'write { cycles = 4, source = "..." }')
+    schema.only(path, entry, ("cycles", "source"), f"{place}.")
+    schema.source_of(path, entry, place)
+    cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 0, 1000)
+    for name in (*made_by.split(), *read_by.split()):
+        if name not in (*CLASSES, *FAMILIES, "*"):
+            raise refuse(path, place, f"{name!r} is neither class nor family", _near(name, (*CLASSES, *FAMILIES)))
+    return [((producer, consumer, role), cycles) for producer in made_by.split() for consumer in read_by.split()]
+
+
+def _apart(path: Path, entry: Table, place: str) -> Apart:
+    schema.only(path, entry, ("these", "those", "source"), f"{place}.")
+    source = schema.source_of(path, entry, place)
+    return Apart(_set(path, entry, "these", place), _set(path, entry, "those", place), source)
+
+
+def _spacing(path: Path, entry: Table, place: str) -> Spacing:
+    schema.only(path, entry, ("first", "then", "cycles", "source"), f"{place}.")
+    source = schema.source_of(path, entry, place)
+    cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 1, 100)
+    return Spacing(_set(path, entry, "first", place), _set(path, entry, "then", place), cycles, source)
+
+
+def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
+    """The classes of a rule: a class stands for those that borrow from it too, a family for its own; "-" takes out."""
+    place = f"{place}.{key}"
+    found: set[str] = set()
+    for word in schema.names(path, entry, key, place):
+        name = word.removeprefix("-")
+        if name not in (*CLASSES, *FAMILIES):
+            raise refuse(path, place, f"{name!r} is neither class nor family", _near(name, (*CLASSES, *FAMILIES)))
+        meant = {each for each, about in CLASSES.items() if name in (*lineage(each), about.family)}
+        found = found - meant if word.startswith("-") else found | meant
+    if not found:
+        raise refuse(path, place, "names no class", f'give {key} = ["..."]')
+    return frozenset(found)
