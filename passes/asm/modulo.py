@@ -159,13 +159,17 @@ def _closure(count: int, edges: Sequence[Edge], interval: int) -> Cycles:
 def windows(count: int, edges: Sequence[Edge], last: int, interval: int, stages: int) -> Cycles | None:
     """The closure of the edges with the branch at interval - 1 and all else in cycles 0 .. stages * interval - 1.
 
-    None when the edges cannot be kept so. Row `last` has each op's earliest cycle relative to the branch's, column
-    `last` its latest, negated.
+    None when the edges cannot be kept so.
     """
     pinned = [Edge(last, op, 1 - interval) for op in range(count)]
     within = [Edge(op, last, (1 - stages) * interval) for op in range(count)]
     apart = _closure(count, [*edges, *pinned, *within], interval)
     return apart if (np.diagonal(apart) <= 0).all() else None
+
+
+def cycle_ranges(apart: Cycles, last: int, interval: int) -> tuple[Cycles, Cycles]:
+    """Each op's earliest and latest cycle, of a closure that `windows` gave."""
+    return interval - 1 + apart[last], interval - 1 - apart[:, last]
 
 
 def _search(needs: Needs, edges: Sequence[Edge], last: int, least: int, bound: int) -> Schedule | None:
@@ -199,8 +203,7 @@ def _attempt(
     placed = np.zeros(count, dtype=bool)
     penalty = np.ones(count)
     penalty[last] = np.inf
-    earliest = interval - 1 + apart[last]
-    latest = interval - 1 - apart[:, last]
+    earliest, latest = cycle_ranges(apart, last, interval)
     # An op that takes much of a cycle has fewer slots to go to: its slack is worth less.
     share = np.array(
         [max(amount / needs.capacities[res] for _, res, amount in needs.kinds[kind].uses) for kind in needs.kind_of]
