@@ -181,7 +181,7 @@ class _Core:
         self.uc: Any = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
         self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
         # All 64 bits of an address count, as they are: no page tables, no largest physical address.
-        self.uc.ctl_tlb_mode(unicorn.UC_TLB_VIRTUAL)
+        self.uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
         for section in image.sections:
             size = -(-len(section.data) // PAGE_BYTES) * PAGE_BYTES
             access = unicorn.UC_PROT_READ

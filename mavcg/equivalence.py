@@ -80,8 +80,8 @@ def compare(
     either wrote, but for the dead stack below the final sp; and `after` reads no byte that `before` did not read, since
     it could fault there: its own stack and the images excepted.
 
-    limit: of instructions for `before`; `after` may take four times as many. renamed: the function's name in `after`. start: seed ->
-    the state to start from, where a function needs arguments of certain kinds.
+    limit: of instructions for `before`; `after` may take four times as many. renamed: the function's name in `after`.
+    start: seed -> state, where a function needs arguments of certain kinds.
     Raises: MavcgError when either image lacks the function, or it calls one outside of its image.
     """
     first, second = Machine(before), Machine(after)

@@ -1,0 +1,403 @@
+"""Machine passes checked by execution: random functions and their transformed forms leave the same behind; and mutants,
+which do not, are caught."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from mavcg.code_image import assemble_image
+from mavcg.emulation import State, start_state
+from mavcg.equivalence import Comparison, compare
+
+if TYPE_CHECKING:
+    from tests.passes.asm import random_code
+else:  # pytest's import mode puts no folder of tests on the path
+    _spec = importlib.util.spec_from_file_location("random_code", Path(__file__).with_name("random_code.py"))
+    random_code = sys.modules["random_code"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(random_code)
+
+pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
+
+SEEDS = range(4)
+FUNCTIONS = 10  # in one text
+
+
+def transform(text: str) -> str:
+    """The pass under test. Here one that is right without knowing much: neighbours that share no register, of which at
+    most one is a load or store and none knows the flags, change places; a nop goes behind every instruction."""
+    lines = text.split("\n")
+    at = 0
+    while at + 1 < len(lines):
+        if _independent(lines[at], lines[at + 1]):
+            lines[at : at + 2] = lines[at + 1], lines[at]
+            at += 1
+        at += 1
+    return "\n".join(line + "\n\tnop" if _is_instruction(line) else line for line in lines)
+
+
+_FLAGS = re.compile(r"\t(cmp|cmn|tst|adds|subs|ands|adcs?|sbc|cc|fc|cs|cneg|b|cb|ret)")
+
+
+def _is_instruction(line: str) -> bool:
+    return line.startswith("\t") and line[1:2] != "."
+
+
+def _registers(line: str) -> set[tuple[bool, int]]:
+    names = re.findall(r"\b([xwvqdshb])(\d+)\b", line.replace("sp", "x31"))
+    return {(kind in "xw", int(number)) for kind, number in names}
+
+
+def _independent(first: str, second: str) -> bool:
+    if not (_is_instruction(first) and _is_instruction(second)):
+        return False
+    if _FLAGS.match(first) or _FLAGS.match(second) or ("[x" in first or "[sp" in first) and "[" in second:
+        return False
+    return not _registers(first) & _registers(second)
+
+
+def start(seed: int) -> State:
+    """As start_state, but x0 to x7 are pointers: a small number less an offset would be near the end of all memory,
+    where the emulator gives up."""
+    state = start_state(seed)
+    x = [value if 1 << 20 <= value < 1 << 63 else (value + (1 << 42)) % (1 << 64) for value in state.x[:8]]
+    return replace(state, x=(*x, *state.x[8:]))
+
+
+def differences(before: str, after: str, names: Sequence[str]) -> list[Comparison]:
+    """The functions that do not leave the same behind, or never returned."""
+    images = assemble_image(before, "untransformed"), assemble_image(after, "transformed")
+    compared = [compare(*images, name, SEEDS, start=start) for name in names]
+    return [comparison for comparison in compared if not comparison.passed]
+
+
+def _failing(functions: Sequence[random_code.RandomFunction]) -> list[tuple[random_code.RandomFunction, Comparison]]:
+    text = random_code.program_text(functions)
+    names = [f"f{number}" for number in range(len(functions))]
+    found = differences(text, transform(text), names)
+    return [(functions[names.index(comparison.function)], comparison) for comparison in found]
+
+
+def _smallest(function: random_code.RandomFunction) -> tuple[random_code.RandomFunction, Comparison]:
+    """The failing function less all instructions that it fails without. One text a round: hypothesis's own shrinking
+    would call the assembler for every candidate."""
+    smallest, comparison = _failing([function])[0]
+    while smaller := _failing(list(smallest.with_one_less())):
+        smallest, comparison = smaller[0]
+    return smallest, comparison
+
+
+def _check_many(least: int) -> None:
+    seen: set[random_code.RandomFunction] = set()
+    failing: list[random_code.RandomFunction] = []
+
+    @settings(max_examples=least, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @given(functions=st.lists(random_code.functions(), min_size=FUNCTIONS, max_size=FUNCTIONS))
+    def check(functions: list[random_code.RandomFunction]) -> None:
+        new = [function for function in dict.fromkeys(functions) if function not in seen]
+        if len(seen) < least and not failing and len(new) > FUNCTIONS / 2:  # hypothesis likes to repeat parts
+            seen.update(new)
+            failing.extend(function for function, _ in _failing(new))
+
+    check()
+    if failing:
+        function, comparison = _smallest(failing[0])
+        text = random_code.program_text([function])
+        pytest.fail(f"{comparison}\n{function}\n--- before\n{text}\n--- after\n{transform(text)}")
+    assert len(seen) >= least, f"hypothesis drew only {len(seen)} different functions"
+
+
+def test_random_functions_stay_the_same() -> None:
+    _check_many(200)
+
+
+@pytest.mark.long
+def test_many_random_functions_stay_the_same() -> None:
+    _check_many(1200)
+
+
+# Mutants. Each kernel is written so that every instruction, operand and immediate shows in what it leaves behind.
+
+KERNELS = {
+    "axpy": """
+        mov x3, #5
+        ldr q16, [x4]
+        ldr d18, [x4, #24]
+    .Lloop:
+        ldr q0, [x1], #16
+        ldr q1, [x2, #32]
+        fmla v1.4s, v0.4s, v16.s[3]
+        fmla v1.4s, v1.4s, v18.s[1]
+        str q1, [x2], #16
+        subs x3, x3, #1
+        b.ne .Lloop
+        str x1, [x2, #64]
+        str q18, [x2, #96]
+        ret""",
+    "dot": """
+        mov x4, #48
+        mov x5, #0
+        movi v4.4s, #9
+        movi v5.4s, #3
+    .Lloop:
+        ldp q0, q1, [x0], #32
+        ld1 { v2.16b }, [x1]
+        add x1, x1, #8
+        ldr d3, [x2, x5]
+        sdot v4.4s, v0.16b, v2.4b[1]
+        sdot v5.4s, v1.16b, v3.4b[0]
+        add x5, x5, #16
+        cmp x5, x4
+        b.lo .Lloop
+        stp q4, q5, [x2, #-32]
+        ret""",
+    "alias": """
+        add x1, x0, #16
+        mov w2, #3
+    .Lloop:
+        ldr q0, [x0, #16]
+        str d8, [x0, #24]
+        ldr q2, [x1, #8]
+        fadd v0.4s, v0.4s, v2.4s
+        str q0, [x1], #16
+        add x0, x0, #8
+        sub w2, w2, #1
+        cbnz w2, .Lloop
+        mov x3, v2.d[1]
+        str x3, [x0, #8]
+        ret""",
+    "flags": """
+        stp x19, x20, [sp, #-32]!
+        stp d9, d10, [sp, #16]
+        ldp x19, x20, [x0]
+        ldp x8, x9, [x1]
+        ldr d9, [x0, #8]
+        ldr d10, [x1, #24]
+        adds x19, x19, x8
+        adc x20, x20, x9
+        cset w10, hs
+        cmp x8, x9
+        csel x11, x19, x20, gt
+        ldr q3, [x0, #32]
+        ext v3.16b, v3.16b, v9.16b, #4
+        mov v3.s[1], v10.s[0]
+        umov w12, v3.b[5]
+        madd x11, x12, x8, x11
+        stp x19, x20, [x0]
+        stp x10, x11, [x1, #32]
+        str q3, [x1, #64]
+        ldp d9, d10, [sp, #16]
+        ldp x19, x20, [sp], #32
+        ret""",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    kind: str
+    lines: tuple[str, ...]
+    what: str
+
+
+def _lines(kernel: str) -> list[str]:
+    return [line.strip() for line in KERNELS[kernel].strip().splitlines()]
+
+
+def _code(lines: Sequence[str]) -> list[int]:
+    return [at for at, line in enumerate(lines) if line != "ret" and not line.endswith(":")]
+
+
+def _with(lines: Sequence[str], at: int, line: str) -> tuple[str, ...]:
+    return (*lines[:at], line, *lines[at + 1 :])
+
+
+def _is_frame(line: str) -> bool:
+    return "[sp" in line or " sp, sp" in line
+
+
+def wrong_registers(lines: Sequence[str]) -> Iterator[Mutant]:
+    """Each register operand of each instruction becomes one that the instruction does not name."""
+    for at in _code(lines):
+        if _is_frame(lines[at]) or lines[at].count(", v") and "{ v" in lines[at]:  # a list has consecutive registers
+            continue
+        for found in re.finditer(r"\b([xwvqdsh])(\d+)\b", lines[at]):
+            used = {int(name) for name in re.findall(r"\b[xwvqdsh](\d+)\b", lines[at])}
+            other = next(n for n in (7, 6, 5, 4, 3, 2) if n not in used)
+            line = f"{lines[at][: found.start()]}{found[1]}{other}{lines[at][found.end() :]}"
+            yield Mutant("wrong register", _with(lines, at, line), line)
+
+
+def dropped_instructions(lines: Sequence[str]) -> Iterator[Mutant]:
+    for at in _code(lines):
+        yield Mutant("dropped instruction", (*lines[:at], *lines[at + 1 :]), lines[at])
+
+
+def wrong_immediates(lines: Sequence[str]) -> Iterator[Mutant]:
+    """Each immediate and each lane becomes another one that can be encoded."""
+    for at in _code(lines):
+        if _is_frame(lines[at]):
+            continue
+        for found in re.finditer(r"#(-?\d+)|(?<=[a-z])\[(\d+)\]", lines[at]):
+            larger = 16 if "[" in lines[at] or "x5, x5" in lines[at] else 1
+            changed = f"[{int(found[2]) ^ 1}]" if found[2] else f"#{int(found[1]) + larger}"
+            line = lines[at][: found.start()] + changed + lines[at][found.end() :]
+            yield Mutant("wrong immediate", _with(lines, at, line), line)
+
+
+def _is_load(line: str) -> bool:
+    return line.startswith("ld")
+
+
+def _is_store(line: str) -> bool:
+    return line.startswith("st")
+
+
+def _written(line: str) -> set[str]:
+    """Registers that the line writes; all operands of a load's list, and moved pointers."""
+    names = re.findall(r"\b[xwvqdsh](\d+)\b", line)
+    if not names or line.startswith(("cmp", "cb", "b.")):
+        return set()
+    bank = "x" if re.match(r"\S+ [xw]", line) else "v"
+    written = set() if _is_store(line) else {bank + names[0]}
+    if line.startswith("ldp"):
+        written.add(bank + names[1])
+    pointer = re.search(r"\[x(\d+)(?:\], [#x]|.*\]!)", line)
+    return written | ({f"x{pointer[1]}"} if pointer else set())
+
+
+def _named(line: str) -> set[str]:
+    return {("x" if k in "xw" else "v") + n for k, n in re.findall(r"\b([xwvqdshb])(\d+)\b", line)}
+
+
+def swapped_dependences(lines: Sequence[str]) -> Iterator[Mutant]:
+    """Neighbours of which one writes a register that the other names, the other way round."""
+    for at in _code(lines)[:-1]:
+        first, second = lines[at], lines[at + 1]
+        if second.endswith(":") or _is_frame(first) or second == "ret" or second.startswith(("b.", "cb")):
+            continue
+        if _written(first) & _named(second) or _written(second) & _named(first):
+            yield Mutant("swapped dependence", (*lines[:at], second, first, *lines[at + 2 :]), f"{first} | {second}")
+
+
+def loads_over_stores(lines: Sequence[str]) -> Iterator[Mutant]:
+    """A load goes before the store in front of it; "alias" makes these two overlap."""
+    for at in _code(lines)[:-1]:
+        first, second = lines[at], lines[at + 1]
+        if _is_store(first) and _is_load(second) and not _is_frame(first + second):
+            yield Mutant("load over store", (*lines[:at], second, first, *lines[at + 2 :]), second)
+
+
+def moved_stores(lines: Sequence[str]) -> Iterator[Mutant]:
+    """A store of the loop goes to the loop's start, and behind the loop."""
+    labels = [at for at, line in enumerate(lines) if line.endswith(":")]
+    branches = [at for at, line in enumerate(lines) if line.endswith("Lloop")]
+    for start, end in zip(labels, branches, strict=True):
+        for at in range(start, end):
+            if _is_store(lines[at]):
+                rest = [*lines[:at], *lines[at + 1 :]]
+                yield Mutant("moved store", (*rest[: start + 1], lines[at], *rest[start + 1 :]), lines[at])
+                yield Mutant("moved store", (*rest[:end], lines[at], *rest[end:]), lines[at])
+
+
+def extra_reads(lines: Sequence[str]) -> Iterator[Mutant]:
+    """A load whose result nobody needs, of bytes that the function does not read."""
+    for load in ("ldr q31, [x0, #1024]", "ldr xzr, [x1, #4096]", "ldrb wzr, [x0, #700]"):
+        yield Mutant("extra read", (*lines[:-1], load, "ret"), load)
+
+
+def unsaved_registers(lines: Sequence[str]) -> Iterator[Mutant]:
+    """Preserved registers are written, and nothing restores them."""
+    for register in ("x19", "x28", "x29"):
+        yield Mutant("unsaved register", (*lines[:-1], f"mov {register}, #1", "ret"), register)
+    for vector in ("v8", "v15"):
+        yield Mutant("unsaved register", (*lines[:-1], f"movi {vector}.4s, #77", "ret"), vector)
+
+
+MUTATIONS: tuple[Callable[[Sequence[str]], Iterator[Mutant]], ...] = (
+    wrong_registers, dropped_instructions, wrong_immediates, swapped_dependences, loads_over_stores, moved_stores,
+    extra_reads, unsaved_registers,
+)  # fmt: skip
+MUTANT_SEEDS = range(100, 110)
+
+
+def _function(name: str, lines: Sequence[str]) -> str:
+    return random_code.function_text(name, [line.replace(".Lloop", f".L{name}_loop") for line in lines])
+
+
+def _escaped(kernel: str, mutants: Sequence[Mutant]) -> list[str]:
+    """Mutants that the check takes for the kernel itself."""
+    before = assemble_image(_function("kernel", _lines(kernel)), kernel)
+    after = assemble_image("".join(_function(f"m{n}", m.lines) for n, m in enumerate(mutants)), f"mutants of {kernel}")
+    escaped = []
+    for number, mutant in enumerate(mutants):
+        compared = compare(before, after, "kernel", MUTANT_SEEDS, limit=1000, renamed=f"m{number}", start=start)
+        assert compared.agreed + len(compared.differences) > 0, "the kernel itself never returned"
+        if not compared.differences:
+            escaped.append(f"{mutant.kind}: {mutant.what}")
+    return escaped
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_check_catches_every_mutant(kernel: str) -> None:
+    mutants = [mutant for mutate in MUTATIONS for mutant in mutate(_lines(kernel))]
+    assert _escaped(kernel, mutants) == []
+
+
+def test_every_kind_of_mutant_is_made_of_several_kernels() -> None:
+    kernels = Counter(kind for name in KERNELS for kind in {m.kind for f in MUTATIONS for m in f(_lines(name))})
+    assert kernels.pop("load over store") >= 1
+    assert kernels.pop("moved store") >= 2
+    assert len(kernels) == len(MUTATIONS) - 2 and min(kernels.values()) == len(KERNELS)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_and_its_transformed_form_agree(kernel: str) -> None:
+    text = _function("kernel", _lines(kernel))
+    assert transform(text) != text
+    assert differences(text, transform(text), ["kernel"]) == []
+
+
+def _random_functions(count: int) -> list[random_code.RandomFunction]:
+    dice = Random("functions to be mutated")
+
+    def seeds(least: int, most: int) -> tuple[int, ...]:
+        return tuple(dice.randrange(1 << 24) for _ in range(dice.randint(least, most)))
+
+    return [random_code.RandomFunction(dice.randrange(1 << 24), seeds(1, 3), seeds(6, 16), ()) for _ in range(count)]
+
+
+def test_mutants_of_random_functions_are_caught() -> None:
+    """Dead code has mutants that change nothing; of every kind, most others are caught."""
+    functions = [f.lines(f"f{n}") for n, f in enumerate(_random_functions(20))]
+    dice = Random("which mutants")
+    mutants = [
+        (number, dice.choice(made))
+        for number, lines in enumerate(functions)
+        for mutate in MUTATIONS
+        if mutate not in (loads_over_stores, moved_stores, wrong_immediates)
+        if (made := list(mutate(lines)))
+    ]
+    before = assemble_image("".join(random_code.function_text(f"f{n}", f) for n, f in enumerate(functions)))
+    texts = [(f"m{number}", re.sub(r"\.LBB", f".LBB{number}_", "\n".join(m.lines)).split("\n"))
+             for number, (_, m) in enumerate(mutants)]  # fmt: skip
+    after = assemble_image("".join(random_code.function_text(name, lines) for name, lines in texts))
+    caught: Counter[str] = Counter()
+    for number, (function, mutant) in enumerate(mutants):
+        compared = compare(
+            before, after, f"f{function}", MUTANT_SEEDS[:4], limit=1000, renamed=f"m{number}", start=start
+        )
+        caught[mutant.kind] += bool(compared.differences)
+    total = Counter(mutant.kind for _, mutant in mutants)
+    assert len(total) == 5
+    assert {kind: f"{caught[kind]} of {total[kind]}" for kind in total if caught[kind] < total[kind] / 2} == {}
