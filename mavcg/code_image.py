@@ -92,13 +92,14 @@ def read_image(path: Path, what: str) -> CodeImage:
         for relocation in section.iter_relocations():
             kind, number = relocation["r_info_type"], relocation["r_info_sym"]
             address, symbol = addresses[number], symbols[number]
+            where = f"{what}: {elf.get_section(target).name}+{relocation['r_offset']:#x}"
+            name = symbol.name or _section_name(elf, symbol)
             if address is None and kind in _CALLS:
                 next_free = EXTERNAL_BASE + len(externals) * EXTERNAL_BYTES
                 address = externals.setdefault(symbol.name, next_free)
             place = places[target] + relocation["r_offset"]
             if address is None:
-                where = f"{what}: {elf.get_section(target).name}+{relocation['r_offset']:#x}"
-                raise MavcgError(f"{where}: refers to '{symbol.name}', which is not in this text; add its definition")
+                raise MavcgError(f"{where}: refers to '{name}', which is not in this text; add its definition")
             if kind in _GOT:
                 address = got.setdefault(number, got_base + 8 * len(got))
             value = address + relocation["r_addend"]
@@ -106,13 +107,12 @@ def read_image(path: Path, what: str) -> CodeImage:
                 _RELOCATIONS[kind](data[target], relocation["r_offset"], value, place)
             except KeyError:
                 raise MavcgError(
-                    f"{what}: {elf.get_section(target).name}+{relocation['r_offset']:#x}: relocation {_kind_name(kind)}"
-                    f" against '{symbol.name}' needs a linker; only code and data of one module can be emulated"
+                    f"{where}: relocation {_kind_name(kind)} against '{name}' needs a linker; only code and data of one"
+                    " module can be emulated"
                 ) from None
             except _OutOfReach:
                 raise MavcgError(
-                    f"{what}: {elf.get_section(target).name}+{relocation['r_offset']:#x}: '{symbol.name}' is out of"
-                    f" reach of {_kind_name(kind)}; give smaller pieces"
+                    f"{where}: '{name}' is out of reach of {_kind_name(kind)}; give smaller pieces"
                 ) from None
     sections = [
         Section(s.name, places[i], bytes(data[i]), bool(s["sh_flags"] & _EXEC), bool(s["sh_flags"] & _WRITE))
@@ -170,6 +170,12 @@ def _address(symbol: Any, places: Mapping[int, int]) -> int | None:
     if index == "SHN_ABS":
         return int(symbol["st_value"])
     return places[index] + int(symbol["st_value"]) if index in places else None
+
+
+def _section_name(elf: Any, symbol: Any) -> str:
+    """Local labels are known by their section alone."""
+    index = symbol["st_shndx"]
+    return str(elf.get_section(index).name) if isinstance(index, int) else "?"
 
 
 def _kind_name(kind: int) -> str:
