@@ -1,6 +1,7 @@
 """One loop of one block for one core: loads split, registers chosen anew, iterations overlapped."""
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -9,7 +10,7 @@ from mavcg.core import LoadPolicy
 from mavcg.passes.asm.dependences import Code, as_op, block_edges, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
 from mavcg.passes.asm.listing import list_schedule
-from mavcg.passes.asm.modulo import schedule_loop
+from mavcg.passes.asm.modulo import minimum_interval, schedule_loop
 from mavcg.passes.asm.op import Schedule
 from mavcg.passes.asm.pipelining import pipelined
 from mavcg.passes.asm.rename import NoRegister, allocate
@@ -26,7 +27,7 @@ class ScheduleStore(Protocol):
 
     def get(self, key: str) -> Schedule | None: ...
 
-    def put(self, key: str, schedule: Schedule | None) -> None: ...
+    def put(self, key: str, schedule: Schedule) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def tune_loop(
     try:
         start = estimate_loop([as_op(c) for c in known(instrs)], timing).cycles
         report = LoopReport(label, line, start, start, len(instrs), len(instrs))
-        candidates = list(_candidates(instrs, live_in, live_out, timing, policy, effort, prefix, label))
+        candidates = list(_candidates(instrs, live_in, live_out, timing, policy, effort, prefix))
     except MissingFact as fact:
         return LoopReport(label, line, None, None, len(instrs), len(instrs), kept=str(fact)), None
     trusted = timing.order == "out" and policy.split
@@ -129,11 +130,11 @@ def _candidates(
     policy: LoadPolicy,
     effort: Effort,
     prefix: str,
-    label: str,
 ) -> Iterator[_Candidate]:
     forms = [split_loads(instrs, policy.split, policy.unpair)]
     if forms[0].splits or forms[0].unpaired:
         forms.append(split_loads(instrs, False, False))
+    best = math.inf
     for form in forms:
         parted = _with_registers(form, instrs, live_in, live_out, policy)
         if parted is None:
@@ -141,10 +142,11 @@ def _candidates(
         form, body = parted
         code = known(body)
         if policy.schedule and len(body) <= LONGEST_PIPELINED and timing.order == "in":
-            schedule = _schedule(code, timing, effort)
+            schedule = _schedule(code, timing, effort, best)
             if schedule is not None:
                 new = pipelined(body, schedule, prefix)
                 cycles = estimate_loop([as_op(code[i]) for i in new.kernel], timing).cycles
+                best = min(best, cycles)
                 by = schedule.by
                 length = len(new.kernel)
                 yield _Candidate(cycles, new.parts, form, by, schedule.interval, new.stages, length)
@@ -166,17 +168,17 @@ def _with_registers(
             form = split_loads(instrs, policy.split, policy.unpair, len(form.scratch) - 1)
 
 
-def _schedule(code: Sequence[Code], timing: Timing, effort: Effort) -> Schedule | None:
+def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, below: float) -> Schedule | None:
+    """A schedule of the loop; None where there is none with an interval below that."""
     ops = [as_op(c) for c in code]
     edges = loop_edges(code, timing)
-    if effort.store is None:
-        return schedule_loop(ops, edges, timing, len(ops) - 1, effort.exact_seconds)
-    asked = repr((ops, edges, timing, effort.exact_seconds))
-    key = hashlib.sha256(asked.encode()).hexdigest()
-    found = effort.store.get(key)
+    if minimum_interval(ops, edges, timing) >= below:
+        return None
+    key = hashlib.sha256(repr((ops, edges, timing, effort.exact_seconds)).encode()).hexdigest()
+    found = effort.store.get(key) if effort.store is not None else None
     if found is None:
         found = schedule_loop(ops, edges, timing, len(ops) - 1, effort.exact_seconds)
-        if found is not None:
+        if found is not None and effort.store is not None:
             effort.store.put(key, found)
     return found
 
