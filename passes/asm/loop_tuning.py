@@ -12,14 +12,18 @@ from mavcg.passes.asm.estimate import estimate_loop
 from mavcg.passes.asm.listing import list_schedule
 from mavcg.passes.asm.modulo import minimum_interval, schedule_loop
 from mavcg.passes.asm.op import Schedule
-from mavcg.passes.asm.pipelining import pipelined
-from mavcg.passes.asm.rename import NoRegister, allocate
+from mavcg.passes.asm.pipelining import aimed, pipelined
+from mavcg.passes.asm.rename import SCRATCH_GENERAL, NoRegister, allocate
 from mavcg.passes.asm.split import Split, split_loads
 from mavcg.passes.asm.syntax import Instr
+from mavcg.passes.asm.unroll import unroll
 from mavcg.timing import MissingFact, Timing
 
 # Longer bodies are list-scheduled: overlapping their iterations gains little, and takes long to find.
 LONGEST_PIPELINED = 400
+UNROLLED = (2, 4)  # iterations in one
+LONGEST_UNROLLED = 160  # instructions of the longest body that unrolling may make
+WORTH_UNROLLING = 0.98  # of the cycles without it, at most: its code is several times as long
 
 
 class ScheduleStore(Protocol):
@@ -131,28 +135,70 @@ def _candidates(
     effort: Effort,
     prefix: str,
 ) -> Iterator[_Candidate]:
+    """Forms of the loop that may be better than it is: loads split or not, iterations overlapped, several in one."""
     forms = [split_loads(instrs, policy.split, policy.unpair)]
     if forms[0].splits or forms[0].unpaired:
         forms.append(split_loads(instrs, False, False))
     best = math.inf
+    overlapping = policy.schedule and timing.order == "in"
     for form in forms:
         parted = _with_registers(form, instrs, live_in, live_out, policy)
         if parted is None:
             continue
         form, body = parted
         code = known(body)
-        if policy.schedule and len(body) <= LONGEST_PIPELINED and timing.order == "in":
-            schedule = _schedule(code, timing, effort, best)
-            if schedule is not None:
-                new = pipelined(body, schedule, prefix)
-                cycles = estimate_loop([as_op(code[i]) for i in new.kernel], timing).cycles
-                best = min(best, cycles)
-                by = schedule.by
-                length = len(new.kernel)
-                yield _Candidate(cycles, new.parts, form, by, schedule.interval, new.stages, length)
+        if overlapping and len(body) <= LONGEST_PIPELINED and (found := _schedule(code, timing, effort, best)):
+            new = pipelined(body, found, prefix)
+            cycles = estimate_loop([as_op(code[i]) for i in new.kernel], timing).cycles
+            best = min(best, cycles)
+            yield _Candidate(cycles, new.parts, form, found.by, found.interval, new.stages, len(new.kernel))
         order = _straight_order(code, timing)
         cycles = estimate_loop([as_op(code[i]) for i in order], timing).cycles
         yield _Candidate(cycles, (("", tuple(body[i] for i in order)),), form, "heuristic", cycles, 1, len(order))
+        best = min(best, cycles)
+    for times in UNROLLED if overlapping else ():
+        if times * len(forms[0].instrs) <= LONGEST_UNROLLED:
+            several = _unrolled(forms[0], instrs, live_in, live_out, timing, effort, prefix, times, best)
+            if several is not None:
+                best = min(best, several.cycles)
+                yield several
+
+
+def _unrolled(
+    form: Split,
+    instrs: Sequence[Instr],
+    live_in: frozenset[str],
+    live_out: frozenset[str],
+    timing: Timing,
+    effort: Effort,
+    prefix: str,
+    times: int,
+    best: float,
+) -> _Candidate | None:
+    """Several iterations in one, overlapped; None where that cannot be done or does not pay for its code."""
+    used = {reg.name for instr in form.instrs for reg in instr.registers()}
+    free = [r for r in SCRATCH_GENERAL if r not in used | live_in | live_out]
+    if not free:
+        return None
+    counter, rest, end = free[-1], f"{prefix}_rest", f"{prefix}_done"
+    new = unroll(form.instrs, times, counter, live_in, live_out, rest, end)
+    if new is None:
+        return None
+    try:
+        body = allocate(known(new.body), live_in | {counter}, live_out | {counter})
+    except NoRegister:
+        return None
+    code = known(body)
+    found = _schedule(code, timing, effort, math.floor(best * times * WORTH_UNROLLING))
+    if found is None:
+        return None
+    loop = pipelined(body, found, prefix)
+    cycles = estimate_loop([as_op(code[i]) for i in loop.kernel], timing).cycles / times
+    if cycles > best * WORTH_UNROLLING:
+        return None
+    old = (*instrs[:-1], aimed(instrs[-1], rest))
+    parts = (("", new.before), *loop.parts, ("", new.after), (rest, old), (end, ()))
+    return _Candidate(cycles, parts, form, found.by, found.interval, loop.stages, len(loop.kernel), times)
 
 
 def _with_registers(
