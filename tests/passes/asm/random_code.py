@@ -32,6 +32,7 @@ class Registers:
     sources: tuple[int, ...] = ()
     fixed: tuple[int, ...] = ()
     has_frame: bool = False
+    is_kernel: bool = False  # mostly loads and multiply-adds
 
 
 # One line each. {v}: a vector register's number; {x}: an integer register's, to be written; {r}: to be read; {c}: a
@@ -327,10 +328,21 @@ _KINDS: Sequence[tuple[float, Callable[[Random, Registers], str]]] = (
 )
 
 
+_MULTIPLY_ADDS = re.findall(r"^(?:fmla|sdot|udot|mla|smlal) .*", _FLOAT + _INTEGER_VECTOR, re.M)
+_KERNEL_KINDS: Sequence[tuple[float, Callable[[Random, Registers], str]]] = (
+    (36, _load),
+    (2, _store),
+    (50, _from_list("\n".join(_MULTIPLY_ADDS))),
+    (6, _from_list(_PERMUTE)),
+    (6, _from_list(_SCALAR)),
+)
+
+
 def instruction(seed: int, registers: Registers) -> str:
     """The instruction that `seed` stands for."""
     dice = Random(seed)
-    make = dice.choices([make for _, make in _KINDS], [weight for weight, _ in _KINDS])[0]
+    kinds = _KERNEL_KINDS if registers.is_kernel else _KINDS
+    make = dice.choices([make for _, make in kinds], [weight for weight, _ in kinds])[0]
     return make(dice, registers)
 
 
@@ -478,6 +490,7 @@ class RandomFunction:
             lines.append(f"add x{second}, x{first}, #{dice.choice((0, 4, 8, 16, 16, 24, 32, 64))}")
         lines += [f"movi v{v}.2d, #0" for v in registers.vectors if dice.random() < 0.3]
         lines += [instruction(seed, registers) for seed in self.before]
+        registers = replace(registers, is_kernel=bool(self.body) and dice.random() < 0.4)
         if self.body:
             lines += _loop(dice, registers, self.body, f".LBB{name}_1")
             if dice.random() < 0.1:

@@ -127,6 +127,19 @@ def test_many_random_functions_stay_the_same() -> None:
     _check_many(1200)
 
 
+def test_a_wrong_pass_is_caught_and_the_function_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(text: str) -> str:
+        return text.replace("\tfmla\t", "\tfmls\t")
+
+    monkeypatch.setattr(sys.modules[__name__], "transform", wrong)
+    failing = [function for function, _ in _failing(_random_functions(30))]
+    assert len(failing) >= 3
+    smallest, comparison = _smallest(failing[0])
+    assert "fmla" in "\n".join(smallest.lines("f"))
+    assert len(smallest.before + smallest.body + smallest.after) <= 3
+    assert comparison.differences
+
+
 # Mutants. Each kernel is written so that every instruction, operand and immediate shows in what it leaves behind.
 
 KERNELS = {
