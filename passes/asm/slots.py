@@ -8,7 +8,7 @@ solver reads the same sums and bans, so that both schedulers obey one reading of
 Source: Rau, "Iterative Modulo Scheduling" (1994), for the modulo reservation table.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.instr_classes import lineage
@@ -146,7 +146,10 @@ def resource_interval(ops: Sequence[Op], timing: Timing) -> int:
 
 
 class Table:
-    """The cycles of a core and the ops placed in them; with an interval, cycle c and c + interval are one slot."""
+    """The cycles of a core and the ops placed in them; with an interval, cycle c and c + interval are one slot.
+
+    changes: with an interval, per slot, how often what it holds has changed.
+    """
 
     def __init__(self, needs: Needs, interval: int | None) -> None:
         """interval: None for unbounded time from cycle 0."""
@@ -154,7 +157,7 @@ class Table:
         self._capacities = list(needs.capacities)
         self._interval = interval
         self._room: list[int] = []
-        self._holders: list[list[int]] = []  # per slot: the ops that take something of it
+        self._holders: list[dict[int, int]] = []  # per slot and resource, as in room: who takes how much
         self._issued: list[list[int]] = []  # per slot: the ops that issue in it
         self._cycle: dict[int, int] = {}
         self._uses = [_merged(kind, interval) for kind in needs.kinds]
@@ -168,19 +171,24 @@ class Table:
             or any(amount > needs.capacities[resource] for _, resource, amount in self._uses[number])
             for number, kind in enumerate(needs.kinds)
         ]
+        # With an interval, slots as bits: where so much of a resource is left, and where ops of a kind issue.
+        self._open: list[list[int]] = []
+        self._issuing = [0] * len(needs.kinds)
         if interval is not None:
             self._grow(interval)
+            self._open = [[(1 << interval) - 1] * (capacity + 1) for capacity in needs.capacities]
+        self.changes = [0] * len(self._issued)
 
     def _grow(self, slots: int) -> None:
-        more = slots - len(self._holders)
+        more = slots - len(self._issued)
         self._room += self._capacities * more
-        self._holders += [[] for _ in range(more)]
+        self._holders += [{} for _ in range(more * len(self._capacities))]
         self._issued += [[] for _ in range(more)]
 
     def _slot(self, cycle: int) -> int:
         if self._interval is not None:
             return cycle % self._interval
-        if cycle >= len(self._holders):
+        if cycle >= len(self._issued):
             self._grow(2 * cycle + 16)
         return cycle
 
@@ -200,6 +208,25 @@ class Table:
                 return False
         return not (self._bans[kind] and self._banned(kind, cycle))
 
+    def open_slots(self, op: int) -> int:
+        """With an interval: the slots in which the op, not placed now, fits; slot s is bit s."""
+        interval = len(self._issued)
+        kind = self._kind_of[op]
+        found = 0 if self._never[kind] else (1 << interval) - 1
+        for after, resource, amount in self._uses[kind]:
+            free = self._open[resource][amount]
+            found &= free >> after | free << interval - after
+        for after, banned in self._bans[kind]:
+            for other, issuing in enumerate(self._issuing):
+                if issuing and banned >> other & 1:
+                    found &= ~(issuing >> after | issuing << interval - after)
+        return found
+
+    def reach(self, op: int) -> tuple[int, ...]:
+        """The cycles after its issue of which the content decides whether the op fits; modulo the interval."""
+        kind = self._kind_of[op]
+        return tuple({after for after, _, _ in self._uses[kind]} | {after for after, _ in self._bans[kind]})
+
     def _banned(self, kind: int, cycle: int) -> list[int]:
         """The ops there that may not be where they are when one of this kind issues in this cycle."""
         return [
@@ -210,61 +237,61 @@ class Table:
             if banned >> self._kind_of[other] & 1
         ]
 
-    def in_the_way(self, op: int, cycle: int, cost: Callable[[int], float]) -> list[int]:
+    def in_the_way(self, op: int, cycle: int, cost: Sequence[float]) -> list[int]:
         """Placed ops without which the op fits in this cycle; where there is a choice, those of least cost.
 
-        The op must not be `impossible`.
+        cost: per op. The op must not be `impossible`.
         """
         kind = self._kind_of[op]
         out = list(dict.fromkeys(self._banned(kind, cycle))) if self._bans[kind] else []
         width = len(self._capacities)
         for after, resource, amount in self._uses[kind]:
-            slot = self._slot(cycle + after)
-            short = amount - self._room[slot * width + resource]
+            at = self._slot(cycle + after) * width + resource
+            short = amount - self._room[at]
             if short <= 0:
                 continue
-            holders = [(self._taken(other, slot, resource), other) for other in self._holders[slot]]
-            short -= sum(taken for taken, other in holders if other in out)
-            holders = [(taken, other) for taken, other in holders if taken and other not in out]
-            for taken, other in sorted(holders, key=lambda held: (cost(held[1]), held[1])):
-                if short <= 0:
-                    break
-                out.append(other)
-                short -= taken
+            holders = self._holders[at]
+            short -= sum(holders.get(other, 0) for other in out)
+            for other in sorted(holders, key=cost.__getitem__) if short > 0 else ():
+                if other not in out:
+                    out.append(other)
+                    short -= holders[other]
+                    if short <= 0:
+                        break
         return out
-
-    def _taken(self, op: int, slot: int, resource: int) -> int:
-        cycle = self._cycle[op]
-        return sum(
-            amount
-            for after, used, amount in self._uses[self._kind_of[op]]
-            if used == resource and self._slot(cycle + after) == slot
-        )
 
     def place(self, op: int, cycle: int) -> None:
         """Let the op issue in this cycle, where it `fits`."""
         self._cycle[op] = cycle
         self._issued[self._slot(cycle)].append(op)
-        self._change(op, cycle, -1)
+        self._change(op, cycle, 1)
 
     def remove(self, op: int) -> None:
         """Take a placed op out again."""
         cycle = self._cycle.pop(op)
         self._issued[self._slot(cycle)].remove(op)
-        self._change(op, cycle, 1)
+        self._change(op, cycle, -1)
 
     def _change(self, op: int, cycle: int, sign: int) -> None:
-        width = len(self._capacities)
-        slots = set()
-        for after, resource, amount in self._uses[self._kind_of[op]]:
+        width, kind = len(self._capacities), self._kind_of[op]
+        for after, resource, amount in self._uses[kind]:
             slot = self._slot(cycle + after)
-            self._room[slot * width + resource] += sign * amount
-            slots.add(slot)
-        for slot in slots:
-            if sign < 0:
-                self._holders[slot].append(op)
+            at = slot * width + resource
+            self._room[at] -= sign * amount
+            if sign > 0:
+                self._holders[at][op] = amount
             else:
-                self._holders[slot].remove(op)
+                del self._holders[at][op]
+            if self._interval is not None:
+                self.changes[slot] += 1
+                free, room = self._open[resource], self._room[at]
+                for level in range(1, len(free)):
+                    free[level] = free[level] | 1 << slot if level <= room else free[level] & ~(1 << slot)
+        if self._interval is not None:
+            slot = self._slot(cycle)
+            self.changes[slot] += 1
+            issues = any(self._kind_of[other] == kind for other in self._issued[slot])
+            self._issuing[kind] = self._issuing[kind] & ~(1 << slot) | issues << slot
 
 
 def _merged(kind: Kind, interval: int | None) -> tuple[tuple[int, int, int], ...]:

@@ -1,0 +1,185 @@
+"""The heuristic of modulo scheduling: place the most constrained op, and let it push out what is in its way.
+
+The ops placed so far are always consistent with the closure of all edges, so that what is left to decide is slots. An
+op that finds none takes the cycle where those it pushes out were easiest to place so far; having been hard to place
+itself, it is then harder to push out.
+Sources: Rau, "Iterative Modulo Scheduling" (1994): placing with eviction at one interval after the other. Huff,
+"Lifetime-Sensitive Modulo Scheduling" (1993): the least slack first. Nagata and Braysy, "A powerful route minimization
+heuristic" (2009): penalties that decide whom to push out.
+"""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from mavcg.passes.asm.op import Edge, Schedule
+from mavcg.passes.asm.slots import Needs, Table
+from mavcg.passes.asm.windows import Cycles, cycle_ranges, windows
+
+SEEDS = 4  # attempts with other choices at an interval before the search moves on
+STAGES_OF_SEEDS = (0, 1, 1, 2, 1, 0, 1, 3)  # beyond the fewest that the edges allow; one more is what most loops need
+EVICTIONS = 12_000  # in all, for a loop of few ops: what keeps the search of any loop within a second
+PINNED = 1e9  # the penalty of the branch, which nothing pushes out
+
+
+def search(needs: Needs, edges: Sequence[Edge], last: int, intervals: range, most_stages: int) -> Schedule | None:
+    """The schedule of the smallest of these intervals for which one is found, in as few stages as that allows.
+
+    Goes up in growing strides until one is found, then tries the intervals below it while evictions are left.
+    edges: with the order of emission in them (modulo.ordered_edges). last: the branch, pinned to interval - 1.
+    """
+    count = len(needs.kind_of)
+    left = EVICTIONS * 40 // (40 + count)
+    closures: dict[int, list[Cycles]] = {}
+    seeds = dict.fromkeys(intervals, 0)
+
+    def tried(interval: int, evictions: int) -> Schedule | None:
+        nonlocal left
+        if interval not in closures:
+            found = [windows(count, edges, last, interval, stages) for stages in range(1, most_stages + 1)]
+            closures[interval] = [apart for apart in found if apart is not None]
+        fitting = closures[interval]
+        for seed in range(seeds[interval], seeds[interval] + SEEDS if fitting else 0):
+            seeds[interval] += 1
+            apart = fitting[min(STAGES_OF_SEEDS[seed % len(STAGES_OF_SEEDS)], len(fitting) - 1)]
+            cycles, used = _Attempt(needs, apart, last, interval, seed).run(evictions)
+            left -= used + 4  # setting up costs about as much as four
+            if cycles is not None:
+                return Schedule(interval, cycles, "heuristic")
+        return None
+
+    best, at, misses = None, 0, 0
+    while best is None and at < len(intervals):
+        best = tried(intervals[at], count)
+        misses += 1
+        stride = max(1, misses - 3)
+        at = len(intervals) - 1 if at < len(intervals) - 1 < at + stride else at + stride
+    while best is not None and left > 0 and (shorter := [at for at in intervals if at < best.interval]):
+        # The least tried first, the largest of those: each interval is as likely as the next to be the last to work.
+        interval = min(shorter, key=lambda at: (seeds[at] // SEEDS, -at))
+        if not closures.get(interval, [None]):
+            intervals = range(interval + 1, intervals.stop)  # the edges allow none that is so short
+            continue
+        best = tried(interval, 3 * count) or best
+    return best
+
+
+class _Attempt:
+    """One filling of a reservation table, from one seed."""
+
+    def __init__(self, needs: Needs, apart: Cycles, last: int, interval: int, seed: int) -> None:
+        """apart: the closure that `windows` gives for this interval."""
+        count = len(needs.kind_of)
+        self._rng = random.Random(seed)
+        self._table = Table(needs, interval)
+        self._apart = apart
+        self._turned = np.ascontiguousarray(apart.T)
+        self._interval = interval
+        self._early = seed % 4 != 1
+        self._cycles = np.zeros(count, dtype=np.int32)
+        self._placed = np.zeros(count, dtype=bool)
+        self._penalty = [1.0] * count
+        self._penalty[last] = PINNED
+        self._earliest, self._latest = cycle_ranges(apart, last, interval)
+        self._low, self._high = self._earliest.copy(), self._latest.copy()  # what the placed leave to the others
+        # An op that takes much of a cycle has fewer slots to go to: its slack is worth less.
+        shares = [
+            max(amount / needs.capacities[resource] for _, resource, amount in kind.uses) for kind in needs.kinds
+        ]
+        self._worth = np.array([1.25 - shares[kind] for kind in needs.kind_of])
+        self._noise = np.array([self._rng.random() for _ in range(count)]) * (0.5 if seed < 2 else 2.0)
+        self._reach = [self._table.reach(op) for op in range(count)]
+        self._kind_of = needs.kind_of
+        self._known: dict[tuple[int, int], tuple[int, float, list[int]]] = {}
+        self._possible = not any(self._table.impossible(op) for op in range(count))
+        if self._possible:
+            self._put(last, interval - 1)
+
+    def run(self, evictions: int) -> tuple[tuple[int, ...] | None, int]:
+        """Cycles for all ops, or None when that many evictions did not do; and how many it took."""
+        used = 0
+        while self._possible and not self._placed.all():
+            slack = (self._high - self._low + 1) * self._worth + self._noise
+            slack[self._placed] = np.inf
+            op = int(slack.argmin())
+            cycle = self._free_cycle(op)
+            if cycle is None:
+                used += 1
+                self._penalty[op] += 1
+                cycle, out = self._least_eviction(op)
+                if cycle is None or used > evictions:
+                    return None, used
+                self._push_out(out)
+            self._put(op, cycle)
+        return (tuple(self._cycles.tolist()) if self._possible else None), used
+
+    def _free_cycle(self, op: int) -> int | None:
+        """The first cycle, or the last, that edges and slots leave to the op."""
+        interval = self._interval
+        low, high = int(self._low[op]), int(self._high[op])
+        free = self._table.open_slots(op)
+        if self._early:
+            start, length = low, min(high - low + 1, interval)
+        else:
+            length = min(high - low + 1, interval)
+            start = high - length + 1
+        turn = start % interval
+        free = (free >> turn | free << interval - turn) & (1 << length) - 1
+        if not free:
+            return None
+        return start + (((free & -free) if self._early else free).bit_length() - 1)
+
+    def _put(self, op: int, cycle: int) -> None:
+        self._table.place(op, cycle)
+        self._cycles[op] = cycle
+        self._placed[op] = True
+        np.maximum(self._low, cycle + self._apart[op], out=self._low)
+        np.minimum(self._high, cycle - self._turned[op], out=self._high)
+
+    def _push_out(self, ops: list[int]) -> None:
+        for op in ops:
+            self._table.remove(op)
+            self._placed[op] = False
+        kept, free = np.flatnonzero(self._placed), np.flatnonzero(~self._placed)
+        at = self._cycles[kept]
+        self._low[free] = (at + self._turned[np.ix_(free, kept)]).max(axis=1)
+        self._high[free] = (at - self._apart[np.ix_(free, kept)]).min(axis=1)
+
+    def _least_eviction(self, op: int) -> tuple[int | None, list[int]]:
+        """The cycle for the op, and whom to push out for it: the least sum of penalties. None: nowhere."""
+        span = range(int(self._earliest[op]), int(self._latest[op]) + 1)
+        others = np.flatnonzero(self._placed)
+        penalties = np.array([self._penalty[other] for other in others.tolist()])
+        lowest = self._cycles[others] + self._turned[op, others]
+        highest = self._cycles[others] - self._apart[op, others]
+        # Against a cycle stand all whose lowest is above it and all whose highest is below.
+        above = np.bincount(np.clip(lowest - span.start, 0, len(span)), penalties, len(span) + 1)
+        below = np.bincount(np.clip(highest + 1 - span.start, 0, len(span)), penalties, len(span) + 1)
+        by_edges = (above.sum() - np.cumsum(above) + np.cumsum(below))[: len(span)]
+        best, found_at, found = PINNED, None, list[int]()
+        for index in np.argsort(by_edges, kind="stable").tolist():
+            if by_edges[index] >= best:
+                break
+            cycle = span[index]
+            cost, out = self._in_the_way(op, cycle % self._interval)
+            if by_edges[index] > 0.5:
+                gone = others[(lowest > cycle) | (highest < cycle)].tolist()
+                out = [*gone, *(other for other in out if other not in gone)]
+                cost = sum([self._penalty[other] for other in out])
+            cost += 0.5 * self._rng.random()  # among equals, not always the same one
+            if cost < best:
+                best, found_at, found = cost, cycle, out
+        return found_at, found
+
+    def _in_the_way(self, op: int, slot: int) -> tuple[float, list[int]]:
+        """Whom the op would push out of this slot, and the sum of their penalties, which rest while they are placed."""
+        interval, changes = self._interval, self._table.changes
+        now = sum([changes[(slot + after) % interval] for after in self._reach[op]])
+        kind = self._kind_of[op]
+        known = self._known.get((kind, slot))
+        if known is None or known[0] != now:
+            out = self._table.in_the_way(op, slot, self._penalty)
+            known = now, sum([self._penalty[other] for other in out]), out
+            self._known[kind, slot] = known
+        return known[1], known[2]
