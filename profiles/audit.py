@@ -10,7 +10,10 @@ from typing import TypeVar
 from mavcg.board import Board
 from mavcg.core import Core
 from mavcg.errors import ProfileError, ToolError
+from mavcg.instr_classes import CLASSES, lineage
 from mavcg.profiles.load import files, read_board, read_core
+from mavcg.profiles.rates import rate
+from mavcg.profiles.timing import load_timing, own_classes
 from mavcg.target import parse_target
 
 # Each function of the module has its own target-cpu, so LLVM makes one subtarget for each and complains of each name
@@ -23,6 +26,9 @@ module = llvm.parse_assembly(sys.stdin.read())
 llvm.Target.from_triple(module.triple).create_target_machine().emit_object(module)
 """
 Value = TypeVar("Value")
+RATE_TOLERANCE = 0.05
+# Classes that a core runs only with one of these extensions; where it has not, it lacks nothing.
+NEEDS = {"crc": "crc", "crypto": "aes", "dot_q": "dotprod", "dot_lane_q": "dotprod", "mmla_q": "i8mm"}
 TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
 
 
@@ -35,7 +41,28 @@ def audit() -> tuple[str, ...]:
     cores = _readable(files("cores"), read_core, faults)
     boards = _readable(files("boards"), read_board, faults)
     faults += [*_alike(cores), *_unreachable(cores), *_dangling_stand_ins(cores), *_dangling_boards(boards, cores)]
+    faults += [fault for fault in _timing_faults(cores) if fault not in faults]
     return (*faults, *unknown_to_llvm(cores))
+
+
+def lacking(cores: Mapping[str, Core]) -> dict[str, tuple[str, ...]]:
+    """For each core with timing facts, the instruction classes that it has and that no fact is known about.
+
+    Information, not a fault: a model that meets such an instruction says so and goes no further.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for core in cores.values():
+        try:
+            known = load_timing(core).classes
+        except ProfileError:
+            continue
+        found[core.name] = tuple(
+            name
+            for name in CLASSES
+            if not any(kin in known for kin in lineage(name))
+            and all(NEEDS[kin] in core.extensions for kin in lineage(name) if kin in NEEDS)
+        )
+    return found
 
 
 def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
@@ -112,6 +139,25 @@ def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:
                 yield f"{place} is no core; mend the name or add cores/{name}.toml"
             elif cores[name].arch != core.arch:
                 yield f"{place} is {cores[name].arch}, not {core.arch}; remove it"
+
+
+def _timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
+    """Facts that do not go together, and rates that the units of the same row do not make."""
+    for core in cores.values():
+        own = own_classes(core)
+        try:
+            timing = load_timing(core)
+        except ProfileError as error:
+            if own is not None:
+                yield str(error)
+            continue
+        for row in own or ():
+            made = rate(row, timing)
+            if abs(made / row.per_cycle - 1) > RATE_TOLERANCE:
+                yield (
+                    f"cores/{core.name}.toml: instr.{row.name}.per_cycle: {row.per_cycle:g} a cycle, but units, "
+                    f"blocks, width and rules make it {made:.4g}; mend the one that is wrong"
+                )
 
 
 def _dangling_boards(boards: Mapping[str, Board], cores: Mapping[str, Core]) -> Iterator[str]:

@@ -135,7 +135,10 @@ def read_core(path: Path) -> Core:
         if key not in (*CORE_KEYS, *TIMING_TABLES)
         for fact in _figures(path, key, value)
     )
-    read_own_timing(path, table, order)  # refuses faults; the rows themselves are read when a model asks for them
+    own = read_own_timing(path, table, order)  # refuses faults; the rows are read again when a model asks for them
+    if own.classes and arch != "aarch64":
+        wrong = f"instr.{next(iter(own.classes))}", f"the classes are AArch64's, and {table['name']} is {arch}"
+        raise refuse(path, *wrong, 'give figures about one instruction, as in [instr."vaddps ymm"]')
     return Core(
         name=table["name"],
         arch=arch,

@@ -1,11 +1,13 @@
 """A core's timing as the pipeline models want it: the facts of its own file, the gaps filled from the core it names."""
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from mavcg.core import Core
 from mavcg.errors import ProfileError
 from mavcg.profiles.load import files, read_core
+from mavcg.profiles.rates import rate
 from mavcg.profiles.schema import read_toml
 from mavcg.profiles.timing_rows import OwnTiming, read_own_timing, spell_out_sources
 from mavcg.timing import ClassTiming, Timing
@@ -14,41 +16,55 @@ from mavcg.timing import ClassTiming, Timing
 def load_timing(core: Core) -> Timing:
     """Everything known of the core's timing: its file's facts, else those of the core that its timing_of names.
 
-    Classes, forwarding latencies, pools and width are taken one by one, rules (apart, spaced) all or none.
+    Classes and forwarding latencies are taken one by one; width, pools and rules (apart, spaced) each as a whole. A
+    row that is taken from another core keeps its latency and units; its rate is what this core's units make of it.
 
-    Raises: ProfileError when neither has any, when a name leads nowhere or in a circle, when an inherited unit is none
-        of the core's; MavcgError when the core has no file.
+    Raises: ProfileError when neither has any, when a name leads nowhere or in a circle, when a row's unit is none of
+    this core's, or when the core has no file.
     """
     chain = _chain(core.name)
     known = [own for _, own in chain]
+    if not any(own.classes for own in known):
+        raise ProfileError(
+            f"{_place(core.name)}: instr: no timing of any instruction, so no model can say anything of this core; "
+            f"add rows or issue.timing_of"
+        )
     width = next((own.width for own in known if own.width is not None), None)
-    pools = next((own.pools for own in known if own.pools), None)
-    classes: dict[str, ClassTiming] = {}
-    for name, own in reversed(chain):
-        inherited = "" if name == core.name else f" (taken from {name})"
-        classes |= {key: replace(row, source=row.source + inherited) for key, row in own.classes.items()}
-    if not classes:
-        raise ProfileError(f"{_place(core.name)}: instr: no timing of any instruction; add rows or issue.timing_of")
-    if width is None or pools is None:
-        lacking = "width" if width is None else "pools"
-        raise ProfileError(f"{_place(core.name)}: issue.{lacking}: missing; add it or issue.timing_of")
-    for row in classes.values():
-        unknown = sorted({pool for use in row.units for pool in use.any_of} - set(pools))
-        if unknown:
-            raise ProfileError(
-                f"{_place(core.name)}: instr.{row.name}.units: no such unit: {unknown[0]}; "
-                f"issue.pools has {', '.join(pools)}"
-            )
-    return Timing(
+    if width is None:
+        raise ProfileError(f"{_place(core.name)}: issue.width: missing; add it or issue.timing_of")
+    timing = Timing(
         core=core.name,
         order=core.order,
         width=width,
-        pools=dict(pools),
-        classes=classes,
+        pools=dict(next((own.pools for own in known if own.pools), {})),
+        classes={key: row for own in reversed(known) for key, row in own.classes.items()},
         forwards={key: cycles for own in reversed(known) for key, cycles in own.forwards.items()},
         apart=next((own.apart for own in known if own.apart), ()),
         spacings=next((own.spacings for own in known if own.spacings), ()),
     )
+    for row in timing.classes.values():
+        unknown = sorted({pool for use in row.units for pool in use.any_of} - set(timing.pools))
+        if unknown:
+            raise ProfileError(
+                f"{_place(core.name)}: instr.{row.name}.units: no unit is called {unknown[0]}; "
+                f"issue.pools has {', '.join(timing.pools) or 'none'}"
+            )
+    taken = {name: _taken(name, chain, timing) for name in timing.classes if name not in known[0].classes}
+    return replace(timing, classes={**timing.classes, **taken})
+
+
+def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:
+    """The rows of the core's own file; None when it has neither rows nor issue.timing_of."""
+    path = files("cores").get(core.name)
+    own = OwnTiming() if path is None else _own(path)
+    return tuple(own.classes.values()) if own.classes or own.timing_of is not None else None
+
+
+def _taken(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> ClassTiming:
+    """A row of another core of the chain, as it is on this one."""
+    row = timing.classes[name]
+    giver = next(core for core, own in chain if name in own.classes)
+    return replace(row, per_cycle=round(rate(row, timing), 4), source=f"{row.source} (as on {giver})")
 
 
 def _place(name: str) -> str:
@@ -63,8 +79,8 @@ def _chain(name: str) -> list[tuple[str, OwnTiming]]:
     known = files("cores")
     if name not in known:
         raise ProfileError(f"{_place(name)}: no such file, so nothing is known of its timing; add it (MAVCG_PROFILES)")
-    chain = [(name, _own(known[name]))]
     kind = read_core(known[name])
+    chain = [(name, _own(known[name]))]
     while (next_name := chain[-1][1].timing_of) is not None:
         place = f"{_place(chain[-1][0])}: issue.timing_of"
         if next_name not in known:
@@ -83,5 +99,12 @@ def _chain(name: str) -> list[tuple[str, OwnTiming]]:
 
 
 def _own(path: Path) -> OwnTiming:
+    state = path.stat()
+    return _read(path, (state.st_mtime_ns, state.st_size))
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, _state: tuple[int, int]) -> OwnTiming:
+    """The timing tables of a file in this state; a core's file is asked for by all that take its facts."""
     table = spell_out_sources(path, read_toml(path))
     return read_own_timing(path, table, table["order"]["value"])

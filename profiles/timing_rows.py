@@ -4,6 +4,7 @@ docs/add-a-core.md describes them. Nothing here looks at another file: whose fac
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,7 +121,7 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
         if is_row(row)
         for timing in _rows(path, key, row, order)
     ]
-    doubled = sorted({row.name for row in rows if sum(row.name == other.name for other in rows) > 1})
+    doubled = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
     if doubled:
         raise refuse(path, f"instr.{doubled[0]}", "has two rows", "keep one of them")
     return OwnTiming(
@@ -248,4 +249,7 @@ def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
         found = found - meant if word.startswith("-") else found | meant
     if not found:
         raise refuse(path, place, "names no class", f'give {key} = ["..."]')
+    for name in CLASSES:
+        if name not in found and found.intersection(lineage(name)):
+            raise refuse(path, place, f"-{name} takes out a class that borrows from one left in", "take that one out too")
     return frozenset(found)
