@@ -15,6 +15,7 @@ from mavcg.cli.launch import HELP as LAUNCH_HELP
 from mavcg.cli.launch import launch
 from mavcg.cli.measure import measure
 from mavcg.cli.profile import profile
+from mavcg.cli.tune_asm import tune_asm
 from mavcg.errors import MavcgError
 
 HELP = """Build libraries that run at full speed on every core of a processor whose cores differ.
@@ -40,6 +41,7 @@ def make_app() -> typer.Typer:
     app.callback()(_options)
     for verb in (profile, build, inspect, measure, cores):
         app.command()(verb)
+    app.command(name="tune-asm")(tune_asm)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     return app
 

@@ -1,0 +1,126 @@
+"""A hand-written assembly file as the machine passes want it: preprocessed if it asks for that, and known to assemble.
+
+The assembler is ziglang's clang (LLVM's integrated one) with every extension on: what a file may use is its own
+business, whether it is garbled is ours.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.errors import MavcgError, ToolError
+from mavcg.toolchain import run_zig
+
+_ALL = (
+    "fp16 fp16fml dotprod i8mm bf16 crypto aes sha3 sm4 rng memtag ls64 lse128 rcpc3 the d128 cssc mops pauth wfxt gcs "
+    "fp8 faminmax lut sb ssbs predres flagm brbe f32mm f64mm sve2p1 sve2-aes sve-b16b16 sme2p1"
+)
+_ARCH = ".arch armv9.5-a+" + "+".join(_ALL.split())
+_TARGET = ("-target", "aarch64-linux-gnu.2.17", "-g0", "-Qunused-arguments")
+_FOR_CPP = re.compile(r"^[ \t]*#[ \t]*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|error|pragma)\b", re.M)
+_MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
+_MESSAGE = re.compile(r"(?P<place>.*?:\d+:\d+): (?:fatal )?error: (?P<what>.*)")
+
+
+@dataclass(frozen=True)
+class AsmSource:
+    """An assembly file's text. origins: where each line of `text` stands, file and line; empty where text is the file.
+
+    file: the name to call it in messages.
+    """
+
+    text: str
+    file: str
+    origins: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def preprocessed(self) -> bool:
+        return bool(self.origins)
+
+    def line(self, line: int) -> int:
+        """The line in the user's file of a line of `text`; of an included file's line, that file's."""
+        return self.origins[line - 1][1] if 0 < line <= len(self.origins) else line
+
+    def place(self, line: int) -> str:
+        """`file:line` of a line of `text`."""
+        return "{}:{}".format(*self.origins[line - 1]) if 0 < line <= len(self.origins) else f"{self.file}:{line}"
+
+    @contextmanager
+    def places_in_errors(self) -> Iterator[None]:
+        """Errors of the passes that name a line of `text` name that of the user's file instead."""
+        try:
+            yield
+        except MavcgError as error:
+            found = re.match(rf"{re.escape(self.file)}:(\d+):", str(error))
+            if not found or not self.preprocessed:
+                raise
+            raise MavcgError(f"{self.place(int(found[1]))}:{str(error)[found.end() :]}") from error
+
+
+def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[Path] = ()) -> AsmSource:
+    """An assembly file, preprocessed if it is named .S and holds lines for the preprocessor; it is known to assemble.
+
+    defines, includes: as the preprocessor's -D and -I.
+    Raises: MavcgError with file, line and column for what does not preprocess or assemble, or is no text.
+    """
+    content = path.read_bytes()
+    if b"\0" in content:
+        raise MavcgError(f"{path}: holds bytes that no text has; name an assembly file")
+    # Whatever the encoding of its comments, they go out as they came in.
+    text = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    folders = [f"-I{folder}" for folder in (*includes, path.parent)]
+    source = AsmSource(text, str(path))
+    if path.suffix in (".S", ".sx") and _FOR_CPP.search(text):
+        words = [*_TARGET, *(f"-D{name}" for name in defines), *folders, "-E", "-x", "assembler-with-cpp", str(path)]
+        with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
+            out = Path(folder) / "out.s"
+            _run([*words, "-o", str(out)], f"preprocessing {path}")
+            marked = out.read_text(encoding="utf-8", errors="surrogateescape")
+        assemble(marked, str(path), folders)
+        source = _unmarked(marked, str(path))
+    else:
+        assemble(text, str(path), folders)
+    return source
+
+
+def assemble(text: str, file: str, flags: Sequence[str] = ()) -> None:
+    """See that a text assembles. file: its name in messages.
+
+    Raises: MavcgError with file, line, column and the assembler's words.
+    """
+    with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
+        path = Path(folder) / "in.s"
+        quoted = file.replace("\\", "\\\\").replace('"', '\\"')
+        path.write_text(f'{_ARCH}\n# 1 "{quoted}"\n{text}', encoding="utf-8", errors="surrogateescape")
+        _run([*_TARGET, *flags, "-c", str(path), "-o", str(Path(folder) / "out.o")], f"assembling {file}")
+
+
+def _run(words: Sequence[str], what: str) -> None:
+    """Run zig's compiler driver; its first error becomes ours."""
+    try:
+        run_zig("cc", words, what)
+    except ToolError as error:
+        found = [match for line in str(error).splitlines() if (match := _MESSAGE.match(line.strip()))]
+        if not found:
+            raise
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise MavcgError(f"{found[0]['place']}: {found[0]['what']}{more}; mend the line") from error
+
+
+def _unmarked(text: str, file: str) -> AsmSource:
+    """Preprocessed text without the preprocessor's marks of place, which become the origins."""
+    lines: list[str] = []
+    origins: list[tuple[str, int]] = []
+    name, line = file, 0
+    for row in text.splitlines(keepends=True):
+        if mark := _MARKER.match(row):
+            name, line = re.sub(r"\\(.)", r"\1", mark[2]), int(mark[1])
+            continue
+        if not name.startswith("<"):  # what the compiler itself defines is nobody's file, and blank
+            lines.append(row)
+            origins.append((name, line))
+        line += 1
+    return AsmSource("".join(lines), file, tuple(origins))

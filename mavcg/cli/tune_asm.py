@@ -1,0 +1,214 @@
+"""`mavcg tune-asm`: an assembly file made faster for one core."""
+
+import dataclasses
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mavcg.cli.core_timing import SET_HELP, core_timing
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.asm_source import AsmSource
+    from mavcg.passes.asm.tune import FunctionReport, Tuned
+
+_EXIT_DIFFERENCE = 1
+_SEEDS = range(24)
+
+
+def tune_asm(
+    source: Annotated[Path, typer.Argument(metavar="IN.S", help="AArch64 assembly, as people or compilers write it.")],
+    core: Annotated[str, typer.Option(metavar="CORE", help="The core to make it fast on; `mavcg cores` lists them.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.S", help="Where the new text goes.")],
+    function: Annotated[
+        list[str] | None, typer.Option(metavar="F", help="Only this function; may be given again.")
+    ] = None,
+    solver_seconds: Annotated[
+        float, typer.Option(metavar="S", min=0, help="The exact solver's time for each loop; 0: the heuristic alone.")
+    ] = 5.0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run every changed function in an emulator, before and after: mavcg[check].")
+    ] = False,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
+    defines: Annotated[
+        list[str] | None, typer.Option("-D", metavar="NAME[=V]", help="Defined for the preprocessor.")
+    ] = None,
+    includes: Annotated[
+        list[Path] | None, typer.Option("-I", metavar="DIR", help="Where the preprocessor looks for files.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+) -> None:
+    """Split loads, part pairs and reorder instructions of an assembly file for one core.
+
+    Done as far as the core's profile asks for it and its model finds it better. Functions and loops for which nothing better is found stay as they are. Cycles are the model's, not measured.
+    Schedules are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: none).
+
+    \b
+    mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S
+    mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S --check --json
+    mavcg tune-asm kernel.S --core cortex-a53 -o kernel.a53.S --function gemm_8x8 --solver-seconds 20
+    """
+    from mavcg.asm_source import assemble, read_asm_source
+    from mavcg.passes.asm.loop_tuning import Effort
+    from mavcg.passes.asm.tune import tune
+    from mavcg.profiling.profile_file import write_atomically
+    from mavcg.schedule_store import open_store
+
+    _check_output(source, output)
+    kind, timing = core_timing(core, settings or ())
+    asm = read_asm_source(source, defines or (), includes or ())
+    wanted = _wanted(asm, function or ())
+    with Progress() as progress:
+        with asm.places_in_errors():
+            tuned = tune(
+                asm.text,
+                timing,
+                kind.policy,
+                Effort(solver_seconds, open_store()),
+                asm.file,
+                lambda name: "" if name in wanted else "not asked for",
+                lambda label: progress(f"scheduling {label}"),
+            )
+        tuned = dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in wanted))
+        progress("assembling the result")
+        assemble(tuned.text, str(output), [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
+        checked = _checked(asm, tuned, progress) if check else {}
+    write_atomically(output.resolve(), tuned.text.encode("utf-8", "surrogateescape"))
+    if asm.preprocessed:
+        note(f"{output}: is the preprocessed text: what {source} includes and defines is written out in it")
+    if as_json:
+        print_json(_json(asm, tuned, core, output, checked))
+    else:
+        _show(asm, tuned, core, checked)
+
+
+def _check_output(source: Path, output: Path) -> None:
+    """Refuse places that cannot take the result, before any work."""
+    if str(output).startswith(("/dev/", "/proc/")):
+        raise MavcgError(f"-o {output}: is no place for a file; name a file")
+    if output.exists():
+        if source.exists() and output.samefile(source):
+            raise MavcgError(f"-o {output}: is the input itself, which other cores yet want; name another file")
+        if not output.is_file():
+            raise MavcgError(f"-o {output}: is no file that could be written anew; name a file")
+    elif not output.parent.is_dir():
+        raise MavcgError(f"-o {output}: there is no folder {output.parent}; make it or name another file")
+
+
+def _wanted(asm: "AsmSource", names: Sequence[str]) -> frozenset[str]:
+    """The functions to be looked at: those named, or all. Raises: MavcgError for none and for unknown names."""
+    from mavcg.passes.asm.blocks import functions_of
+    from mavcg.passes.asm.source import parse_source
+
+    with asm.places_in_errors():
+        present = [f.name for f in functions_of(parse_source(asm.text, asm.file), asm.file)]
+    if not present:
+        raise MavcgError(f"{asm.file}: holds no function; give its label a `.type NAME, %function` or a `.globl NAME`")
+    for name in names:
+        if name not in present:
+            near = difflib.get_close_matches(name, present, n=3, cutoff=0.4)
+            hint = f"did you mean {', '.join(near)}?" if near else f"it holds {', '.join(present[:8])}"
+            raise MavcgError(f"--function {name}: {asm.file} has no such function; {hint}")
+    return frozenset(names or present)
+
+
+def is_changed(report: "FunctionReport") -> bool:
+    """Whether a function came out other than it went in."""
+    return bool(report.blocks or report.splits) or any(loop.scheduled_by != "kept" for loop in report.loops)
+
+
+def _checked(asm: "AsmSource", tuned: "Tuned", progress: Progress) -> dict[str, int]:
+    """Changed function -> number of random states from which both forms left the same behind.
+
+    Exits with status 1 where one did not: a fault of a pass. Raises: MavcgError for what cannot be run.
+    """
+    changed = [report.name for report in tuned.functions if is_changed(report)]
+    if not changed:
+        return {}
+    from mavcg.code_image import assemble_image
+    from mavcg.equivalence import compare
+
+    before = assemble_image(asm.text, asm.file)
+    after = assemble_image(tuned.text, f"the tuned {asm.file}")
+    agreed: dict[str, int] = {}
+    for name in changed:
+        progress(f"checking {name}")
+        found = compare(before, after, name, _SEEDS)
+        if found.differences:
+            note(f"--check: {found}: a fault of mavcg's; nothing was written; please report it with {asm.file}")
+            raise typer.Exit(_EXIT_DIFFERENCE)
+        if not found.passed:
+            raise MavcgError(f"--check: {found}: it cannot be checked; name the others with --function")
+        agreed[name] = found.agreed
+    return agreed
+
+
+def _json(asm: "AsmSource", tuned: "Tuned", core: str, output: Path, checked: dict[str, int]) -> dict[str, Any]:
+    return {
+        "core": core,
+        "cycles_are": "predicted by a model",
+        "input": asm.file,
+        "output": str(output),
+        "preprocessed": asm.preprocessed,
+        "functions": [
+            {
+                "name": report.name,
+                "kept": report.kept,
+                "changed": is_changed(report),
+                "blocks": report.blocks,
+                "splits": report.splits,
+                "states_checked": checked.get(report.name),
+                "loops": [{**dataclasses.asdict(loop), "line": asm.line(loop.line)} for loop in report.loops],
+            }
+            for report in tuned.functions
+        ],
+    }
+
+
+def _show(asm: "AsmSource", tuned: "Tuned", core: str, checked: dict[str, int]) -> None:
+    from rich.table import Table
+
+    out = console()
+    title = f"{asm.file} for {core}: cycles per iteration by the model of the core (predicted, not measured)"
+    table = Table("function", "loop", title=title)
+    for heading in ("before", "after", "instr.", "splits", "unpaired", "interval"):
+        table.add_column(heading, justify="right")
+    table.add_column("scheduled by")
+    for report in tuned.functions:
+        name = report.name
+        for loop in report.loops:
+            interval = "" if loop.initiation_interval is None else f"{loop.initiation_interval:g}"
+            if loop.unrolled > 1:
+                interval += f" for {loop.unrolled}"
+            table.add_row(
+                name,
+                f"{loop.label} (line {asm.line(loop.line)})",
+                _cycles(loop.cycles_before),
+                _cycles(loop.cycles_after),
+                f"{loop.instructions_before} -> {loop.instructions_after}",
+                str(loop.splits),
+                str(loop.unpaired),
+                interval,
+                loop.scheduled_by + (f": {loop.kept}" if loop.kept else ""),
+            )
+            name = ""
+    if table.row_count:
+        out.print(table)
+    for report in tuned.functions:
+        if report.blocks or report.splits:
+            out.print(f"{report.name}: {report.blocks} stretches outside of these loops reordered,"
+                      f" {report.splits} loads split there")  # fmt: skip
+        elif report.kept:
+            out.print(f"{report.name}: kept: {report.kept}")
+        elif not report.loops:
+            out.print(f"{report.name}: kept: no loop of one block, and no better order of its instructions")
+        if report.name in checked:
+            out.print(f"{report.name}: checked by execution: the same from {checked[report.name]} random states")
+
+
+def _cycles(value: float | None) -> str:
+    return "?" if value is None else f"{value:.2f}"

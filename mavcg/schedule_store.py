@@ -1,0 +1,112 @@
+"""Schedules that were found once, kept on disk: one small file for each, named by what it was found for.
+
+A file that cannot be read, is cut or garbled counts as absent and is written anew; a folder that cannot be written
+means that nothing is kept. Both cost time, never correctness.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mavcg.passes.asm
+import mavcg.timing
+from mavcg.passes.asm.op import Schedule
+
+VARIABLE = "MAVCG_CACHE"
+OFF = ("off", "0", "no")
+
+
+class DiskStore:
+    """Schedules in a folder; loop_tuning.ScheduleStore. Several processes may use one folder at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> Schedule | None:
+        """The schedule kept for this key; None where there is none that can be trusted."""
+        try:
+            return _parsed(key, self._path(key).read_bytes())
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def put(self, key: str, schedule: Schedule) -> None:
+        """Keep a schedule, in place of what was there; a full disk or a folder without permission is no error."""
+        try:
+            path = self._path(key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new.")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_written(key, schedule))
+                os.replace(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+        except OSError:
+            return
+
+    def _path(self, key: str) -> Path:
+        # The key as given may be anything; its digest is a file name everywhere.
+        return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+
+
+def open_store(environment: Mapping[str, str] | None = None) -> DiskStore | None:
+    """The store of this user, or None where there is to be none: MAVCG_CACHE=off, or no home to put it in.
+
+    The folder: MAVCG_CACHE, else XDG_CACHE_HOME/mavcg, else ~/.cache/mavcg; in it schedules/<the passes' fingerprint>.
+    """
+    environment = os.environ if environment is None else environment
+    named = environment.get(VARIABLE, "")
+    if named.lower() in OFF:
+        return None
+    base = environment.get("XDG_CACHE_HOME", "")
+    home = environment.get("HOME", "")
+    if named:
+        root = Path(named)
+    elif os.path.isabs(base):  # a relative one is to be ignored: XDG Base Directory Specification
+        root = Path(base) / "mavcg"
+    elif os.path.isabs(home):
+        root = Path(home) / ".cache" / "mavcg"
+    else:
+        return None
+    return DiskStore(root / "schedules" / fingerprint())
+
+
+@cache
+def fingerprint() -> str:
+    """Changes with the code of the machine passes: other passes do not get the schedules that these found."""
+    sources = sorted(Path(str(mavcg.passes.asm.__file__)).parent.glob("*.py"))
+    digest = hashlib.sha256()
+    for path in [*sources, Path(str(mavcg.timing.__file__))]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _written(key: str, schedule: Schedule) -> bytes:
+    document = {
+        "key": key,
+        "interval": schedule.interval,
+        "cycles": list(schedule.cycles),
+        "by": schedule.by,
+        "optimal": schedule.optimal,
+    }
+    return json.dumps({**document, "digest": _digest(document)}).encode() + b"\n"
+
+
+def _parsed(key: str, content: bytes) -> Schedule:
+    """Raises: ValueError, KeyError or TypeError for what `_written` did not write for this key."""
+    document = json.loads(content)
+    digest = document.pop("digest")
+    # A schedule with one digit changed would be wrong code: only what was written is taken.
+    if digest != _digest(document) or document["key"] != key:
+        raise ValueError("a damaged file")
+    return Schedule(document["interval"], tuple(document["cycles"]), document["by"], document["optimal"])
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
