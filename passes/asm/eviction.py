@@ -10,6 +10,9 @@ heuristic" (2009): penalties that decide whom to push out.
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import count as count_from
 
 import numpy as np
 
@@ -17,51 +20,67 @@ from mavcg.passes.asm.op import Edge, Schedule
 from mavcg.passes.asm.slots import Needs, Table
 from mavcg.passes.asm.windows import Cycles, cycle_ranges, windows
 
-SEEDS = 4  # attempts with other choices at an interval before the search moves on
-STAGES_OF_SEEDS = (0, 1, 1, 2, 1, 0, 1, 3)  # beyond the fewest that the edges allow; one more is what most loops need
-EVICTIONS = 12_000  # in all, for a loop of few ops: what keeps the search of any loop within a second
+# Stages beyond the fewest that the edges allow, seed by seed: one more is what most loops need.
+EXTRA_STAGES = (1, 1, 0, 2, 1, 1, 0, 3)
 PINNED = 1e9  # the penalty of the branch, which nothing pushes out
 
 
-def search(needs: Needs, edges: Sequence[Edge], last: int, intervals: range, most_stages: int) -> Schedule | None:
+def search(
+    needs: Needs, edges: Sequence[Edge], last: int, intervals: range, most_stages: int, effort: float = 1.0
+) -> Schedule | None:
     """The schedule of the smallest of these intervals for which one is found, in as few stages as that allows.
 
     Goes up in growing strides until one is found, then tries the intervals below it while evictions are left.
-    edges: with the order of emission in them (modulo.ordered_edges). last: the branch, pinned to interval - 1.
+    edges: with the order of emission in them (modulo.ordered_edges). last: the branch, pinned to interval - 1. effort:
+    about as many seconds as it may take, counted in evictions and not by a clock.
     """
     count = len(needs.kind_of)
-    left = EVICTIONS * 40 // (40 + count)
-    closures: dict[int, list[Cycles]] = {}
-    seeds = dict.fromkeys(intervals, 0)
+    # Evictions in all. One costs some 150 us and 2 more per op: at effort 1 no search takes much over a second.
+    left = int(effort * 400_000 / (100 + count))
+    share = left // 6  # of the evictions, for one interval on the way up
 
-    def tried(interval: int, evictions: int) -> Schedule | None:
+    @cache
+    def closures(interval: int) -> list[Cycles]:
+        found = (windows(count, edges, last, interval, stages) for stages in range(1, most_stages + 1))
+        return [apart for apart in found if apart is not None]
+
+    def attempt(interval: int, seed: int, extra_stages: int, evictions: int) -> Schedule | None:
         nonlocal left
-        if interval not in closures:
-            found = [windows(count, edges, last, interval, stages) for stages in range(1, most_stages + 1)]
-            closures[interval] = [apart for apart in found if apart is not None]
-        fitting = closures[interval]
-        for seed in range(seeds[interval], seeds[interval] + SEEDS if fitting else 0):
-            seeds[interval] += 1
-            apart = fitting[min(STAGES_OF_SEEDS[seed % len(STAGES_OF_SEEDS)], len(fitting) - 1)]
-            cycles, used = _Attempt(needs, apart, last, interval, seed).run(evictions)
-            left -= used + 4  # setting up costs about as much as four
-            if cycles is not None:
-                return Schedule(interval, cycles, "heuristic")
-        return None
+        apart = closures(interval)[min(extra_stages, len(closures(interval)) - 1)]
+        cycles, used = _Attempt(needs, apart, last, interval, seed).run(min(evictions, left))
+        left -= used + 4  # setting up costs about as much as four
+        return Schedule(interval, cycles, "heuristic") if cycles is not None else None
 
-    best, at, misses = None, 0, 0
-    while best is None and at < len(intervals):
-        best = tried(intervals[at], count)
-        misses += 1
-        stride = max(1, misses - 3)
-        at = len(intervals) - 1 if at < len(intervals) - 1 < at + stride else at + stride
-    while best is not None and left > 0 and (shorter := [at for at in intervals if at < best.interval]):
-        # The least tried first, the largest of those: each interval is as likely as the next to be the last to work.
-        interval = min(shorter, key=lambda at: (seeds[at] // SEEDS, -at))
-        if not closures.get(interval, [None]):
-            intervals = range(interval + 1, intervals.stop)  # the edges allow none that is so short
-            continue
-        best = tried(interval, 3 * count) or best
+    best, at = None, intervals.start
+    tried = dict.fromkeys(intervals, 0)
+    for misses in count_from(0):
+        if best is not None or at >= intervals.stop or left <= 0:
+            break
+        if closures(at):
+            best = attempt(at, 0, EXTRA_STAGES[0], min(4 * count, share))
+            tried[at] = 1
+        at = min(at + max(1, 2 ** (misses - 1)), max(at + 1, intervals.stop - 1))
+    while left > 0 and best is not None:
+        shorter = [at for at in intervals if at < best.interval and closures(at)]
+        if not shorter:
+            break
+        middle = (shorter[0] + shorter[-1] + 1) // 2
+        at = min(shorter, key=lambda at: (tried[at], abs(at - middle)))
+        best = attempt(at, tried[at], EXTRA_STAGES[tried[at] % len(EXTRA_STAGES)], 6 * count) or best
+        tried[at] += 1
+    return best and _fewer_stages(best, needs, last, closures(best.interval))
+
+
+def _fewer_stages(best: Schedule, needs: Needs, last: int, closures: list[Cycles]) -> Schedule:
+    """The same interval with the fewest stages for which a short search finds cycles."""
+    for apart in closures:
+        stages_allowed = 1 + int(cycle_ranges(apart, last, best.interval)[1].max()) // best.interval
+        if stages_allowed > max(best.cycles) // best.interval:
+            break
+        for seed in range(2):
+            cycles, _ = _Attempt(needs, apart, last, best.interval, seed).run(len(needs.kind_of))
+            if cycles is not None:
+                return replace(best, cycles=cycles)
     return best
 
 
@@ -76,7 +95,6 @@ class _Attempt:
         self._apart = apart
         self._turned = np.ascontiguousarray(apart.T)
         self._interval = interval
-        self._early = seed % 4 != 1
         self._cycles = np.zeros(count, dtype=np.int32)
         self._placed = np.zeros(count, dtype=bool)
         self._penalty = [1.0] * count
@@ -115,20 +133,13 @@ class _Attempt:
         return (tuple(self._cycles.tolist()) if self._possible else None), used
 
     def _free_cycle(self, op: int) -> int | None:
-        """The first cycle, or the last, that edges and slots leave to the op."""
+        """The first cycle that edges and slots leave to the op."""
         interval = self._interval
-        low, high = int(self._low[op]), int(self._high[op])
-        free = self._table.open_slots(op)
-        if self._early:
-            start, length = low, min(high - low + 1, interval)
-        else:
-            length = min(high - low + 1, interval)
-            start = high - length + 1
+        start = int(self._low[op])
         turn = start % interval
-        free = (free >> turn | free << interval - turn) & (1 << length) - 1
-        if not free:
-            return None
-        return start + (((free & -free) if self._early else free).bit_length() - 1)
+        free = self._table.open_slots(op)
+        free = (free >> turn | free << interval - turn) & (1 << min(int(self._high[op]) - start + 1, interval)) - 1
+        return start + (free & -free).bit_length() - 1 if free else None
 
     def _put(self, op: int, cycle: int) -> None:
         self._table.place(op, cycle)

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from ortools.sat.python import cp_model
 
-# CP-SAT counts its work in a deterministic time of its own; this many of them took about a second on one core of an
-# Intel Xeon (Sapphire Rapids) server.
-WORK_PER_SECOND = 1.0
+# CP-SAT counts its work in a deterministic time of its own: a second on one core of an AMD EPYC server did 0.3 to 1.0
+# of it, over loops of 14 to 160 ops. Building and presolving a model is not in the count: so much per op and slot.
+WORK_PER_SECOND = 0.4
+WORK_PER_CHOICE = 3e-5
+LEAST_WORK = 0.05  # with less, the solver is stopped before it has looked at anything
 
 
 def solve_interval(
@@ -54,11 +56,11 @@ def solve_interval(
     solver.parameters.linearization_level = 0
     solver.parameters.max_deterministic_time = work
     status = solver.solve(model)
-    done = float(solver.deterministic_time)
+    done = float(solver.deterministic_time) + WORK_PER_CHOICE * len(cycles) * interval
     if status in (cp.OPTIMAL, cp.FEASIBLE):
         return tuple(solver.value(cycle) for cycle in cycles), True, done
     if status == cp.MODEL_INVALID:
-        raise AssertionError(f"the model of interval {interval} is malformed: {model.validate()}")
+        raise AssertionError(f"interval {interval}: {solver.solution_info()} {model.validate()}")
     return None, status == cp.INFEASIBLE, done
 
 
@@ -67,44 +69,46 @@ def improve(
     needs: Needs,
     edges: Sequence[Edge],
     last: int,
-    least: int,
-    bound: int,
+    intervals: range,
     stages: int,
     seconds: float,
 ) -> Schedule | None:
-    """A schedule of a shorter interval than the one found, or that one, said to be optimal where that is proved.
+    """A schedule of a shorter interval than the one found, or that one; optimal where none shorter has so few stages.
 
-    The intervals from `least` up, each with a small part of the work first and twice that in the next round, until one
-    has a schedule. What work is left goes into fewer stages.
+    The intervals from the least up, each with a small part of the work first and twice that in the next round, until
+    one has a schedule. What work is left goes into fewer stages.
     """
     left = seconds * WORK_PER_SECOND
-    best = found
-    undecided = list(range(least, found.interval if found else bound))
+    best, cycles = found, None
+    undecided = [interval for interval in intervals if found is None or interval < found.interval]
     impossible: set[int] = set()
-    share = left / (4 * max(1, len(undecided)))
+    share = left / (8 * max(1, len(undecided)))
     while undecided and left > 0:
         for interval in list(undecided):
-            cycles, certain, done = solve_interval(needs, edges, last, interval, stages, min(share, left))
-            left -= max(done, share / 8)  # what the solver does before it starts to count is work too
-            if cycles is not None:
-                best = Schedule(interval, cycles, "cp-sat")
-                undecided = [shorter for shorter in undecided if shorter < interval]
-                break
-            if certain:
-                impossible.add(interval)
-                undecided.remove(interval)
-            if left <= 0:
+            # With two stages the search is shorter and mostly as good; a proof needs all of them.
+            for allowed in sorted({min(2, stages), stages}):
+                work = max(LEAST_WORK, min(share, left))
+                cycles, certain, done = solve_interval(needs, edges, last, interval, allowed, work)
+                left -= done
+                if cycles is not None:
+                    best = Schedule(interval, cycles, "cp-sat")
+                    undecided = [shorter for shorter in undecided if shorter < interval]
+                    break
+                if certain and allowed == stages:
+                    impossible.add(interval)
+                    undecided.remove(interval)
+            if cycles is not None or left <= 0:
                 break
         share *= 2
     if best is None:
         return None
-    best = replace(best, optimal=impossible.issuperset(range(least, best.interval)))
+    best = replace(best, optimal=impossible.issuperset(range(intervals.start, best.interval)))
     return _fewer_stages(best, needs, edges, last, left) if best.by == "cp-sat" else best
 
 
 def _fewer_stages(best: Schedule, needs: Needs, edges: Sequence[Edge], last: int, left: float) -> Schedule:
     while left > 0 and (stages := max(best.cycles) // best.interval) > 0:
-        cycles, _, done = solve_interval(needs, edges, last, best.interval, stages, left)
+        cycles, _, done = solve_interval(needs, edges, last, best.interval, stages, max(left / 2, LEAST_WORK))
         left -= done
         if cycles is None:
             break

@@ -14,6 +14,7 @@ from mavcg.passes.asm.slots import Needs, Table, needs_of, resource_interval
 from mavcg.passes.asm.windows import circles_close
 from mavcg.timing import Timing
 
+HEURISTIC_SHARE = 0.3  # of the time given to find an optimum: it finds most of them, the solver proves them
 STAGES = 4  # iterations in flight at most: each but one costs a copy of the body's parts before and after the loop
 
 
@@ -79,8 +80,8 @@ def schedule_loop(
         ops: one iteration of a do-while loop, in program order.
         edges: all that the order must keep, between iterations too.
         last: the index of the closing branch; its cycle in the result is interval - 1.
-        exact_seconds: about as long as the solver may look for a shorter interval than the heuristic's, counted in
-            deterministic work and not by a clock. 0: the heuristic alone.
+        exact_seconds: about as long as all may take where the heuristic does not reach the minimum interval, the
+            solver included; counted in deterministic work and not by a clock. 0: the heuristic alone, about a second.
     Returns: cycles of at most STAGES intervals. None: no interval is shorter than that of the list schedule.
         The same input gives the same schedule.
     Raises: ValueError for edges that no order can keep; MissingFact when the core knows nothing of a class.
@@ -91,13 +92,15 @@ def schedule_loop(
     if least >= bound:
         return None
     needs = needs_of(ops, timing)
-    found = search(needs, held, last, range(least, bound), STAGES)
+    effort = max(1.0, HEURISTIC_SHARE * exact_seconds)
+    found = search(needs, held, last, range(least, bound), STAGES, effort)
     if found is not None and found.interval == least:
         return replace(found, optimal=True)
     if exact_seconds > 0:
         from mavcg.passes.asm.exact import improve
 
-        return improve(found, needs, held, last, least, bound, STAGES, exact_seconds)
+        rest = max(0.0, exact_seconds - effort) or exact_seconds
+        return improve(found, needs, held, last, range(least, bound), STAGES, rest)
     return found
 
 

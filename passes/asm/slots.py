@@ -295,9 +295,13 @@ class Table:
 
 
 def _merged(kind: Kind, interval: int | None) -> tuple[tuple[int, int, int], ...]:
-    """Uses modulo the interval: one that lasts longer than it meets itself, and counts twice."""
+    """Uses modulo the interval: one that lasts longer than it meets itself, and counts twice.
+
+    The width comes last: whoever must go for a unit's sake makes room in it too.
+    """
     total: dict[tuple[int, int], int] = {}
     for after, resource, amount in kind.uses:
         at = after if interval is None else after % interval, resource
         total[at] = total.get(at, 0) + amount
-    return tuple((after, resource, amount) for (after, resource), amount in total.items())
+    found = [(after, resource, amount) for (after, resource), amount in total.items()]
+    return tuple(sorted(found, key=lambda use: use[1] == WIDTH))
