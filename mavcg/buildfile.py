@@ -17,7 +17,7 @@ class BuildFile:
 
     cores or board: who gets versions. hot: names; profile: a file of `mavcg profile -o`. threshold: percent of the run
     time. min_gain, max_growth: percent. flags: compiler flags for `sources`. only_hot: of compile_commands, build only
-    the files that hold hot functions.
+    the files that hold hot functions. tune: how hard machine passes look for schedules, "off", "fast" or "best".
     """
 
     output: str | None = None
@@ -37,6 +37,7 @@ class BuildFile:
     min_gain: float | None = None
     max_growth: float | None = None
     rounding: str | None = None
+    tune: str | None = None
     only_hot: bool | None = None
 
 

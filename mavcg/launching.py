@@ -143,6 +143,7 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
         limits=chosen.limits,
         gains=chosen.gains,
         per_core_rounding=chosen.per_core_rounding,
+        tuning=chosen.tuning,
         code_flags=("-fPIC", *(flag for flag in unit.flags if _CODE_FLAGS.match(flag))),
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build runs as many compilers as it wants

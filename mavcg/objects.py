@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.target import Target
 from mavcg.toolchain import run_zig
+from mavcg.tuning import VersionTuning
 from mavcg.versions import Body, VersionedModule
 
 # Everything that any core of ours may use, so that the assembler takes what code generation wrote; which core
@@ -43,7 +44,7 @@ class ModuleObjects:
     """The object files of one module, to be linked together with the runtime.
 
     single: the module's object built without versions, and its note; single_bytes: the object's loaded bytes;
-    multi_bytes: those of `objects`.
+    multi_bytes: those of `objects`. tunings: what machine passes did, by function and core.
     """
 
     source: str
@@ -55,6 +56,7 @@ class ModuleObjects:
     single_bytes: int
     multi_bytes: int
     dispatched: bool
+    tunings: Mapping[tuple[str, str], VersionTuning] = field(default_factory=dict)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -62,18 +64,24 @@ class ModuleObjects:
         return {
             "mavcg": __version__,
             "source": self.source,
-            "functions": [_function_summary(choice) for choice in self.choices],
+            "functions": [_function_summary(choice, self.tunings) for choice in self.choices],
             "refused": dict(self.refused),
             "single_bytes": self.single_bytes,
             "multi_bytes": self.multi_bytes,
         }
 
 
-def _function_summary(choice: FunctionChoice) -> dict[str, Any]:
+def _function_summary(
+    choice: FunctionChoice, tunings: Mapping[tuple[str, str], VersionTuning]
+) -> dict[str, Any]:
     kept = [k for k in choice.kept if not k.dropped]
+    models = {label: tuning.as_json() for (function, label), tuning in tunings.items() if function == choice.function}
     return {
         "name": choice.function,
-        "versions": [{"core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with} for k in kept],
+        "versions": [
+            {"core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with, "model": models.get(k.label)}
+            for k in kept
+        ],
         "dropped": [{"core": k.label, "why": k.dropped} for k in choice.kept if k.dropped],
     }
 
@@ -138,6 +146,7 @@ def build_objects(
     made = ModuleObjects(
         module.source, (plain,), tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
         single_bytes, sum(map(loaded_bytes, objects)) + added, dispatched,
+        {(body.function, body.label): body.tuning for body in module.bodies if body.tuning},
     )  # fmt: skip
     if not (choices or module.refused):
         return made  # nothing to tell

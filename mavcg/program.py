@@ -24,6 +24,7 @@ from mavcg.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.sources.load_ir import load_ir
 from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir
 from mavcg.target import Target
+from mavcg.tuning import FAST, Tuning
 from mavcg.versions import make_versions
 
 Progress = Callable[[str], None]
@@ -48,6 +49,7 @@ class BuildRequest:
     limits: Limits = field(default_factory=Limits)
     gains: Gains = field(default_factory=dict)
     per_core_rounding: bool = False
+    tuning: Tuning = FAST
     code_flags: tuple[str, ...] = ("-fPIC",)
     keep_debug: bool = False
     notes: tuple[str, ...] = ()
@@ -175,7 +177,7 @@ def _build_module(
 
     versions = make_versions(
         module.text, source, module.opt_level, names, request.cores, request.target,
-        request.workers, request.per_core_rounding, step,
+        request.workers, request.per_core_rounding, step, request.tuning,
     )  # fmt: skip
     worth = {
         (s.name, core.name): s.share * max(0.0, gain.fraction if gain else 1.0)

@@ -1,6 +1,6 @@
 """What `mavcg build` and `mavcg inspect` say: the same facts as tables for people and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.board import Board
@@ -11,6 +11,7 @@ from mavcg.inspection import Inspection
 from mavcg.objects import ModuleObjects
 from mavcg.profiling.demangle import demangle
 from mavcg.program import BuildResult
+from mavcg.tuning import VersionTuning
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +66,7 @@ def _function_json(
                 "shares_body_with": kept.shares_body_with,
                 "dropped": kept.dropped or None,
                 "runs_on": _runs_on(kept.label, result.cores, board),
+                "model": tuning.as_json() if (tuning := module.tunings.get((choice.function, kept.label))) else None,
             }
             for kept in choice.kept
         ],
@@ -151,19 +153,30 @@ def _add_function(
     for number, kept in enumerate(choice.kept):
         name = first if number == 0 else (details if number == 1 else "")
         where = _runs_on(kept.label, result.cores, board)
-        table.add_row(name, kept.label, str(kept.bytes), where, _remark(kept, choice))
+        tuning = module.tunings.get((choice.function, kept.label))
+        table.add_row(name, kept.label, str(kept.bytes), where, _remark(kept, choice, tuning))
     if len(choice.kept) == 1:
         table.add_row(details)
 
 
-def _remark(kept: Kept, choice: FunctionChoice) -> str:
+def _remark(kept: Kept, choice: FunctionChoice, tuning: VersionTuning | None) -> str:
     if kept.dropped:
         return f"dropped, runs generic: {kept.dropped}"
     if kept.shares_body_with:
         return f"same machine code as {kept.shares_body_with}: shared"
     if choice.is_single and kept.label == "generic":
         return "one body for all: called directly"
-    return ""
+    return tuning_line(tuning.as_json()) if tuning else ""
+
+
+def tuning_line(model: Mapping[str, Any]) -> str:
+    """What the compiler directive brought and what split and schedule did, by the model of the version's core."""
+    if model["tuned"] is None:
+        changed = model["loops_tuned"] + model["blocks_tuned"]
+        return f"{model['loops_tuned']} of {model['loops']} loops rescheduled" if changed else ""
+    steps = [("generic", model["generic"]), ("-mcpu", model["directive"]), ("split+schedule", model["tuned"])]
+    figures = ", ".join(f"{name} {figure:.2f}" for name, figure in steps if figure is not None)
+    return f"{model['unit']} of its main loop, model: {figures}"
 
 
 def short(name: str) -> str:
@@ -189,7 +202,7 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
                 name if number == 0 else "",
                 version["core"],
                 str(version["bytes"]),
-                f"same code as {shared}" if shared else "",
+                f"same code as {shared}" if shared else tuning_line(version["model"]) if version.get("model") else "",
             )
         for dropped in function["dropped"]:
             table.add_row("", dropped["core"], "", f"dropped: {dropped['why']}")

@@ -17,8 +17,10 @@ from mavcg.program import BuildRequest
 from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
 from mavcg.sources.to_ir import Compiler
 from mavcg.target import Target, default_target, parse_target
+from mavcg.tuning import Tuning
 
 DEFAULT_THRESHOLD_PERCENT = 5.0
+BEST_SECONDS = 8.0  # of the solver, for a loop
 _C_SUFFIXES = (".c", ".i")
 
 
@@ -51,6 +53,7 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
         limits=chosen.limits,
         gains=chosen.gains,
         per_core_rounding=chosen.per_core_rounding,
+        tuning=chosen.tuning,
     )
     return (replace(request, workers=jobs) if jobs else request), board
 
@@ -80,6 +83,7 @@ class Settings:
     limits: Limits
     gains: Gains
     per_core_rounding: bool
+    tuning: Tuning
 
 
 def settings(file: BuildFile, folder: Path) -> Settings:
@@ -90,6 +94,7 @@ def settings(file: BuildFile, folder: Path) -> Settings:
         limits=_limits(file),
         gains=_gains(file, folder),
         per_core_rounding=_per_core_rounding(file),
+        tuning=_tuning(file),
     )
 
 
@@ -222,6 +227,13 @@ def _per_core_rounding(file: BuildFile) -> bool:
     if file.rounding not in (None, "exact", "per-core"):
         raise MavcgError(f"--rounding {file.rounding}: is neither exact nor per-core; exact is what you want mostly")
     return file.rounding == "per-core"
+
+
+def _tuning(file: BuildFile) -> Tuning:
+    known = {"off": Tuning(on=False), "fast": Tuning(), "best": Tuning(solver_seconds=BEST_SECONDS)}
+    if (file.tune or "fast") not in known:
+        raise MavcgError(f"--tune {file.tune}: is none of {', '.join(known)}; fast is what you want mostly")
+    return known[file.tune or "fast"]
 
 
 def merge(file: BuildFile, options: BuildFile) -> BuildFile:

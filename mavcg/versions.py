@@ -28,6 +28,16 @@ from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabelled
 from mavcg.target import Target
+from mavcg.tuning import (
+    FAST,
+    Tuning,
+    TuningJob,
+    VersionTuning,
+    has_open_inline,
+    tune_versions,
+    wants_tuning,
+    why_untouched,
+)
 
 GENERIC = "generic"
 
@@ -37,6 +47,7 @@ class Body:
     """One version's assembly as first made, before bodies are shared or dropped.
 
     label: "generic" or the core's name. symbol: what it is called in the object. key: equal for equal machine code.
+    tuning: what the machine passes did to it, where its core's profile asks for any.
     """
 
     function: str
@@ -45,6 +56,7 @@ class Body:
     asm: str
     key: str
     needs: frozenset[str]
+    tuning: VersionTuning | None = None
 
 
 @dataclass(frozen=True)
@@ -83,11 +95,13 @@ def make_versions(
     workers: int = 1,
     per_core_rounding: bool = False,
     progress: Callable[[], None] = lambda: None,
+    tuning: Tuning = FAST,
 ) -> VersionedModule:
     """Compile generic and one version per core of each wanted function that the module defines.
 
     text: the module's IR, not yet optimised. wanted: linkage names; those that the module does not define are
-    passed over. per_core_rounding: leave fast-math to each core, so that results may differ between cores.
+    passed over. per_core_rounding: leave fast-math to each core, so that results may differ between cores. tuning: of
+    the machine passes that cores' profiles ask for.
     Raises: MavcgError when the IR does not parse.
     """
     module = parse_module(canonical(text))
@@ -113,13 +127,35 @@ def make_versions(
     if failed:  # what failed is refused, and the others must not call versions that it does not have
         again = make_versions(
             text, source, program_level, [n for n in wanted if n not in failed], cores, target,
-            workers, per_core_rounding, progress,
+            workers, per_core_rounding, progress, tuning,
         )  # fmt: skip
         return replace(again, refused={**refused, **failed, **again.refused})
+    texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
+    tunings = _tune(maker, texts, cores, workers, progress, tuning) if tuning.on else {}
     bodies = tuple(
-        maker.body(name, label, result) for (name, label), result in compiled.items() if isinstance(result, str)
+        maker.body(name, label, *tunings.get((name, label), (text, None))) for (name, label), text in texts.items()
     )
     return VersionedModule(hot, source, maker.opt_level, with_callees(hot, bodies), refused, frozenset(once))
+
+
+def _tune(
+    maker: "_Maker",
+    texts: Mapping[tuple[str, str], str],
+    cores: Sequence[Core],
+    workers: int,
+    progress: Callable[[], None],
+    tuning: Tuning,
+) -> dict[tuple[str, str], tuple[str, VersionTuning]]:
+    """The versions that machine passes are for, by function and core."""
+    if maker.target.arch != "aarch64" or maker.target.system == "macos":  # whose assembler has other conventions
+        return {}
+    wanted = {core.name: core for core in cores if wants_tuning(core)}
+    jobs = {
+        (name, label): maker.tuning_job(name, wanted[label], text, texts[name, GENERIC])
+        for (name, label), text in texts.items()
+        if label in wanted
+    }
+    return dict(zip(jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True))
 
 
 def with_callees(hot: HotModule, bodies: Sequence[Body]) -> tuple[Body, ...]:
@@ -192,9 +228,16 @@ class _Maker:
         text = canonical(without_fast_math(self._explicit(version, str(with_cpus))))
         return replace(self._job(name, label, text), optimise=False)
 
-    def body(self, name: str, label: str, asm: str) -> Body:
+    def body(self, name: str, label: str, asm: str, tuning: VersionTuning | None) -> Body:
         version = make_version(self.hot, name, label)
-        return Body(name, label, version.symbol, asm, without_label(asm, label), version.needs)
+        return Body(name, label, version.symbol, asm, without_label(asm, label), version.needs, tuning)
+
+    def tuning_job(self, name: str, core: Core, asm: str, generic_asm: str) -> TuningJob:
+        version, generic = (make_version(self.hot, name, label) for label in (core.name, GENERIC))
+        ir = str(version.module)
+        return TuningJob(
+            core, asm, version.symbol, generic_asm, generic.symbol, why_untouched(ir), has_open_inline(ir)
+        )
 
     def _explicit(self, version: Version, text: str) -> str:
         """Decide what LLVM leaves to the target, unless every core may."""

@@ -47,6 +47,9 @@ def build(
     rounding: Annotated[
         str | None, typer.Option(metavar="exact|per-core", help="May fast-math round differently per core?")
     ] = None,
+    tune: Annotated[
+        str | None, typer.Option(metavar="off|fast|best", help="Split and reschedule loops for cores that gain; fast.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -70,6 +73,7 @@ def build(
         hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
         only_hot=only_hot or None, max_functions=max_functions, cores=_names(cores), board=board, target=target,
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
+        tune=tune,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     file, folder = BuildFile(), Path()

@@ -1,10 +1,10 @@
 """Which memory accesses of a block are provably apart: addresses as a value at its top plus a known distance."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.passes.asm.isa import Effects, MemoryAccess
-from mavcg.passes.asm.syntax import Imm, Instr, Reg, Word
+from mavcg.passes.asm.syntax import ZERO, Imm, Instr, Reg, Word
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Place:
     bytes: int
 
 
+# Register -> (root, distance): its value is the root's plus the distance. A register that is not in it is its own root.
+Values = Mapping[str, tuple[str, int]]
+
+
 @dataclass(frozen=True)
 class Places:
     """A block's accesses: one Place, or None where nothing is known, for each instruction; and by how many bytes each
@@ -30,50 +34,60 @@ class Places:
     steps: dict[str, int | None]
 
 
-def places(code: Sequence[tuple[Instr, Effects]]) -> Places:
-    """Follow registers through straight-line code as root and distance."""
+def tracked(code: Sequence[tuple[Instr, Effects]]) -> list[Values]:
+    """What is known of registers before each instruction of straight-line code, and after the last."""
     values: dict[str, tuple[str, int]] = {}
-    found: list[Place | None] = []
-
-    def value(register: str) -> tuple[str, int]:
-        return values.get(register, (register, 0))
-
+    found: list[Values] = [{}]
     for at, (instr, effect) in enumerate(code):
-        memory = effect.memory
-        found.append(None if memory is None or not memory.bytes else _place(memory, value))
-        known = _update(instr, effect, value)
+        new = _update(instr, effect, values)
         for register in effect.writes():
-            values[register] = known.get(register, (f"{register}@{at}", 0))
-    steps = {r: offset if root == r else None for r, (root, offset) in values.items()}
-    return Places(tuple(found), steps)
+            values[register] = new.get(register, (f"{register}@{at}", 0))
+        found.append(dict(values))
+    return found
 
 
-def _place(memory: MemoryAccess, value: Callable[[str], tuple[str, int]]) -> Place | None:
+def places(code: Sequence[tuple[Instr, Effects]]) -> Places:
+    """Where each access of straight-line code goes."""
+    known = tracked(code)
+    found = tuple(
+        None if effect.memory is None or not effect.memory.bytes else place_of(effect.memory, values)
+        for (_, effect), values in zip(code, known, strict=False)
+    )
+    steps = {r: offset if root == r else None for r, (root, offset) in known[-1].items()}
+    return Places(found, steps)
+
+
+def place_of(memory: MemoryAccess, values: Values) -> Place:
+    """Where an access goes, from what is known of registers before it."""
     address = memory.address
-    root, offset = value(address.base.name)
+    root, offset = _value(values, address.base.name)
     if address.mode == "post":
         return Place(root, offset, "", memory.bytes)
     if address.index is not None:
-        index_root, index_offset = value(address.index.name)
+        index_root, index_offset = _value(values, address.index.name)
         return Place(root, offset, f"{index_root}+{index_offset} {address.index.view} {address.extend}", memory.bytes)
     if address.offset is None:
         return Place(root, None, address.symbol, memory.bytes)
     return Place(root, offset + address.offset, "", memory.bytes)
 
 
-def _update(instr: Instr, effect: Effects, value: Callable[[str], tuple[str, int]]) -> dict[str, tuple[str, int]]:
+def _value(values: Values, register: str) -> tuple[str, int]:
+    return values.get(register, (register, 0))
+
+
+def _update(instr: Instr, effect: Effects, values: Values) -> dict[str, tuple[str, int]]:
     """New values of registers that differ from a known one by a constant."""
     if effect.memory is not None:
         address = effect.memory.address
         if address.mode != "offset" and address.index is None and address.offset is not None:
-            root, offset = value(address.base.name)
+            root, offset = _value(values, address.base.name)
             return {address.base.name: (root, offset + address.offset)}
         return {}
     ops = instr.operands
     if instr.mnemonic == "mov" and len(ops) == 2 and all(isinstance(o, Reg) and o.view == "x" for o in ops):
         to, source = ops
         assert isinstance(to, Reg) and isinstance(source, Reg)
-        return {} if source.name == "xzr" else {to.name: value(source.name)}
+        return {} if source.name == ZERO else {to.name: _value(values, source.name)}
     if instr.mnemonic not in ("add", "sub") or len(ops) not in (3, 4):
         return {}
     to, source, step = ops[:3]
@@ -87,7 +101,7 @@ def _update(instr: Instr, effect: Effects, value: Callable[[str], tuple[str, int
             return {}
         shift = 12
     distance = step.value << shift
-    root, offset = value(source.name)
+    root, offset = _value(values, source.name)
     return {to.name: (root, offset + (distance if instr.mnemonic == "add" else -distance))}
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from mavcg.core import LoadPolicy
 from mavcg.passes.asm.dependences import Code, as_op, block_edges, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
+from mavcg.passes.asm.fold import fold_addresses
 from mavcg.passes.asm.listing import list_schedule
 from mavcg.passes.asm.modulo import minimum_interval, schedule_loop
 from mavcg.passes.asm.op import Schedule
@@ -136,13 +137,14 @@ def _candidates(
     prefix: str,
 ) -> Iterator[_Candidate]:
     """Forms of the loop that may be better than it is: loads split or not, iterations overlapped, several in one."""
-    forms = [split_loads(instrs, policy.split, policy.unpair)]
+    folded = fold_addresses(instrs, live_out)
+    forms = [split_loads(folded, policy.split, policy.unpair)]
     if forms[0].splits or forms[0].unpaired:
-        forms.append(split_loads(instrs, False, False))
+        forms.append(split_loads(folded, False, False))
     best = math.inf
     overlapping = policy.schedule and timing.order == "in"
     for form in forms:
-        parted = _with_registers(form, instrs, live_in, live_out, policy)
+        parted = _with_registers(form, folded, live_in, live_out, policy)
         if parted is None:
             continue
         form, body = parted
@@ -189,7 +191,7 @@ def _unrolled(
     except NoRegister:
         return None
     code = known(body)
-    found = _schedule(code, timing, effort, math.floor(best * times * WORTH_UNROLLING))
+    found = _schedule(code, timing, effort, best * times * WORTH_UNROLLING)
     if found is None:
         return None
     loop = pipelined(body, found, prefix)
@@ -214,11 +216,11 @@ def _with_registers(
             form = split_loads(instrs, policy.split, policy.unpair, len(form.scratch) - 1)
 
 
-def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, below: float) -> Schedule | None:
-    """A schedule of the loop; None where there is none with an interval below that."""
+def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, most: float) -> Schedule | None:
+    """A schedule of the loop; None where its interval would be above `most` in any case."""
     ops = [as_op(c) for c in code]
     edges = loop_edges(code, timing)
-    if minimum_interval(ops, edges, timing) >= below:
+    if minimum_interval(ops, edges, timing) > most:
         return None
     key = hashlib.sha256(repr((ops, edges, timing, effort.exact_seconds)).encode()).hexdigest()
     found = effort.store.get(key) if effort.store is not None else None

@@ -13,9 +13,9 @@ from mavcg.passes.asm.dependences import Code
 from mavcg.passes.asm.isa import FLAGS, Access
 from mavcg.passes.asm.syntax import ZERO, Instr, RegList
 
-# Registers that a function may use without saving them (IHI 0055, 6.1.1). x16 and x17 may be changed by code that the
-# linker puts between a branch and its target, x18 belongs to the platform.
-SCRATCH_GENERAL = tuple(f"x{i}" for i in range(16))
+# Registers that a function may use without saving them (IHI 0055, 6.1.1). The linker may change x16 and x17 between a
+# call and its target, which is never within a stretch of code that this module sees. x18 belongs to the platform.
+SCRATCH_GENERAL = tuple(f"x{i}" for i in range(18))
 SCRATCH_VECTORS = tuple(f"v{i}" for i in (*range(8), *range(16, 32)))
 
 

@@ -1,8 +1,9 @@
 """Stretches of a block within which instructions may be put into another order: between fences.
 
-A fence is an instruction that is not known, a call, a branch, a directive that belongs to its place (a frame's
-description, data), an edge of inline assembly, and inline assembly without a word in it, which is how a program tells
-its compiler not to move memory accesses. Inline assembly of comments only is none: nothing was asked for.
+A fence is an instruction that is not known, a call, a branch, and a directive that belongs to its place (a frame's
+description, data). So are the edges of inline assembly, and inline assembly without a word in it: either may be how a
+program tells its compiler not to move memory accesses. Inline assembly of comments only is none. Where the caller knows
+that no inline assembly clobbers memory (`open_inline`), its instructions are like any others.
 """
 
 import re
@@ -24,14 +25,18 @@ class Segment:
     stop: int
 
 
-def segments_of(block: Block, statements: Sequence[Statement]) -> tuple[Segment, ...]:
+def segments_of(
+    block: Block, statements: Sequence[Statement], open_inline: bool = False
+) -> tuple[Segment, ...]:
     """The block's stretches, in order; its closing branch is in none of them."""
     found: list[Segment] = []
     first: int | None = None
     for at, line in enumerate(block.lines):
         effect = line.effects
         movable = effect is not None and not effect.flow
-        if first is not None and (not movable or _parted(statements, block.lines[at - 1].statement, line.statement)):
+        if first is not None and (not movable or _parted(
+            statements, block.lines[at - 1].statement, line.statement, open_inline
+        )):
             found.append(Segment(first, at))
             first = None
         if movable and first is None:
@@ -41,19 +46,21 @@ def segments_of(block: Block, statements: Sequence[Statement]) -> tuple[Segment,
     return tuple(found)
 
 
-def is_one_piece(block: Block, statements: Sequence[Statement]) -> bool:
+def is_one_piece(block: Block, statements: Sequence[Statement], open_inline: bool = False) -> bool:
     """Whether no fence parts the block, its closing branch included."""
     places = [line.statement for line in block.lines]
     return all(line.effects is not None for line in block.lines) and not any(
-        _parted(statements, a, b) for a, b in zip(places, places[1:], strict=False)
+        _parted(statements, a, b, open_inline) for a, b in zip(places, places[1:], strict=False)
     )
 
 
-def _parted(statements: Sequence[Statement], before: int, after: int) -> bool:
+def _parted(statements: Sequence[Statement], before: int, after: int, open_inline: bool) -> bool:
     """Whether a fence stands between two instructions that follow one another."""
     inside = statements[before + 1 : after]
     if any(s.kind == "macro" or (s.kind == "directive" and STANDS_IN_CODE.match(s.code.lower())) for s in inside):
         return True
+    if open_inline:
+        return False
     if statements[before].inline != statements[after].inline:
         return True
     begun, words = False, False

@@ -12,12 +12,8 @@ to be moved apart: a split that is not rescheduled is slower than none.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from mavcg.passes.asm.encoding import STEP_LIMIT, reaches
 from mavcg.passes.asm.syntax import ZERO, Imm, Instr, Mem, Reg, RegList, Word
-
-# Offsets that loads take: unsigned and scaled by their size, or signed in 9 bits (Arm ARM, C3.2.1).
-_UNSIGNED_LIMIT = 4096
-_SIGNED = range(-256, 256)
-_STEP_LIMIT = 4096  # of an add or sub with an immediate
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ def _parted(instr: Instr) -> _Parts | None:
     loads = []
     for i, target in enumerate(targets):
         offset = base_offset + i * size
-        if not _reaches(offset, size):
+        if not reaches(offset, size):
             return None
         loads.append(Instr("ldr", (target, Mem(address.base, offset))))
     return before, tuple(loads), after
@@ -128,13 +124,9 @@ def _write_back(address: Mem) -> tuple[tuple[Instr, ...] | None, int, tuple[Inst
 def _step(base: Reg, offset: int) -> tuple[Instr, ...] | None:
     if not offset:
         return ()
-    if abs(offset) >= _STEP_LIMIT:
+    if abs(offset) >= STEP_LIMIT:
         return None
     return (Instr("add" if offset > 0 else "sub", (base, base, Imm(abs(offset)))),)
-
-
-def _reaches(offset: int, size: int) -> bool:
-    return offset in _SIGNED or (offset % size == 0 and 0 <= offset < _UNSIGNED_LIMIT * size)
 
 
 def _halves(load: Instr, fresh: Callable[[], str | None]) -> tuple[Instr, ...] | None:
@@ -148,7 +140,7 @@ def _halves(load: Instr, fresh: Callable[[], str | None]) -> tuple[Instr, ...] |
         name = fresh()
         return None if name is None else _indexed_halves(low, address, Reg(name, "x"))
     assert address.offset is not None
-    if not (_reaches(address.offset, 8) and _reaches(address.offset + 8, 8)):
+    if not (reaches(address.offset, 8) and reaches(address.offset + 8, 8)):
         return None
     name = fresh()
     if name is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mavcg.core import LoadPolicy
 from mavcg.passes.asm.dependences import as_op, block_edges, known
 from mavcg.passes.asm.estimate import estimate_block
+from mavcg.passes.asm.fold import fold_addresses
 from mavcg.passes.asm.listing import list_schedule
 from mavcg.passes.asm.rename import NoRegister, allocate
 from mavcg.passes.asm.split import split_loads
@@ -60,7 +61,8 @@ def _scheduled(
     split: bool,
     start: float,
 ) -> NewSegment | None:
-    parted = split_loads(instrs, policy.split and split, policy.unpair and split)
+    folded = fold_addresses(instrs, live_out) if renaming else tuple(instrs)
+    parted = split_loads(folded, policy.split and split, policy.unpair and split)
     try:
         body = allocate(known(parted.instrs), live_in, live_out) if renaming or parted.scratch else parted.instrs
     except NoRegister:

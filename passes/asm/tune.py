@@ -48,11 +48,13 @@ def tune(
     file: str = "<assembly>",
     skip: Callable[[str], str] = lambda name: "",
     progress: Callable[[str], None] = lambda what: None,
+    open_inline: bool = False,
 ) -> Tuned:
     """Make a file's functions faster on a core, by the core's model.
 
     policy: what the core's profile asks for. effort: how long to look for schedules, and where known ones are kept.
     skip: why a function may not be touched, or "". progress: called with the name of each loop before it is scheduled.
+    open_inline: no inline assembly in the text clobbers memory, so that accesses may move over its edges.
     Raises: MavcgError with line and column for text that is no assembly.
     """
     statements = parse_source(text, file)
@@ -67,7 +69,8 @@ def tune(
             reports.append(FunctionReport(function.name, kept=why or "the core's profile asks for nothing"))
             continue
         live = liveness(function, function.name in variants)
-        job = _Job(statements, function, live, timing, policy, effort or Effort(), f"{prefix}{number}", progress)
+        labels = f"{prefix}{number}"
+        job = _Job(statements, function, live, timing, policy, effort or Effort(), labels, progress, open_inline)
         report, changes = job.run()
         reports.append(report)
         for at, new in changes.items():
@@ -87,6 +90,7 @@ class _Job:
     effort: Effort
     prefix: str
     progress: Callable[[str], None]
+    open_inline: bool
 
     def run(self) -> tuple[FunctionReport, dict[int, str]]:
         changes: dict[int, str] = {}
@@ -99,8 +103,8 @@ class _Job:
                 loops.append(report)
                 if new is not None:
                     changes.update(self._replaced(block, 0, len(block.lines), _loop_text(new)))
-                    continue
-            for segment in segments_of(block, self.statements) if not block.loops_to_itself(index) else ():
+                continue
+            for segment in segments_of(block, self.statements, self.open_inline):
                 code = self._code(block)[segment.first : segment.stop]
                 live_out = before(block, self.live.at_end[index], segment.stop)
                 live_in = before(block, self.live.at_end[index], segment.first)
@@ -116,7 +120,7 @@ class _Job:
     def _loop(self, index: int, block: Block) -> tuple[LoopReport, NewLoop | None]:
         label = self._label(block)
         line = self.statements[block.lines[0].statement].line
-        if not block.whole or not is_one_piece(block, self.statements):
+        if not block.whole or not is_one_piece(block, self.statements, self.open_inline):
             unknown = [self.statements[ln.statement] for ln in block.lines if ln.effects is None]
             why = f"line {unknown[0].line}: `{unknown[0].code}` is not known" if unknown else "a fence in its body"
             return LoopReport(label, line, kept=why), None

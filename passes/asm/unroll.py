@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.asm.dependences import Code, known
+from mavcg.passes.asm.encoding import STEP_LIMIT, at_offset
 from mavcg.passes.asm.isa import FLAGS
-from mavcg.passes.asm.syntax import ZERO, Imm, Instr, Mem, Reg, Word
+from mavcg.passes.asm.syntax import ZERO, Imm, Instr, Reg, Word
 
-_LARGEST_STEP = 4095  # of add, sub and cmp with an immediate
 _ENDS = {"b.ne", "b.lo", "b.cc", "b.lt", "b.hi", "b.gt"}
 
 
@@ -72,7 +72,7 @@ def unroll(
     """
     code = known(instrs)
     count = _count(code)
-    if count is None or FLAGS in live_in or FLAGS in live_out or count.step * times > _LARGEST_STEP:
+    if count is None or FLAGS in live_in or FLAGS in live_out or count.step * times >= STEP_LIMIT:
         return None
     inside = [count.plain.get(i, c.instr) for i, c in enumerate(code[:-1]) if i not in count.drop]
     kept = known(inside)
@@ -212,7 +212,8 @@ def _copy(code: Sequence[Code], steps: dict[str, tuple[int, int]], copy: int, ti
             done = copy * step if copy < times - 1 or at < where else 0
             if copy < times - 1 and at > where:
                 done += step
-            moved = _moved(instr, memory.address, memory.address.offset + done, memory.bytes)
+            address = replace(memory.address, offset=memory.address.offset + done)
+            moved = at_offset(instr, address, memory.bytes) if done else instr
             if moved is None:
                 return None
             found.append(moved)
@@ -221,26 +222,9 @@ def _copy(code: Sequence[Code], steps: dict[str, tuple[int, int]], copy: int, ti
         if stepped:
             if copy == times - 1:
                 step = abs(stepped[0][1]) * times
-                if step > _LARGEST_STEP:
+                if step >= STEP_LIMIT:
                     return None
                 found.append(replace(instr, operands=(*instr.operands[:2], Imm(step))))
             continue
         found.append(instr)
     return found
-
-
-def _moved(instr: Instr, address: Mem, offset: int, size: int) -> Instr | None:
-    """The access at another offset, where it can be encoded."""
-    if offset == address.offset:
-        return instr
-    if instr.mnemonic in ("ldp", "stp"):
-        unit = size // 2
-        reaches = offset % unit == 0 and -64 <= offset // unit < 64
-    else:
-        unit = size or 8
-        reaches = -256 <= offset < 256 if instr.mnemonic != "prfm" else offset >= 0 and offset % 8 == 0
-        reaches = reaches or (offset % unit == 0 and 0 <= offset < 4096 * unit)
-    if not reaches:
-        return None
-    mnemonic = {"ldur": "ldr", "stur": "str"}.get(instr.mnemonic, instr.mnemonic)
-    return replace(instr, mnemonic=mnemonic, operands=(*instr.operands[:-1], replace(address, offset=offset)))

@@ -1,0 +1,148 @@
+"""Versions through the machine passes: each with its core's timing, several at a time, schedules kept on disk."""
+
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from mavcg.core import Core
+from mavcg.errors import ToolError
+from mavcg.passes.asm.loop_tuning import Effort
+from mavcg.passes.asm.tune import FunctionReport, tune
+from mavcg.passes.asm.work import main_loop
+from mavcg.profiles.timing import load_timing
+from mavcg.schedule_store import open_store
+
+# Accesses whose order or number a program may count on, and which look like any other in assembly. Stronger atomics are
+# instructions of their own there, which the passes leave alone.
+_VOLATILE = re.compile(r"\b(?:load|store) (?:atomic )?volatile |\b(?:load|store) atomic |syncscope\(\"singlethread\"\)")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Whether machine passes are used at all, and how many seconds the exact solver may take for a loop."""
+
+    on: bool = True
+    solver_seconds: float = 0.0
+
+
+FAST = Tuning()
+
+
+@dataclass(frozen=True)
+class TuningJob:
+    """A version to be tuned.
+
+    asm, symbol: its assembly and its name there; generic_asm, generic_symbol: the generic version, for comparison.
+    why_not: why it must stay as it is, or "". open_inline: no inline assembly in it clobbers memory.
+    """
+
+    core: Core
+    asm: str
+    symbol: str
+    generic_asm: str
+    generic_symbol: str
+    why_not: str = ""
+    open_inline: bool = False
+
+
+@dataclass(frozen=True)
+class VersionTuning:
+    """What the machine passes did to a version, and the model's word on what each step brought.
+
+    Work per cycle of its main loop on its own core, by the model: the generic version's code, the code that LLVM makes
+    when told the core (the directive), and that code tuned; None where it does no arithmetic. unit: "FLOP" or "OP".
+    """
+
+    functions: tuple[FunctionReport, ...]
+    unit: str = ""
+    generic: float | None = None
+    directive: float | None = None
+    tuned: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For reports and notes; every figure is the model's."""
+        loops = [loop for function in self.functions for loop in function.loops]
+        return {
+            "unit": f"{self.unit}/cycle" if self.unit else None,
+            "generic": _rounded(self.generic),
+            "directive": _rounded(self.directive),
+            "tuned": _rounded(self.tuned),
+            "loops": len(loops),
+            "loops_tuned": sum(not loop.kept for loop in loops),
+            "blocks_tuned": sum(function.blocks for function in self.functions),
+            "splits": sum(loop.splits for loop in loops) + sum(function.splits for function in self.functions),
+        }
+
+
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 3)
+
+
+def wants_tuning(core: Core) -> bool:
+    """Whether a core's profile asks for any machine pass."""
+    return core.arch == "aarch64" and (core.policy.split or core.policy.unpair or core.policy.schedule)
+
+
+def why_untouched(ir: str) -> str:
+    """Why a version with this IR must not have its memory accesses moved, or ""."""
+    return "it has volatile or relaxed atomic accesses" if _VOLATILE.search(ir) else ""
+
+
+def has_open_inline(ir: str) -> bool:
+    """Whether no inline assembly in the IR clobbers memory: accesses may then move over it."""
+    return "~{memory}" not in ir and "module asm" not in ir
+
+
+def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, VersionTuning]:
+    """The version's assembly, tuned, and the account of it."""
+    timing = load_timing(job.core)
+    effort = Effort(solver_seconds, open_store())
+    policy = job.core.policy
+    done = tune(job.asm, timing, policy, effort, job.symbol, lambda name: job.why_not, open_inline=job.open_inline)
+    before = main_loop(job.asm, job.symbol, timing)
+    after = main_loop(done.text, job.symbol, timing)
+    generic = main_loop(job.generic_asm, job.generic_symbol, timing)
+    if before is None or after is None:
+        return done.text, VersionTuning(done.functions)
+    start = generic.per_cycle if generic is not None and generic.unit == before.unit else None
+    return done.text, VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle)
+
+
+def tune_versions(
+    jobs: Sequence[TuningJob], workers: int, progress: Callable[[], None], solver_seconds: float = 0.0
+) -> list[tuple[str, VersionTuning]]:
+    """Tune versions, `workers` at a time, each of them in a process of its own; progress is called once for each."""
+    if workers < 2 or len(jobs) < 2:
+        found = []
+        for job in jobs:
+            found.append(tune_version(job, solver_seconds))
+            progress()
+        return found
+
+    def work(job: TuningJob) -> tuple[str, VersionTuning]:
+        run = subprocess.run(
+            [sys.executable, "-c", "from mavcg.tuning import _serve; _serve()"],
+            input=pickle.dumps((job, solver_seconds)),
+            capture_output=True,
+            check=False,
+        )
+        if run.returncode:
+            said = run.stderr.decode(errors="replace").strip().splitlines()[-1:]
+            raise ToolError(f"tuning {job.symbol}: the process ended with {run.returncode}: {said}")
+        progress()
+        result: tuple[str, VersionTuning] = pickle.loads(run.stdout)
+        return result
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, jobs))
+
+
+def _serve() -> None:
+    """The other end of tune_versions: one job from standard input, its result to standard output."""
+    job, solver_seconds = pickle.load(sys.stdin.buffer)
+    sys.stdout.buffer.write(pickle.dumps(tune_version(job, solver_seconds)))
