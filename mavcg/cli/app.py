@@ -10,6 +10,8 @@ import typer
 from mavcg.cli import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
+from mavcg.cli.estimate import estimate
+from mavcg.cli.explain import explain
 from mavcg.cli.inspect import inspect
 from mavcg.cli.launch import HELP as LAUNCH_HELP
 from mavcg.cli.launch import launch
@@ -39,7 +41,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
     )  # fmt: skip
     app.callback()(_options)
-    for verb in (profile, build, inspect, measure, cores):
+    for verb in (profile, build, inspect, estimate, explain, measure, cores):
         app.command()(verb)
     app.command(name="tune-asm")(tune_asm)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)

@@ -44,7 +44,8 @@ def tune_asm(
 ) -> None:
     """Split loads, part pairs and reorder instructions of an assembly file for one core.
 
-    Done as far as the core's profile asks for it and its model finds it better. Functions and loops for which nothing better is found stay as they are. Cycles are the model's, not measured.
+    Done as far as the core's profile asks for it and its model finds it better; other functions and loops stay as they
+    are. Cycles are the model's, not measured.
     Schedules are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: none).
 
     \b

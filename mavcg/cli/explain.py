@@ -1,0 +1,94 @@
+"""`mavcg explain`: a function's loops as a core issues them, cycle by cycle, as a picture."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mavcg.cli.core_timing import SET_HELP, core_timing
+from mavcg.cli.output import note, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.loop_estimates import BlockEstimate
+
+
+def explain(
+    source: Annotated[Path, typer.Argument(metavar="LIB.so", help="Library, object, program, or AArch64 assembly.")],
+    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name, without a core's.")],
+    core: Annotated[str, typer.Option(metavar="CORE", help="Whose model to ask; `mavcg cores` lists them.")],
+    svg: Annotated[
+        Path | None, typer.Option(metavar="OUT.svg", help="Write the picture there; of several loops OUT.1.svg, ...")
+    ] = None,
+    loop: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="Only the loop at this label, line or address.")
+    ] = None,
+    blocks: Annotated[bool, typer.Option("--blocks", help="Also the blocks of loops that have several.")] = False,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, with the pictures as text.")] = False,
+) -> None:
+    """Show the schedule of a function's loops on a core: what issues when, and what empty slots wait for.
+
+    A model's picture, not a measurement. Of a library that mavcg built, the version that the core runs is shown; of a
+    function without loops, its straight-line code.
+
+    \b
+    mavcg explain libapp.so gemm_8x8 --core cortex-a55
+    mavcg explain kernel.S gemm_8x8 --core cortex-a55 --svg gemm.svg
+    """
+    from mavcg.asm_input import read_asm_input
+    from mavcg.loop_estimates import estimate_function, function_json, head_json, to_show
+    from mavcg.schedule_picture import as_text
+
+    kind, timing = core_timing(core, settings or ())
+    code = read_asm_input(source, kind, [function])
+    chosen = code.functions[0]
+    found = estimate_function(code, chosen, timing) or estimate_function(code, chosen, timing, straight=True)
+    found = _named(loop, found, function) if loop is not None else to_show(found, blocks)
+    if svg is not None:
+        _draw(svg, chosen.name, found)
+    if as_json:
+        document = function_json(chosen.name, found)
+        for entry, one in zip(document["loops"], found, strict=True):
+            entry["picture"] = as_text(one.estimate) if one.estimate else None
+        print_json({**head_json(code.source.file, timing, settings or ()), "function": chosen.name, **document})
+        return
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for one in found:
+        text = as_text(one.estimate, colour) if one.estimate else f"no estimate: {one.why}\n"
+        sys.stdout.write(f"{chosen.name}, {one.kind} at {one.place}\n{text}\n")
+
+
+def _named(loop: str, found: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
+    """The loop at this label, line or address. Raises: MavcgError where there is none."""
+    chosen = [
+        one for one in found if loop == one.label or _number(loop) == (one.line if one.address is None else one.address)
+    ]
+    if not chosen:
+        raise MavcgError(f"--loop {loop}: {function} has none there; there are: {', '.join(o.place for o in found)}")
+    return chosen
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text, 0)
+    except ValueError:
+        return None
+
+
+def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
+    from mavcg.profiling.profile_file import write_atomically
+    from mavcg.schedule_picture import as_svg
+
+    drawn = [one for one in found if one.estimate is not None]
+    if not drawn:
+        reasons = "; ".join(one.why for one in found) or "it holds no instructions"
+        raise MavcgError(f"--svg {svg}: nothing of {function} can be drawn: {reasons}")
+    for number, one in enumerate(drawn, 1):
+        path = svg if len(drawn) == 1 else svg.with_suffix(f".{number}{svg.suffix}")
+        assert one.estimate is not None
+        write_atomically(path, as_svg(one.estimate, f"{function}, {one.kind} at {one.place}").encode())
+        note(f"{path}: {one.kind} at {one.place}")
