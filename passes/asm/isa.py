@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from mavcg.instr_classes import CLASSES
+from mavcg.passes.asm.operand_counts import COUNTS
 from mavcg.passes.asm.syntax import CONDITIONS, ZERO, Imm, Instr, Mem, Operand, Reg, RegList, Word
 
 FLAGS = "nzcv"
@@ -178,6 +179,11 @@ def effects(instr: Instr) -> Effects | None:
 
     Raises: Malformed for a known instruction with an impossible number of operands, as in a truncated file.
     """
+    counts = COUNTS.get(instr.mnemonic)
+    plain = all(not isinstance(o, Word) or _is_word(o.text) for o in instr.operands)  # no form of another extension
+    if counts is not None and plain and len(instr.operands) not in counts:
+        wanted = " or ".join(map(str, counts))
+        raise Malformed(f"`{instr.mnemonic}` has {len(instr.operands)} operands, not {wanted}")
     found = _branch(instr) or _memory(instr) or _arithmetic(instr)
     if found is not None:
         assert found.op_class in CLASSES, (found.op_class, str(instr))
@@ -221,7 +227,7 @@ def _branch(instr: Instr) -> Effects | None:
             return None
         if m == "bl":
             return Effects("call", (), flow="call", target=target)
-        if m in ("b", "b.al"):
+        if m in ("b", "b.al", "b.nv", "bal", "bnv"):  # C1.2.4: both conditions mean always
             return Effects("branch", (), flow="jump", target=target)
         if m.startswith("b.") and m[2:] not in CONDITIONS:
             return None
