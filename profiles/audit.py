@@ -41,7 +41,7 @@ def audit() -> tuple[str, ...]:
     cores = _readable(files("cores"), read_core, faults)
     boards = _readable(files("boards"), read_board, faults)
     faults += [*_alike(cores), *_unreachable(cores), *_dangling_stand_ins(cores), *_dangling_boards(boards, cores)]
-    faults += [fault for fault in _timing_faults(cores) if fault not in faults]
+    faults += [fault for fault in timing_faults(cores) if fault not in faults]
     return (*faults, *unknown_to_llvm(cores))
 
 
@@ -141,8 +141,8 @@ def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:
                 yield f"{place} is {cores[name].arch}, not {core.arch}; remove it"
 
 
-def _timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
-    """Facts that do not go together, and rates that the units of the same row do not make."""
+def timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
+    """A line for each timing fact that does not go with the others, such as a rate that its units do not make."""
     for core in cores.values():
         own = own_classes(core)
         try:

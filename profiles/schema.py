@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,22 @@ Table = Mapping[str, Any]
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The file's table.
+    """The file's table; callers share it, so none may change it.
 
     Raises: ProfileError when the file cannot be read or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return _parsed(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(f"{path}: not TOML: {error}; mend the file or remove it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path}: cannot be read: {error}; mend the file or remove it") from None
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> dict[str, Any]:
+    """Parsed once: one command asks for the same cores several times."""
+    return tomllib.loads(text)
 
 
 def refuse(path: Path, key: str, wrong: str, way_out: str) -> ProfileError:

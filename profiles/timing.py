@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from mavcg.core import Core
@@ -63,8 +64,11 @@ def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:
 def _taken(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> ClassTiming:
     """A row of another core of the chain, as it is on this one."""
     row = timing.classes[name]
-    giver = next(core for core, own in chain if name in own.classes)
-    return replace(row, per_cycle=round(rate(row, timing), 4), source=f"{row.source} (as on {giver})")
+    nearer = list(takewhile(lambda link: name not in link[1].classes, chain))
+    giver = chain[len(nearer)][0]
+    if any(own.width or own.pools or own.apart or own.spacings for _, own in nearer):
+        row = replace(row, per_cycle=round(rate(row, timing), 4))
+    return replace(row, source=f"{row.source} (as on {giver})")
 
 
 def _place(name: str) -> str:
@@ -91,20 +95,19 @@ def _chain(name: str) -> list[tuple[str, OwnTiming]]:
         other = read_core(known[next_name])
         if (other.arch, other.order) != (kind.arch, kind.order):
             raise ProfileError(
-                f"{place}: {next_name} is {other.arch}, {other.order} of order, "
-                f"{name} is {kind.arch}, {kind.order}; take a core of the same kind"
+                f"{place}: {next_name} is {other.arch} and {other.order} of order, {name} is {kind.arch} and "
+                f"{kind.order} of order; take a core of the same kind".replace("in of order", "in order")
             )
         chain.append((next_name, _own(known[next_name])))
     return chain
 
 
 def _own(path: Path) -> OwnTiming:
-    state = path.stat()
-    return _read(path, (state.st_mtime_ns, state.st_size))
+    return _read(path, path.read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=256)
-def _read(path: Path, _state: tuple[int, int]) -> OwnTiming:
-    """The timing tables of a file in this state; a core's file is asked for by all that take its facts."""
+def _read(path: Path, _text: str) -> OwnTiming:
+    """The timing tables of a file that says this; a core's file is asked for by all that take its facts."""
     table = spell_out_sources(path, read_toml(path))
     return read_own_timing(path, table, table["order"]["value"])

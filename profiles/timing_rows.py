@@ -21,7 +21,7 @@ TIMING_TABLES = ("forward", "apart", "spaced", "loads")
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
 ABBREVIATION = re.compile(r"[A-Z][A-Z0-9]{1,3}")
-ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;)]|$)")
+ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;,)]|$)")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class OwnTiming:
 def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
     """The file with the abbreviations of its [sources] written out, and without that table.
 
-    `source = "GL; SL: page 34 (IB: 2)"` may name them: each stands first, after a semicolon or a bracket.
+    `source = "GL; SL: page 34 (IB: 2)"` may name them: at the start, after a semicolon or a bracket.
 
     Raises: ProfileError for an abbreviation that [sources] lacks.
     """
@@ -251,5 +251,6 @@ def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
         raise refuse(path, place, "names no class", f'give {key} = ["..."]')
     for name in CLASSES:
         if name not in found and found.intersection(lineage(name)):
-            raise refuse(path, place, f"-{name} takes out a class that borrows from one left in", "take that one out too")
+            wrong = f"-{name} takes out a class that borrows from one left in"
+            raise refuse(path, place, wrong, "take that one out too")
     return frozenset(found)

@@ -198,10 +198,10 @@ def _toml(rows: dict[str, Row], units: dict[str, Unit], width: int, in_order: bo
     for kin in ADDING:
         there = [name for name in kin if name in rows and rows[name].bypass < rows[name].latency]
         for cycles in sorted({rows[name].bypass for name in there}):
-            names = " ".join(name for name in there if rows[name].bypass == cycles)
-            if (re.sub(r"_d\b", "_q", names), cycles) not in faster:
-                faster[names, cycles] = None
-    lines += [f'"{names}->{names}.acc" = {{ cycles = {cycles}, source = "LL" }}' for names, cycles in faster]
+            passing = " ".join(name for name in there if rows[name].bypass == cycles)
+            if (re.sub(r"_d\b", "_q", passing), cycles) not in faster:  # a d form inherits that of its q form
+                faster[passing, cycles] = None
+    lines += [f'"{passing}->{passing}.acc" = {{ cycles = {cycles}, source = "LL" }}' for passing, cycles in faster]
     return lines
 
 

@@ -92,6 +92,12 @@ def core_json(core: Core) -> dict[str, Any]:
         "extensions": list(core.extensions),
         "stand_ins": list(core.stand_ins),
         "note": core.note,
+        "policy": {
+            "split": core.policy.split,
+            "unpair": core.policy.unpair,
+            "schedule": core.policy.schedule,
+            "sources": dict(core.policy.sources),
+        },
         "facts": [{"key": f.key, "value": f.value, "unit": f.unit, "source": f.source} for f in core.facts],
         "sources": dict(core.sources),
     }
@@ -153,7 +159,7 @@ def _check(json: bool) -> None:
     faults = audit()
     counts = {kind: len(files(kind)) for kind in ("cores", "boards")}
     if json:
-        print_json({**counts, "faults": list(faults)})
+        print_json({**counts, "faults": list(faults), **({} if faults else _gaps())})
     else:
         for fault in faults:
             print(fault)
@@ -161,6 +167,23 @@ def _check(json: bool) -> None:
         raise ProfileError(f"mavcg cores check: faults in the facts: {len(faults)}; mend the files named above")
     if not json:
         print(f"{counts['cores']} cores and {counts['boards']} boards: every fact has a source, every name is known.")
+        gaps = _gaps()
+        for name, classes in gaps["lacking"].items():
+            print(f"{name} lacks the timing of {len(classes)} instruction classes: {', '.join(classes)}")
+        if gaps["without_timing"]:
+            print(f"Without instruction timing: {', '.join(gaps['without_timing'])}")
+
+
+def _gaps() -> dict[str, Any]:
+    """What is not known of the cores: instruction classes by core, and the cores of which no timing is known."""
+    from mavcg.profiles.audit import lacking
+
+    known = load_cores()
+    found = lacking(known)
+    return {
+        "lacking": {name: list(classes) for name, classes in found.items() if classes},
+        "without_timing": [name for name in known if name not in found],
+    }
 
 
 def _show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
@@ -187,6 +210,7 @@ def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detecte
         ("recognised by", recognised(core)), ("LLVM CPU", _llvm_text(core)), ("stand-ins", ", ".join(core.stand_ins)),
         ("extensions", ", ".join(core.extensions)),
         ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
+        ("machine passes", _asked(core)), ("timing", _timing_text(core)),
         *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
     ]  # fmt: skip
     table = Table("fact", "value", title=core.name)
@@ -195,11 +219,30 @@ def _show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detecte
             table.add_row(key, value)
     out.print(table)
     table = Table("fact", "source", title="Sources")
-    for key, source in (*core.sources, *((fact.key, fact.source) for fact in core.facts)):
+    policy = ((f"loads.{name}", source) for name, source in core.policy.sources)
+    for key, source in (*core.sources, *policy, *((fact.key, fact.source) for fact in core.facts)):
         table.add_row(key, source)
     out.print(table)
     if found:
         _show_machine(found)
+
+
+def _asked(core: Core) -> str:
+    policy = core.policy
+    asked = {"split": policy.split, "unpair": policy.unpair, "schedule": policy.schedule}
+    return ", ".join(name for name, wanted in asked.items() if wanted)
+
+
+def _timing_text(core: Core) -> str:
+    """How much is known of the core's timing, and whose it is."""
+    from mavcg.profiles.timing import load_timing, own_classes
+
+    own = own_classes(core)
+    if own is None:
+        return ""
+    timing = load_timing(core)
+    taken = len(timing.classes) - len(own)
+    return f"{len(timing.classes)} rows of instruction classes" + (f", {taken} of another core" if taken else "")
 
 
 def _show_board(board: Board) -> None:

@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from mavcg.cli.cores import cores
 from mavcg.profiles.audit import audit
 from mavcg.profiles.load import CLUSTER_KEYS, CORE_KEYS, cores_for, load_board, load_core, load_cores
+from mavcg.profiles.timing import load_timing
+from mavcg.profiles.timing_rows import ROW_KEYS
 
+RULES = ("sources", "forward", "[apart]", "[spaced]", "loads")
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -49,6 +52,22 @@ def test_the_core_of_the_page_is_listed_and_sound(tmp_path: Path, monkeypatch: p
     assert load_core(path.stem).midr[0].matches(0x410FD8F0)
 
 
+def test_the_timing_of_the_page_goes_with_its_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = follow("add-a-core.md", tmp_path)
+    first, second = re.findall(r"```toml\n(.*?)```", (DOCS / "add-a-core.md").read_text(), re.DOTALL)
+    path.write_text(first + second)
+    monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
+
+    core = load_core(path.stem)
+    timing = load_timing(core)
+
+    assert audit() == ()
+    assert (core.policy.split, core.policy.unpair, core.policy.schedule) == (True, False, True)
+    assert (timing.width, timing.of("ldr_q").blocks, timing.latency("fmla_d", "fmla_q", "acc")) == (1, 2, 2)
+    assert timing.of("dot_d").source == "measured on a board, 2026-11; LLVM 22 AArch64SchedA320.td: 2 a cycle"
+    assert "ins" not in timing.apart[0].those and "fmla_d" in timing.apart[0].those
+
+
 def test_the_board_of_the_page_is_listed_and_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = follow("add-a-board.md", tmp_path)
     monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
@@ -59,7 +78,11 @@ def test_the_board_of_the_page_is_listed_and_sound(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("page", "keys"), [("add-a-core.md", (*CORE_KEYS[:-1], "[llvm]")), ("add-a-board.md", (*CLUSTER_KEYS, "l3_bytes"))]
+    ("page", "keys"),
+    [
+        ("add-a-core.md", (*CORE_KEYS[:-1], "[llvm]", *ROW_KEYS[:-1], *(f"[{name}]" for name in RULES))),
+        ("add-a-board.md", (*CLUSTER_KEYS, "l3_bytes")),
+    ],
 )
 def test_the_page_explains_every_key(page: str, keys: tuple[str, ...]) -> None:
     text = (DOCS / page).read_text()

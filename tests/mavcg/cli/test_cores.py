@@ -90,6 +90,24 @@ def test_check_finds_our_facts_sound(arguments: tuple[str, ...]) -> None:
     assert f"{len(load_cores())} cores and {len(load_boards())} boards" in result.stdout
 
 
+def test_check_tells_what_is_not_known() -> None:
+    told = json.loads(run("check", "--json").stdout)
+
+    assert told["faults"] == []
+    assert "prfm" in told["lacking"]["apple-firestorm"] and "cortex-a55" not in told["lacking"]
+    assert "znver3" in told["without_timing"] and "cortex-a53" not in told["without_timing"]
+    assert "apple-firestorm lacks the timing of" in run("check").stdout
+
+
+def test_one_core_with_its_passes_and_timing() -> None:
+    a55, r0 = run("cortex-a55"), run("cortex-a55-r0")
+    policy = json.loads(run("cortex-a76", "--json").stdout)["cores"][0]["policy"]
+
+    assert "split, unpair, schedule" in a55.stdout and "rows of instruction classes" in a55.stdout
+    assert "of another core" in r0.stdout and "loads.split" in r0.stdout
+    assert policy["split"] is False and "20.0 cycles in place of 16.0" in policy["sources"]["split"]
+
+
 def test_check_names_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cores").mkdir()
     (tmp_path / "cores/mine.toml").write_text('name = "mine"\narch = "aarch64"\norder = "in"\n')
