@@ -22,7 +22,8 @@ _ARCH = ".arch armv9.5-a+" + "+".join(_ALL.split())
 _TARGET = ("-target", "aarch64-linux-gnu.2.17", "-g0", "-Qunused-arguments")
 _FOR_CPP = re.compile(r"^[ \t]*#[ \t]*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|error|pragma)\b", re.M)
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
-_MESSAGE = re.compile(r"(?P<place>.*?:\d+:\d+): (?:fatal )?error: (?P<what>.*)")
+_MESSAGE = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
+_TEMPORARY = "in.s"  # the text goes there to be assembled, behind one line that turns the extensions on
 
 
 @dataclass(frozen=True)
@@ -74,40 +75,39 @@ def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[
     folders = [f"-I{folder}" for folder in (*includes, path.parent)]
     source = AsmSource(text, str(path))
     if path.suffix in (".S", ".sx") and _FOR_CPP.search(text):
-        words = [*_TARGET, *(f"-D{name}" for name in defines), *folders, "-E", "-x", "assembler-with-cpp", str(path)]
+        flags = [*(f"-D{name}" for name in defines), *folders, "-E", "-x", "assembler-with-cpp"]
         with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
             out = Path(folder) / "out.s"
-            _run([*words, "-o", str(out)], f"preprocessing {path}")
-            marked = out.read_text(encoding="utf-8", errors="surrogateescape")
-        assemble(marked, str(path), folders)
-        source = _unmarked(marked, str(path))
-    else:
-        assemble(text, str(path), folders)
+            _run([*_TARGET, *flags, str(path), "-o", str(out)], source, "preprocessing")
+            source = _unmarked(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+    assemble(source, folders)
     return source
 
 
-def assemble(text: str, file: str, flags: Sequence[str] = ()) -> None:
-    """See that a text assembles. file: its name in messages.
+def assemble(source: AsmSource, flags: Sequence[str] = ()) -> None:
+    """See that a text assembles.
 
     Raises: MavcgError with file, line, column and the assembler's words.
     """
     with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
-        path = Path(folder) / "in.s"
-        quoted = file.replace("\\", "\\\\").replace('"', '\\"')
-        path.write_text(f'{_ARCH}\n# 1 "{quoted}"\n{text}', encoding="utf-8", errors="surrogateescape")
-        _run([*_TARGET, *flags, "-c", str(path), "-o", str(Path(folder) / "out.o")], f"assembling {file}")
+        path = Path(folder) / _TEMPORARY
+        path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
+        _run([*_TARGET, *flags, "-c", str(path), "-o", str(Path(folder) / "out.o")], source, "assembling")
 
 
-def _run(words: Sequence[str], what: str) -> None:
+def _run(words: Sequence[str], source: AsmSource, what: str) -> None:
     """Run zig's compiler driver; its first error becomes ours."""
     try:
-        run_zig("cc", words, what)
+        run_zig("cc", words, f"{what} {source.file}")
     except ToolError as error:
         found = [match for line in str(error).splitlines() if (match := _MESSAGE.match(line.strip()))]
         if not found:
             raise
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        raise MavcgError(f"{found[0]['place']}: {found[0]['what']}{more}; mend the line") from error
+        place = f"{found[0]['file']}:{found[0]['line']}"
+        if Path(found[0]["file"]).name == _TEMPORARY and found[0]["file"] != source.file:
+            place = source.place(int(found[0]["line"]) - 1)
+        raise MavcgError(f"{place}:{found[0]['column']}: {found[0]['what']}{more}; mend the line") from error
 
 
 def _unmarked(text: str, file: str) -> AsmSource:

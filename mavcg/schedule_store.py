@@ -101,6 +101,8 @@ def _written(key: str, schedule: Schedule) -> bytes:
 def _parsed(key: str, content: bytes) -> Schedule:
     """Raises: ValueError, KeyError or TypeError for what `_written` did not write for this key."""
     document = json.loads(content)
+    if not isinstance(document, dict):
+        raise ValueError("no document")
     digest = document.pop("digest")
     # A schedule with one digit changed would be wrong code: only what was written is taken.
     if digest != _digest(document) or document["key"] != key:

@@ -53,7 +53,7 @@ def tune_asm(
     mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S --check --json
     mavcg tune-asm kernel.S --core cortex-a53 -o kernel.a53.S --function gemm_8x8 --solver-seconds 20
     """
-    from mavcg.asm_source import assemble, read_asm_source
+    from mavcg.asm_source import AsmSource, assemble, read_asm_source
     from mavcg.passes.asm.loop_tuning import Effort
     from mavcg.passes.asm.tune import tune
     from mavcg.profiling.profile_file import write_atomically
@@ -76,7 +76,7 @@ def tune_asm(
             )
         tuned = dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in wanted))
         progress("assembling the result")
-        assemble(tuned.text, str(output), [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
+        assemble(AsmSource(tuned.text, str(output)), [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
         checked = _checked(asm, tuned, progress) if check else {}
     write_atomically(output.resolve(), tuned.text.encode("utf-8", "surrogateescape"))
     if asm.preprocessed:
