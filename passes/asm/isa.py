@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mavcg.instr_classes import CLASSES
 from mavcg.passes.asm.operand_counts import COUNTS
-from mavcg.passes.asm.syntax import CONDITIONS, ZERO, Imm, Instr, Mem, Operand, Reg, RegList, Word
+from mavcg.passes.asm.syntax import CONDITIONS, ZERO, Imm, Instr, Mem, Operand, Reg, RegList, Word, parse_register
 
 FLAGS = "nzcv"
 
@@ -209,8 +209,10 @@ def _is_plain(operands: tuple[Operand, ...]) -> bool:
 
 
 def _is_word(text: str) -> bool:
-    """Whether this is a shift, a number or an expression of symbols: never a register that these tables do not know."""
-    return _WORD.match(text) is not None and _OTHER_REGISTER.match(text) is None
+    """Whether this is a shift, a number or an expression of symbols: never with a register in it, known or not."""
+    if _WORD.match(text) is None or _OTHER_REGISTER.match(text) is not None:
+        return False
+    return all(parse_register(word) is None for word in re.findall(r"[A-Za-z_][\w.]*", text))
 
 
 _WORD = re.compile(r"[-+\w.$()#:\s*<>@\"]+$")

@@ -8,11 +8,14 @@ import re
 from dataclasses import dataclass, field
 
 from mavcg.errors import MavcgError
-from mavcg.passes.asm.syntax import Instr, Reg, SyntaxFault, parse_instr, parse_register
+from mavcg.passes.asm.syntax import Instr, SyntaxFault, parse_instr, parse_register
 
 _LABEL = re.compile(r'\s*((?:[\w.$]+|"[^"\n]*"))\s*:(?!:)')
 _REQ = re.compile(r"([A-Za-z_.$][\w.$]*)\s+\.req\s+([\w.]+)$", re.IGNORECASE)
-_MNEMONIC = re.compile(r"[A-Za-z_][\w.]*$")
+_ASSIGNMENT = re.compile(r'(?:[A-Za-z_.$][\w.$]*|"[^"\n]*")\s*==?(?!=)')
+_MNEMONIC = re.compile(r"[A-Za-z_][\w.]*$", re.ASCII)
+# Blanks and comments before a statement.
+_BEFORE_CODE = re.compile(r"(?:\s|/\*.*?\*/)*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def parse_source(text: str, file: str = "<assembly>") -> tuple[Statement, ...]:
     missing, and for characters that no assembly has.
     """
     found: list[Statement] = []
-    aliases: dict[str, Reg] = {}
+    aliases: dict[str, str] = {}
     inline = False
     depth = 0
     for piece in _pieces(text, file):
@@ -73,10 +76,14 @@ def parse_source(text: str, file: str = "<assembly>") -> tuple[Statement, ...]:
         elif piece.kind == "label":
             found.append(_as(piece, "label", inline))
         elif alias := _REQ.match(piece.code):
-            if (register := parse_register(alias[2])) is not None:
-                aliases[alias[1].lower()] = register
+            register = parse_register(alias[2])
+            meant = aliases.get(alias[2].lower(), alias[2]) if register is None else str(register)
+            aliases.setdefault(alias[1].lower(), meant)  # assemblers ignore a second meaning, and warn
             found.append(_as(piece, "directive", inline))
-        elif piece.code.startswith("."):
+        elif word == ".unreq":
+            aliases.pop(piece.code.split()[-1].lower(), None)
+            found.append(_as(piece, "directive", inline))
+        elif piece.code.startswith(".") or _ASSIGNMENT.match(piece.code):
             found.append(_as(piece, "directive", inline))
         else:
             found.append(_instruction(piece, aliases, inline, file))
@@ -92,7 +99,7 @@ def _as(piece: Statement, kind: str, inline: bool) -> Statement:
     return Statement(kind, piece.text, piece.code, piece.line, piece.column, None, inline)
 
 
-def _instruction(piece: Statement, aliases: dict[str, Reg], inline: bool, file: str) -> Statement:
+def _instruction(piece: Statement, aliases: dict[str, str], inline: bool, file: str) -> Statement:
     code = _with_aliases(piece.code, aliases)
     word = code.split(None, 1)[0]
     if not _MNEMONIC.match(word):
@@ -106,14 +113,13 @@ def _instruction(piece: Statement, aliases: dict[str, Reg], inline: bool, file: 
     return Statement("instr", piece.text, piece.code, piece.line, piece.column, instr, inline)
 
 
-def _with_aliases(code: str, aliases: dict[str, Reg]) -> str:
+def _with_aliases(code: str, aliases: dict[str, str]) -> str:
     """The code with names given by .req replaced by the registers that they stand for."""
     if not aliases:
         return code
 
     def register(found: re.Match[str]) -> str:
-        alias = aliases.get(found[0].lower())
-        return found[0] if alias is None else str(alias)
+        return aliases.get(found[0].lower(), found[0])
 
     word, blank, rest = code.partition(" ") if "\t" not in code else code.partition("\t")
     return word + blank + re.sub(r"(?<![\w.$])[A-Za-z_$][\w$]*", register, rest)
@@ -135,7 +141,8 @@ def _pieces(text: str, file: str) -> list[Statement]:
             code, kind = label[0], "label"
         else:
             kind = "blank" if not code.strip() else "code"
-        offset = len(text[at:end]) - len(text[at:end].lstrip())
+        begin = _BEFORE_CODE.match(text, at, end) if code.strip() else None
+        offset = begin.end() - at if begin else len(text[at:end]) - len(text[at:end].lstrip())
         before = text[at : at + offset]
         where_line = line + before.count("\n")
         where_column = at + offset - (text.rfind("\n", 0, at + offset) + 1) + 1
@@ -176,6 +183,11 @@ def _end_of_statement(text: str, at: int, line: int, column: int, file: str) -> 
                 row = text.count("\n", 0, i) + 1
                 raise asm_error(file, row, i - text.rfind("\n", 0, i), "a string is not closed", "close it")
             i, only_blanks = close + 1, False
+            continue
+        if sign == "'" and text[i + 1 : i + 2].isprintable() and i + 1 < len(text):  # a character: 'a, 'a' or '\\n'
+            i += 3 if text[i + 1] == "\\" else 2
+            i += text.startswith("'", i)
+            only_blanks = False
             continue
         if sign == ";":
             return i + 1, i, only_blanks

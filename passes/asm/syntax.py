@@ -14,11 +14,11 @@ _INVERSE = {
 }  # fmt: skip
 INVERSE = {**_INVERSE, **{v: k for k, v in _INVERSE.items()}}
 
-_GENERAL = re.compile(r"(x|w)(\d|[12]\d|30)$")
-_SCALAR = re.compile(r"([bhsdq])(\d|[12]\d|3[01])$")
-_VECTOR = re.compile(r"v(\d|[12]\d|3[01])(?:\.(\d{0,2}[bhsdq]))?(?:\[(\d+)\])?$")
+_GENERAL = re.compile(r"(x|w)(\d|[12]\d|30)$", re.ASCII)
+_SCALAR = re.compile(r"([bhsdq])(\d|[12]\d|3[01])$", re.ASCII)
+_VECTOR = re.compile(r"v(\d|[12]\d|3[01])(?:\.(\d{0,2}[bhsdq]))?(?:\[(\d+)\])?$", re.ASCII)
 _ALIASES = {"lr": "x30", "fp": "x29", "ip0": "x16", "ip1": "x17"}
-_NUMBER = re.compile(r"#?\s*([-+]?)(0x[0-9a-f]+|0b[01]+|\d+)$")
+_NUMBER = re.compile(r"#?\s*([-+]?)(0x[0-9a-f]+|0b[01]+|\d+)$", re.ASCII)
 
 
 class SyntaxFault(ValueError):
@@ -69,7 +69,7 @@ class Mem:
 
     offset: bytes added to the base, or None when it is symbolic (`symbol`). index: a register added to it, first
     extended and shifted as `extend` says, such as "lsl #4" or "sxtw". mode: "offset", "pre" or "post"; with "post" the
-    offset or index is added to the base after the access.
+    offset, symbol or index is added to the base after the access.
     """
 
     base: Reg
@@ -81,7 +81,7 @@ class Mem:
 
     def __str__(self) -> str:
         if self.mode == "post":
-            step = str(self.index) if self.index else f"#{self.offset}"
+            step = str(self.index) if self.index else self.symbol or f"#{self.offset}"
             return f"[{self.base}], {step}"
         inside = str(self.base)
         if self.index:
@@ -153,6 +153,9 @@ def parse_instr(text: str) -> Instr:
             if isinstance(step, Reg) and previous.offset == 0:
                 operands[-1] = replace(previous, index=step, mode="post")
                 continue
+            if isinstance(step, Word) and previous.offset == 0:
+                operands[-1] = replace(previous, offset=None, symbol=step.text, mode="post")
+                continue
         operands.append(step)
     return Instr(mnemonic.lower(), tuple(operands))
 
@@ -195,7 +198,7 @@ def _split(text: str) -> list[str]:
     depth: list[str] = []
     start, quoted = 0, False
     for at, sign in enumerate(text):
-        if sign == '"':
+        if sign == '"' and text[at - 1 : at] != "'":
             quoted = not quoted
         elif quoted:
             continue
