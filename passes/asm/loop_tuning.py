@@ -13,6 +13,7 @@ from mavcg.passes.asm.fold import fold_addresses
 from mavcg.passes.asm.listing import list_schedule
 from mavcg.passes.asm.modulo import minimum_interval, schedule_loop
 from mavcg.passes.asm.op import Schedule
+from mavcg.passes.asm.parking import Parked, park
 from mavcg.passes.asm.pipelining import aimed, pipelined
 from mavcg.passes.asm.rename import SCRATCH_GENERAL, NoRegister, allocate
 from mavcg.passes.asm.split import Split, split_loads
@@ -74,10 +75,13 @@ class NewLoop:
     remark: str
 
 
+_Parts = tuple[tuple[str, tuple[Instr, ...]], ...]
+
+
 @dataclass(frozen=True)
 class _Candidate:
     cycles: float
-    parts: tuple[tuple[str, tuple[Instr, ...]], ...]
+    parts: _Parts
     split: Split
     by: str
     interval: float
@@ -105,7 +109,7 @@ def tune_loop(
     try:
         start = estimate_loop([as_op(c) for c in known(instrs)], timing).cycles
         report = LoopReport(label, line, start, start, len(instrs), len(instrs))
-        candidates = list(_candidates(instrs, live_in, live_out, timing, policy, effort, prefix))
+        candidates = list(_candidates(_Loop(tuple(instrs), live_in, live_out, timing, policy, effort, prefix)))
     except MissingFact as fact:
         return LoopReport(label, line, None, None, len(instrs), len(instrs), kept=str(fact)), None
     trusted = timing.order == "out" and policy.split
@@ -127,93 +131,109 @@ def tune_loop(
     return report, NewLoop(best.parts, remark)
 
 
-def _candidates(
-    instrs: Sequence[Instr],
-    live_in: frozenset[str],
-    live_out: frozenset[str],
-    timing: Timing,
-    policy: LoadPolicy,
-    effort: Effort,
-    prefix: str,
-) -> Iterator[_Candidate]:
+@dataclass(frozen=True)
+class _Loop:
+    """What all forms of one loop have in common. live_in and live_out: without what is parked, with what holds it."""
+
+    instrs: tuple[Instr, ...]
+    live_in: frozenset[str]
+    live_out: frozenset[str]
+    timing: Timing
+    policy: LoadPolicy
+    effort: Effort
+    prefix: str
+    parked: Parked = Parked()
+
+    def with_parking(self, form: Split) -> "_Loop":
+        """The loop with general registers freed for a form's scratch registers, as far as it lacks them."""
+        accessed = frozenset(reg.name for instr in form.instrs for reg in instr.registers())
+        parked = park(accessed, self.live_in, self.live_out) if form.scratch else Parked()
+        live_in, live_out = ((live - parked.registers) | parked.holders for live in (self.live_in, self.live_out))
+        return replace(self, live_in=live_in, live_out=live_out, parked=parked)
+
+    def wrapped(self, parts: _Parts) -> _Parts:
+        """The loop's parts with the parking around them."""
+        if not self.parked.before:
+            return parts
+        return (("", self.parked.before), *parts, ("", self.parked.after))
+
+    def allocated(self, instrs: Sequence[Instr], carried: frozenset[str] = frozenset()) -> tuple[Instr, ...]:
+        """Instructions with real registers. Raises: NoRegister."""
+        return allocate(known(instrs), self.live_in | carried, self.live_out | carried, self.parked.registers)
+
+
+def _candidates(loop: _Loop) -> Iterator[_Candidate]:
     """Forms of the loop that may be better than it is: loads split or not, iterations overlapped, several in one."""
-    folded = fold_addresses(instrs, live_out)
+    policy, timing, prefix = loop.policy, loop.timing, loop.prefix
+    folded = fold_addresses(loop.instrs, loop.live_out)
     forms = [split_loads(folded, policy.split, policy.unpair)]
     if forms[0].splits or forms[0].unpaired:
         forms.append(split_loads(folded, False, False))
     best = math.inf
     overlapping = policy.schedule and timing.order == "in"
     for form in forms:
-        parted = _with_registers(form, folded, live_in, live_out, policy)
+        here = loop.with_parking(form)
+        parted = _with_registers(here, form, folded)
         if parted is None:
             continue
         form, body = parted
         code = known(body)
-        if overlapping and len(body) <= LONGEST_PIPELINED and (found := _schedule(code, timing, effort, best)):
+        if overlapping and len(body) <= LONGEST_PIPELINED and (found := _schedule(code, timing, loop.effort, best)):
             new = pipelined(body, found, prefix)
             cycles = estimate_loop([as_op(code[i]) for i in new.kernel], timing).cycles
             best = min(best, cycles)
-            yield _Candidate(cycles, new.parts, form, found.by, found.interval, new.stages, len(new.kernel))
+            parts = here.wrapped(new.parts)
+            yield _Candidate(cycles, parts, form, found.by, found.interval, new.stages, len(new.kernel))
         order = _straight_order(code, timing)
         cycles = estimate_loop([as_op(code[i]) for i in order], timing).cycles
-        yield _Candidate(cycles, (("", tuple(body[i] for i in order)),), form, "heuristic", cycles, 1, len(order))
+        top = f"{prefix}_kernel"
+        ordered = (*(body[i] for i in order[:-1]), aimed(body[-1], top))
+        yield _Candidate(cycles, here.wrapped(((top, ordered),)), form, "heuristic", cycles, 1, len(order))
         best = min(best, cycles)
     for times in UNROLLED if overlapping else ():
         if times * len(forms[0].instrs) <= LONGEST_UNROLLED:
-            several = _unrolled(forms[0], instrs, live_in, live_out, timing, effort, prefix, times, best)
+            several = _unrolled(loop.with_parking(forms[0]), forms[0], times, best)
             if several is not None:
                 best = min(best, several.cycles)
                 yield several
 
 
-def _unrolled(
-    form: Split,
-    instrs: Sequence[Instr],
-    live_in: frozenset[str],
-    live_out: frozenset[str],
-    timing: Timing,
-    effort: Effort,
-    prefix: str,
-    times: int,
-    best: float,
-) -> _Candidate | None:
+def _unrolled(loop: _Loop, form: Split, times: int, best: float) -> _Candidate | None:
     """Several iterations in one, overlapped; None where that cannot be done or does not pay for its code."""
-    used = {reg.name for instr in form.instrs for reg in instr.registers()}
-    free = [r for r in SCRATCH_GENERAL if r not in used | live_in | live_out]
+    taken = {reg.name for instr in form.instrs for reg in instr.registers()} | loop.live_in | loop.live_out
+    free = [r for r in (*SCRATCH_GENERAL, *sorted(loop.parked.registers)) if r not in taken]
     if not free:
         return None
-    counter, rest, end = free[-1], f"{prefix}_rest", f"{prefix}_done"
-    new = unroll(form.instrs, times, counter, live_in, live_out, rest, end)
+    counter, rest, end = free[-1], f"{loop.prefix}_rest", f"{loop.prefix}_done"
+    new = unroll(form.instrs, times, counter, loop.live_in, loop.live_out, rest, end)
     if new is None:
         return None
     try:
-        body = allocate(known(new.body), live_in | {counter}, live_out | {counter})
+        body = loop.allocated(new.body, frozenset([counter]))
     except NoRegister:
         return None
     code = known(body)
-    found = _schedule(code, timing, effort, best * times * WORTH_UNROLLING)
+    found = _schedule(code, loop.timing, loop.effort, best * times * WORTH_UNROLLING)
     if found is None:
         return None
-    loop = pipelined(body, found, prefix)
-    cycles = estimate_loop([as_op(code[i]) for i in loop.kernel], timing).cycles / times
+    kernel = pipelined(body, found, loop.prefix)
+    cycles = estimate_loop([as_op(code[i]) for i in kernel.kernel], loop.timing).cycles / times
     if cycles > best * WORTH_UNROLLING:
         return None
-    old = (*instrs[:-1], aimed(instrs[-1], rest))
-    parts = (("", new.before), *loop.parts, ("", new.after), (rest, old), (end, ()))
-    return _Candidate(cycles, parts, form, found.by, found.interval, loop.stages, len(loop.kernel), times)
+    old = (*loop.instrs[:-1], aimed(loop.instrs[-1], rest))
+    parts = loop.wrapped((("", new.before), *kernel.parts, ("", new.after), (rest, old), (end, ())))
+    return _Candidate(cycles, parts, form, found.by, found.interval, kernel.stages, len(kernel.kernel), times)
 
 
-def _with_registers(
-    form: Split, instrs: Sequence[Instr], live_in: frozenset[str], live_out: frozenset[str], policy: LoadPolicy
-) -> tuple[Split, tuple[Instr, ...]] | None:
+def _with_registers(loop: _Loop, form: Split, folded: Sequence[Instr]) -> tuple[Split, tuple[Instr, ...]] | None:
     """A form with real registers; where scratch registers do not suffice, with as many loads split as they do for."""
     while True:
         try:
-            return form, allocate(known(form.instrs), live_in, live_out)
+            return form, loop.allocated(form.instrs)
         except NoRegister:
             if not form.scratch:
                 return None
-            form = split_loads(instrs, policy.split, policy.unpair, len(form.scratch) - 1)
+            form = split_loads(folded, loop.policy.split, loop.policy.unpair, len(form.scratch) - 1)
 
 
 def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, most: float) -> Schedule | None:

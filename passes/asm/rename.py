@@ -43,15 +43,18 @@ class NoRegister(Exception):
     """There are fewer free registers than values that live at the same time."""
 
 
-def allocate(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str]) -> tuple[Instr, ...]:
+def allocate(
+    code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str] = frozenset()
+) -> tuple[Instr, ...]:
     """The same instructions with registers chosen anew for the values that live within the body.
 
     code: straight-line code; scratch registers with names such as "x%0" are given real ones. live_in: registers whose
-    value at the top is wanted; live_out: those wanted at the end, at the top of the next iteration too.
+    value at the top is wanted; live_out: those wanted at the end, at the top of the next iteration too. spare: registers
+    that may be used besides those which need no saving and those which the code writes already.
     Raises: NoRegister.
     """
     webs = _webs(code, live_in, live_out)
-    occupied = _occupied(webs, live_in, live_out)
+    occupied = _occupied(webs, live_in, live_out, spare)
     names: dict[tuple[int, int], str] = {}
     for web in sorted((w for w in webs if not w.fixed), key=lambda w: (*w.span, w.register)):
         chosen = _choose(web, occupied, _allowed(web, code))
@@ -97,11 +100,11 @@ def _in_long_list(instr: Instr) -> frozenset[int]:
 
 
 def _occupied(
-    webs: Sequence[_Web], live_in: frozenset[str], live_out: frozenset[str]
+    webs: Sequence[_Web], live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str]
 ) -> dict[str, list[tuple[float, float]]]:
     """For each register that may be given out, when it is taken."""
     written = {web.register for web in webs if "%" not in web.register}
-    pool = set(SCRATCH_GENERAL) | set(SCRATCH_VECTORS) | (written - {"sp", FLAGS, "x18", "x29", "x30"})
+    pool = set(SCRATCH_GENERAL) | set(SCRATCH_VECTORS) | (written - {"sp", FLAGS, "x18", "x29", "x30"}) | spare
     taken: dict[str, list[tuple[float, float]]] = {register: [] for register in sorted(pool)}
     for register in sorted(pool & live_in & live_out):  # carried on from iteration to iteration
         taken[register].append((-math.inf, math.inf))

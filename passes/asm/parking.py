@@ -1,0 +1,56 @@
+"""General registers freed for the length of a loop: values that wait for its end are parked in a vector register.
+
+    fmov d20, x19              before the loop: x19 and x22 are wanted after it, and not in it
+    ins  v20.d[1], x22
+    ...                        the loop, with x19 and x22 for scratch
+    fmov x19, d20
+    umov x22, v20.d[1]
+
+A split load needs a general register for some cycles. Where a function has none to spare, the loads of a loop would
+queue for one. Nothing is stored, so neither the stack nor what unwinds it changes.
+"""
+
+from dataclasses import dataclass
+
+from mavcg.passes.asm.liveness import GENERAL
+from mavcg.passes.asm.rename import SCRATCH_VECTORS
+from mavcg.passes.asm.syntax import Instr, Reg
+
+ENOUGH = 4  # scratch registers with which loads seldom wait for one: a load and an insert take some four cycles
+_NEVER = ("x18", "x29", "x30")  # the platform's, the frame's and the way back, which others look at
+
+
+@dataclass(frozen=True)
+class Parked:
+    """What waits where. registers: the general ones freed; holders: the vector ones that keep them."""
+
+    registers: frozenset[str] = frozenset()
+    holders: frozenset[str] = frozenset()
+    before: tuple[Instr, ...] = ()
+    after: tuple[Instr, ...] = ()
+
+
+def park(accessed: frozenset[str], live_in: frozenset[str], live_out: frozenset[str]) -> Parked:
+    """Free general registers for a loop that has fewer than ENOUGH, as far as vector registers are to be had.
+
+    accessed: registers that the loop touches. live_in, live_out: those wanted at its top and its end.
+    """
+    taken = accessed | live_in | live_out
+    missing = ENOUGH - sum(f"x{i}" not in taken for i in range(18))
+    waiting = [r for r in GENERAL if r in live_in & live_out and r not in accessed and r not in _NEVER]
+    holders = [r for r in SCRATCH_VECTORS if r not in taken]
+    before: list[Instr] = []
+    after: list[Instr] = []
+    used: list[str] = []
+    for number, register in enumerate(waiting[: min(max(0, missing), 2 * len(holders))]):
+        holder, lane = holders[number // 2], number % 2
+        general = Reg(register, "x")
+        used.append(register)
+        if lane == 0:
+            before.append(Instr("fmov", (Reg(holder, "d"), general)))
+            after.append(Instr("fmov", (general, Reg(holder, "d"))))
+        else:
+            before.append(Instr("ins", (Reg(holder, "v", "d", 1), general)))
+            after.append(Instr("umov", (general, Reg(holder, "v", "d", 1))))
+    kept = frozenset(holders[: (len(used) + 1) // 2])
+    return Parked(frozenset(used), kept, tuple(before), tuple(after))
