@@ -21,7 +21,8 @@ from mavcg.passes.asm.slots import Needs, Table
 from mavcg.passes.asm.windows import Cycles, cycle_ranges, windows
 
 # Stages beyond the fewest that the edges allow, seed by seed: one more is what most loops need.
-EXTRA_STAGES = (1, 1, 0, 2, 1, 1, 0, 3)
+EXTRA_STAGES = (1, 1, 2, 1, 1, 0, 1, 1)
+LATE = 0.1  # of the ops that find a slot take the last one
 PINNED = 1e9  # the penalty of the branch, which nothing pushes out
 
 
@@ -36,7 +37,7 @@ def search(
     """
     count = len(needs.kind_of)
     # Evictions in all. One costs some 150 us and 2 more per op: at effort 1 no search takes much over a second.
-    left = int(effort * 400_000 / (100 + count))
+    left = int(effort * min(400_000 / (100 + count), 200 * count))
     share = left // 6  # of the evictions, for one interval on the way up
 
     @cache
@@ -60,13 +61,13 @@ def search(
             best = attempt(at, 0, EXTRA_STAGES[0], min(4 * count, share))
             tried[at] = 1
         at = min(at + max(1, 2 ** (misses - 1)), max(at + 1, intervals.stop - 1))
-    while left > 0 and best is not None:
-        shorter = [at for at in intervals if at < best.interval and closures(at)]
+    while left > 0:
+        shorter = [at for at in intervals if (best is None or at < best.interval) and closures(at)]
         if not shorter:
             break
         middle = (shorter[0] + shorter[-1] + 1) // 2
         at = min(shorter, key=lambda at: (tried[at], abs(at - middle)))
-        best = attempt(at, tried[at], EXTRA_STAGES[tried[at] % len(EXTRA_STAGES)], 6 * count) or best
+        best = attempt(at, tried[at], EXTRA_STAGES[tried[at] % len(EXTRA_STAGES)], 4 * count) or best
         tried[at] += 1
     return best and _fewer_stages(best, needs, last, closures(best.interval))
 
@@ -133,13 +134,16 @@ class _Attempt:
         return (tuple(self._cycles.tolist()) if self._possible else None), used
 
     def _free_cycle(self, op: int) -> int | None:
-        """The first cycle that edges and slots leave to the op."""
+        """The first cycle that edges and slots leave to the op, or now and then the last: no two searches alike."""
         interval = self._interval
         start = int(self._low[op])
         turn = start % interval
         free = self._table.open_slots(op)
         free = (free >> turn | free << interval - turn) & (1 << min(int(self._high[op]) - start + 1, interval)) - 1
-        return start + (free & -free).bit_length() - 1 if free else None
+        if not free:
+            return None
+        late = self._rng.random() < LATE
+        return start + (free if late else free & -free).bit_length() - 1
 
     def _put(self, op: int, cycle: int) -> None:
         self._table.place(op, cycle)

@@ -212,7 +212,9 @@ class Table:
         """With an interval: the slots in which the op, not placed now, fits; slot s is bit s."""
         interval = len(self._issued)
         kind = self._kind_of[op]
-        found = 0 if self._never[kind] else (1 << interval) - 1
+        if self._never[kind]:
+            return 0
+        found = (1 << interval) - 1
         for after, resource, amount in self._uses[kind]:
             free = self._open[resource][amount]
             found &= free >> after | free << interval - after

@@ -1,4 +1,4 @@
-"""What the scheduler tests share: two small cores, loops to schedule, edges from registers, and a checker of its own."""
+"""What the scheduler tests share: two small cores, loops, edges from registers, and a checker of their own."""
 
 from collections.abc import Sequence
 
