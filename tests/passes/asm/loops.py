@@ -60,7 +60,7 @@ def edges_of(ops: Sequence[Op], timing: Timing, loop: bool = True) -> list[Edge]
     for source, first in enumerate(ops):
         end = source + count + 1 if loop else count
         read = {operand.register for operand in first.reads}
-        for register in read | set(first.writes):
+        for register in sorted(read | set(first.writes)):
             for at in range(source + 1, end):
                 then, distance = stream[at], at // count
                 if register in first.writes:
