@@ -101,6 +101,10 @@ def _run(words: Sequence[str], source: AsmSource, what: str) -> None:
         run_zig("cc", words, f"{what} {source.file}")
     except ToolError as error:
         found = [match for line in str(error).splitlines() if (match := _MESSAGE.match(line.strip()))]
+        if not found and (label := re.search(r"Undefined temporary symbol (\S+)", str(error))):
+            line, column = _first_use(label[1], source.text)
+            what = f"the label {label[1]} is nowhere in the file; is the file whole?"
+            raise MavcgError(f"{source.place(line)}:{column}: {what}") from error
         if not found:
             raise
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -108,6 +112,13 @@ def _run(words: Sequence[str], source: AsmSource, what: str) -> None:
         if Path(found[0]["file"]).name == _TEMPORARY and found[0]["file"] != source.file:
             place = source.place(int(found[0]["line"]) - 1)
         raise MavcgError(f"{place}:{found[0]['column']}: {found[0]['what']}{more}; mend the line") from error
+
+
+def _first_use(label: str, text: str) -> tuple[int, int]:
+    """Line and column where a label is named first, from 1."""
+    found = re.search(rf"(?<![\w.$]){re.escape(label)}(?![\w.$])", text)
+    at = found.start() if found else 0
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def _unmarked(text: str, file: str) -> AsmSource:

@@ -52,9 +52,7 @@ def estimate(
     if function is None and not blocks:
         small = [(name, loops) for name, loops in shown if any(loop.kind == "loop" for loop in loops)]
         if small and len(small) < len(shown):
-            note(
-                f"functions whose loops all have several blocks, left out: {len(shown) - len(small)}; --blocks shows them"
-            )
+            note(f"{len(shown) - len(small)} functions with no loop of one block are left out; --blocks shows them")
         shown = small or shown
     _show(str(source), shown, timing, settings or (), verbose)
 

@@ -27,10 +27,17 @@ def test_a_plain_file_is_taken_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "sdot v0.4s, v1.16b, v2.16b", "smmla v0.4s, v1.16b, v2.16b", "fmla v0.8h, v1.8h, v2.8h",
-        "bfdot v0.4s, v1.8h, v2.8h", "aese v0.16b, v1.16b", "add z0.s, z0.s, z1.s", "ldapr x0, [x1]", "casal x0, x1, [x2]", "irg x0, x1",
+        "sdot v0.4s, v1.16b, v2.16b",
+        "smmla v0.4s, v1.16b, v2.16b",
+        "fmla v0.8h, v1.8h, v2.8h",
+        "bfdot v0.4s, v1.8h, v2.8h",
+        "aese v0.16b, v1.16b",
+        "add z0.s, z0.s, z1.s",
+        "ldapr x0, [x1]",
+        "casal x0, x1, [x2]",
+        "irg x0, x1",
     ],
-)  # fmt: skip
+)
 def test_every_extension_assembles(tmp_path: Path, code: str) -> None:
     assert read_asm_source(written(tmp_path, "k.s", PLAIN.replace("add x0, x0, #1", code)))
 
