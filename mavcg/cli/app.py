@@ -41,9 +41,8 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
     )  # fmt: skip
     app.callback()(_options)
-    for verb in (profile, build, inspect, estimate, explain, measure, cores):
+    for verb in (profile, build, inspect, estimate, explain, tune_asm, measure, cores):
         app.command()(verb)
-    app.command(name="tune-asm")(tune_asm)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     return app
 

@@ -8,12 +8,13 @@ import networkx as nx
 
 from mavcg.passes.asm.isa import Effects, Malformed, effects
 from mavcg.passes.asm.source import Statement, asm_error
+from mavcg.passes.asm.syntax import Imm, Mem
 
 # Directives that take part in the code around them: where one stands, instructions do not cross it. The others only
 # describe, and stand at the edges of a function.
 STANDS_IN_CODE = re.compile(
     r"\.(?:cfi_(?!sections)|inst|word|long|quad|xword|hword|short|byte|2byte|4byte|8byte|ascii|asciz|string|zero|skip|"
-    r"space|fill|org|loc|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
+    r"space|fill|org|int|octa|dword|float|single|double|uleb|sleb|dc|ds|incbin|loc|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
 )
 _SECTION = re.compile(r"\.(?:section|text|data|bss|rodata|pushsection|popsection|previous|subsection)\b")
 _NUMERIC_LABEL = re.compile(r"\d+$")
@@ -21,7 +22,10 @@ _NUMERIC_LABEL = re.compile(r"\d+$")
 
 @dataclass(frozen=True)
 class CodeLine:
-    """An instruction of a block: where it stands among the file's statements, and what it does (None: unknown)."""
+    """An instruction of a block: where it stands among the file's statements, and what it does (None: unknown).
+
+    Data that stands in the code is an unknown instruction.
+    """
 
     statement: int
     effects: Effects | None
@@ -76,9 +80,10 @@ def functions_of(statements: Sequence[Statement], file: str = "<assembly>") -> t
     """
     starts = _function_labels(statements)
     defined = {s.name for s in statements if s.kind == "label"}
+    offsets = _beside_labels(statements)
     functions = []
     for name, start, stop in _ranges(statements, starts):
-        functions.append(_function(statements, name, start, stop, defined, file))
+        functions.append(_function(statements, name, start, stop, defined, offsets, file))
     return tuple(functions)
 
 
@@ -126,7 +131,13 @@ def _is_text(code: str) -> bool:
 
 
 def _function(
-    statements: Sequence[Statement], name: str, start: int, stop: int, defined: set[str], file: str
+    statements: Sequence[Statement],
+    name: str,
+    start: int,
+    stop: int,
+    defined: set[str],
+    offsets: dict[str, int],
+    file: str,
 ) -> Function:
     lines: dict[int, CodeLine] = {}
     for at in range(start, stop):
@@ -137,6 +148,8 @@ def _function(
             except Malformed as fault:
                 raise asm_error(file, s.line, s.column, f"`{s.code}`: {fault}", "mend the instruction") from None
             _check_target(s, lines[at].effects, defined, file)
+        elif s.kind == "directive" and s.instr is not None:
+            lines[at] = CodeLine(at, None)
     raw = _raw_blocks(statements, start, stop, lines)
     labels = {label: i for i, block in enumerate(raw) for label in block.labels}
     linked = [_linked(raw, i, labels, statements) for i in range(len(raw))]
@@ -147,7 +160,7 @@ def _function(
         Block(b.start, b.stop, b.labels, b.lines, b.successors, b.leaves, b.whole, i in cycles)
         for i, b in enumerate(linked)
     )
-    return Function(name, start, stop, blocks, _why_frozen(statements, start, stop, lines))
+    return Function(name, start, stop, blocks, _why_frozen(statements, start, stop, lines, offsets))
 
 
 def _check_target(s: Statement, effect: Effects | None, defined: set[str], file: str) -> None:
@@ -177,9 +190,10 @@ def _raw_blocks(statements: Sequence[Statement], start: int, stop: int, lines: d
             if seen_code:
                 close(at)
             labels.append(s.name)
-        elif s.kind == "instr":
+        elif at in lines:
             code.append(lines[at])
             seen_code = True
+            whole = whole and s.kind == "instr"
             effect = lines[at].effects
             if effect is not None and effect.flow and effect.flow != "call":
                 close(at + 1)
@@ -229,13 +243,45 @@ def _resolved(
     return labels.get(target)
 
 
-def _why_frozen(statements: Sequence[Statement], start: int, stop: int, lines: dict[int, CodeLine]) -> str:
+_OWN_PLACE = re.compile(r"(?<![\w.$])(?:\.(?=\s*(?:[-+,)]|$))|\d+[bf]\s*[-+])")
+_BESIDE_LABEL = re.compile(r'(?<![\w.$"])([A-Za-z_.$][\w.$]*|"[^"\n]*")\s*[-+]\s*\(?\s*(?:0x)?\d')
+
+
+def _is_distance(s: Statement) -> bool:
+    """Whether an instruction names a place by its distance in bytes, as in `b #8`."""
+    if s.instr is None or not s.instr.operands:
+        return False
+    mnemonic = s.instr.mnemonic
+    takes_place = mnemonic.startswith(("b", "cb", "tb", "adr", "ldr", "prf")) and mnemonic not in _PLAIN_B
+    named = any(isinstance(operand, Mem) for operand in s.instr.operands)
+    return takes_place and not named and isinstance(s.instr.operands[-1], Imm)
+
+
+_PLAIN_B = frozenset("bfi bfc bfm bfxil bic bics brk bti bcax bfcvt bfcvtn bfcvtn2".split())
+
+
+def _beside_labels(statements: Sequence[Statement]) -> dict[str, int]:
+    """Labels from which somebody counts bytes (`adr x0, table + 8`), with the line in which it is done."""
+    found: dict[str, int] = {}
+    for s in statements:
+        if s.kind in ("instr", "directive", "macro") and ("+" in s.code or "-" in s.code):
+            for name in _BESIDE_LABEL.findall(s.code):
+                found.setdefault(name.strip('"'), s.line)
+    return found
+
+
+def _why_frozen(
+    statements: Sequence[Statement], start: int, stop: int, lines: dict[int, CodeLine], offsets: dict[str, int]
+) -> str:
     """Why the distances between this function's instructions must stay as they are, or ""."""
+    own = {statements[at].name for at in range(start, stop) if statements[at].kind == "label"}
+    if aside := sorted(own & offsets.keys()):
+        return f"line {offsets[aside[0]]}: an address counted in bytes from {aside[0]}"
     for at in range(start, stop):
         s = statements[at]
         if s.kind == "macro":
             return f"line {s.line}: a macro, a repetition or a condition that an assembler has yet to expand"
-        if s.kind == "instr" and re.search(r"(?<![\w.$])\.(?:\s*[-+]|\s*$|(?=\s*,))", s.code):
+        if s.kind == "instr" and (_OWN_PLACE.search(s.code) or _is_distance(s)):
             return f"line {s.line}: `{s.code}` counts from its own place"
         if s.kind == "directive" and re.match(r"\.(?:org|if|incbin|include)\b", s.code.lower()):
             return f"line {s.line}: {s.code.split()[0]} depends on where code stands"

@@ -14,6 +14,12 @@ _LABEL = re.compile(r'\s*((?:[\w.$]+|"[^"\n]*"))\s*:(?!:)')
 _REQ = re.compile(r"([A-Za-z_.$][\w.$]*)\s+\.req\s+([\w.]+)$", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r'(?:[A-Za-z_.$][\w.$]*|"[^"\n]*")\s*==?(?!=)')
 _MNEMONIC = re.compile(r"[A-Za-z_][\w.]*$", re.ASCII)
+# Directives that put bytes where they stand, instructions perhaps.
+_EMITS = re.compile(
+    r"\.(?:inst|word|long|int|quad|octa|xword|dword|hword|short|byte|[248]byte|ascii|asciz|string|zero|skip|space|fill|"
+    r"org|ltorg|pool|incbin|float|single|double|uleb128|sleb128|dcb?|ds)(?:\.\w+)?(?=\s|$)",
+    re.IGNORECASE,
+)
 # Blanks and comments before a statement.
 _BEFORE_CODE = re.compile(r"(?:\s|/\*.*?\*/)*", re.DOTALL)
 
@@ -24,8 +30,9 @@ class Statement:
 
     kind: "instr", "label", "directive", "blank" (blanks and comments only) or "macro" (the inside of a .macro, .rept or
     .if, which an assembler has yet to expand). text: exactly as in the file, with the blanks before and the comment
-    behind it. code: the statement alone. line, column: from 1, where `code` begins. instr: for an instruction that
-    could be read. inline: between the markers of an inline assembly; comment: what stands behind it.
+    behind it. code: the statement alone. line, column: from 1, where `code` begins. instr: for an instruction; for a
+    directive that puts bytes into the code, one with its name, of which nothing is known. inline: between the markers
+    of an inline assembly; comment: what stands behind it.
     """
 
     kind: str
@@ -84,7 +91,8 @@ def parse_source(text: str, file: str = "<assembly>") -> tuple[Statement, ...]:
             aliases.pop(piece.code.split()[-1].lower(), None)
             found.append(_as(piece, "directive", inline))
         elif piece.code.startswith(".") or _ASSIGNMENT.match(piece.code):
-            found.append(_as(piece, "directive", inline))
+            data = Instr(word) if _EMITS.match(piece.code) else None
+            found.append(Statement("directive", piece.text, piece.code, piece.line, piece.column, data, inline))
         else:
             found.append(_instruction(piece, aliases, inline, file))
         if word in (".macro", ".rept", ".irp", ".irpc") or word.startswith(".if"):

@@ -16,7 +16,7 @@ import mavcg as package
 from mavcg.cli.app import run
 from mavcg.errors import MavcgError
 
-VERBS = ("profile", "build", "inspect", "measure", "cores", "launch")
+VERBS = ("profile", "build", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch")
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program"}
 
 
@@ -102,7 +102,7 @@ def test_a_reader_that_goes_away_is_no_error(verb: str) -> None:
 
 
 _WORDS = st.sampled_from(
-    "build inspect measure cores launch --json --cores --hot --board --source --ir -o --output --target --threshold "
+    "build inspect measure cores launch tune-asm --core --set --json --cores --hot --board --source --ir -o --output --target --threshold "
     "--min-gain --max-growth --profile --measurements --compile-commands --flag --config --strict --jobs --runs "
     "--only-hot --rounding --help --version -- - . / k.c mavcg.toml lib.so haswell cortex-a55 generic exynos9820 0 -1 "
     "nan 5 dot * , x86_64-linux-gnu check".split()
@@ -111,7 +111,7 @@ _WORDS = st.sampled_from(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    verb=st.sampled_from(["build", "build", "inspect", "measure", "cores", "launch"]),
+    verb=st.sampled_from(["build", "build", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch"]),
     words=st.lists(_WORDS, max_size=7),
 )
 def test_any_arguments_end_in_order(here: Path, verb: str, words: list[str]) -> None:
