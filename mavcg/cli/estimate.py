@@ -25,7 +25,7 @@ def estimate(
     verbose: Annotated[bool, typer.Option("--verbose", help="Every instruction, and what it waits for.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="All of it, every block and instruction, as JSON.")] = False,
 ) -> None:
-    """Estimate the cycles of loops on a core, and what they are lost to.
+    """Estimate cycles of loops, and what they are lost to.
 
     The figures are a model's: loads hit the first-level cache, branches are foreseen. Of a library that mavcg built,
     F is the version that this core runs.

@@ -30,9 +30,9 @@ def explain(
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, with the pictures as text.")] = False,
 ) -> None:
-    """Show the schedule of a function's loops on a core: what issues when, and what empty slots wait for.
+    """Picture how a core issues a function's loops.
 
-    A model's picture, not a measurement. Of a library that mavcg built, the version that the core runs is shown; of a
+    What issues when, and what empty slots wait for: a model's picture, not a measurement. Of a library that mavcg built, the version that the core runs is shown; of a
     function without loops, its straight-line code.
 
     \b

@@ -42,9 +42,9 @@ def tune_asm(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
-    """Split loads, part pairs and reorder instructions of an assembly file for one core.
+    """Rewrite assembly to run faster on one core.
 
-    Done as far as the core's profile asks for it and its model finds it better; other functions and loops stay as they
+    Loads are split, pairs parted, instructions reordered, as far as the core's profile asks for it and its model finds it better; other functions and loops stay as they
     are. Cycles are the model's, not measured.
     Schedules are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: none).
 
