@@ -44,8 +44,8 @@ def tune_asm(
 ) -> None:
     """Rewrite assembly to run faster on one core.
 
-    Loads are split, pairs parted, instructions reordered, as far as the core's profile asks for it and its model finds it better; other functions and loops stay as they
-    are. Cycles are the model's, not measured.
+    Loads are split, pairs parted, instructions reordered as far as the core's profile asks for it and its model finds it
+    better; other functions and loops stay as they are. Cycles are the model's, not measured.
     Schedules are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: none).
 
     \b

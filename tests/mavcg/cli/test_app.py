@@ -102,8 +102,9 @@ def test_a_reader_that_goes_away_is_no_error(verb: str) -> None:
 
 
 _WORDS = st.sampled_from(
-    "build inspect measure cores launch tune-asm --json --cores --hot --board --source --ir -o --output --target "
-    "--core --set --threshold --min-gain --max-growth --profile --measurements --compile-commands --flag --config --strict --jobs --runs "
+    "build inspect measure cores launch tune-asm --core --set --json --cores --hot --board --source --ir -o --output "
+    "--target --threshold --min-gain --max-growth --profile --measurements --compile-commands --flag --config --strict "
+    "--jobs --runs "
     "--only-hot --rounding --help --version -- - . / k.c mavcg.toml lib.so haswell cortex-a55 generic exynos9820 0 -1 "
     "nan 5 dot * , x86_64-linux-gnu check".split()
 ) | st.text(max_size=6).filter(lambda word: "\0" not in word)
