@@ -45,20 +45,17 @@ def split_loads(instrs: Sequence[Instr], split: bool, unpair: bool, at_most: int
 
     for instr in instrs:
         pieces = _parted(instr) if split or unpair else None
-        if pieces is None:
+        before, loads, after = pieces or ((), (), ())
+        halves = [_halves(load, fresh) if split else None for load in loads]
+        parted = len(loads) > 1
+        if not any(halves) and not (parted and unpair):  # nothing that was asked for can be done
             found.append(instr)
             continue
-        before, loads, after = pieces
-        many = len(loads) > 1
-        if not split and not many:
-            found.append(instr)
-            continue
-        counts["unpaired"] += many
+        counts["unpaired"] += parted
+        counts["splits"] += sum(half is not None for half in halves)
         found += before
-        for load in loads:
-            halves = _halves(load, fresh) if split else None
-            counts["splits"] += halves is not None
-            found += halves or (load,)
+        for load, half in zip(loads, halves, strict=True):
+            found += half or (load,)
         found += after
     return Split(tuple(found), tuple(scratch), counts["splits"], counts["unpaired"])
 
