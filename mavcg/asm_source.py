@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.elf import open_elf
 from mavcg.errors import MavcgError, ToolError
 from mavcg.toolchain import run_zig
 
@@ -21,8 +22,11 @@ _ALL = (
 _ARCH = ".arch armv9.5-a+" + "+".join(_ALL.split())
 _TARGET = ("-target", "aarch64-linux-gnu.2.17", "-g0", "-Qunused-arguments")
 _FOR_CPP = re.compile(r"^[ \t]*#[ \t]*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|error|pragma)\b", re.M)
+_MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|irpc?|if\w*)\b", re.M)
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
 _MESSAGE = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
+_IN_MACRO = re.compile(r".*?:(?P<line>\d+):(?P<column>\d+): note: while in macro instantiation")
+_ALLOC = 0x2  # SHF_ALLOC
 _TEMPORARY = "in.s"  # the text goes there to be assembled, behind one line that turns the extensions on
 
 
@@ -30,12 +34,14 @@ _TEMPORARY = "in.s"  # the text goes there to be assembled, behind one line that
 class AsmSource:
     """An assembly file's text. origins: where each line of `text` stands, file and line; empty where text is the file.
 
-    file: the name to call it in messages.
+    file: the name to call it in messages. expanded: the assembler has expanded macros, repetitions and conditions, so
+    that lines are those of the expanded text.
     """
 
     text: str
     file: str
     origins: tuple[tuple[str, int], ...] = ()
+    expanded: bool = False
 
     @property
     def preprocessed(self) -> bool:
@@ -64,6 +70,8 @@ class AsmSource:
 def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[Path] = ()) -> AsmSource:
     """An assembly file, preprocessed if it is named .S and holds lines for the preprocessor; it is known to assemble.
 
+    Macros, repetitions and conditions (.macro, .rept, .if, ...) are expanded: no pass can see through them.
+
     defines, includes: as the preprocessor's -D and -I.
     Raises: MavcgError with file, line and column for what does not preprocess or assemble, or is no text.
     """
@@ -78,27 +86,47 @@ def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[
         flags = [*(f"-D{name}" for name in defines), *folders, "-E", "-x", "assembler-with-cpp"]
         with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
             out = Path(folder) / "out.s"
-            _run([*_TARGET, *flags, str(path), "-o", str(out)], source, "preprocessing")
+            _run("cc", [*_TARGET, *flags, str(path), "-o", str(out)], source, "preprocessing")
             source = _unmarked(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
-    assemble(source, folders)
-    return source
+    code = assemble(source, folders)
+    if not _MACROS.search(source.text):
+        return source
+    expanded = AsmSource(_expanded(source, folders), source.file, expanded=True)
+    if assemble(expanded, folders) != code:
+        raise MavcgError(f"{path}: its macros expand to other code than they stand for; give the expanded text")
+    return expanded
 
 
-def assemble(source: AsmSource, flags: Sequence[str] = ()) -> None:
-    """See that a text assembles.
+def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
+    """Section -> contents of a text assembled.
 
     Raises: MavcgError with file, line, column and the assembler's words.
     """
     with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
-        path = Path(folder) / _TEMPORARY
+        path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.o"
         path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
-        _run([*_TARGET, *flags, "-c", str(path), "-o", str(Path(folder) / "out.o")], source, "assembling")
+        _run("cc", [*_TARGET, *flags, "-c", str(path), "-o", str(out)], source, "assembling")
+        return {
+            section.name: section.data() for section in open_elf(out).iter_sections() if section["sh_flags"] & _ALLOC
+        }
 
 
-def _run(words: Sequence[str], source: AsmSource, what: str) -> None:
+def _expanded(source: AsmSource, flags: Sequence[str]) -> str:
+    """The text as the assembler prints it when it has read it: no macros are left in it."""
+    with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
+        path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.s"
+        path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
+        words = ["-cc1as", "-triple", "aarch64-unknown-linux-gnu", "-filetype", "asm"]
+        words += [word for flag in flags for word in ("-I", flag.removeprefix("-I"))]
+        _run("clang", [*words, str(path), "-o", str(out)], source, "expanding the macros of")
+        text = out.read_text(encoding="utf-8", errors="surrogateescape")
+    return re.sub(r"\A\s*\.arch\s.*\n", "", text)  # the line that turned the extensions on
+
+
+def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
     """Run zig's compiler driver; its first error becomes ours."""
     try:
-        run_zig("cc", words, f"{what} {source.file}")
+        run_zig(tool, words, f"{what} {source.file}")
     except ToolError as error:
         found = [match for line in str(error).splitlines() if (match := _MESSAGE.match(line.strip()))]
         if not found and (label := re.search(r"Undefined temporary symbol (\S+)", str(error))):
@@ -108,10 +136,15 @@ def _run(words: Sequence[str], source: AsmSource, what: str) -> None:
         if not found:
             raise
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        place = f"{found[0]['file']}:{found[0]['line']}"
-        if Path(found[0]["file"]).name == _TEMPORARY and found[0]["file"] != source.file:
-            place = source.place(int(found[0]["line"]) - 1)
-        raise MavcgError(f"{place}:{found[0]['column']}: {found[0]['what']}{more}; mend the line") from error
+        first, what_is_wrong = found[0], f"{found[0]['what']}{more}"
+        place = f"{first['file']}:{first['line']}"
+        calls = [match for line in str(error).splitlines() if (match := _IN_MACRO.match(line.strip()))]
+        if first["file"].startswith("<") and calls:  # <instantiation>: the outermost call is the user's line
+            first, what_is_wrong = calls[-1], f"in a macro: {what_is_wrong}"
+            place = source.place(int(first["line"]) - 1)
+        elif Path(first["file"]).name == _TEMPORARY and first["file"] != source.file:
+            place = source.place(int(first["line"]) - 1)
+        raise MavcgError(f"{place}:{first['column']}: {what_is_wrong}; mend the line") from error
 
 
 def _first_use(label: str, text: str) -> tuple[int, int]:

@@ -32,8 +32,8 @@ def explain(
 ) -> None:
     """Picture how a core issues a function's loops.
 
-    What issues when, and what empty slots wait for: a model's picture, not a measurement. Of a library that mavcg built,
-    the version that the core runs is shown; of a function without loops, its straight-line code.
+    What issues when, and what empty slots wait for: a model's picture, not a measurement. Of a library that mavcg
+    built, the version that the core runs is shown; of a function without loops, its straight-line code.
 
     \b
     mavcg explain libapp.so gemm_8x8 --core cortex-a55

@@ -44,8 +44,8 @@ def tune_asm(
 ) -> None:
     """Rewrite assembly to run faster on one core.
 
-    Loads are split, pairs parted, instructions reordered as far as the core's profile asks for it and its model finds it
-    better; other functions and loops stay as they are. Cycles are the model's, not measured.
+    Loads are split, pairs parted, instructions reordered as far as the core's profile asks for it and its model finds
+    it better; other functions and loops stay as they are. Cycles are the model's, not measured.
     Schedules are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: none).
 
     \b
@@ -79,7 +79,9 @@ def tune_asm(
         assemble(AsmSource(tuned.text, str(output)), [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
         checked = _checked(asm, tuned, progress) if check else {}
     write_atomically(output.resolve(), tuned.text.encode("utf-8", "surrogateescape"))
-    if asm.preprocessed:
+    if asm.expanded:
+        note(f"{output}: is the expanded text: the macros of {source} are written out in it, and lines are counted so")
+    elif asm.preprocessed:
         note(f"{output}: is the preprocessed text: what {source} includes and defines is written out in it")
     if as_json:
         print_json(_json(asm, tuned, core, output, checked))
@@ -155,6 +157,7 @@ def _json(asm: "AsmSource", tuned: "Tuned", core: str, output: Path, checked: di
         "input": asm.file,
         "output": str(output),
         "preprocessed": asm.preprocessed,
+        "expanded": asm.expanded,
         "functions": [
             {
                 "name": report.name,

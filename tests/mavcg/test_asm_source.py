@@ -6,6 +6,8 @@ import pytest
 
 from mavcg.asm_source import AsmSource, assemble, read_asm_source
 from mavcg.errors import MavcgError
+from mavcg.passes.asm.blocks import functions_of
+from mavcg.passes.asm.source import parse_source
 
 PLAIN = "\t.text\n\t.globl f\n\t.type f, %function\nf:\n\tadd x0, x0, #1\n\tret\n"
 
@@ -151,3 +153,55 @@ def test_hash_lines_of_a_plain_file_are_comments(tmp_path: Path) -> None:
 def test_a_result_that_does_not_assemble_is_found() -> None:
     with pytest.raises(MavcgError, match="out.s:2:"):
         assemble(AsmSource("\tret\n\tret x0, x1\n", "out.s"))
+
+
+MACROS = """\
+\t.text
+\t.globl f
+\t.type f, %function
+sum .req v0
+\t.macro row n
+\t.if \\n > 0
+\trow (\\n - 1)
+\t.endif
+\tfmla sum.4s, v1.4s, v2.s[\\n]
+\t.endm
+f:
+1:
+\t.rept 2
+\tldr q1, [x0], #16
+\t.endr
+\trow 3
+\tsubs x1, x1, #1
+\tb.ne 1b
+\tret
+\t.size f, .-f
+\t.section .rodata
+\t.quad 1b - f, 7
+"""
+
+
+def test_macros_are_expanded(tmp_path: Path) -> None:
+    source = read_asm_source(written(tmp_path, "k.s", MACROS))
+
+    assert source.expanded
+    (found,) = functions_of(parse_source(source.text))
+    loop = next(block for block in found.blocks if block.in_loop)
+    assert [line.effects.op_class for line in loop.lines if line.effects] == (
+        ["ldr_q"] * 2 + ["fmla_lane_q"] * 4 + ["alu_flags", "branch_cond"]
+    )
+    assert not found.frozen and "armv9" not in source.text
+
+
+def test_expanded_text_is_the_same_code(tmp_path: Path) -> None:
+    path = written(tmp_path, "k.s", MACROS)
+
+    assert assemble(read_asm_source(path)) == assemble(AsmSource(MACROS, "k.s"))
+
+
+def test_an_error_in_a_macro_names_the_line_that_calls_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "k.s", MACROS.replace("v1.4s, v2.s", "v1.4s, x2.s"))
+
+    with pytest.raises(MavcgError, match=r"k\.s:16:\d+: in a macro: ") as error:
+        read_asm_source(path)
+    assert str(error.value).startswith(str(path))
