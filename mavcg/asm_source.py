@@ -25,7 +25,7 @@ _FOR_CPP = re.compile(r"^[ \t]*#[ \t]*(?:include|define|undef|if|ifdef|ifndef|el
 _MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|irpc?|if\w*)\b", re.M)
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
 _MESSAGE = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
-_IN_MACRO = re.compile(r".*?:(?P<line>\d+):(?P<column>\d+): note: while in macro instantiation")
+_IN_MACRO = re.compile(r"[^<].*?:(?P<line>\d+):(?P<column>\d+): note: while in macro instantiation")
 _ALLOC = 0x2  # SHF_ALLOC
 _TEMPORARY = "in.s"  # the text goes there to be assembled, behind one line that turns the extensions on
 
@@ -139,8 +139,11 @@ def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
         first, what_is_wrong = found[0], f"{found[0]['what']}{more}"
         place = f"{first['file']}:{first['line']}"
         calls = [match for line in str(error).splitlines() if (match := _IN_MACRO.match(line.strip()))]
-        if first["file"].startswith("<") and calls:  # <instantiation>: the outermost call is the user's line
-            first, what_is_wrong = calls[-1], f"in a macro: {what_is_wrong}"
+        if first["file"].startswith("<"):  # <instantiation>: the user's line is the outermost call, if it is told
+            what_is_wrong = f"in a macro: {what_is_wrong}"
+            if not calls:
+                raise MavcgError(f"{source.file}: {what_is_wrong}; mend the macro") from error
+            first = calls[0]
             place = source.place(int(first["line"]) - 1)
         elif Path(first["file"]).name == _TEMPORARY and first["file"] != source.file:
             place = source.place(int(first["line"]) - 1)
