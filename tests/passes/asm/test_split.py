@@ -125,7 +125,7 @@ def test_the_same_registers_and_memory_by_emulation() -> None:
     machine = Machine(assemble_image(text))
     kept = [f"x{i}" for i in range(30) if i not in range(9, 13)] + [f"v{i}" for i in range(32)] + ["sp", "nzcv"]
     for form, before, after in pairs:
-        for seed in (0, 1, 2, 4):
+        for seed in (0, 4, 5, 6):
             one, other = (machine.run(name, start_state(seed)) for name in (before, after))
             assert one.end == other.end == End.RETURNED, form
             assert [one.register(r) for r in kept] == [other.register(r) for r in kept], (form, after)
