@@ -12,8 +12,8 @@ from typing import Any
 from mavcg.core import Core
 from mavcg.errors import ToolError
 from mavcg.passes.asm.loop_tuning import Effort
+from mavcg.passes.asm.main_loop import main_loop
 from mavcg.passes.asm.tune import FunctionReport, tune
-from mavcg.passes.asm.work import main_loop
 from mavcg.profiles.timing import load_timing
 from mavcg.schedule_store import open_store
 

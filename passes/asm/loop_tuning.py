@@ -2,11 +2,12 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mavcg.core import LoadPolicy
+from mavcg.instr_work import Work, total
 from mavcg.passes.asm.dependences import Code, as_op, block_edges, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
 from mavcg.passes.asm.fold import fold_addresses
@@ -25,6 +26,8 @@ from mavcg.timing import MissingFact, Timing
 LONGEST_PIPELINED = 400
 UNROLLED = (2, 4)  # iterations in one
 LONGEST_UNROLLED = 160  # instructions of the longest body that unrolling may make
+KERNEL_SHARE = 0.2  # of a loop's instructions do arithmetic: see is_kernel
+FURTHER_EFFORT = 0.1  # of the heuristic for other loops, in seconds
 WORTH_UNROLLING = 0.98  # of the cycles without it, at most: its code is several times as long
 
 
@@ -190,8 +193,9 @@ def _candidates(loop: _Loop) -> Iterator[_Candidate]:
         ordered = (*(body[i] for i in order[:-1]), aimed(body[-1], top))
         yield _Candidate(cycles, here.wrapped(((top, ordered),)), form, "heuristic", cycles, 1, len(order))
         best = min(best, cycles)
+    longest = LONGEST_UNROLLED if is_kernel(folded) else LONGEST_UNROLLED // 4
     for times in UNROLLED if overlapping else ():
-        if times * len(forms[0].instrs) <= LONGEST_UNROLLED:
+        if times * len(forms[0].instrs) <= longest:
             several = _unrolled(loop.with_parking(forms[0]), forms[0], times, best)
             if several is not None:
                 best = min(best, several.cycles)
@@ -236,16 +240,24 @@ def _with_registers(loop: _Loop, form: Split, folded: Sequence[Instr]) -> tuple[
             form = split_loads(folded, loop.policy.split, loop.policy.unpair, len(form.scratch) - 1)
 
 
+def is_kernel(instrs: Iterable[Instr]) -> bool:
+    """Whether a loop is there for its arithmetic, so that looking longer for its schedule is likely to pay."""
+    busy = [total([instr]) != Work() for instr in instrs]
+    return sum(busy) >= KERNEL_SHARE * len(busy)
+
+
 def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, most: float) -> Schedule | None:
     """A schedule of the loop; None where its interval would be above `most` in any case."""
     ops = [as_op(c) for c in code]
     edges = loop_edges(code, timing)
     if minimum_interval(ops, edges, timing) > most:
         return None
-    key = hashlib.sha256(repr((ops, edges, timing, effort.exact_seconds)).encode()).hexdigest()
+    kernel = is_kernel(c.instr for c in code)
+    seconds = effort.exact_seconds if kernel else 0.0
+    key = hashlib.sha256(repr((ops, edges, timing, kernel, seconds)).encode()).hexdigest()
     found = effort.store.get(key) if effort.store is not None else None
     if found is None:
-        found = schedule_loop(ops, edges, timing, len(ops) - 1, effort.exact_seconds)
+        found = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, 1.0 if kernel else FURTHER_EFFORT)
         if found is not None and effort.store is not None:
             effort.store.put(key, found)
     return found

@@ -72,7 +72,12 @@ def kernel_order(schedule: Schedule, last: int) -> tuple[int, ...]:
 
 
 def schedule_loop(
-    ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int, exact_seconds: float = 0.0
+    ops: Sequence[Op],
+    edges: Sequence[Edge],
+    timing: Timing,
+    last: int,
+    exact_seconds: float = 0.0,
+    effort: float = 1.0,
 ) -> Schedule | None:
     """A software pipeline for a loop whose body is `ops`, or None where none is found that beats overlapping nothing.
 
@@ -81,7 +86,8 @@ def schedule_loop(
         edges: all that the order must keep, between iterations too.
         last: the index of the closing branch; its cycle in the result is interval - 1.
         exact_seconds: about as long as all may take where the heuristic does not reach the minimum interval, the
-            solver included; counted in deterministic work and not by a clock. 0: the heuristic alone, about a second.
+            solver included; counted in deterministic work and not by a clock. 0: the heuristic alone.
+        effort: about as many seconds as the heuristic may take when it is alone, counted alike.
     Returns: cycles of at most STAGES intervals. None: no interval is shorter than that of the list schedule.
         The same input gives the same schedule.
     Raises: ValueError for edges that no order can keep; MissingFact when the core knows nothing of a class.
@@ -92,7 +98,7 @@ def schedule_loop(
     if least >= bound:
         return None
     needs = needs_of(ops, timing)
-    effort = max(1.0, HEURISTIC_SHARE * exact_seconds)
+    effort = max(effort, HEURISTIC_SHARE * exact_seconds)
     found = search(needs, held, last, range(least, bound), STAGES, effort)
     if found is not None and found.interval == least:
         return replace(found, optimal=True)

@@ -49,8 +49,8 @@ def allocate(
     """The same instructions with registers chosen anew for the values that live within the body.
 
     code: straight-line code; scratch registers with names such as "x%0" are given real ones. live_in: registers whose
-    code: straight-line code; scratch registers with names such as "x%0" get real ones. live_in: registers whose
-    that may be used besides those which need no saving and those which the code writes already.
+    value at the top is wanted; live_out: those wanted at the end, at the top of the next one too. spare: registers that
+    may be used besides those which need no saving and those which the code writes already.
     Raises: NoRegister.
     """
     webs = _webs(code, live_in, live_out)
