@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mavcg.asm_input import AsmInput
-from mavcg.instr_work import Work, total
 from mavcg.passes.asm.blocks import Block, Function
 from mavcg.passes.asm.dependences import Code, as_op
 from mavcg.passes.asm.estimate import IN_ORDER, PORT_BOUND, LoopEstimate, estimate_block, estimate_loop
+from mavcg.passes.asm.work import Work, total
 from mavcg.timing import MissingFact, Timing
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,27 +23,41 @@ OFF = ("off", "0", "no")
 
 
 class DiskStore:
-    """Schedules in a folder; loop_tuning.ScheduleStore. Several processes may use one folder at once."""
+    """Documents in a folder, schedules above all: loop_tuning.ScheduleStore. Several processes may use one at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def get(self, key: str) -> Schedule | None:
         """The schedule kept for this key; None where there is none that can be trusted."""
+        document = self.read(key)
+        try:
+            if document is None:
+                return None
+            return Schedule(document["interval"], tuple(document["cycles"]), document["by"], document["optimal"])
+        except (KeyError, TypeError):
+            return None
+
+    def put(self, key: str, schedule: Schedule) -> None:
+        """Keep a schedule."""
+        self.write(key, {**asdict(schedule), "cycles": list(schedule.cycles)})
+
+    def read(self, key: str) -> dict[str, Any] | None:
+        """The document kept for this key; None where there is none that can be trusted."""
         try:
             return _parsed(key, self._path(key).read_bytes())
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def put(self, key: str, schedule: Schedule) -> None:
-        """Keep a schedule, in place of what was there; a full disk or a folder without permission is no error."""
+    def write(self, key: str, document: Mapping[str, Any]) -> None:
+        """Keep a document, in place of what was there; a full disk or a folder without permission is no error."""
         try:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new.")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_written(key, schedule))
+                    file.write(_written(key, document))
                 os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)
@@ -87,18 +102,12 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def _written(key: str, schedule: Schedule) -> bytes:
-    document = {
-        "key": key,
-        "interval": schedule.interval,
-        "cycles": list(schedule.cycles),
-        "by": schedule.by,
-        "optimal": schedule.optimal,
-    }
+def _written(key: str, content: Mapping[str, Any]) -> bytes:
+    document = {**content, "key": key}
     return json.dumps({**document, "digest": _digest(document)}).encode() + b"\n"
 
 
-def _parsed(key: str, content: bytes) -> Schedule:
+def _parsed(key: str, content: bytes) -> dict[str, Any]:
     """Raises: ValueError, KeyError or TypeError for what `_written` did not write for this key."""
     document = json.loads(content)
     if not isinstance(document, dict):
@@ -107,7 +116,7 @@ def _parsed(key: str, content: bytes) -> Schedule:
     # A schedule with one digit changed would be wrong code: only what was written is taken.
     if digest != _digest(document) or document["key"] != key:
         raise ValueError("a damaged file")
-    return Schedule(document["interval"], tuple(document["cycles"]), document["by"], document["optimal"])
+    return document
 
 
 def _digest(document: Mapping[str, Any]) -> str:

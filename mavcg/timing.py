@@ -98,6 +98,18 @@ class Timing:
                         return cycles
         return self.of(producer).latency
 
+    def key(self) -> str:
+        """The same text for the same facts, whatever the run; for what is kept by content."""
+        return repr(
+            (
+                (self.core, self.order, self.width, sorted(self.pools.items())),
+                sorted(self.classes.items(), key=lambda item: item[0]),
+                sorted(self.forwards.items()),
+                [(sorted(rule.these), sorted(rule.those)) for rule in self.apart],
+                [(sorted(rule.first), sorted(rule.then), rule.cycles) for rule in self.spacings],
+            )
+        )
+
     def with_forward(self, producer: str, consumer: str, role: str, cycles: int) -> "Timing":
         """The same core with one forwarding latency changed, for what-if questions."""
         return replace(self, forwards={**self.forwards, (producer, consumer, role): cycles})

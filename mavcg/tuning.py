@@ -1,21 +1,23 @@
 """Versions through the machine passes: each with its core's timing, several at a time, schedules kept on disk."""
 
+import hashlib
 import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mavcg.core import Core
 from mavcg.errors import ToolError
-from mavcg.passes.asm.loop_tuning import Effort
+from mavcg.passes.asm.loop_tuning import Effort, LoopReport
 from mavcg.passes.asm.main_loop import main_loop
-from mavcg.passes.asm.tune import FunctionReport, tune
+from mavcg.passes.asm.tune import FunctionReport, Tuned, tune
 from mavcg.profiles.timing import load_timing
 from mavcg.schedule_store import open_store
+from mavcg.timing import Timing
 
 # Accesses whose order or number a program may count on, and which look like any other in assembly. Stronger atomics are
 # instructions of their own there, which the passes leave alone.
@@ -100,17 +102,42 @@ def has_open_inline(ir: str) -> bool:
 
 def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, VersionTuning]:
     """The version's assembly, tuned, and the account of it."""
-    timing = load_timing(job.core)
-    effort = Effort(solver_seconds, open_store())
-    policy = job.core.policy
+    timing, policy, store = load_timing(job.core), job.core.policy, open_store()
+    asked = (job.asm, job.symbol, job.generic_asm, job.why_not, job.open_inline, policy, timing.key(), solver_seconds)
+    key = hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()
+    if store and (known := _from_document(store.read(key))) is not None:
+        return known
+    effort = Effort(solver_seconds, store)
     done = tune(job.asm, timing, policy, effort, job.symbol, lambda name: job.why_not, open_inline=job.open_inline)
+    account = _account(job, done, timing)
+    if store:
+        store.write(key, {"text": done.text, "account": asdict(account)})
+    return done.text, account
+
+
+def _account(job: TuningJob, done: Tuned, timing: Timing) -> VersionTuning:
     before = main_loop(job.asm, job.symbol, timing)
     after = main_loop(done.text, job.symbol, timing)
     generic = main_loop(job.generic_asm, job.generic_symbol, timing)
     if before is None or after is None:
-        return done.text, VersionTuning(done.functions)
+        return VersionTuning(done.functions)
     start = generic.per_cycle if generic is not None and generic.unit == before.unit else None
-    return done.text, VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle)
+    return VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle)
+
+
+def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuning] | None:
+    """What was kept of an earlier build; None where nothing was, or something of another make."""
+    if document is None:
+        return None
+    try:
+        account = dict(document["account"])
+        functions = tuple(
+            FunctionReport(**{**function, "loops": tuple(LoopReport(**loop) for loop in function["loops"])})
+            for function in account.pop("functions")
+        )
+        return document["text"], VersionTuning(functions, **account)
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def tune_versions(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mavcg.core import LoadPolicy
-from mavcg.instr_work import Work, total
 from mavcg.passes.asm.dependences import Code, as_op, block_edges, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
 from mavcg.passes.asm.fold import fold_addresses
@@ -20,6 +19,7 @@ from mavcg.passes.asm.rename import SCRATCH_GENERAL, NoRegister, allocate
 from mavcg.passes.asm.split import Split, split_loads
 from mavcg.passes.asm.syntax import Instr
 from mavcg.passes.asm.unroll import unroll
+from mavcg.passes.asm.work import Work, total
 from mavcg.timing import MissingFact, Timing
 
 # Longer bodies are list-scheduled: overlapping their iterations gains little, and takes long to find.
@@ -254,7 +254,7 @@ def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, most: float)
         return None
     kernel = is_kernel(c.instr for c in code)
     seconds = effort.exact_seconds if kernel else 0.0
-    key = hashlib.sha256(repr((ops, edges, timing, kernel, seconds)).encode()).hexdigest()
+    key = hashlib.sha256(repr((ops, edges, timing.key(), kernel, seconds)).encode()).hexdigest()
     found = effort.store.get(key) if effort.store is not None else None
     if found is None:
         found = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, 1.0 if kernel else FURTHER_EFFORT)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.instr_work import total
 from mavcg.passes.asm.blocks import Function, functions_of
 from mavcg.passes.asm.dependences import Code, as_op
 from mavcg.passes.asm.estimate import estimate_block, estimate_loop
 from mavcg.passes.asm.source import Statement, parse_source
+from mavcg.passes.asm.work import total
 from mavcg.timing import MissingFact, Timing
 
 

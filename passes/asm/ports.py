@@ -80,26 +80,39 @@ def recurrence(ops: Sequence[Op], timing: Timing) -> Bound:
     Source: Lawler, "Combinatorial Optimization" (1976), on ratios of circles; a guess is raised to the ratio of a
     circle that beats it until none does.
     """
-    edges = [
-        (after.source, index, after)
-        for index, waits in enumerate(dependences(ops, timing))
-        for after in waits
-        if after.kind == "register"
-    ]
+    edges = _result_edges(ops, timing)
     best = Fraction(0)
     circle: list[tuple[int, int, After]] = []
-    while (found := _better_circle(len(ops), edges, best)) is not None:
+    while (found := _better_circle(2 * len(ops), edges, best)) is not None:
         circle = found
         best = Fraction(sum(edge[2].cycles for edge in circle), sum(edge[2].distance for edge in circle))
     if not circle:
         return Bound("recurrence", best, (), "no result feeds the next iteration")
     start = min(range(len(circle)), key=lambda number: circle[number][0])
     circle = circle[start:] + circle[:start]
-    steps = [f"{after.register} from `{ops[source].text}` ({after.cycles})" for source, _, after in circle]
+    steps = [f"{after.register} from `{ops[source % len(ops)].text}` ({after.cycles})" for source, _, after in circle]
     shown = steps if len(steps) <= 4 else [*steps[:3], f"{len(steps) - 3} more"]
     rounds = sum(after.distance for *_, after in circle)
     why = f"{', '.join(shown)}: around once in {rounds} iteration{'s' if rounds > 1 else ''}"
-    return Bound("recurrence", best, tuple(source for source, *_ in circle), why)
+    return Bound("recurrence", best, tuple(source % len(ops) for source, *_ in circle), why)
+
+
+def _result_edges(ops: Sequence[Op], timing: Timing) -> list[tuple[int, int, After]]:
+    """Who waits for whose result; op i's address update is a node of its own, len(ops) + i.
+
+    An out-of-order core makes the new address when the old one is there, not when the data of a store is.
+    """
+    count = len(ops)
+    edges = []
+    for index, waits in enumerate(dependences(ops, timing)):
+        for after in waits:
+            if after.kind != "register":
+                continue
+            source = after.source + (count if after.register == ops[after.source].writeback else 0)
+            edges.append((source, index, after))
+            if after.register == ops[index].writeback:
+                edges.append((source, count + index, after))
+    return edges
 
 
 def _better_circle(

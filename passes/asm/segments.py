@@ -47,11 +47,15 @@ def segments_of(
 
 
 def is_one_piece(block: Block, statements: Sequence[Statement], open_inline: bool = False) -> bool:
-    """Whether no fence parts the block, its closing branch included."""
+    """Whether no fence parts the block, its closing branch included, nor one round of it from the next."""
     places = [line.statement for line in block.lines]
-    return all(line.effects is not None for line in block.lines) and not any(
-        _parted(statements, a, b, open_inline) for a, b in zip(places, places[1:], strict=False)
-    )
+    if any(line.effects is None for line in block.lines):
+        return False
+    if any(_parted(statements, a, b, open_inline) for a, b in zip(places, places[1:], strict=False)):
+        return False
+    labels = [at for at in range(block.start, block.stop) if statements[at].kind == "label"]
+    top = max(labels, default=block.start - 1)
+    return not places or open_inline or not _is_fence(statements[top + 1 : places[0]], statements[places[0]].inline)
 
 
 def _parted(statements: Sequence[Statement], before: int, after: int, open_inline: bool) -> bool:
@@ -63,6 +67,14 @@ def _parted(statements: Sequence[Statement], before: int, after: int, open_inlin
         return False
     if statements[before].inline != statements[after].inline:
         return True
+    return _is_fence(inside, statements[after].inline)
+
+
+def _is_fence(inside: Sequence[Statement], inline: bool) -> bool:
+    """Whether an edge of inline assembly with instructions is among these, or inline assembly without a word in it.
+
+    inline: whether the instruction behind them is inline assembly.
+    """
     begun, words = False, False
     for s in inside:
         text = s.text.rstrip("\n")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mavcg.instr_work import Work, total, work_of
 from mavcg.passes.asm.syntax import parse_instr
+from mavcg.passes.asm.work import Work, total, work_of
 
 
 @pytest.mark.parametrize(
