@@ -14,6 +14,7 @@ from mavcg.passes.asm.blocks import STANDS_IN_CODE, Block
 from mavcg.passes.asm.source import Statement
 
 _BEGIN = re.compile(r"\s*(?://|#)\s*APP\s*$")
+_LINE_MARK = re.compile(r'\s*(?://|#)\s*\d+\s+"[^"]*"(?:\s+\d+)*\s*$')  # GCC puts these around what was asked for
 _END = re.compile(r"\s*(?://|#)\s*NO_APP\s*$")
 
 
@@ -49,13 +50,13 @@ def segments_of(
 def is_one_piece(block: Block, statements: Sequence[Statement], open_inline: bool = False) -> bool:
     """Whether no fence parts the block, its closing branch included, nor one round of it from the next."""
     places = [line.statement for line in block.lines]
-    if any(line.effects is None for line in block.lines):
+    if any(line.is_fence for line in block.lines):
         return False
     if any(_parted(statements, a, b, open_inline) for a, b in zip(places, places[1:], strict=False)):
         return False
     labels = [at for at in range(block.start, block.stop) if statements[at].kind == "label"]
     top = max(labels, default=block.start - 1)
-    return not places or open_inline or not _is_fence(statements[top + 1 : places[0]], statements[places[0]].inline)
+    return not places or open_inline or not _is_fence(statements[top + 1 : places[0]])
 
 
 def _parted(statements: Sequence[Statement], before: int, after: int, open_inline: bool) -> bool:
@@ -67,14 +68,11 @@ def _parted(statements: Sequence[Statement], before: int, after: int, open_inlin
         return False
     if statements[before].inline != statements[after].inline:
         return True
-    return _is_fence(inside, statements[after].inline)
+    return _is_fence(inside)
 
 
-def _is_fence(inside: Sequence[Statement], inline: bool) -> bool:
-    """Whether an edge of inline assembly with instructions is among these, or inline assembly without a word in it.
-
-    inline: whether the instruction behind them is inline assembly.
-    """
+def _is_fence(inside: Sequence[Statement]) -> bool:
+    """Whether an edge of inline assembly with instructions is among these, or inline assembly without a word in it."""
     begun, words = False, False
     for s in inside:
         text = s.text.rstrip("\n")
@@ -84,6 +82,6 @@ def _is_fence(inside: Sequence[Statement], inline: bool) -> bool:
             if not begun or not words:  # the end of one with instructions, or one without a word
                 return True
             begun = False
-        elif text.strip():
+        elif text.strip() and not _LINE_MARK.match(text):
             words = True
     return begun
