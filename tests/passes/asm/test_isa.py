@@ -19,7 +19,9 @@ import pytest
 
 from mavcg.code_image import assemble_image
 from mavcg.passes.asm import isa
+from mavcg.passes.asm.blocks import functions_of
 from mavcg.passes.asm.isa import Effects, Malformed, effects
+from mavcg.passes.asm.source import parse_source
 from mavcg.passes.asm.syntax import ZERO, Mem, parse_instr
 from mavcg.toolchain import run_zig
 
@@ -427,3 +429,53 @@ def test_a_return_reads_the_link_register() -> None:
 @pytest.mark.parametrize("text", ["b.al out", "b.nv out"])
 def test_always_is_a_jump(text: str) -> None:
     assert (known(text).flow, known(text).reads_flags) == ("jump", False)
+
+
+# --- what compilers emit -------------------------------------------------------------------------------------------
+
+KERNELS = """
+#include <math.h>
+#include <stdint.h>
+void gemm(const float *restrict a, const float *restrict b, float *restrict c, int k) {
+  float s[8][8] = {{0}};
+  for (int p = 0; p < k; p++)
+    for (int i = 0; i < 8; i++)
+      for (int j = 0; j < 8; j++) s[i][j] += a[p * 8 + i] * b[p * 8 + j];
+  for (int i = 0; i < 64; i++) c[i] += s[i / 8][i % 8];
+}
+int dot(const int8_t *a, const int8_t *b, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i] * b[i]; return s; }
+void sat(const int16_t *a, int8_t *o, int n) {
+  for (int i = 0; i < n; i++) { int v = (a[i] * 3 + 7) >> 4; o[i] = v > 127 ? 127 : v < -128 ? -128 : v; }
+}
+void root(double *a, const double *b, int n) { for (int i = 0; i < n; i++) a[i] = sqrt(b[i]) / (1 + fabs(a[i])); }
+void rgb(uint8_t *o, const uint8_t *i, int n) {
+  for (int k = 0; k < n; k++) o[k] = (i[3 * k] * 77 + i[3 * k + 1] * 150 + i[3 * k + 2] * 29) >> 8;
+}
+uint64_t hash(const uint64_t *p, int n) {
+  uint64_t h = 1469598103934665603ull;
+  for (int i = 0; i < n; i++) { h ^= p[i]; h *= 1099511628211ull; h = h << 13 | h >> 51; h += __builtin_popcountll(h); }
+  return h;
+}
+long jump(int x, long a) {
+  switch (x) { case 0: return a + 1; case 1: return a * 3; case 2: return a / 5; case 3: return a ^ 9;
+    case 4: return ~a; }
+  return 0;
+}
+_Float16 half(const _Float16 *a, int n) { _Float16 s = 0; for (int i = 0; i < n; i++) s += a[i] * a[i]; return s; }
+void narrow(float *o, const double *a, int n) { for (int i = 0; i < n; i++) o[i] = a[i] > 0 ? a[i] : 0; }
+"""
+
+
+@pytest.mark.parametrize("core", ["cortex_a53", "cortex_a55", "cortex_a76", "cortex_x1"])
+def test_all_that_a_compiler_emits_is_known(core: str, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(KERNELS)
+    flags = ["-target", "aarch64-linux-gnu.2.17", f"-mcpu={core}", "-O3", "-ffast-math", "-g0", "-fno-sanitize=all"]
+    run_zig("cc", [*flags, "-S", "k.c", "-o", "k.s"], "compiling", tmp_path)
+    text = (tmp_path / "k.s").read_text()
+    statements = parse_source(text)
+    assert "".join(s.text for s in statements) == text
+    functions = functions_of(statements)
+    assert len(functions) == 9 and not any(f.frozen for f in functions)
+    lines = [line for f in functions for block in f.blocks for line in block.lines]
+    assert [statements[line.statement].code for line in lines if line.effects is None] == []
+    assert len(lines) > 400
