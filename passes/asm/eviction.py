@@ -110,6 +110,8 @@ class _Attempt:
         self._noise = np.array([self._rng.random() for _ in range(count)]) * (0.5 if seed < 2 else 2.0)
         self._reach = [self._table.reach(op) for op in range(count)]
         self._kind_of = needs.kind_of
+        # A help for some loops and a hindrance for others: tried now and then.
+        self._rhythm = _rhythms(needs, interval) if seed % 4 == 3 else {}
         self._known: dict[tuple[int, int], tuple[int, float, list[int]]] = {}
         self._possible = not any(self._table.impossible(op) for op in range(count))
         if self._possible:
@@ -138,12 +140,14 @@ class _Attempt:
         interval = self._interval
         start = int(self._low[op])
         turn = start % interval
-        free = self._table.open_slots(op)
-        free = (free >> turn | free << interval - turn) & (1 << min(int(self._high[op]) - start + 1, interval)) - 1
-        if not free:
-            return None
+        within = (1 << min(int(self._high[op]) - start + 1, interval)) - 1
+        rhythm = self._rhythm.get(self._kind_of[op])
         late = self._rng.random() < LATE
-        return start + (free if late else free & -free).bit_length() - 1
+        any_slot = self._table.open_slots(op)
+        for slots in (any_slot,) if rhythm is None else (any_slot & rhythm, any_slot):
+            if free := (slots >> turn | slots << interval - turn) & within:
+                return start + (free if late else free & -free).bit_length() - 1
+        return None
 
     def _put(self, op: int, cycle: int) -> None:
         self._table.place(op, cycle)
@@ -198,3 +202,21 @@ class _Attempt:
             known = now, sum([self._penalty[other] for other in out]), out
             self._known[kind, slot] = known
         return known[1], known[2]
+
+
+def _rhythms(needs: Needs, interval: int) -> dict[int, int]:
+    """Slots, as a bit set, that suit a kind where cycles a certain way apart exclude each other.
+
+    An A53 loads no vector four cycles after a multiply-add: loads then do best four cycles from one another, each in
+    the gap that the one before leaves, with what may not stand beside a multiply-add either, and those in between.
+    """
+    periods = [after for kind in needs.kinds for after, _ in kind.bans if after > 1]
+    if not periods:
+        return {}
+    beats = sum(1 << slot for slot in range(0, interval, min(periods)))
+    between = {number for number, kind in enumerate(needs.kinds) if any(after > 1 for after, _ in kind.bans)}
+    found = dict.fromkeys(between, ~beats & (1 << interval) - 1)
+    for number, kind in enumerate(needs.kinds):
+        if number not in between and any(kinds >> other & 1 for _, kinds in kind.bans for other in between):
+            found[number] = beats
+    return found

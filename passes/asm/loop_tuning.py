@@ -28,7 +28,7 @@ UNROLLED = (2, 4)  # iterations in one
 LONGEST_UNROLLED = 160  # instructions of the longest body that unrolling may make
 KERNEL_SHARE = 0.2  # of a loop's instructions do arithmetic: see is_kernel
 FURTHER_EFFORT = 0.1  # of the heuristic for other loops, in seconds
-WORTH_UNROLLING = 0.98  # of the cycles without it, at most: its code is several times as long
+WORTH_UNROLLING = 0.99  # of the cycles without it, at most: its code is several times as long
 
 
 class ScheduleStore(Protocol):

@@ -14,7 +14,7 @@ from mavcg.passes.asm.slots import Needs, Table, needs_of, resource_interval
 from mavcg.passes.asm.windows import circles_close
 from mavcg.timing import Timing
 
-HEURISTIC_SHARE = 0.3  # of the time given to find an optimum: it finds most of them, the solver proves them
+HEURISTIC_SHARE = 0.6  # of the time given to find an optimum: it finds most of them, the solver proves them
 STAGES = 4  # iterations in flight at most: each but one costs a copy of the body's parts before and after the loop
 
 
