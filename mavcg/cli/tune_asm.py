@@ -29,7 +29,7 @@ def tune_asm(
     ] = None,
     solver_seconds: Annotated[
         float, typer.Option(metavar="S", min=0, help="The exact solver's time for each loop; 0: the heuristic alone.")
-    ] = 5.0,
+    ] = 8.0,
     check: Annotated[
         bool, typer.Option("--check", help="Run every changed function in an emulator, before and after: mavcg[check].")
     ] = False,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.core import LoadPolicy
 from mavcg.passes.asm.blocks import Block, Function, functions_of
-from mavcg.passes.asm.liveness import Liveness, before, liveness
+from mavcg.passes.asm.liveness import Liveness, Private, before, liveness, private_conventions
 from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, tune_loop
 from mavcg.passes.asm.segments import is_one_piece, segments_of
 from mavcg.passes.asm.source import Statement, parse_source
@@ -63,14 +63,17 @@ def tune(
     reports = []
     variants = {s.code.split(None, 1)[1].strip().strip('"') for s in statements if s.name == ".variant_pcs"}
     prefix = _free_prefix(text)
+    private = private_conventions(functions)
     for number, function in enumerate(functions):
         why = skip(function.name) or function.frozen or _narrow_tables(statements, function)
         if why or not (policy.split or policy.unpair or policy.schedule):
             reports.append(FunctionReport(function.name, kept=why or "the core's profile asks for nothing"))
             continue
-        live = liveness(function, function.name in variants)
+        live = liveness(function, function.name in variants, private)
         labels = f"{prefix}{number}"
-        job = _Job(statements, function, live, timing, policy, effort or Effort(), labels, progress, open_inline)
+        job = _Job(
+            statements, function, live, private, timing, policy, effort or Effort(), labels, progress, open_inline
+        )
         report, changes = job.run()
         reports.append(report)
         for at, new in changes.items():
@@ -85,6 +88,7 @@ class _Job:
     statements: Sequence[Statement]
     function: Function
     live: Liveness
+    private: Private
     timing: Timing
     policy: LoadPolicy
     effort: Effort
@@ -106,8 +110,8 @@ class _Job:
                 continue
             for segment in segments_of(block, self.statements, self.open_inline):
                 code = self._code(block)[segment.first : segment.stop]
-                live_out = before(block, self.live.at_end[index], segment.stop)
-                live_in = before(block, self.live.at_end[index], segment.first)
+                live_out = before(block, self.live.at_end[index], segment.stop, self.private)
+                live_in = before(block, self.live.at_end[index], segment.first, self.private)
                 policy = self.policy if block.in_loop else replace(self.policy, split=False, unpair=False)
                 better = tune_segment(code, live_in, live_out, self.timing, policy, block.in_loop)
                 if better is not None:
