@@ -79,7 +79,8 @@ def _function_summary(
     return {
         "name": choice.function,
         "versions": [
-            {"core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with, "model": models.get(k.label)}
+            {"core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with}
+            | ({"model": models[k.label]} if k.label in models else {})
             for k in kept
         ],
         "dropped": [{"core": k.label, "why": k.dropped} for k in choice.kept if k.dropped],

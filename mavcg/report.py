@@ -66,11 +66,15 @@ def _function_json(
                 "shares_body_with": kept.shares_body_with,
                 "dropped": kept.dropped or None,
                 "runs_on": _runs_on(kept.label, result.cores, board),
-                "model": tuning.as_json() if (tuning := module.tunings.get((choice.function, kept.label))) else None,
             }
+            | _model(module.tunings.get((choice.function, kept.label)))
             for kept in choice.kept
         ],
     }
+
+
+def _model(tuning: VersionTuning | None) -> dict[str, Any]:
+    return {"model": tuning.as_json()} if tuning else {}
 
 
 def build_line(result: BuildResult) -> str:

@@ -30,11 +30,12 @@ min_gain = 2
 max_growth = 10.5
 rounding = "per-core"
 only_hot = true
+tune = "best"
 """
 # For each key a value of a wrong type, and what the right one is.
 WRONG = {
     **{key: ("7", "a string") for key in ("output", "compile_commands", "compiler", "profile", "board", "target")},
-    **{key: ('["x"]', "a string") for key in ("measurements", "rounding")},
+    **{key: ('["x"]', "a string") for key in ("measurements", "rounding", "tune")},
     **{key: ('"x"', "a list of strings") for key in ("sources", "ir", "flags")},
     **{key: ("[1]", "a list of strings") for key in ("hot", "cores")},
     **{key: ("true", "a number") for key in ("threshold", "min_gain", "max_growth")},

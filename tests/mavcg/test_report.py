@@ -1,6 +1,7 @@
 """The report's words: where versions run, names cut to fit, one line for a build's log."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,10 +14,13 @@ from mavcg.choosing import FunctionChoice, Kept
 from mavcg.hot import HotSymbol
 from mavcg.inspection import Inspection
 from mavcg.objects import ModuleObjects
+from mavcg.passes.asm.loop_tuning import LoopReport
+from mavcg.passes.asm.tune import FunctionReport
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.program import BuildResult
-from mavcg.report import build_json, build_line, short, show_build, show_inspection
+from mavcg.report import build_json, build_line, short, show_build, show_inspection, tuning_line
 from mavcg.target import parse_target
+from mavcg.tuning import VersionTuning
 
 A55, A75, M4 = "cortex-a55", "cortex-a75", "exynos-m4"
 
@@ -87,6 +91,26 @@ def test_json_of_the_same() -> None:
         }
     ]  # fmt: skip
     assert (report["growth_percent"], report["needed"], report["libraries"]) == (50.0, ["memcpy"], ["libc.so"])
+
+
+def test_what_directive_and_passes_bring_is_told_apart() -> None:
+    """The thesis's figure 4.3: the compiler's directive alone, and with split and schedule."""
+    loops = (LoopReport(".L1", 7, 105.0, 64.0, 76, 116, splits=16), LoopReport(".L2", 9, kept="a fence in its body"))
+    functions = (FunctionReport("nn::relu", loops, blocks=2),)
+    tuning = VersionTuning(functions, "FLOP", 4.5, 4.876190, 8.0)
+    built = result(*ALL)
+    built = replace(built, modules=(replace(built.modules[0], tunings={("_ZN2nn4reluEPfi", A55): tuning}),))
+    versions = {v["core"]: v for v in build_json(built, None)["functions"][0]["versions"]}
+    assert versions[A55]["model"] == {
+        "unit": "FLOP/cycle", "generic": 4.5, "directive": 4.876, "tuned": 8.0,
+        "loops": 2, "loops_tuned": 1, "blocks_tuned": 2, "splits": 16,
+    }  # fmt: skip
+    assert "model" not in versions[M4]
+    line = "FLOP/cycle of its main loop, model: generic 4.50, -mcpu 4.88, split+schedule 8.00"
+    assert tuning_line(tuning.as_json()) == line
+    assert "split+schedule" in shown(built)
+    assert tuning_line(VersionTuning(functions).as_json()) == "1 of 2 loops rescheduled"
+    assert tuning_line(VersionTuning((FunctionReport("f", loops[1:]),)).as_json()) == ""
 
 
 def test_where_versions_run_without_a_board() -> None:
