@@ -370,7 +370,7 @@ def _behind_flags(body: Sequence[str]) -> int:
     return max((at + 1 for at, line in enumerate(body) if writes_flags(line)), default=0)
 
 
-def _loop(dice: Random, registers: Registers, seeds: Sequence[int], label: str) -> list[str]:
+def counted_loop(dice: Random, registers: Registers, seeds: Sequence[int], label: str) -> list[str]:
     """A do-while loop around the instructions of `seeds`; registers.sources are its counter and its limit."""
     counter, limit = registers.sources
     size = dice.choice("xw")
@@ -424,7 +424,7 @@ def _live_out(dice: Random, registers: Registers) -> list[str]:
     return [*lines, f"mov x0, x{dice.choice(registers.ints + registers.pointers)}"] if dice.random() < 0.5 else lines
 
 
-def _with_frame(lines: Sequence[str], has_frame: bool) -> list[str]:
+def with_frame(lines: Sequence[str], has_frame: bool) -> list[str]:
     """Save and restore what a callee must preserve and `lines` touch."""
     text = "\n".join(lines)
     numbers = {(kind, int(number)) for kind, number in re.findall(r"\b([xwvqdshb])(\d+)\b", text)}
@@ -492,11 +492,11 @@ class RandomFunction:
         lines += [instruction(seed, registers) for seed in self.before]
         registers = replace(registers, is_kernel=bool(self.body) and dice.random() < 0.4)
         if self.body:
-            lines += _loop(dice, registers, self.body, f".LBB{name}_1")
+            lines += counted_loop(dice, registers, self.body, f".LBB{name}_1")
             if dice.random() < 0.1:
-                lines += _loop(dice, registers, tuple(reversed(self.body)), f".LBB{name}_2")
+                lines += counted_loop(dice, registers, tuple(reversed(self.body)), f".LBB{name}_2")
         lines += [instruction(seed, registers) for seed in self.after]
-        return _with_frame([*lines, *_live_out(dice, registers)], has_frame)
+        return with_frame([*lines, *_live_out(dice, registers)], has_frame)
 
 
 def function_text(name: str, lines: Sequence[str]) -> str:

@@ -8,18 +8,27 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import mavcg.passes.asm.tune as tune_module
 from mavcg.code_image import assemble_image
+from mavcg.core import LoadPolicy
 from mavcg.emulation import State, start_state
 from mavcg.equivalence import Comparison, compare
+from mavcg.passes.asm import dependences, liveness, loop_tuning, pipelining, rename, split
+from mavcg.passes.asm.loop_tuning import Effort
+from mavcg.passes.asm.tune import Tuned, tune
+from mavcg.profiles.load import load_core
+from mavcg.profiles.timing import load_timing
+from mavcg.timing import Timing
 
 if TYPE_CHECKING:
     from tests.passes.asm import random_code
@@ -32,39 +41,19 @@ pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not instal
 
 SEEDS = range(4)
 FUNCTIONS = 10  # in one text
+TURNS = (*("cortex-a55", "cortex-a510", "cortex-a75") * 6, "cortex-a55", "cortex-a53")  # one of them for each text
+MANY_TURNS = ("cortex-a55", "cortex-a510", "cortex-a75", "cortex-a55", "cortex-a53")
 
 
-def transform(text: str) -> str:
-    """The pass under test. Here one that is right without knowing much: neighbours that share no register, of which at
-    most one is a load or store and none knows the flags, change places; a nop goes behind every instruction."""
-    lines = text.split("\n")
-    at = 0
-    while at + 1 < len(lines):
-        if _independent(lines[at], lines[at + 1]):
-            lines[at : at + 2] = lines[at + 1], lines[at]
-            at += 1
-        at += 1
-    return "\n".join(line + "\n\tnop" if _is_instruction(line) else line for line in lines)
+@lru_cache
+def _core(name: str) -> tuple[Timing, LoadPolicy]:
+    core = load_core(name)
+    return load_timing(core), core.policy
 
 
-_FLAGS = re.compile(r"\t(cmp|cmn|tst|adds|subs|ands|adcs?|sbc|cc|fc|cs|cneg|b|cb|ret)")
-
-
-def _is_instruction(line: str) -> bool:
-    return line.startswith("\t") and line[1:2] != "."
-
-
-def _registers(line: str) -> set[tuple[bool, int]]:
-    names = re.findall(r"\b([xwvqdshb])(\d+)\b", line.replace("sp", "x31"))
-    return {(kind in "xw", int(number)) for kind, number in names}
-
-
-def _independent(first: str, second: str) -> bool:
-    if not (_is_instruction(first) and _is_instruction(second)):
-        return False
-    if _FLAGS.match(first) or _FLAGS.match(second) or ("[x" in first or "[sp" in first) and "[" in second:
-        return False
-    return not _registers(first) & _registers(second)
+def transform(text: str, core: str) -> Tuned:
+    """The passes under test, with the heuristic alone: it finds the same schedules on a busy machine."""
+    return tune(text, *_core(core), Effort(0.0))
 
 
 def start(seed: int) -> State:
@@ -82,59 +71,225 @@ def differences(before: str, after: str, names: Sequence[str]) -> list[Compariso
     return [comparison for comparison in compared if not comparison.passed]
 
 
-def _failing(functions: Sequence[random_code.RandomFunction]) -> list[tuple[random_code.RandomFunction, Comparison]]:
+Failure = tuple[random_code.RandomFunction, Comparison]
+
+
+def _checked(functions: Sequence[random_code.RandomFunction], core: str) -> tuple[Tuned, list[Failure]]:
     text = random_code.program_text(functions)
     names = [f"f{number}" for number in range(len(functions))]
-    found = differences(text, transform(text), names)
-    return [(functions[names.index(comparison.function)], comparison) for comparison in found]
+    tuned = transform(text, core)
+    found = differences(text, tuned.text, names)
+    return tuned, [(functions[names.index(comparison.function)], comparison) for comparison in found]
 
 
-def _smallest(function: random_code.RandomFunction) -> tuple[random_code.RandomFunction, Comparison]:
+def _failing(functions: Sequence[random_code.RandomFunction], core: str) -> list[Failure]:
+    return _checked(functions, core)[1]
+
+
+def _smallest(function: random_code.RandomFunction, core: str) -> Failure:
     """The failing function less all instructions that it fails without. One text a round: hypothesis's own shrinking
     would call the assembler for every candidate."""
-    smallest, comparison = _failing([function])[0]
-    while smaller := _failing(list(smallest.with_one_less())):
+    smallest, comparison = _failing([function], core)[0]
+    while smaller := _failing(list(smallest.with_one_less()), core):
         smallest, comparison = smaller[0]
     return smallest, comparison
 
 
-def _check_many(least: int) -> None:
-    seen: set[random_code.RandomFunction] = set()
-    failing: list[random_code.RandomFunction] = []
+def _report(function: random_code.RandomFunction, core: str) -> str:
+    function, comparison = _smallest(function, core)
+    text = random_code.program_text([function])
+    return f"{core}: {comparison}\n{function}\n--- before\n{text}\n--- after\n{transform(text, core).text}"
+
+
+@dataclass(frozen=True)
+class CrowdedLoop(random_code.RandomFunction):
+    """A loop across which nearly all general registers live: set before it, stored after it, not used in it."""
+
+    def lines(self, name: str) -> list[str]:
+        dice = Random(self.shape)
+        numbers = dice.sample([*range(8, 18), *range(19, 29)], 6)
+        pointers = tuple(dice.sample(range(8), 3))
+        vectors = tuple(dice.sample(range(32), dice.randint(6, 12)))
+        registers = random_code.Registers(
+            pointers, tuple(numbers[2:]), (vectors[0] % 16, *vectors[1:]), sources=(numbers[0], numbers[1]),
+            is_kernel=dice.random() < 0.7,
+        )  # fmt: skip
+        waiting = [x for x in [*range(18), *range(19, 29)] if x not in (*pointers, *numbers)]
+        waiting = [x for x in waiting if dice.random() < 0.97]
+        lines = [f"add x{x}, x{dice.choice(pointers)}, #{dice.randrange(4096)}" for x in waiting]
+        loop = random_code.counted_loop(dice, registers, self.body, f".LBB{name}_1")
+        after = [random_code.instruction(seed, registers) for seed in self.after]
+        kept = [f"str x{x}, [x{pointers[0]}, #{8 * at}]" for at, x in enumerate(waiting)]
+        results = [f"str q{v}, [x{pointers[0]}, #{1024 + 16 * v}]" for v in registers.vectors]
+        return random_code.with_frame([*lines, *loop, *after, *kept, *results], False)
+
+
+def crowded_loops() -> st.SearchStrategy[random_code.RandomFunction]:
+    seed = st.integers(0, (1 << 24) - 1)
+    body = st.lists(seed, min_size=6, max_size=24).map(tuple)
+    return st.builds(CrowdedLoop, seed, st.just(()), body, st.lists(seed, max_size=3).map(tuple))
+
+
+def _parked(text: str) -> int:
+    """Loops in front of which general registers are parked in vector registers, from which they come back."""
+    found = 0
+    for remark in re.finditer(r"// mavcg:.*\n((?:\t(?:fmov\td|ins\tv).*\n)+)", text):
+        first = re.match(r"\tfmov\td(\d+), x(\d+)\n", remark[1])
+        found += bool(first and f"\tfmov\tx{first[2]}, d{first[1]}\n" in text[remark.end() :])
+    return found
+
+
+@dataclass
+class _Tally:
+    """What the passes did to the functions that were checked, so that none of it can pass idly."""
+
+    functions: set[random_code.RandomFunction] = field(default_factory=set)
+    loops: int = 0
+    changed: Counter[str] = field(default_factory=Counter)
+    turns: int = 0
+
+    def add(self, functions: Sequence[random_code.RandomFunction], tuned: Tuned) -> None:
+        self.functions.update(functions)
+        loops = [loop for function in tuned.functions for loop in function.loops]
+        self.loops += len(loops)
+        self.turns += 1
+        self.changed += Counter(
+            pipelined=sum(loop.stages > 1 for loop in loops),
+            unrolled=sum(loop.unrolled > 1 for loop in loops),
+            split=sum(loop.splits > 0 for loop in loops),
+            unpaired=sum(loop.unpaired > 0 for loop in loops),
+            blocks=sum(function.blocks > 0 for function in tuned.functions),
+            parked=_parked(tuned.text),
+        )
+
+
+def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[random_code.RandomFunction]) -> _Tally:
+    tally = _Tally()
+    failing: list[tuple[random_code.RandomFunction, str]] = []
 
     @settings(max_examples=least, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
-    @given(functions=st.lists(random_code.functions(), min_size=FUNCTIONS, max_size=FUNCTIONS))
+    @given(functions=st.lists(kinds, min_size=FUNCTIONS, max_size=FUNCTIONS))
     def check(functions: list[random_code.RandomFunction]) -> None:
-        new = [function for function in dict.fromkeys(functions) if function not in seen]
-        if len(seen) < least and not failing and len(new) > FUNCTIONS / 2:  # hypothesis likes to repeat parts
-            seen.update(new)
-            failing.extend(function for function, _ in _failing(new))
+        new = [function for function in dict.fromkeys(functions) if function not in tally.functions]
+        if len(tally.functions) < least and not failing and len(new) > FUNCTIONS / 2:  # hypothesis likes to repeat
+            core = turns[tally.turns % len(turns)]
+            tuned, wrong = _checked(new, core)
+            tally.add(new, tuned)
+            failing.extend((function, core) for function, _ in wrong)
 
     check()
     if failing:
-        function, comparison = _smallest(failing[0])
-        text = random_code.program_text([function])
-        pytest.fail(f"{comparison}\n{function}\n--- before\n{text}\n--- after\n{transform(text)}")
-    assert len(seen) >= least, f"hypothesis drew only {len(seen)} different functions"
+        pytest.fail(_report(*failing[0]))
+    assert len(tally.functions) >= least, f"hypothesis drew only {len(tally.functions)} different functions"
+    return tally
 
 
 def test_random_functions_stay_the_same() -> None:
-    _check_many(200)
+    tally = _check_many(200, TURNS, random_code.functions())
+    assert tally.loops >= 80, tally
+    assert tally.changed["pipelined"] >= 0.2 * tally.loops, tally.changed
+    assert tally.changed["split"] >= 0.15 * tally.loops, tally.changed
+    assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 5, tally.changed
+
+
+def test_random_loops_that_leave_no_register_free_stay_the_same() -> None:
+    tally = _check_many(40, ("cortex-a75", "cortex-a55"), crowded_loops())
+    assert tally.changed["parked"] >= 8, tally.changed
+    assert tally.changed["pipelined"] >= 3, tally.changed
 
 
 @pytest.mark.long
 def test_many_random_functions_stay_the_same() -> None:
-    _check_many(1200)
+    tally = _check_many(1200, MANY_TURNS, random_code.functions())
+    assert tally.changed["pipelined"] >= 0.3 * tally.loops, tally.changed
+    assert tally.changed["split"] >= 0.2 * tally.loops, tally.changed
+    assert tally.changed["unrolled"] >= 0.05 * tally.loops, tally.changed
+
+
+@pytest.mark.long
+def test_many_random_loops_that_leave_no_register_free_stay_the_same() -> None:
+    tally = _check_many(300, MANY_TURNS, crowded_loops())
+    assert tally.changed["parked"] >= 60, tally.changed
+
+
+def _random_functions(count: int) -> list[random_code.RandomFunction]:
+    dice = Random("functions to be mutated")
+
+    def seeds(least: int, most: int) -> tuple[int, ...]:
+        return tuple(dice.randrange(1 << 24) for _ in range(dice.randint(least, most)))
+
+    return [random_code.RandomFunction(dice.randrange(1 << 24), seeds(1, 3), seeds(6, 16), ()) for _ in range(count)]
+
+
+# Broken passes, each in the way of a fault that is easily made: the name that is replaced, and by what.
+
+
+def _without_write(name: str) -> Callable[..., Any]:
+    """Registers chosen anew as if nothing came in at the top."""
+    real = rename.allocate
+
+    def broken(code: Any, live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str] = frozenset()) -> Any:
+        return real(code, live_in - {name for name in live_in if name[0] == "v"}, live_out, spare)
+
+    return broken
+
+
+def _no_memory_edges(code: Any, later: int) -> Iterator[Any]:
+    return iter(())
+
+
+def _short_drain(body: Any, schedule: Any, label: str) -> Any:
+    """The last instruction of the epilogue is left out."""
+    found = pipelining.pipelined(body, schedule, label)
+    parts = tuple(
+        (name, instrs[:-1] if "_out" in name and instrs and instrs[-1].mnemonic != "b" else instrs)
+        for name, instrs in found.parts
+    )
+    return replace(found, parts=parts)
+
+
+def _only_true_dependences(ops: Any, timing: Any, looping: bool) -> Iterator[Any]:
+    return (edge for edge in dependences_of_registers(ops, timing, looping) if edge.latency)
+
+
+def _wrong_lane(low: Any, high: Any) -> Any:
+    return replace(split.Instr("ins", ()), operands=(replace(low, view="v", arrangement="d", lane=0), high))
+
+
+def _no_live_out(function: Any, *more: Any) -> Any:
+    found = real_liveness(function, *more)
+    return replace(found, at_end=tuple(live - {"v0", "v1", "v2", "v3"} for live in found.at_end))
+
+
+dependences_of_registers = dependences._register_edges
+real_liveness = liveness.liveness
+BROKEN = {
+    "a renaming that forgets what comes in": (loop_tuning, "allocate", _without_write("v")),
+    "stores and loads in any order": (dependences, "_memory_edges", _no_memory_edges),
+    "an epilogue that ends early": (loop_tuning, "pipelined", _short_drain),
+    "registers overwritten before they are read": (dependences, "_register_edges", _only_true_dependences),
+    "a split that inserts into the wrong half": (split, "_insert", _wrong_lane),
+    "a liveness that forgets results": (tune_module, "liveness", _no_live_out),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_broken_pass_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, name, broken = BROKEN[fault]
+    functions = _random_functions(30)
+    assert not _failing(functions, "cortex-a510" if "split" not in fault else "cortex-a55")
+    monkeypatch.setattr(module, name, broken)
+    assert _failing(functions, "cortex-a510" if "split" not in fault else "cortex-a55")
 
 
 def test_a_wrong_pass_is_caught_and_the_function_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(text: str) -> str:
-        return text.replace("\tfmla\t", "\tfmls\t")
+    def wrong(text: str, core: str) -> Tuned:
+        return Tuned(text.replace("\tfmla\t", "\tfmls\t"), ())
 
     monkeypatch.setattr(sys.modules[__name__], "transform", wrong)
-    failing = [function for function, _ in _failing(_random_functions(30))]
+    failing = [function for function, _ in _failing(_random_functions(30), "cortex-a55")]
     assert len(failing) >= 3
-    smallest, comparison = _smallest(failing[0])
+    smallest, comparison = _smallest(failing[0], "cortex-a55")
     assert "fmla" in "\n".join(smallest.lines("f"))
     assert len(smallest.before + smallest.body + smallest.after) <= 3
     assert comparison.differences
@@ -374,20 +529,11 @@ def test_every_kind_of_mutant_is_made_of_several_kernels() -> None:
     assert len(kernels) == len(MUTATIONS) - 2 and min(kernels.values()) == len(KERNELS)
 
 
+@pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a75", "cortex-a510"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_and_its_transformed_form_agree(kernel: str) -> None:
+def test_a_kernel_and_its_transformed_form_agree(kernel: str, core: str) -> None:
     text = _function("kernel", _lines(kernel))
-    assert transform(text) != text
-    assert differences(text, transform(text), ["kernel"]) == []
-
-
-def _random_functions(count: int) -> list[random_code.RandomFunction]:
-    dice = Random("functions to be mutated")
-
-    def seeds(least: int, most: int) -> tuple[int, ...]:
-        return tuple(dice.randrange(1 << 24) for _ in range(dice.randint(least, most)))
-
-    return [random_code.RandomFunction(dice.randrange(1 << 24), seeds(1, 3), seeds(6, 16), ()) for _ in range(count)]
+    assert differences(text, transform(text, core).text, ["kernel"]) == []
 
 
 def test_mutants_of_random_functions_are_caught() -> None:
