@@ -7,7 +7,7 @@ from mavcg.passes.asm.op import Edge, Op
 from mavcg.passes.asm.slots import Needs, Table, needs_of
 from mavcg.timing import Timing
 
-RESTARTS = 6  # with disturbed priorities, after the plain ones
+RESTARTS = 14  # with disturbed priorities, after the plain ones
 
 
 def list_schedule(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[int, ...]:
