@@ -23,6 +23,7 @@ class ClassTiming:
     units: the micro-operations that it is made of; none where the core needs no unit for it.
     blocks: cycles, from its issue, in which the core issues nothing else: 1 is "never dual-issued", 2 is an A55's
         q load. 0: it pairs. In-order cores only.
+    first: it issues in the first slot of a cycle only. In-order cores only.
     per_cycle: instructions a cycle when a long run of independent ones is all there is.
     """
 
@@ -32,6 +33,7 @@ class ClassTiming:
     units: tuple[UnitUse, ...] = ()
     blocks: int = 0
     source: str = ""
+    first: bool = False
 
 
 @dataclass(frozen=True)

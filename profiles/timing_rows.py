@@ -16,7 +16,7 @@ from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse
 from mavcg.timing import Apart, ClassTiming, Spacing, UnitUse
 
-ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "source")
+ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "source")
 TIMING_TABLES = ("forward", "apart", "spaced", "loads")
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
@@ -173,10 +173,15 @@ def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming
     texts = schema.names(path, row, "units", f"{place}.units")
     units = tuple(_unit(path, text, f"{place}.units", order) for text in texts)
     blocks = schema.whole(path, row, "blocks", f"{place}.blocks", 0, 100, default=0)
+    first = row.get("first", False)
+    if not isinstance(first, bool):
+        raise refuse(path, f"{place}.first", f"{first!r} is not true or false", "write first = true, or remove it")
     if blocks and order == "out":
         raise refuse(path, f"{place}.blocks", "an out-of-order core is never blocked", "remove it")
+    if first and order == "out":
+        raise refuse(path, f"{place}.first", "an out-of-order core has no first slot", "remove it")
     for name in _class_names(path, key, place):
-        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source)
+        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source, first)
 
 
 def _unit(path: Path, text: str, place: str, order: str) -> UnitUse:

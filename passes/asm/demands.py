@@ -30,7 +30,8 @@ class Demand:
     """What one op asks; other ops of the body by their indices.
 
     blocks: cycles from its issue in which the core issues nothing else. apart_from: ops that may not share its cycle.
-    spaced: (cycles, ops), where it may not issue exactly so many cycles after one of these.
+    spaced: (cycles, ops), where it may not issue exactly so many cycles after one of these. first: nothing may issue
+    before it in its cycle.
     """
 
     after: tuple[After, ...]
@@ -38,6 +39,7 @@ class Demand:
     blocks: int
     apart_from: frozenset[int]
     spaced: tuple[tuple[int, frozenset[int]], ...]
+    first: bool = False
 
 
 def demands(ops: Sequence[Op], timing: Timing) -> tuple[Demand, ...]:
@@ -55,6 +57,7 @@ def demands(ops: Sequence[Op], timing: Timing) -> tuple[Demand, ...]:
             blocked_cycles(op, timing),
             _apart(op, ops, timing),
             _spaced(op, ops, timing),
+            timing.of(op.op_class).first,
         )
         for index, op in enumerate(ops)
     )

@@ -22,7 +22,7 @@ _MOST_ITERATIONS = 4096
 class Wait:
     """Cycles that one op let pass before it issued.
 
-    kind: "register", "write order", "unit", "apart", "spacing", "blocked" or "alone".
+    kind: "register", "write order", "unit", "apart", "spacing", "blocked", "alone" or "first".
     by: the op that it waited for, as an index into the body; None where that is no single op.
     """
 
@@ -173,6 +173,8 @@ class _Core:
         here = self.here if cycle == self.cycle else []
         if demand.blocks and here:
             return _Cause("alone", here[-1])
+        if demand.first and here:
+            return _Cause("first", here[-1])
         for other in here:
             if other in demand.apart_from:
                 return _Cause("apart", other)
@@ -221,6 +223,7 @@ class _Core:
             "write order": f"{cause.what} is still being written by {other}",
             "blocked": f"blocked by {other}",
             "alone": "issues alone",
+            "first": f"issues in the first slot only, where {other} is",
             "apart": f"never beside {other}",
             "spacing": f"never {cause.what} after {other}",
             "unit": f"{cause.what} unit busy",

@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Sequence
+from itertools import permutations
 
 from mavcg.passes.asm.op import Edge, Op
 from mavcg.passes.asm.slots import Needs, Table, needs_of
 from mavcg.timing import Timing
 
 RESTARTS = 14  # with disturbed priorities, after the plain ones
+SHORT = 5  # ops of which all orders are tried: a greedy one never waits, which is at times the best thing to do
 
 
 def list_schedule(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[int, ...]:
@@ -51,7 +53,10 @@ def list_cycles(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tup
     rng = random.Random(len(ops))
     for _ in range(RESTARTS):
         keys.append([(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))])
-    tried = [_in_order(ops, edges, needs), *(_greedy(edges, needs, key) for key in keys)]
+    own = tuple(range(len(ops)))
+    orders = permutations(own) if len(ops) <= SHORT else [own]  # its own order is the first of the permutations
+    tried = [_in_order(order, edges, needs) for order in orders]
+    tried += [_greedy(edges, needs, key) for key in keys] if len(ops) > SHORT else []
     return min((placed for placed in tried if placed), key=_cost)
 
 
@@ -93,18 +98,19 @@ def _cost(placed: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return placed[-1][1], sum(cycle for _, cycle in placed)
 
 
-def _in_order(ops: Sequence[Op], edges: Sequence[Edge], needs: Needs) -> tuple[tuple[int, int], ...]:
-    """The input's own order with the cycles that it takes, or nothing where an edge runs against it."""
-    if any(edge.source >= edge.target for edge in edges):
+def _in_order(order: Sequence[int], edges: Sequence[Edge], needs: Needs) -> tuple[tuple[int, int], ...]:
+    """An order with the cycles that it takes, or nothing where an edge runs against it."""
+    place = {op: at for at, op in enumerate(order)}
+    if any(place[edge.source] >= place[edge.target] for edge in edges):
         return ()
     table = Table(needs, None)
-    earliest = [0] * len(ops)
+    earliest = [0] * len(order)
     placed: list[tuple[int, int]] = []
-    before: list[list[Edge]] = [[] for _ in ops]
+    before: list[list[Edge]] = [[] for _ in order]
     for edge in edges:
         before[edge.target].append(edge)
     now = 0
-    for op in range(len(ops)):
+    for op in order:
         now = max([now, *(earliest[edge.source] + edge.latency for edge in before[op])])
         while not table.fits(op, now):
             now += 1

@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mavcg.core import LoadPolicy
-from mavcg.passes.asm.dependences import Code, as_op, block_edges, known, loop_edges
+from mavcg.passes.asm.dependences import Code, as_op, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
 from mavcg.passes.asm.fold import fold_addresses
-from mavcg.passes.asm.listing import list_schedule
-from mavcg.passes.asm.modulo import minimum_interval, schedule_loop
+from mavcg.passes.asm.modulo import kernel_order, minimum_interval, schedule_loop
 from mavcg.passes.asm.op import Schedule
+from mavcg.passes.asm.pairing import kernel_with_firsts
 from mavcg.passes.asm.parking import Parked, park
 from mavcg.passes.asm.pipelining import aimed, pipelined
 from mavcg.passes.asm.rename import SCRATCH_GENERAL, NoRegister, allocate
 from mavcg.passes.asm.split import Split, split_loads
+from mavcg.passes.asm.straight_tuning import straight_order
 from mavcg.passes.asm.syntax import Instr
 from mavcg.passes.asm.unroll import unroll
 from mavcg.passes.asm.work import Work, total
@@ -182,7 +183,7 @@ def _candidates(loop: _Loop) -> Iterator[_Candidate]:
         form, body = parted
         code = known(body)
         if overlapping and len(body) <= LONGEST_PIPELINED and (found := _schedule(code, timing, loop.effort, best)):
-            new = pipelined(body, found, prefix)
+            new = pipelined(body, found, prefix, _kernel_order(code, timing, found))
             cycles = estimate_loop([as_op(code[i]) for i in new.kernel], timing).cycles
             best = min(best, cycles)
             parts = here.wrapped(new.parts)
@@ -220,7 +221,7 @@ def _unrolled(loop: _Loop, form: Split, times: int, best: float) -> _Candidate |
     found = _schedule(code, loop.timing, loop.effort, best * times * WORTH_UNROLLING)
     if found is None:
         return None
-    kernel = pipelined(body, found, loop.prefix)
+    kernel = pipelined(body, found, loop.prefix, _kernel_order(code, loop.timing, found))
     cycles = estimate_loop([as_op(code[i]) for i in kernel.kernel], loop.timing).cycles / times
     if cycles > best * WORTH_UNROLLING:
         return None
@@ -263,9 +264,16 @@ def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, most: float)
     return found
 
 
+def _kernel_order(code: Sequence[Code], timing: Timing, schedule: Schedule) -> tuple[int, ...]:
+    ops = [as_op(c) for c in code]
+    last = len(ops) - 1
+    order = kernel_with_firsts(
+        kernel_order(schedule, last)[:-1], ops, loop_edges(code, timing), timing, schedule
+    )
+    return (*order, last)
+
+
 def _straight_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:
     """A list schedule of the body, its branch last."""
     last = len(code) - 1
-    body = code[:last]
-    order = list_schedule([as_op(c) for c in body], block_edges(body, timing), timing)
-    return (*order, last)
+    return (*straight_order(code[:last], timing), last)

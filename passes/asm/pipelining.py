@@ -36,14 +36,17 @@ class Pipelined:
     stages: int
 
 
-def pipelined(body: Sequence[Instr], schedule: Schedule, label: str) -> Pipelined:
+def pipelined(
+    body: Sequence[Instr], schedule: Schedule, label: str, order: tuple[int, ...] | None = None
+) -> Pipelined:
     """The code of a schedule.
 
     body: one iteration, its branch last, registers such that the schedule holds. label: for the new labels, each of
-    which gets a suffix; no other label of the file may begin with it.
+    which gets a suffix; no other label of the file may begin with it. order: of the kernel, its branch last; that of
+    modulo.kernel_order unless given.
     """
     last = len(body) - 1
-    order = kernel_order(schedule, last)
+    order = order or kernel_order(schedule, last)
     stage = [cycle // schedule.interval for cycle in schedule.cycles]
     stages = max(stage) + 1
     branch = body[last]

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.core import LoadPolicy
-from mavcg.passes.asm.dependences import as_op, block_edges, known
+from mavcg.passes.asm.dependences import Code, as_op, block_edges, known
 from mavcg.passes.asm.estimate import estimate_block
 from mavcg.passes.asm.fold import fold_addresses
-from mavcg.passes.asm.listing import list_schedule
+from mavcg.passes.asm.listing import list_cycles
+from mavcg.passes.asm.pairing import line_with_firsts
 from mavcg.passes.asm.rename import NoRegister, allocate
 from mavcg.passes.asm.split import split_loads
 from mavcg.passes.asm.syntax import Instr
@@ -69,6 +70,13 @@ def _scheduled(
         return None
     code = known(body)
     ops = [as_op(c) for c in code]
-    order = list_schedule(ops, block_edges(code, timing), timing)
+    order = straight_order(code, timing)
     cycles = estimate_block([ops[i] for i in order], timing).cycles
     return NewSegment(tuple(body[i] for i in order), cycles, start, parted.splits)
+
+
+def straight_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:
+    """Indices of straight-line code in the order of a list schedule."""
+    ops = [as_op(c) for c in code]
+    edges = block_edges(code, timing)
+    return line_with_firsts(list_cycles(ops, edges, timing), ops, edges, timing)

@@ -167,12 +167,17 @@ def _stepping(
 
 def _single_steps(code: Sequence[Code]) -> dict[str, tuple[int, int]]:
     """Registers that one add or sub of a constant moves, and that are else only bases of plain addresses: where, and by
-    how much."""
+    how much.
+
+    Not sp, below which nothing may lie; nor a register of which a step in 32 bits clears the upper half.
+    """
     steps: dict[str, tuple[int, int]] = {}
     for at, c in enumerate(code):
         ops = c.instr.operands
         if c.instr.mnemonic in ("add", "sub") and len(ops) == 3 and ops[0] == ops[1] and isinstance(ops[2], Imm):
             assert isinstance(ops[0], Reg)
+            if ops[0].name == "sp" or (ops[0].view == "w" and _is_base(code, ops[0].name)):
+                continue
             sign = 1 if c.instr.mnemonic == "add" else -1
             steps[ops[0].name] = (at, sign * ops[2].value) if ops[0].name not in steps else (-1, 0)
     return {
@@ -180,6 +185,10 @@ def _single_steps(code: Sequence[Code]) -> dict[str, tuple[int, int]]:
         for register, (at, step) in steps.items()
         if at >= 0 and all(_only_addresses(c, register) for i, c in enumerate(code) if i != at)
     }
+
+
+def _is_base(code: Sequence[Code], register: str) -> bool:
+    return any(c.effects.memory is not None and c.effects.memory.address.base.name == register for c in code)
 
 
 def _only_addresses(code: Code, register: str) -> bool:
@@ -196,7 +205,6 @@ def _only_addresses(code: Code, register: str) -> bool:
         and memory.address.index is None
         and memory.address.base.name == register
         and code.instr.mnemonic in ("ldr", "ldur", "str", "stur", "ldp", "stp", "prfm")
-        and memory.address.offset is not None
     )
 
 
