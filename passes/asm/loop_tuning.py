@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mavcg.core import LoadPolicy
+from mavcg.passes.asm.broadcast import by_element
 from mavcg.passes.asm.dependences import Code, as_op, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
 from mavcg.passes.asm.fold import fold_addresses
@@ -170,6 +171,8 @@ def _candidates(loop: _Loop) -> Iterator[_Candidate]:
     """Forms of the loop that may be better than it is: loads split or not, iterations overlapped, several in one."""
     policy, timing, prefix = loop.policy, loop.timing, loop.prefix
     folded = fold_addresses(loop.instrs, loop.live_out)
+    if policy.split:
+        folded = by_element(folded, loop.live_out)
     forms = [split_loads(folded, policy.split, policy.unpair)]
     if forms[0].splits or forms[0].unpaired:
         forms.append(split_loads(folded, False, False))
