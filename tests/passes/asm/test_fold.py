@@ -23,7 +23,9 @@ CASES = {
     ),
     "a store through a copy": ("add x2, x1, #8 | str d0, [x2, #8]", "", "str d0, [x1, #16]"),
     "a copy of sp": ("mov x2, sp | str q0, [x2, #16]", "", "str q0, [sp, #16]"),
-    "a root that moved on": ("mov x2, x1 | add x1, x1, #16 | ldr q0, [x2]", "v0 x1", "add x1, x1, #16 | ldr q0, [x1, #-16]"),
+    "a root that moved on": (
+        "mov x2, x1 | add x1, x1, #16 | ldr q0, [x2]", "v0 x1", "add x1, x1, #16 | ldr q0, [x1, #-16]",
+    ),
     "a root that is lost": ("mov x2, x1 | ldr x1, [x0] | ldr q0, [x2]", "v0 x1", None),
     "a root made within": ("ldr x1, [x0] | add x2, x1, #16 | ldr q0, [x2]", "v0", None),
     "an offset out of reach": ("add x2, x1, #1 | ldr q0, [x2, #512]", "v0", None),

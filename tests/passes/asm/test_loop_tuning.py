@@ -1,0 +1,127 @@
+"""One loop: never worse by the model than it was, why it was kept, what is stored, and values parked for it."""
+
+from dataclasses import replace
+
+import pytest
+
+from mavcg.core import LoadPolicy
+from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, is_kernel, tune_loop
+from mavcg.passes.asm.op import Schedule
+from mavcg.passes.asm.syntax import parse_instr
+from mavcg.profiles.load import load_core
+from mavcg.profiles.timing import load_timing
+
+BODY = """
+ldr q24, [x1], #16
+ldr q25, [x2], #16
+fmla v16.4s, v24.4s, v25.s[0]
+fmla v17.4s, v24.4s, v25.s[1]
+fmla v18.4s, v24.4s, v25.s[2]
+fmla v19.4s, v24.4s, v25.s[3]
+fmla v20.4s, v25.4s, v24.s[0]
+fmla v21.4s, v25.4s, v24.s[1]
+subs x0, x0, #1
+b.ne .Lt
+""".strip().splitlines()
+LIVE = frozenset({"x0", "x1", "x2", "x3", "sp", *(f"v{i}" for i in range(16, 22))})
+GENERAL = frozenset(f"x{i}" for i in range(31))
+
+
+class Store:
+    """Schedules kept in memory, with a count of questions that found nothing."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Schedule] = {}
+        self.missed = 0
+
+    def get(self, key: str) -> Schedule | None:
+        self.missed += key not in self.kept
+        return self.kept.get(key)
+
+    def put(self, key: str, schedule: Schedule) -> None:
+        self.kept[key] = schedule
+
+
+def _tuned(
+    core: str = "cortex-a55", live: frozenset[str] = LIVE, policy: LoadPolicy | None = None, effort: Effort | None = None,
+    lines: list[str] = BODY,
+) -> tuple[LoopReport, NewLoop | None]:  # fmt: skip
+    profile = load_core(core)
+    code = [parse_instr(line) for line in lines]
+    return tune_loop(code, live, live, load_timing(profile), policy or profile.policy, effort or Effort(), ("t", 1, ".Ln"))
+
+
+def _text(new: NewLoop | None) -> str:
+    assert new is not None
+    return "\n".join(f"{label}:\n" + "\n".join(" ".join(str(i).split()) for i in part) for label, part in new.parts)
+
+
+@pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a510"])
+def test_a_new_form_is_better_by_the_model(core: str) -> None:
+    report, new = _tuned(core)
+    assert new is not None and report.cycles_before is not None and report.cycles_after is not None
+    assert report.cycles_after < report.cycles_before
+    assert report.scheduled_by == "heuristic" and not report.kept
+    assert f"{report.cycles_before:.2f} -> {report.cycles_after:.2f}" in new.remark
+
+
+def test_what_is_best_already_is_kept() -> None:
+    lines = ["fmla v16.4s, v24.4s, v25.s[0]", *(f"fmla v{17 + i}.4s, v24.4s, v25.s[0]" for i in range(5)), *BODY[-2:]]
+    report, new = _tuned(lines=lines, live=LIVE | {"v24", "v25"})
+    assert report.cycles_before is not None
+    assert new is None and report.kept == "no better form was found" and report.scheduled_by == "kept"
+    assert report.cycles_after == report.cycles_before and report.instructions_after == report.instructions_before
+
+
+def test_schedules_are_looked_up_the_second_time() -> None:
+    store = Store()
+    first = _tuned(effort=Effort(0.0, store))
+    missed = store.missed
+    assert missed == len(store.kept) > 0
+    assert _tuned(effort=Effort(0.0, store)) == first
+    assert store.missed == missed
+
+
+def test_another_core_asks_for_other_schedules() -> None:
+    store = Store()
+    _tuned(effort=Effort(0.0, store))
+    one = set(store.kept)
+    _tuned("cortex-a53", effort=Effort(0.0, store))
+    assert len(store.kept) > len(one)
+
+
+def test_values_are_parked_where_no_register_is_free() -> None:
+    report, new = _tuned(live=LIVE | GENERAL)
+    text = _text(new)
+    assert report.splits == 2
+    lines = text.splitlines()
+    assert lines[1].startswith("fmov d") and lines[-1].startswith(("fmov x", "umov x"))
+    holder, parked = lines[1].removeprefix("fmov ").split(", ")
+    assert f"fmov {parked}, {holder}" in lines
+    assert not any(f"ldr {name}," in text for name in ("x18", "x29", "x30"))
+
+
+def test_with_no_register_and_no_holder_loads_stay_whole() -> None:
+    everything = GENERAL | {"sp"} | {f"v{i}" for i in range(32) if i not in (24, 25)}
+    report, new = _tuned(live=everything)
+    assert report.splits == 0
+    assert new is None or "ldr d" not in _text(new)
+
+
+def test_a_profile_that_asks_for_nothing_but_order_gets_no_split() -> None:
+    report, new = _tuned(policy=LoadPolicy(schedule=True))
+    assert report.splits == 0 and new is not None and "ldr q24" in _text(new).replace("q26", "q24")
+
+
+def test_a_missing_fact_is_named() -> None:
+    core = load_core("cortex-a55")
+    timing = load_timing(core)
+    without = replace(timing, classes={n: row for n, row in timing.classes.items() if n != "fmla_lane_q"})
+    code = [parse_instr(line) for line in BODY]
+    report, new = tune_loop(code, LIVE, LIVE, without, core.policy, Effort(), ("t", 1, ".Ln"))
+    assert new is None and "fmla_lane_q" in report.kept and report.cycles_before is None
+
+
+def test_a_kernel_is_a_loop_that_is_there_for_its_arithmetic() -> None:
+    assert is_kernel(parse_instr(line) for line in BODY)
+    assert not is_kernel(parse_instr(line) for line in ["ldr x3, [x1], #8", "str x3, [x2], #8", "nop", *BODY[-3:]][:4])
