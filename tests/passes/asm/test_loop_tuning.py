@@ -43,12 +43,13 @@ class Store:
 
 
 def _tuned(
-    core: str = "cortex-a55", live: frozenset[str] = LIVE, policy: LoadPolicy | None = None, effort: Effort | None = None,
-    lines: list[str] = BODY,
+    core: str = "cortex-a55", live: frozenset[str] = LIVE, policy: LoadPolicy | None = None,
+    effort: Effort | None = None, lines: list[str] = BODY,
 ) -> tuple[LoopReport, NewLoop | None]:  # fmt: skip
     profile = load_core(core)
     code = [parse_instr(line) for line in lines]
-    return tune_loop(code, live, live, load_timing(profile), policy or profile.policy, effort or Effort(), ("t", 1, ".Ln"))
+    timing = load_timing(profile)
+    return tune_loop(code, live, live, timing, policy or profile.policy, effort or Effort(), ("t", 1, ".Ln"))
 
 
 def _text(new: NewLoop | None) -> str:
@@ -66,8 +67,7 @@ def test_a_new_form_is_better_by_the_model(core: str) -> None:
 
 
 def test_what_is_best_already_is_kept() -> None:
-    lines = ["fmla v16.4s, v24.4s, v25.s[0]", *(f"fmla v{17 + i}.4s, v24.4s, v25.s[0]" for i in range(5)), *BODY[-2:]]
-    report, new = _tuned(lines=lines, live=LIVE | {"v24", "v25"})
+    report, new = _tuned(lines=["subs x0, x0, #1", "fmul v16.4s, v16.4s, v16.4s", "b.ne .Lt"])
     assert report.cycles_before is not None
     assert new is None and report.kept == "no better form was found" and report.scheduled_by == "kept"
     assert report.cycles_after == report.cycles_before and report.instructions_after == report.instructions_before
@@ -76,10 +76,12 @@ def test_what_is_best_already_is_kept() -> None:
 def test_schedules_are_looked_up_the_second_time() -> None:
     store = Store()
     first = _tuned(effort=Effort(0.0, store))
+    kept = dict(store.kept)
     missed = store.missed
-    assert missed == len(store.kept) > 0
+    assert kept and first[1] is not None
     assert _tuned(effort=Effort(0.0, store)) == first
-    assert store.missed == missed
+    assert store.kept == kept
+    assert store.missed - missed == missed - len(kept)  # searches that found nothing are made again
 
 
 def test_another_core_asks_for_other_schedules() -> None:
@@ -124,4 +126,4 @@ def test_a_missing_fact_is_named() -> None:
 
 def test_a_kernel_is_a_loop_that_is_there_for_its_arithmetic() -> None:
     assert is_kernel(parse_instr(line) for line in BODY)
-    assert not is_kernel(parse_instr(line) for line in ["ldr x3, [x1], #8", "str x3, [x2], #8", "nop", *BODY[-3:]][:4])
+    assert not is_kernel(parse_instr(line) for line in ["ldr x3, [x1], #8", "str x3, [x2], #8", *BODY[-2:]])

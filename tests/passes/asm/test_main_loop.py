@@ -1,25 +1,20 @@
 """The loop of a function that does most arithmetic, and its work in a cycle."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from mavcg.passes.asm.main_loop import main_loop
 from mavcg.timing import Timing
 
-if TYPE_CHECKING:
-    from tests.passes.asm.conftest import Write
-
 
 def _function(*loops: str, name: str = "f") -> str:
-    blocks = "".join(
-        f".L{name}{n}:\n" + "".join(f"\t{line.strip()}\n" for line in loop.split("|")) + f"\tsubs x0, x0, #1\n\tb.ne .L{name}{n}\n"
-        for n, loop in enumerate(loops)
-    )
+    blocks = ""
+    for n, loop in enumerate(loops):
+        lines = [*loop.split("|"), "subs x0, x0, #1", f"b.ne .L{name}{n}"]
+        blocks += f".L{name}{n}:\n" + "".join(f"\t{line.strip()}\n" for line in lines)
     return f"\t.text\n\t.type {name},@function\n{name}:\n{blocks}\tret\n\t.size {name}, .-{name}\n"
 
 
-FOUR = "fmla v0.4s, v30.4s, v31.s[0] | fmla v1.4s, v30.4s, v31.s[1] | fmla v2.4s, v30.4s, v31.s[2] | fmla v3.4s, v30.4s, v31.s[3]"
+FOUR = " | ".join(f"fmla v{i}.4s, v30.4s, v31.s[{i}]" for i in range(4))
 ONE = "fmla v0.4s, v30.4s, v31.s[0]"
 DOT = "sdot v4.4s, v5.16b, v6.4b[0] | sdot v7.4s, v5.16b, v6.4b[0]"
 

@@ -17,9 +17,9 @@ LIVE = frozenset({*(f"x{i}" for i in range(9)), *(f"v{i}" for i in range(16, 24)
 STALLS = "ldr d16, [x1] | fmul v17.2s, v16.2s, v20.2s | ldr d18, [x2] | fmul v19.2s, v18.2s, v20.2s"
 
 
-def _tuned(text: str, policy: LoadPolicy = ALL, renaming: bool = True, live_out: frozenset[str] = LIVE) -> NewSegment | None:
+def _tuned(text: str, policy: LoadPolicy = ALL, renaming: bool = True) -> NewSegment | None:
     code = [parse_instr(line.strip()) for line in text.split("|")]
-    return tune_segment(code, LIVE, live_out, TIMING, policy, renaming)
+    return tune_segment(code, LIVE, LIVE, TIMING, policy, renaming)
 
 
 @pytest.mark.parametrize("renaming", [False, True])

@@ -184,7 +184,7 @@ def test_a_fence_in_a_loop_keeps_it(line: str) -> None:
 def test_an_instruction_that_is_not_known_is_named() -> None:
     tuned = _tuned(_with_line("\tfrobnicate\tx9, x10\n"), "cortex-a55")
     assert "mavcg:" not in tuned.text
-    assert [loop.kept for loop in tuned.functions[0].loops] == ["line 8: `frobnicate x9, x10` is not known"]
+    assert [loop.kept for loop in tuned.functions[0].loops] == ["line 8: `frobnicate\tx9, x10` is not known"]
 
 
 def test_inline_prefetches_are_opened_only_where_asked_for() -> None:
