@@ -12,6 +12,7 @@ STEPS = (
     ("bench/dispatch.py", "--json", str(RESULTS / "dispatch.json")),
     ("-m", "bench.build_time"),
     ("-m", "bench.growth"),
+    ("-m", "bench.machine_passes"),
 )
 
 

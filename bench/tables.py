@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.dispatch import WORDS
+from bench.machine_tables import machine_passes
 from bench.record import RESULTS
 
 Record = Mapping[str, Any]
@@ -84,6 +85,7 @@ TABLES = {
     "dispatch": ("What choosing a version costs", dispatch),
     "growth": ("Code growth of six ARM clones", growth),
     "build_time": ("How long a build takes", build_time),
+    "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
 }
 
 

@@ -1,0 +1,126 @@
+"""Loops of assembly for `bench.machine_passes`: compiled, estimated, tuned, and split by force where it may not pay."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.record import ROOT
+from mavcg.core import LoadPolicy
+from mavcg.passes.asm.blocks import functions_of
+from mavcg.passes.asm.dependences import as_op, known
+from mavcg.passes.asm.estimate import estimate_loop
+from mavcg.passes.asm.liveness import liveness, private_conventions
+from mavcg.passes.asm.loop_tuning import Effort, LoopReport, tune_loop
+from mavcg.passes.asm.parking import park
+from mavcg.passes.asm.rename import NoRegister, allocate
+from mavcg.passes.asm.source import parse_source
+from mavcg.passes.asm.split import split_loads
+from mavcg.passes.asm.syntax import Instr
+from mavcg.passes.asm.tune import tune
+from mavcg.passes.asm.work import Work, total
+from mavcg.timing import Timing
+from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+
+TARGET = "aarch64-linux-gnu.2.17"
+COMPILED_FOR = "cortex_a55"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of one block: its function, its label, one iteration's instructions, registers wanted at top and end."""
+
+    function: str
+    label: str
+    line: int
+    instrs: tuple[Instr, ...]
+    live_in: frozenset[str]
+    live_out: frozenset[str]
+
+    @property
+    def work(self) -> Work:
+        """Arithmetic of one iteration."""
+        return total(self.instrs)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Vector instructions of one iteration that multiply and add or multiply and widen."""
+        return sum(1 for instr in self.instrs if _multiplies(instr))
+
+
+def _multiplies(instr: Instr) -> bool:
+    widening = instr.mnemonic in ("smull", "smull2", "umull", "umull2")
+    return widening or total([instr]).macs > 0
+
+
+def compile_to_assembly(source: Path, out: Path, flags: Sequence[str]) -> str:
+    """The assembly that ziglang's clang makes of a source for a Cortex-A55."""
+    tool = "cc" if source.suffix == ".c" else "c++"
+    common = ["-target", TARGET, f"-mcpu={COMPILED_FOR}", "-O3", *PLAIN_CODE_FLAGS, "-DNDEBUG"]
+    run_zig(tool, [*common, *flags, "-S", str(source), "-o", str(out)], f"compiling {source.relative_to(ROOT)}")
+    return out.read_text()
+
+
+def loops_of(text: str) -> list[Loop]:
+    """Every loop of one block whose instructions are all known."""
+    statements = parse_source(text)
+    functions = functions_of(statements)
+    private = private_conventions(functions)
+    found = []
+    for function in functions:
+        live = liveness(function, False, private)
+        for index, block in enumerate(function.blocks):
+            instrs = [statements[line.statement].instr for line in block.lines]
+            if block.loops_to_itself(index) and all(line.effects for line in block.lines):
+                line = statements[block.lines[0].statement].line
+                whole = tuple(instr for instr in instrs if instr is not None)
+                label = block.labels[-1] if block.labels else f"line {line}"
+                found.append(Loop(function.name, label, line, whole, live.at_top[index], live.at_end[index]))
+    return found
+
+
+def cycles(instrs: Sequence[Instr], timing: Timing) -> float:
+    """Cycles of one iteration in this order, by the core's model."""
+    return estimate_loop([as_op(code) for code in known(instrs)], timing).cycles
+
+
+def split_by_force(loop: Loop) -> tuple[Instr, ...]:
+    """The loop with its pairs parted and its q loads split, in the order they stood in, whatever a model says.
+
+    As many loads are split as there are registers for; a value that only waits for the loop's end gives its own.
+    """
+    accessed = frozenset(reg.name for instr in loop.instrs for reg in instr.registers())
+    parked = park(accessed, loop.live_in, loop.live_out)
+    live_in, live_out = ((live - parked.registers) | parked.holders for live in (loop.live_in, loop.live_out))
+    form = split_loads(loop.instrs, True, True)
+    while True:
+        try:
+            return allocate(known(form.instrs), live_in, live_out, parked.registers)
+        except NoRegister:
+            form = split_loads(loop.instrs, True, True, len(form.scratch) - 1)
+
+
+def forced(loop: Loop, timing: Timing) -> tuple[float, float]:
+    """Cycles of the split loop as it stands, and in the best order that the passes find for it: a what-if.
+
+    None of its forms has whole q loads, so this is what the split would cost where a profile does not ask for it.
+    """
+    body = split_by_force(loop)
+    whole = Loop(loop.function, loop.label, loop.line, body, loop.live_in, loop.live_out)
+    report, _ = tune_loop(
+        body, whole.live_in, whole.live_out, timing, LoadPolicy(schedule=True), Effort(), (loop.label, 0, ".Lwhat_if")
+    )
+    alone = cycles(body, timing)
+    return alone, min(alone, report.cycles_after if report.cycles_after is not None else math.inf)
+
+
+def tuned(
+    text: str,
+    timing: Timing,
+    policy: LoadPolicy,
+    effort: Effort | None = None,
+    skip: Callable[[str], str] = lambda name: "",
+) -> dict[tuple[str, str], LoopReport]:
+    """What the passes make of each loop, by function and label; without a store of earlier schedules."""
+    done = tune(text, timing, policy, effort or Effort(), skip=skip, open_inline=True)
+    return {(function.name, loop.label): loop for function in done.functions for loop in function.loops}

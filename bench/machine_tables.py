@@ -1,0 +1,94 @@
+"""The tables of bench/results/machine_passes.json as markdown."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+
+# What the README shows; the record holds every kernel on every core.
+SHOWN = ("fp32 8x8", "fp32 8x8, plain C", "fp32 8x12, one step", "int8 8x12 dot, one step")
+_NAMES = tuple(
+    "gebp_kernel general_matrix_vector_product lhs_process_one_packet lhs_process_fraction_of_packet "
+    "NEON_64bit_GEMM_Int8Operands_LhsNonzero NEON_64_Kernel12x8Depth2 UnpackResult PackSideBlock".split()
+)
+_CELL = "{before:.2f}, {what_if_split:.2f}, {what_if_split_scheduled:.2f}, **{after:.2f}**"
+
+
+def machine_passes(record: Record, table: Table) -> str:
+    """All of it: kernels on cores, a latency, libraries, seconds."""
+    parts = [_kernels(record, table), _latencies(record, table), _libraries(record, table), _seconds(record, table)]
+    return "\n\n".join(parts)
+
+
+def _kernels(record: Record, table: Table) -> str:
+    cells = {(row["core"], row["kernel"]): row for row in record["kernels"]}
+    rows = []
+    for core in dict.fromkeys(row["core"] for row in record["kernels"]):
+        here = [cells[core, kernel] for kernel in SHOWN]
+        split = "yes" if here[0]["policy"]["split"] else "no"
+        mark = "*" if any(row["pairs_as_two_loads"] for row in here) else ""
+        rows.append([f"{core}{mark}", split, *(_CELL.format(**row) for row in here)])
+    text = (
+        "Modelled, operations a cycle (FLOP; OP for int8): as LLVM compiled it, split as it stands (what if), split "
+        "and rescheduled (what if), and in bold **what mavcg makes of it**: what the core's profile asks for and its model "
+        "finds better."
+    )
+    head = ["core", "split", *SHOWN]
+    starred = any("*" in str(row[0]) for row in rows)
+    note = "\n\n`*`: with pairs as two loads; the core's file has no facts about `ldp q`." if starred else ""
+    return f"{text}\n\n{table(head, rows)}{note}"
+
+
+def _latencies(record: Record, table: Table) -> str:
+    kernels = dict.fromkeys(row["kernel"] for row in record["latencies"])
+    cells = {(row["kernel"], row["ldr_x_to_ins"]): row for row in record["latencies"]}
+    latencies = sorted({latency for _, latency in cells})
+    rows = [
+        [kernel, *(f"{cells[kernel, n]['split_alone']:.2f}, **{cells[kernel, n]['after']:.2f}**" for n in latencies)]
+        for kernel in kernels
+    ]
+    text = (
+        "Modelled, FLOP a cycle on a Cortex-A55 of at most 8: split as it stands and **after the passes**, were an `ldr "
+        "x` 2, 3 or 4 cycles before the `ins` that reads it. Its profile says 4, the slowest that any source names."
+    )
+    return f"{text}\n\n" + table(["kernel", *(f"{n} cycles" for n in latencies)], rows)
+
+
+def _libraries(record: Record, table: Table) -> str:
+    rows = [
+        [
+            f"{row['library']}: {_short(row['function'])}, {row['multiply_adds']} multiply-adds",
+            row["core"],
+            f"{row['cycles_before']:.0f}",
+            f"{row['cycles_after']:.0f}",
+            f"{row['ratio']:.2f}",
+        ]
+        for row in sorted(record["libraries"], key=lambda row: (row["library"], row["core"] != "cortex-a55"))
+    ]
+    text = (
+        "Modelled, cycles an iteration: every loop of Debian's Eigen and gemmlowp with at least 16 vector "
+        "multiply-adds, as compiled for a Cortex-A55 and after the passes."
+    )
+    return f"{text}\n\n" + table(["loop", "core", "before", "after", "ratio"], rows)
+
+
+def _short(function: str) -> str:
+    """The telling part of a linkage name."""
+    return next((name for name in _NAMES if name in function), function[:40])
+
+
+def _seconds(record: Record, table: Table) -> str:
+    rows = []
+    for row in record["seconds"]:
+        cells = [
+            f"{row[way]['first_s']:.2f} s, {row[way]['from_cache_s']:.2f} s ({row[way]['cycles_after']:.0f} cycles)"
+            for way in ("heuristic", "solver")
+        ]
+        rows.append([f"{row['kernel']}, {row['instructions']} instructions", *cells])
+    times = record["seconds"][0]["heuristic"]["times"] if record["seconds"] else 0
+    text = (
+        f"Measured: a kernel's function for a Cortex-A55, first time and again from the cache; medians of {times} with "
+        f"the heuristic, one run with {record['solver_seconds']:.0f} s of CP-SAT for each form of the loop."
+    )
+    return f"{text}\n\n" + table(["kernel", "heuristic: first, again", "solver: first, again"], rows)
