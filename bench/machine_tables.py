@@ -31,8 +31,8 @@ def _kernels(record: Record, table: Table) -> str:
         rows.append([f"{core}{mark}", split, *(_CELL.format(**row) for row in here)])
     text = (
         "Modelled, operations a cycle (FLOP; OP for int8): as LLVM compiled it, split as it stands (what if), split "
-        "and rescheduled (what if), and in bold **what mavcg makes of it**: what the core's profile asks for and its model "
-        "finds better."
+        "and rescheduled (what if), and in bold **what mavcg makes of it**: what the core's profile asks for and its "
+        "model finds better."
     )
     head = ["core", "split", *SHOWN]
     starred = any("*" in str(row[0]) for row in rows)
@@ -49,8 +49,8 @@ def _latencies(record: Record, table: Table) -> str:
         for kernel in kernels
     ]
     text = (
-        "Modelled, FLOP a cycle on a Cortex-A55 of at most 8: split as it stands and **after the passes**, were an `ldr "
-        "x` 2, 3 or 4 cycles before the `ins` that reads it. Its profile says 4, the slowest that any source names."
+        "Modelled, FLOP a cycle on a Cortex-A55 of at most 8: split as it stands and **after the passes**, were an "
+        "`ldr x` 2, 3 or 4 cycles before the `ins` that reads it. Its profile says 4, the slowest any source names."
     )
     return f"{text}\n\n" + table(["kernel", *(f"{n} cycles" for n in latencies)], rows)
 
