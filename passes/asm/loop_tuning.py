@@ -12,7 +12,7 @@ from mavcg.passes.asm.dependences import Code, as_op, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
 from mavcg.passes.asm.fold import fold_addresses
 from mavcg.passes.asm.modulo import kernel_order, minimum_interval, schedule_loop
-from mavcg.passes.asm.op import Schedule
+from mavcg.passes.asm.op import NO_SCHEDULE, Schedule
 from mavcg.passes.asm.pairing import kernel_with_firsts
 from mavcg.passes.asm.parking import Parked, park
 from mavcg.passes.asm.pipelining import aimed, pipelined
@@ -28,6 +28,8 @@ from mavcg.timing import MissingFact, Timing
 LONGEST_PIPELINED = 400
 UNROLLED = (2, 4)  # iterations in one
 LONGEST_UNROLLED = 160  # instructions of the longest body that unrolling may make
+# Of the solver's time: for the loop with its loads split, and for each of UNROLLED, where it may be unrolled at all.
+SOLVER_SHARES = (0.3, 0.6, 0.1)
 KERNEL_SHARE = 0.2  # of a loop's instructions do arithmetic: see is_kernel
 FURTHER_EFFORT = 0.1  # of the heuristic for other loops, in seconds
 WORTH_UNROLLING = 0.99  # of the cycles without it, at most: its code is several times as long
@@ -47,6 +49,10 @@ class Effort:
 
     exact_seconds: float = 0.0
     store: ScheduleStore | None = None
+
+    def part(self, share: float) -> "Effort":
+        """A share of the solver's seconds, for one of several forms of a loop."""
+        return replace(self, exact_seconds=self.exact_seconds * share)
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,9 @@ def _candidates(loop: _Loop) -> Iterator[_Candidate]:
         forms.append(split_loads(folded, False, False))
     best = math.inf
     overlapping = policy.schedule and timing.order == "in"
+    longest = LONGEST_UNROLLED if is_kernel(folded) else LONGEST_UNROLLED // 4
+    several_times = [times for times in UNROLLED if overlapping and times * len(forms[0].instrs) <= longest]
+    shares = SOLVER_SHARES if several_times else (1.0,)
     for form in forms:
         here = loop.with_parking(form)
         parted = _with_registers(here, form, folded)
@@ -185,7 +194,9 @@ def _candidates(loop: _Loop) -> Iterator[_Candidate]:
             continue
         form, body = parted
         code = known(body)
-        if overlapping and len(body) <= LONGEST_PIPELINED and (found := _schedule(code, timing, loop.effort, best)):
+        if overlapping and len(body) <= LONGEST_PIPELINED and (
+            found := _schedule(code, timing, loop.effort.part(shares[0] if form is forms[0] else 0.0), best)
+        ):
             new = pipelined(body, found, prefix, _kernel_order(code, timing, found))
             cycles = estimate_loop([as_op(code[i]) for i in new.kernel], timing).cycles
             best = min(best, cycles)
@@ -197,16 +208,14 @@ def _candidates(loop: _Loop) -> Iterator[_Candidate]:
         ordered = (*(body[i] for i in order[:-1]), aimed(body[-1], top))
         yield _Candidate(cycles, here.wrapped(((top, ordered),)), form, "heuristic", cycles, 1, len(order))
         best = min(best, cycles)
-    longest = LONGEST_UNROLLED if is_kernel(folded) else LONGEST_UNROLLED // 4
-    for times in UNROLLED if overlapping else ():
-        if times * len(forms[0].instrs) <= longest:
-            several = _unrolled(loop.with_parking(forms[0]), forms[0], times, best)
-            if several is not None:
-                best = min(best, several.cycles)
-                yield several
+    for times, share in zip(several_times, shares[1:], strict=False):
+        several = _unrolled(loop.with_parking(forms[0]), forms[0], times, best, loop.effort.part(share))
+        if several is not None:
+            best = min(best, several.cycles)
+            yield several
 
 
-def _unrolled(loop: _Loop, form: Split, times: int, best: float) -> _Candidate | None:
+def _unrolled(loop: _Loop, form: Split, times: int, best: float, effort: Effort) -> _Candidate | None:
     """Several iterations in one, overlapped; None where that cannot be done or does not pay for its code."""
     taken = {reg.name for instr in form.instrs for reg in instr.registers()} | loop.live_in | loop.live_out
     free = [r for r in (*SCRATCH_GENERAL, *sorted(loop.parked.registers)) if r not in taken]
@@ -221,7 +230,7 @@ def _unrolled(loop: _Loop, form: Split, times: int, best: float) -> _Candidate |
     except NoRegister:
         return None
     code = known(body)
-    found = _schedule(code, loop.timing, loop.effort, best * times * WORTH_UNROLLING)
+    found = _schedule(code, loop.timing, effort, best * times * WORTH_UNROLLING)
     if found is None:
         return None
     kernel = pipelined(body, found, loop.prefix, _kernel_order(code, loop.timing, found))
@@ -262,9 +271,9 @@ def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, most: float)
     found = effort.store.get(key) if effort.store is not None else None
     if found is None:
         found = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, 1.0 if kernel else FURTHER_EFFORT)
-        if found is not None and effort.store is not None:
-            effort.store.put(key, found)
-    return found
+        if effort.store is not None:
+            effort.store.put(key, found or NO_SCHEDULE)
+    return None if found == NO_SCHEDULE else found
 
 
 def _kernel_order(code: Sequence[Code], timing: Timing, schedule: Schedule) -> tuple[int, ...]:

@@ -53,3 +53,7 @@ class Schedule:
     cycles: tuple[int, ...]
     by: str
     optimal: bool = False
+
+
+# What is kept of a search that found nothing, so that it is not made again.
+NO_SCHEDULE = Schedule(0, (), "none")

@@ -26,18 +26,25 @@ class Segment:
     stop: int
 
 
+# Instructions of the longest stretch: what lies further apart than that gains nothing from one another, and the time to
+# order a stretch grows with the square of its length.
+LONGEST = 256
+
+
 def segments_of(
     block: Block, statements: Sequence[Statement], open_inline: bool = False
 ) -> tuple[Segment, ...]:
-    """The block's stretches, in order; its closing branch is in none of them."""
+    """The block's stretches, in order, each of at most LONGEST lines; its closing branch is in none of them."""
     found: list[Segment] = []
     first: int | None = None
     for at, line in enumerate(block.lines):
         effect = line.effects
         movable = effect is not None and not effect.flow
-        if first is not None and (not movable or _parted(
-            statements, block.lines[at - 1].statement, line.statement, open_inline
-        )):
+        if first is not None and (
+            not movable
+            or at - first == LONGEST
+            or _parted(statements, block.lines[at - 1].statement, line.statement, open_inline)
+        ):
             found.append(Segment(first, at))
             first = None
         if movable and first is None:

@@ -16,6 +16,8 @@ from mavcg.passes.asm.straight_tuning import tune_segment
 from mavcg.passes.asm.syntax import Instr
 from mavcg.timing import Timing
 
+LONGEST_TESTED = (1 << 15) // 4 - 256  # lines: an instruction takes 4 bytes, alignment a few
+
 
 @dataclass(frozen=True)
 class FunctionReport:
@@ -75,6 +77,8 @@ def tune(
             statements, function, live, private, timing, policy, effort or Effort(), labels, progress, open_inline
         )
         report, changes = job.run()
+        if _outgrows_tests(statements, function, changes):
+            report, changes = FunctionReport(function.name, kept="it would outgrow the reach of its tbz or tbnz"), {}
         reports.append(report)
         for at, new in changes.items():
             pieces[at] = new
@@ -170,6 +174,14 @@ def _free_prefix(text: str) -> str:
     while prefix in text:
         prefix += "x"
     return prefix
+
+
+def _outgrows_tests(statements: Sequence[Statement], function: Function, changes: dict[int, str]) -> bool:
+    """Whether a test-and-branch, which reaches 32 KiB either way (Arm ARM, C6.2, TBZ), may miss its target now."""
+    if not any(line.effects and line.effects.op_class == "branch_test" for b in function.blocks for line in b.lines):
+        return False
+    texts = (changes.get(at, statements[at].text) for at in range(function.start, function.stop))
+    return sum(text.count("\n") for text in texts) > LONGEST_TESTED
 
 
 def _narrow_tables(statements: Sequence[Statement], function: Function) -> str:

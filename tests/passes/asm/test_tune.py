@@ -248,3 +248,21 @@ def test_tuning_twice_stays_right() -> None:
     for text in (once, twice, _tuned(OUTER, "cortex-a75").text, _tuned(once, "cortex-a53").text):
         compared = compare(assemble_image(OUTER), assemble_image(text), "outer_8x8", range(9), start=start)
         assert compared.passed and compared.agreed == 9, compared
+
+
+def test_a_function_that_would_outgrow_a_test_and_branch_is_kept() -> None:
+    """tbz reaches 32 KiB: 8,192 instructions."""
+
+    def function(nops: int) -> str:
+        loop = [".L1:", "ldr q0, [x0], #16", "fmla v16.4s, v0.4s, v1.s[0]", "subs x2, x2, #1", "b.ne .L1"]
+        lines = ["tbz w3, #0, .L2", *loop, *["nop"] * nops, ".L2:", "str q16, [x1]", "ret"]
+        text = "".join(line + "\n" if line.endswith(":") else f"\t{line}\n" for line in lines)
+        return f"\t.globl\tf\n\t.type\tf,@function\nf:\n{text}\t.size\tf, .-f\n"
+
+    core = load_core("cortex-a55")
+    timing = load_timing(core)
+    small = tune(function(4), timing, core.policy)
+    assert small.text != function(4) and not small.functions[0].kept
+    large = tune(function(8100), timing, replace(core.policy, schedule=True))
+    assert large.text == function(8100)
+    assert "outgrow the reach of its tbz" in large.functions[0].kept
