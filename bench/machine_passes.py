@@ -37,23 +37,24 @@ _LIBRARIES = ROOT / "examples/gemm_libraries"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of bench/kernels: its function and file, how it is written, and flags beyond the common ones."""
+    """A kernel of bench/kernels: its function and file, how it is written, flags, the extension that it needs."""
 
     name: str
     function: str
     what: str
     flags: tuple[str, ...] = ()
+    needs: str = ""
 
 
-_STEP = ("-fno-unroll-loops",)
+_STEP = ("-DONE_STEP",)
 KERNELS = (
     Kernel("fp32 8x8", "gemm_f32_8x8", "intrinsics; LLVM unrolls by 4"),
-    Kernel("fp32 8x8, one step", "gemm_f32_8x8", "intrinsics, -fno-unroll-loops", _STEP),
+    Kernel("fp32 8x8, one step", "gemm_f32_8x8", "intrinsics, not unrolled", _STEP),
     Kernel("fp32 8x8, plain C", "gemm_f32_8x8_plain", "loops; LLVM vectorises them and unrolls by 2"),
     Kernel("fp32 8x12", "gemm_f32_8x12", "intrinsics; LLVM unrolls by 4"),
-    Kernel("fp32 8x12, one step", "gemm_f32_8x12", "intrinsics, -fno-unroll-loops", _STEP),
-    Kernel("int8 8x12 dot", "gemm_s8_8x12_dot", "intrinsics; LLVM unrolls by 4"),
-    Kernel("int8 8x12 dot, one step", "gemm_s8_8x12_dot", "intrinsics, -fno-unroll-loops", _STEP),
+    Kernel("fp32 8x12, one step", "gemm_f32_8x12", "intrinsics, not unrolled", _STEP),
+    Kernel("int8 8x12 dot", "gemm_s8_8x12_dot", "intrinsics; LLVM unrolls by 4", (), "dotprod"),
+    Kernel("int8 8x12 dot, one step", "gemm_s8_8x12_dot", "intrinsics, not unrolled", _STEP, "dotprod"),
 )
 LIBRARIES = (("Eigen", "eigen_gemm.cpp", Path("/usr/include/eigen3")),
              ("gemmlowp", "gemmlowp_gemm.cpp", Path("/usr/include/gemmlowp")))  # fmt: skip
@@ -85,6 +86,7 @@ def kernel_on_core(kernel: Kernel, text: str, core: str) -> dict[str, Any]:
         "kernel": kernel.name,
         "core": core,
         "order": timing.order,
+        "can_run": kernel.needs in ("", *kind.extensions),
         "unit": "FLOP/cycle" if loop.work.flops >= loop.work.int_ops else "OP/cycle",
         "work": work,
         "policy": {name: getattr(kind.policy, name) for name in ("split", "unpair", "schedule")},
@@ -188,8 +190,7 @@ def _jobs(kernels: dict[str, str], libraries: dict[str, str]) -> Iterator[tuple[
         yield from (("libraries", library, (name, text, core)) for core in ("cortex-a55", "cortex-a53"))
     for kernel in KERNELS:
         yield from (("kernels", kernel_on_core, (kernel, kernels[kernel.name], core)) for core in CORES)
-        if "fp32" in kernel.name:
-            yield from (("latencies", by_latency, (kernel, kernels[kernel.name], cycles)) for cycles in LATENCIES)
+        yield from (("latencies", by_latency, (kernel, kernels[kernel.name], latency)) for latency in LATENCIES)
 
 
 def main() -> None:

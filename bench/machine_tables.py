@@ -28,11 +28,11 @@ def _kernels(record: Record, table: Table) -> str:
         here = [cells[core, kernel] for kernel in SHOWN]
         split = "yes" if here[0]["policy"]["split"] else "no"
         mark = "*" if any(row["pairs_as_two_loads"] for row in here) else ""
-        rows.append([f"{core}{mark}", split, *(_CELL.format(**row) for row in here)])
+        rows.append([f"{core}{mark}", split, *(_CELL.format(**row) if row["can_run"] else "" for row in here)])
     text = (
         "Modelled, operations a cycle (FLOP; OP for int8): as LLVM compiled it, split as it stands (what if), split "
         "and rescheduled (what if), and in bold **what mavcg makes of it**: what the core's profile asks for and its "
-        "model finds better."
+        "model finds better. Empty: the core has no dot product."
     )
     head = ["core", "split", *SHOWN]
     starred = any("*" in str(row[0]) for row in rows)
@@ -49,28 +49,28 @@ def _latencies(record: Record, table: Table) -> str:
         for kernel in kernels
     ]
     text = (
-        "Modelled, FLOP a cycle on a Cortex-A55 of at most 8: split as it stands and **after the passes**, were an "
-        "`ldr x` 2, 3 or 4 cycles before the `ins` that reads it. Its profile says 4, the slowest any source names."
+        "Modelled, operations a cycle on a Cortex-A55 of at most 8 (fp32) or 32 (int8): split as it stands and **after "
+        "the passes**, were an `ldr x` 2, 3 or 4 cycles before the `ins` that reads it. Its profile says 4, the "
+        "slowest that any source names."
     )
     return f"{text}\n\n" + table(["kernel", *(f"{n} cycles" for n in latencies)], rows)
 
 
 def _libraries(record: Record, table: Table) -> str:
-    rows = [
-        [
-            f"{row['library']}: {_short(row['function'])}, {row['multiply_adds']} multiply-adds",
-            row["core"],
-            f"{row['cycles_before']:.0f}",
-            f"{row['cycles_after']:.0f}",
-            f"{row['ratio']:.2f}",
-        ]
-        for row in sorted(record["libraries"], key=lambda row: (row["library"], row["core"] != "cortex-a55"))
-    ]
+    cells = {(row["function"], row["label"], row["core"]): row for row in record["libraries"]}
+    cores = list(dict.fromkeys(row["core"] for row in record["libraries"]))
+    rows = []
+    for row in record["libraries"]:
+        if row["core"] == cores[0]:
+            name = f"{row['library']}: {_short(row['function'])}, {row['multiply_adds']} multiply-adds"
+            here = [cells[row["function"], row["label"], core] for core in cores]
+            figures = [f"{c['cycles_before']:.0f} to {c['cycles_after']:.0f} ({c['ratio']:.2f}x)" for c in here]
+            rows.append([name, *figures])
     text = (
         "Modelled, cycles an iteration: every loop of Debian's Eigen and gemmlowp with at least 16 vector "
-        "multiply-adds, as compiled for a Cortex-A55 and after the passes."
+        "multiply-adds, as compiled for a Cortex-A55 and after the passes; in brackets how much faster."
     )
-    return f"{text}\n\n" + table(["loop", "core", "before", "after", "ratio"], rows)
+    return f"{text}\n\n" + table(["loop", *cores], rows)
 
 
 def _short(function: str) -> str:
@@ -89,6 +89,6 @@ def _seconds(record: Record, table: Table) -> str:
     times = record["seconds"][0]["heuristic"]["times"] if record["seconds"] else 0
     text = (
         f"Measured: a kernel's function for a Cortex-A55, first time and again from the cache; medians of {times} with "
-        f"the heuristic, one run with {record['solver_seconds']:.0f} s of CP-SAT for each form of the loop."
+        f"the heuristic, one run with at most {record['solver_seconds']:.0f} s of CP-SAT."
     )
     return f"{text}\n\n" + table(["kernel", "heuristic: first, again", "solver: first, again"], rows)

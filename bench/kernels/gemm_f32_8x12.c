@@ -1,10 +1,14 @@
-/* fp32, 8 rows x 12 columns: the tiling of Arm's a64_sgemm_8x12. One step of the depth is five loads and 24 fmla. */
+/* fp32, 8 rows x 12 columns: the tiling of Arm's a64_sgemm_8x12. One step of the depth is five loads and 24 fmla.
+   With ONE_STEP the compiler is asked not to unroll it further. */
 #include <arm_neon.h>
 
 void gemm_f32_8x12(long depth, const float *restrict rows, const float *restrict columns, float *restrict out) {
     float32x4_t sum[8][3];
     for (int r = 0; r < 8; r++)
         for (int c = 0; c < 3; c++) sum[r][c] = vld1q_f32(out + 12 * r + 4 * c);
+#ifdef ONE_STEP
+#pragma clang loop unroll(disable)
+#endif
     do {
         float32x4_t a0 = vld1q_f32(rows), a1 = vld1q_f32(rows + 4);
         for (int c = 0; c < 3; c++) {

@@ -1,10 +1,14 @@
-/* fp32, 8 rows x 8 columns, packed panels, with intrinsics: one step of the depth is four loads and 16 fmla. */
+/* fp32, 8 rows x 8 columns, packed panels, with intrinsics: one step of the depth is four loads and 16 fmla.
+   With ONE_STEP the compiler is asked not to unroll it further. */
 #include <arm_neon.h>
 
 void gemm_f32_8x8(long depth, const float *restrict rows, const float *restrict columns, float *restrict out) {
     float32x4_t sum[8][2];
     for (int r = 0; r < 8; r++)
         for (int c = 0; c < 2; c++) sum[r][c] = vld1q_f32(out + 8 * r + 4 * c);
+#ifdef ONE_STEP
+#pragma clang loop unroll(disable)
+#endif
     do {
         float32x4_t a0 = vld1q_f32(rows), a1 = vld1q_f32(rows + 4);
         float32x4_t b[2] = {vld1q_f32(columns), vld1q_f32(columns + 4)};

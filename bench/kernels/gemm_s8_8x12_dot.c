@@ -1,4 +1,5 @@
-/* int8 by dot products, 8 rows x 12 columns, four steps of the depth at once: the tiling of Arm's a64_gemm_s8_8x12. */
+/* int8 by dot products, 8 rows x 12 columns, four steps of the depth at once: the tiling of Arm's a64_gemm_s8_8x12.
+   With ONE_STEP the compiler is asked not to unroll it further. */
 #include <arm_neon.h>
 
 void gemm_s8_8x12_dot(long depth, const signed char *restrict rows, const signed char *restrict columns,
@@ -6,6 +7,9 @@ void gemm_s8_8x12_dot(long depth, const signed char *restrict rows, const signed
     int32x4_t sum[8][3];
     for (int r = 0; r < 8; r++)
         for (int c = 0; c < 3; c++) sum[r][c] = vld1q_s32(out + 12 * r + 4 * c);
+#ifdef ONE_STEP
+#pragma clang loop unroll(disable)
+#endif
     do {
         int8x16_t a0 = vld1q_s8(rows), a1 = vld1q_s8(rows + 16);
         for (int c = 0; c < 3; c++) {
