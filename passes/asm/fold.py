@@ -40,7 +40,7 @@ def _plain_steps(code: Sequence[Code]) -> list[Instr]:
             continue
         step = memory.address.offset
         plain = at_offset(c.instr, replace(memory.address, offset=0, mode="offset"), memory.bytes)
-        if plain is None or step is None or not 0 < abs(step) < STEP_LIMIT or base in _others(c, base):
+        if plain is None or step is None or not 0 < abs(step) < STEP_LIMIT or base in _others(c):
             found.append(c.instr)
             continue
         pointer = memory.address.base
@@ -48,8 +48,8 @@ def _plain_steps(code: Sequence[Code]) -> list[Instr]:
     return found
 
 
-def _others(code: Code, base: str) -> list[str]:
-    """The registers of an access that are not its base."""
+def _others(code: Code) -> list[str]:
+    """The registers of an access that are no part of its address."""
     return [a.register for a in code.effects.accesses if a.role != "addr"]
 
 

@@ -152,8 +152,3 @@ def _left_with(block: Block, at_leave: frozenset[str], private: Private) -> froz
 def _is_inner(target: str, private: Private) -> bool:
     """Whether this is a place within code that no function's convention holds for."""
     return target in private.inner or target.startswith(".") or not re.match(r"[A-Za-z_$]", target)
-
-
-def unused_everywhere(live: Sequence[frozenset[str]]) -> frozenset[str]:
-    """Registers that are live in none of the sets."""
-    return ALL.difference(*live)
