@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from mavcg.choosing import Gains, Limits
 from mavcg.codegen import canonical
@@ -29,6 +30,13 @@ ARM = parse_target("aarch64-linux-musl")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what tests print as the new golden texts")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The fast suite tries the same input every time: a change that fails it is to blame. The long one looks further."""
+    settings.register_profile("same", derandomize=True)
+    if config.getoption("markexpr") == "not long":
+        settings.load_profile("same")
 
 
 class Golden:
