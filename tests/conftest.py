@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The fast suite tries the same input every time: a change that fails it is to blame. The long one looks further."""
+    """The fast suite tries the same input every time; the long one looks further."""
     settings.register_profile("same", derandomize=True)
     if config.getoption("markexpr") == "not long":
         settings.load_profile("same")
