@@ -1,0 +1,219 @@
+"""The words that emitters are written in: functions, counted loops, vectors with whole and partial loads."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from mavcg.kernel import KernelSpec, Machine
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+F32, F64, F16 = ir.FloatType(), ir.DoubleType(), ir.HalfType()
+PTR = ir.PointerType()
+TYPES: dict[str, ir.Type] = {
+    "f32": F32, "f16": F16, "f64": F64, "i8": I8, "u8": I8, "i16": I16, "u16": I16, "i32": I32, "u32": I32, "i64": I64,
+    "u64": I64, "bool": I8,
+}  # fmt: skip
+KERNEL_TYPE = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, PTR])
+
+Values = tuple[ir.Value, ...]
+
+
+def kernel_name(spec: KernelSpec) -> str:
+    """The linkage name of a spec's function: the family and a digest of everything that decides its code."""
+    return f"{spec.family}_{hashlib.sha256(repr(spec).encode()).hexdigest()[:12]}"
+
+
+def kernel_function(module: ir.Module, spec: KernelSpec, machine: Machine) -> tuple[ir.Function, ir.IRBuilder]:
+    """An empty kernel with its arguments named args, begin, end, scratch, and a builder in its first block."""
+    function = ir.Function(module, KERNEL_TYPE, kernel_name(spec))
+    for argument, name in zip(function.args, ("args", "begin", "end", "scratch"), strict=True):
+        argument.name = name
+    function.args[0].add_attribute("noalias")
+    function.args[3].add_attribute("noalias")
+    return function, ir.IRBuilder(function.append_basic_block("entry"))
+
+
+def operand(b: ir.IRBuilder, index: int, name: str = "") -> ir.Value:
+    """The pointer of the kernel's operand number `index`."""
+    return b.load(address(b, b.function.args[0], index * 8), name=name or f"operand_{index}", align=8, typ=PTR)
+
+
+def const(value: int, typ: ir.Type = I64) -> ir.Constant:
+    """An integer constant."""
+    return ir.Constant(typ, value)
+
+
+def address(b: ir.IRBuilder, base: ir.Value, offset_bytes: ir.Value | int, name: str = "") -> ir.Value:
+    """base + offset_bytes."""
+    offset = const(offset_bytes) if isinstance(offset_bytes, int) else offset_bytes
+    return b.gep(base, [offset], inbounds=True, name=name, source_etype=I8)
+
+
+def element(b: ir.IRBuilder, base: ir.Value, index: ir.Value | int, typ: ir.Type, name: str = "") -> ir.Value:
+    """The address of element `index` of an array of `typ`."""
+    return b.gep(base, [const(index) if isinstance(index, int) else index], inbounds=True, name=name, source_etype=typ)
+
+
+def scaled(b: ir.IRBuilder, index: ir.Value, factor: int, name: str = "") -> ir.Value:
+    """index * factor, without a multiplication where factor is 0 or 1."""
+    if factor == 1:
+        return index
+    return const(0) if factor == 0 else b.mul(index, const(factor), name=name)
+
+
+def for_range(
+    b: ir.IRBuilder,
+    begin: ir.Value,
+    end: ir.Value,
+    step: int,
+    init: Sequence[ir.Value],
+    body: Callable[[ir.Value, Values], Sequence[ir.Value]],
+    name: str = "i",
+) -> Values:
+    """for (i = begin; i < end; i += step) carried = body(i, carried), signed; the values carried out of the last turn.
+
+    The builder stands behind the loop afterwards. With begin >= end the loop runs no turn and gives back `init`.
+    """
+    before = b.block
+    head = b.append_basic_block(f"{name}_head")
+    inside = b.append_basic_block(f"{name}_body")
+    after = b.append_basic_block(f"{name}_end")
+    b.branch(head)
+    b.position_at_end(head)
+    index = b.phi(I64, name=name)
+    index.add_incoming(begin, before)
+    carried = []
+    for value in init:
+        phi = b.phi(value.type, name=f"{name}_carried")
+        phi.add_incoming(value, before)
+        carried.append(phi)
+    b.cbranch(b.icmp_signed("<", index, end), inside, after)
+    b.position_at_end(inside)
+    results = tuple(body(index, tuple(carried)))
+    following = b.add(index, const(step), flags=["nsw"], name=f"{name}_next")
+    index.add_incoming(following, b.block)
+    for phi, value in zip(carried, results, strict=True):
+        phi.add_incoming(value, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return tuple(carried)
+
+
+def repeat(
+    b: ir.IRBuilder,
+    begin: ir.Value | int,
+    end: ir.Value | int,
+    body: Callable[[ir.Value], Any],
+    name: str = "i",
+    step: int = 1,
+) -> None:
+    """for_range that carries nothing."""
+
+    def turn(index: ir.Value, _: Values) -> Values:
+        body(index)
+        return ()
+
+    first, last = (const(v) if isinstance(v, int) else v for v in (begin, end))
+    for_range(b, first, last, step, (), turn, name)
+
+
+def vector(typ: ir.Type, lanes: int) -> ir.Type:
+    """<lanes x typ>, or typ itself for one lane."""
+    return ir.VectorType(typ, lanes) if lanes > 1 else typ
+
+
+def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Value:
+    """`value` in every lane."""
+    if lanes == 1:
+        return value
+    typ = ir.VectorType(value.type, lanes)
+    if isinstance(value, ir.Constant):
+        return ir.Constant(typ, [value.constant] * lanes)
+    one = b.insert_element(ir.Constant(typ, ir.Undefined), value, const(0, I32))
+    return b.shuffle_vector(
+        one, ir.Constant(typ, ir.Undefined), ir.Constant(ir.VectorType(I32, lanes), [0] * lanes), name
+    )
+
+
+def f32_splat(value: float, lanes: int) -> ir.Constant:
+    """A constant in every lane, as f32."""
+    return ir.Constant(F32, value) if lanes == 1 else ir.Constant(ir.VectorType(F32, lanes), [value] * lanes)
+
+
+def type_suffix(typ: ir.Type) -> str:
+    """What an overloaded intrinsic's name ends in, such as v4f32."""
+    if isinstance(typ, ir.VectorType):
+        return f"v{typ.count}{type_suffix(typ.element)}"
+    if isinstance(typ, ir.IntType):
+        return f"i{typ.width}"
+    return {F16: "f16", F32: "f32", F64: "f64"}[typ]
+
+
+def intrinsic(b: ir.IRBuilder, stem: str, args: Sequence[ir.Value], name: str = "") -> ir.Value:
+    """Call llvm.<stem>.<type of the first argument>, whose arguments and result all have that type."""
+    typ = args[0].type
+    full = f"llvm.{stem}.{type_suffix(typ)}"
+    function = b.module.globals.get(full) or ir.Function(b.module, ir.FunctionType(typ, [typ] * len(args)), full)
+    return b.call(function, args, name=name)
+
+
+def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") -> ir.Value:
+    """x * y + z, rounded once."""
+    return intrinsic(b, "fma", (x, y, z), name)
+
+
+def tail_mask(lanes: int, used: int) -> ir.Constant:
+    """A mask of the first `used` lanes."""
+    return ir.Constant(ir.VectorType(I1, lanes), [int(lane < used) for lane in range(lanes)])
+
+
+def load_vector(
+    b: ir.IRBuilder, place: ir.Value, typ: ir.Type, used: int | None = None, name: str = "", align: int = 0
+) -> ir.Value:
+    """A vector's load at any element's address; of the first `used` lanes only, the others 0, where `used` is given.
+
+    align: in bytes, where more than an element's is known.
+    """
+    lanes = typ.count if isinstance(typ, ir.VectorType) else 1
+    element_type = typ.element if isinstance(typ, ir.VectorType) else typ
+    align = align or element_bytes(element_type)
+    if used is None or used == lanes:
+        return b.load(place, name=name, align=align, typ=typ)
+    zero = ir.Constant(typ, [0] * lanes)
+    full = f"llvm.masked.load.{type_suffix(typ)}.p0"
+    kind = ir.FunctionType(typ, [PTR, ir.VectorType(I1, lanes), typ])
+    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+    return b.call(function, [place, tail_mask(lanes, used), zero], name=name)
+
+
+def store_vector(b: ir.IRBuilder, value: ir.Value, place: ir.Value, used: int | None = None, align: int = 0) -> None:
+    """A vector's store at any element's address; of the first `used` lanes only, where that is given."""
+    typ = value.type
+    lanes = typ.count if isinstance(typ, ir.VectorType) else 1
+    element_type = typ.element if isinstance(typ, ir.VectorType) else typ
+    align = align or element_bytes(element_type)
+    if used is None or used == lanes:
+        b.store(value, place, align=align)
+        return
+    full = f"llvm.masked.store.{type_suffix(typ)}.p0"
+    kind = ir.FunctionType(ir.VoidType(), [typ, PTR, ir.VectorType(I1, lanes)])
+    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+    b.call(function, [value, place, tail_mask(lanes, used)])
+
+
+def element_bytes(typ: ir.Type) -> int:
+    """Size of a scalar type in memory, in bytes."""
+    if isinstance(typ, ir.IntType):
+        return max(1, int(typ.width) // 8)
+    return {F16: 2, F32: 4, F64: 8}[typ]
+
+
+def prepared(module: ir.Module, machine: Machine) -> str:
+    """The module's text with every function of its own told the core it is for."""
+    features = ",".join(machine.llvm_features)
+    told = f'nounwind "target-cpu"="{machine.llvm_cpu}"' + (f' "target-features"="{features}"' if features else "")
+    text = str(module)
+    lines = [line + f" {told}" if line.startswith("define ") else line for line in text.splitlines()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,53 @@
+"""Which family lowers which operator and emits which spec."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import ModuleType
+
+from llvmlite import ir
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernel import KernelSpec, Machine, Packing, Step, View
+
+# lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
+Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
+# emit(module, spec, machine): adds one function, named by emit.kernel_name(spec).
+Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
+
+
+# Every module with LOWER, operator -> Lower, and EMIT, class of spec -> Emit.
+_FAMILIES: tuple[ModuleType, ...] = ()
+
+
+@cache
+def lowerings() -> Mapping[str, Lower]:
+    """By operator."""
+    found: dict[str, Lower] = {}
+    for family in _FAMILIES:
+        found.update(family.LOWER)
+    return found
+
+
+@cache
+def emitters() -> Mapping[type[KernelSpec], Emit]:
+    """By the spec's class."""
+    found: dict[type[KernelSpec], Emit] = {}
+    for family in _FAMILIES:
+        found.update(family.EMIT)
+    return found
+
+
+def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """The kernels that compute a node. Raises: MavcgError for an operator that no family has."""
+    found = lowerings().get(node.op)
+    if found is None:
+        raise MavcgError(
+            f"node '{node.origin}' ({node.op}): no kernel; there are kernels for {', '.join(sorted(lowerings()))}"
+        )
+    return found(node, graph, views, packing)
+
+
+def emit(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Add the spec's function to the module."""
+    return emitters()[type(spec)](module, spec, machine)

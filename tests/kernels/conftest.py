@@ -1,0 +1,148 @@
+"""Runs a lowered node on this machine, compiled in memory, for the tests of the families."""
+
+import ctypes
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernel import Machine, Packing, Step, View, dense_view
+from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.registry import emit, lower
+
+Array = NDArray[Any]
+X86_64_V3 = Machine("x86-64-v3", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
+
+
+def host_machines() -> tuple[Machine, ...]:
+    """Every kind of machine whose code this one runs."""
+    if platform.machine() != "x86_64":
+        return (Machine("generic", "aarch64", "generic", ("+neon",)),)
+    features = llvm.get_host_cpu_features()
+    found = [X86_64_V3] if features.get("avx2") and features.get("fma") else []
+    if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
+        vnni = bool(features.get("avx512vnni"))
+        # Not the host's name: the same code is tested wherever the features are there.
+        cpu = "icelake-server" if vnni else "skylake-avx512"
+        wide = ("-prefer-256-bit",)
+        found.append(Machine(cpu, "x86_64", cpu, wide, vector_bytes=64, vector_registers=32, dot_product=vnni))
+    return tuple(found)
+
+
+class Compiled:
+    """The functions of some steps, compiled for one machine."""
+
+    def __init__(self, steps: Sequence[Step], machine: Machine) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        module = ir.Module("test")
+        module.triple = llvm.get_default_triple()
+        for spec in dict.fromkeys(step.spec for step in steps):
+            emit(module, spec, machine)
+        self.text = prepared(module, machine)
+        parsed = llvm.parse_assembly(self.text)
+        parsed.verify()
+        target_machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3, jit=True
+        )
+        builder = llvm.create_pass_builder(target_machine, llvm.create_pipeline_tuning_options(speed_level=3))
+        builder.getModulePassManager().run(parsed, builder)
+        self.engine = llvm.create_mcjit_compiler(parsed, target_machine)
+        self.engine.finalize_object()
+
+    def run(self, step: Step, pointers: Sequence[int], ranges: Sequence[tuple[int, int]]) -> None:
+        """Call the step's function on each range, with its scratch."""
+        place = self.engine.get_function_address(kernel_name(step.spec))
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(place)
+        args = (ctypes.c_void_p * len(pointers))(*pointers)
+        scratch = np.full(step.spec.scratch_bytes + 64, 0xA5, np.uint8)
+        aligned = (scratch.ctypes.data + 63) & ~63
+        for begin, end in ranges:
+            function(ctypes.addressof(args), begin, end, aligned)
+
+
+GUARD = 64  # elements on either side of an output that nobody may touch
+
+
+class Buffer:
+    """A tensor in memory as its view says, with what lies around it filled with a pattern."""
+
+    def __init__(self, view: View, values: Array | None) -> None:
+        span = 1 + sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) if view.elements else 0
+        dtype = DTYPES[view.dtype]
+        self.view, self.span = view, span
+        store = np.frombuffer(bytes([0x5A]) * ((span + 2 * GUARD) * dtype.itemsize + 64), np.uint8).copy()
+        start = -store.ctypes.data % 64
+        self.memory = store[start : start + (span + 2 * GUARD) * dtype.itemsize].view(dtype)
+        self.inner = np.lib.stride_tricks.as_strided(
+            self.memory[GUARD:], view.shape, [s * dtype.itemsize for s in view.strides]
+        )
+        if values is not None:
+            self.inner[...] = values
+        self.untouched = self.memory.copy()
+
+    @property
+    def pointer(self) -> int:
+        return int(self.memory.ctypes.data) + GUARD * self.memory.itemsize
+
+    def check_surroundings(self) -> None:
+        """Nothing was written that is not an element of the tensor."""
+        after = self.memory.copy()
+        np.lib.stride_tricks.as_strided(after[GUARD:], self.view.shape, self.inner.strides)[...] = 0
+        before = self.untouched.copy()
+        np.lib.stride_tricks.as_strided(before[GUARD:], self.view.shape, self.inner.strides)[...] = 0
+        assert after.tobytes() == before.tobytes(), "written outside the output"
+
+
+RunNode = Callable[..., list[Array]]
+
+
+def run_node_on(
+    machine: Machine,
+    node: Node,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    views: Mapping[str, View] | None = None,
+    parts: int = 1,
+    packing: Packing | None = None,
+) -> list[Array]:
+    """The outputs of one node of a graph, its rows computed in `parts` ranges, the last first.
+
+    views: where a tensor does not lie densely. Checks that nothing outside the outputs is written.
+    """
+    names = [*dict.fromkeys([n for n in (*node.inputs, *node.outputs) if n])]
+    seen = {name: (views or {}).get(name) or dense_view(graph.types[name]) for name in names}
+    steps = lower(node, graph, seen, packing or Packing(lanes=16 if machine.arch == "x86_64" else 8))
+    compiled = Compiled(steps, machine)
+    buffers = {name: Buffer(seen[name], inputs.get(name, graph.constants.get(name))) for name in names}
+    kept: list[Array] = []
+    for step in steps:
+        pointers = []
+        for operand in step.operands:
+            if operand.constant is None:
+                pointers.append(buffers[operand.tensor].pointer)
+            else:
+                raw = np.zeros(operand.constant.nbytes + operand.align, np.uint8)
+                start = -raw.ctypes.data % operand.align
+                raw[start : start + operand.constant.nbytes] = np.frombuffer(operand.constant.tobytes(), np.uint8)
+                kept.append(raw)
+                pointers.append(raw.ctypes.data + start)
+        rows = step.spec.rows
+        edges = [rows * part // parts for part in range(parts + 1)]
+        compiled.run(step, pointers, list(zip(edges, edges[1:], strict=False))[::-1])
+    for name in node.outputs:
+        if name:
+            buffers[name].check_surroundings()
+    return [np.array(buffers[name].inner) for name in node.outputs if name]
+
+
+@pytest.fixture(params=host_machines(), ids=lambda machine: machine.name)
+def run_node(request: pytest.FixtureRequest) -> RunNode:
+    """run_node_on for every kind of machine that can be run here."""
+    return lambda *args, **named: run_node_on(request.param, *args, **named)
