@@ -1,0 +1,93 @@
+"""Operators that treat every element alone."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from mavcg.graph import DTYPES, TensorType
+from mavcg.ops.op import ANY, FLOATS, NUMBERS, SIGNED, Attr, Case, Op
+
+_FLOAT_UNARY = (
+    "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "reciprocal", "floor", "ceil", "round", "softplus", "softsign",
+    "sin", "cos", "silu", "mish", "hard_swish",
+)  # fmt: skip
+_PARAMETRIC: Mapping[str, Mapping[str, Attr]] = {
+    "leaky_relu": {"alpha": Attr("float", 0.01)},
+    "elu": {"alpha": Attr("float", 1.0)},
+    "hard_sigmoid": {"alpha": Attr("float", 0.2), "beta": Attr("float", 0.5)},
+    "gelu": {"tanh": Attr("bool", False)},
+    # The defaults of ONNX's Selu, which are the paper's constants rounded to f32.
+    "selu": {"alpha": Attr("float", 1.67326319217681884765625), "gamma": Attr("float", 1.05070102214813232421875)},
+    "celu": {"alpha": Attr("float", 1.0)},
+    "thresholded_relu": {"alpha": Attr("float", 1.0)},
+}
+ARITHMETIC = ("add", "sub", "mul", "div", "pow", "max", "min", "mod")
+COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
+LOGICAL = ("and", "or", "xor")
+
+
+def _unary(name: str, dtypes: Sequence[str], attrs: Mapping[str, Attr] = MappingProxyType({})) -> Op:
+    return Op(name, ("x",), lambda case: (case.type("x", dtypes),), attrs)
+
+
+UNARY = (
+    *(_unary(name, FLOATS) for name in _FLOAT_UNARY),
+    *(_unary(name, (*FLOATS, *SIGNED)) for name in ("neg", "abs", "sign")),
+    *(_unary(name, FLOATS, attrs) for name, attrs in _PARAMETRIC.items()),
+    _unary("relu", NUMBERS),
+    _unary("not", ("bool",)),
+    _unary("clip", NUMBERS, {"lo": Attr("float", float("-inf")), "hi": Attr("float", float("inf"))}),
+)
+
+# What may be fused at the end of another operator: the names of its parameters in the order of act_args. A bool
+# parameter stands there as 0.0 or 1.0.
+ACTIVATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {op.name: tuple(op.attrs) for op in UNARY if op.name != "not"}
+)
+
+
+def check_activation(case: Case) -> None:
+    """Raises: MavcgError where act is no activation or act_args are not its parameters."""
+    act, args = case.attr("act"), case.attr("act_args")
+    if act and act not in ACTIVATIONS:
+        raise case.fail(f"act {act!r} is no activation; there are {', '.join(sorted(ACTIVATIONS))}")
+    wanted = ACTIVATIONS[act] if act else ()
+    if len(args) != len(wanted):
+        raise case.fail(f"act_args has {len(args)} values where {act or 'no activation'} takes {len(wanted)}")
+
+
+def _prelu(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", FLOATS)
+    case.same_dtype("x", "slope")
+    case.spreads("slope", x.shape)
+    return (x,)
+
+
+def _binary(name: str) -> Op:
+    dtypes = ("bool",) if name in LOGICAL else ANY if name == "equal" else NUMBERS
+    result = "bool" if name in COMPARISONS else ""
+
+    def infer(case: Case) -> tuple[TensorType, ...]:
+        a, b = case.type("a", dtypes), case.type("b", dtypes)
+        case.same_dtype("a", "b")
+        return (TensorType(result or a.dtype, case.broadcast(a.shape, b.shape)),)
+
+    return Op(name, ("a", "b"), infer, {"fmod": Attr("bool", False)} if name == "mod" else {})
+
+
+def _where(case: Case) -> tuple[TensorType, ...]:
+    condition, a, b = case.type("condition", ("bool",)), case.type("a"), case.type("b")
+    case.same_dtype("a", "b")
+    return (TensorType(a.dtype, case.broadcast(condition.shape, a.shape, b.shape)),)
+
+
+def _cast(case: Case) -> tuple[TensorType, ...]:
+    return (TensorType(case.attr("to"), case.type("x").shape),)
+
+
+OPS = (
+    *UNARY,
+    *(_binary(name) for name in (*ARITHMETIC, *COMPARISONS, *LOGICAL)),
+    Op("prelu", ("x", "slope"), _prelu, {}),
+    Op("where", ("condition", "a", "b"), _where, {}),
+    Op("cast", ("x",), _cast, {"to": Attr("str", choices=tuple(DTYPES))}),
+)

@@ -1,0 +1,127 @@
+"""Nodes made complete, and the types of what they make."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Array, AttrValue, Node, TensorType
+from mavcg.ops.op import Attr, Case, Op, place
+from mavcg.ops.table import OPS
+
+
+def operator(node: Node) -> Op:
+    """The operator of a node. Raises: MavcgError where there is none of this name."""
+    found = OPS.get(node.op)
+    if found is None:
+        near = difflib.get_close_matches(node.op, OPS, n=1)
+        hint = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(sorted(OPS))}"
+        raise MavcgError(f"{place(node)}: there is no operator {node.op}; {hint}")
+    return found
+
+
+def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: str = "", **attrs: Any) -> Node:
+    """A node with all attributes of its operator, defaults filled in, and all its inputs, "" for those absent.
+
+    attrs: lists, NumPy arrays and NumPy scalars become tuples and Python's numbers; a whole number may stand for a
+    float, never a float for a whole number. Raises: MavcgError for an unknown operator, an attribute that it does not
+    have, lacks, or that is of another kind, and for too many or too few inputs.
+    """
+    node = Node(op, tuple(inputs), tuple(outputs), (), origin)
+    known = operator(node)
+    for name in attrs:
+        if name not in known.attrs:
+            raise MavcgError(f"{place(node)}: it has no attribute {name}; it has {', '.join(known.attrs) or 'none'}")
+    values: dict[str, AttrValue] = {}
+    for name, attr in known.attrs.items():
+        if attrs.get(name) is not None:
+            values[name] = _coerced(node, name, attr, attrs[name])
+        elif attr.default is not None:
+            values[name] = attr.default
+        else:
+            raise MavcgError(f"{place(node)}: its attribute {name} is missing; it has no default")
+    most = known.most
+    if not known.least <= len(node.inputs) <= (len(node.inputs) if most is None else most):
+        raise MavcgError(f"{place(node)}: {len(node.inputs)} inputs; it reads {', '.join(known.inputs)}")
+    padded = node.inputs if most is None else (*node.inputs, *[""] * (most - len(node.inputs)))
+    made = Node(op, padded, node.outputs, tuple(sorted(values.items())), origin)
+    check_form(made)
+    return made
+
+
+def check_form(node: Node) -> None:
+    """Whether a node says what its operator's entry asks for; types are not looked at. Raises: MavcgError."""
+    known = operator(node)
+    if [name for name, _ in node.attrs] != sorted(known.attrs):
+        have, want = ", ".join(n for n, _ in node.attrs), ", ".join(sorted(known.attrs))
+        raise MavcgError(f"{place(node)}: its attributes are ({have}) where ({want}) in this order are needed")
+    for name, value in node.attrs:
+        same = _coerced(node, name, known.attrs[name], value)
+        if repr(same) != repr(value):
+            raise MavcgError(f"{place(node)}: {name}={value!r} where {same!r} is meant; make_node writes it so")
+    if known.most is not None and len(node.inputs) != known.most:
+        names = ", ".join(known.inputs)
+        raise MavcgError(f"{place(node)}: {len(node.inputs)} inputs; it reads {names}, with _ for one that is absent")
+    if known.most is None and not node.inputs:
+        raise MavcgError(f"{place(node)}: it has no inputs; it reads {', '.join(known.inputs)}")
+    for i, name in enumerate(node.inputs):
+        if not name and (known.most is None or not known.inputs[i].endswith("?")):
+            raise MavcgError(f"{place(node)}: its input {known.inputs[min(i, len(known.inputs) - 1)]} is missing")
+
+
+def infer(
+    node: Node, types: Mapping[str, TensorType], constants: Mapping[str, Array] = MappingProxyType({})
+) -> tuple[TensorType, ...]:
+    """The types of a node's outputs.
+
+    types: of its inputs at least. constants: arrays that are known, by name; indices among them are checked.
+    Raises: MavcgError that names the node and the types of its inputs where these do not go together.
+    """
+    check_form(node)
+    for name in node.inputs:
+        if name and name not in types:
+            raise MavcgError(f"{place(node)}: it reads %{name}, which nothing makes before it")
+    case = Case(
+        operator(node),
+        node,
+        tuple(types[name] if name else None for name in node.inputs),
+        tuple(constants.get(name) for name in node.inputs),
+    )
+    return case.op.infer(case)
+
+
+def _coerced(node: Node, name: str, attr: Attr, value: Any) -> AttrValue:
+    plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    found: Any
+    if attr.kind in ("ints", "floats"):
+        items = [_scalar(attr.kind[:-1], v) for v in plain] if isinstance(plain, list | tuple) else [None]
+        found = None if None in items else tuple(items)
+    else:
+        found = _scalar(attr.kind, plain)
+    if found is None:
+        kinds = {"ints": "whole numbers", "floats": "numbers", "int": "a whole number", "float": "a number"}
+        wanted = kinds.get(attr.kind) or {"bool": "true or false", "str": "a word"}[attr.kind]
+        raise MavcgError(f"{place(node)}: attribute {name} is {value!r}; it takes {wanted}")
+    if attr.length is not None and isinstance(found, tuple) and len(found) != attr.length:
+        raise MavcgError(f"{place(node)}: attribute {name} is {value!r}; it takes {attr.length} numbers")
+    if attr.choices and found not in attr.choices:
+        raise MavcgError(f"{place(node)}: attribute {name} is {value!r}; it takes {', '.join(attr.choices)}")
+    value_found: AttrValue = found
+    return value_found
+
+
+def _scalar(kind: str, value: Any) -> bool | int | float | str | None:
+    """The value as this kind; None where it is of another."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind == "bool":
+        # Files write truth as 0 and 1.
+        return bool(value) if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)) else None
+    if kind == "str":
+        return value if isinstance(value, str) else None
+    if isinstance(value, bool) or not isinstance(value, int if kind == "int" else int | float):
+        return None
+    return value if kind == "int" else float(value)

@@ -1,0 +1,36 @@
+"""From real numbers to 8-bit ones and back. What computes on 8-bit numbers is a family of its own."""
+
+from mavcg.graph import TensorType
+from mavcg.ops.op import Attr, Case, Op
+
+
+def _check_scale(case: Case, shape: tuple[int, ...]) -> None:
+    """scale and zero are alike: a scalar each, or one element for each position along the axis."""
+    scale, zero = case.type("scale", ("f32",)), case.type("zero")
+    if scale.shape != zero.shape:
+        raise case.fail("scale and zero differ in shape")
+    if scale.shape and scale.shape != (shape[case.axis(len(shape))],):
+        raise case.fail(f"scale {scale} is neither a scalar nor as long as axis {case.attr('axis')}")
+
+
+def _quantize(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", ("f32",))
+    _check_scale(case, x.shape)
+    if case.type("zero").dtype != case.attr("to"):
+        raise case.fail(f"zero is not {case.attr('to')}, the type of the result")
+    return (TensorType(case.attr("to"), x.shape),)
+
+
+def _dequantize(case: Case) -> tuple[TensorType, ...]:
+    # i32 is what the bias of an 8-bit convolution comes in.
+    x = case.type("x", ("i8", "u8", "i16", "u16", "i32"))
+    _check_scale(case, x.shape)
+    case.same_dtype("x", "zero")
+    return (TensorType("f32", x.shape),)
+
+
+_AXIS = Attr("int", 0)  # says nothing where scale and zero are scalars
+OPS = (
+    Op("quantize", ("x", "scale", "zero"), _quantize, {"axis": _AXIS, "to": Attr("str", choices=("i8", "u8"))}),
+    Op("dequantize", ("x", "scale", "zero"), _dequantize, {"axis": _AXIS}),
+)

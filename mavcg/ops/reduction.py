@@ -1,0 +1,73 @@
+"""Operators over whole axes: sums, extremes, and what is made relative to them."""
+
+from mavcg.graph import TensorType
+from mavcg.ops.op import FLOATS, NUMBERS, Attr, Case, Op
+
+
+def _without(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    if keepdims:
+        return tuple(1 if i in axes else length for i, length in enumerate(shape))
+    return tuple(length for i, length in enumerate(shape) if i not in axes)
+
+
+def _reduce(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", NUMBERS)
+    axes = case.attr("axes")
+    if sorted(set(axes)) != list(axes) or any(not 0 <= axis < len(x.shape) for axis in axes):
+        raise case.fail(f"axes {axes} where dimensions are 0 to {len(x.shape) - 1}, each once, rising")
+    if case.node.op not in ("reduce_sum", "reduce_prod") and any(x.shape[axis] == 0 for axis in axes):
+        raise case.fail("no elements to choose from")
+    return (TensorType(x.dtype, _without(x.shape, axes, case.attr("keepdims"))),)
+
+
+def _arg(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", NUMBERS)
+    axis = case.axis(len(x.shape))
+    if x.shape[axis] == 0:
+        raise case.fail("no elements to choose from")
+    return (TensorType("i64", _without(x.shape, (axis,), case.attr("keepdims"))),)
+
+
+def _softmax(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", FLOATS)
+    case.axis(len(x.shape))
+    return (x,)
+
+
+def _layer_norm(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", FLOATS)
+    axis = case.axis(len(x.shape))
+    case.same_dtype("x", "scale", "bias")
+    case.spreads("scale", x.shape[axis:])
+    case.spreads("bias", x.shape[axis:])
+    return (x,)
+
+
+def _lrn(case: Case) -> tuple[TensorType, ...]:
+    case.at_least(1, "size")
+    return (case.type("x", FLOATS, rank_min=1),)
+
+
+_REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
+_AXIS = Attr("int")
+OPS = (
+    *(Op(name, ("x",), _reduce, {"axes": Attr("ints"), "keepdims": Attr("bool", True)}) for name in _REDUCTIONS),
+    *(
+        Op(name, ("x",), _arg, {"axis": _AXIS, "keepdims": Attr("bool", True), "last": Attr("bool", False)})
+        for name in ("arg_max", "arg_min")
+    ),
+    Op("softmax", ("x",), _softmax, {"axis": _AXIS}),
+    Op("log_softmax", ("x",), _softmax, {"axis": _AXIS}),
+    Op("layer_norm", ("x", "scale", "bias?"), _layer_norm, {"axis": _AXIS, "epsilon": Attr("float", 1e-5)}),
+    Op(
+        "lrn",
+        ("x",),
+        _lrn,
+        {
+            "size": Attr("int"),
+            "alpha": Attr("float", 1e-4),
+            "beta": Attr("float", 0.75),
+            "bias": Attr("float", 1.0),
+        },
+    ),
+)

@@ -1,0 +1,112 @@
+"""Operators that move elements, and resample, which mixes them along one axis."""
+
+from mavcg.graph import TensorType
+from mavcg.ops.op import FLOATS, Attr, Case, Op
+
+
+def _concat(case: Case) -> tuple[TensorType, ...]:
+    parts = [t for t in case.types if t is not None]
+    first = parts[0]
+    axis = case.axis(len(first.shape))
+
+    def rest(t: TensorType) -> tuple[str, tuple[int, ...]]:
+        return t.dtype, t.shape[:axis] + t.shape[axis + 1 :]
+
+    if len(parts) != len(case.types) or any(len(t.shape) != len(first.shape) or rest(t) != rest(first) for t in parts):
+        raise case.fail(f"parts that differ in more than axis {axis}")
+    length = sum(t.shape[axis] for t in parts)
+    return (TensorType(first.dtype, (*first.shape[:axis], length, *first.shape[axis + 1 :])),)
+
+
+def _slice(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x")
+    starts, stops, steps = (case.entries(name, len(x.shape)) for name in ("starts", "stops", "steps"))
+    shape = []
+    for axis, (length, start, stop, step) in enumerate(zip(x.shape, starts, stops, steps, strict=True)):
+        rising = step > 0 and 0 <= start <= stop <= length
+        falling = step < 0 and -1 <= stop <= start and 0 <= start and (start < length or start == stop)
+        if not rising and not falling:
+            raise case.fail(f"from {start} to {stop} by {step}: not inside axis {axis}, which has {length} elements")
+        shape.append(-((start - stop) // abs(step)) if rising else -((stop - start) // abs(step)))
+    return (TensorType(x.dtype, tuple(shape)),)
+
+
+def _pad(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x")
+    before, after = case.entries("before", len(x.shape)), case.entries("after", len(x.shape))
+    case.at_least(0, "before", "after")
+    mode = case.attr("mode")
+    for axis, length in enumerate(x.shape):
+        widest = max(before[axis], after[axis])
+        if (mode == "edge" and widest and length == 0) or (mode == "reflect" and widest and widest >= length):
+            raise case.fail(f"{mode} by {widest} where axis {axis} has {length} elements")
+    return (TensorType(x.dtype, tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))),)
+
+
+def _reshape(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x")
+    case.at_least(0, "shape")
+    result = TensorType(x.dtype, case.attr("shape"))
+    if result.elements != x.elements:
+        raise case.fail(f"{x.elements} elements do not make {result}")
+    return (result,)
+
+
+def _transpose(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x")
+    perm = case.attr("perm")
+    if sorted(perm) != list(range(len(x.shape))):
+        raise case.fail(f"perm {perm} is no order of {len(x.shape)} dimensions")
+    return (TensorType(x.dtype, tuple(x.shape[i] for i in perm)),)
+
+
+def _broadcast_to(case: Case) -> tuple[TensorType, ...]:
+    shape = case.attr("shape")
+    case.at_least(0, "shape")
+    case.spreads("x", shape)
+    return (TensorType(case.type("x").dtype, shape),)
+
+
+def _gather(case: Case) -> tuple[TensorType, ...]:
+    x, indices = case.type("x"), case.type("indices", ("i32", "i64"))
+    axis = case.axis(len(x.shape))
+    length = x.shape[axis]
+    known = case.value("indices")
+    if known is not None and known.size and not (-length <= known.min() and known.max() < length):
+        raise case.fail(f"indices from {known.min()} to {known.max()} where axis {axis} has {length} elements")
+    return (TensorType(x.dtype, x.shape[:axis] + indices.shape + x.shape[axis + 1 :]),)
+
+
+def _resample(case: Case) -> tuple[TensorType, ...]:
+    x, index, weight = case.type("x", FLOATS), case.type("index", ("i32",), rank=2), case.type("weight", ("f32",))
+    axis = case.axis(len(x.shape))
+    if weight.shape != index.shape:
+        raise case.fail("index and weight differ in shape")
+    known = case.value("index")
+    if known is not None and known.size and not (0 <= known.min() and known.max() < x.shape[axis]):
+        raise case.fail(f"index from {known.min()} to {known.max()} where axis {axis} has {x.shape[axis]} elements")
+    return (TensorType(x.dtype, (*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :])),)
+
+
+_AXIS = Attr("int")
+_ENTRIES = Attr("ints")
+OPS = (
+    Op("concat", ("x...",), _concat, {"axis": _AXIS}),
+    Op("slice", ("x",), _slice, {"starts": _ENTRIES, "stops": _ENTRIES, "steps": _ENTRIES}),
+    Op(
+        "pad",
+        ("x",),
+        _pad,
+        {
+            "before": _ENTRIES,
+            "after": _ENTRIES,
+            "mode": Attr("str", "constant", choices=("constant", "edge", "reflect")),
+            "value": Attr("float", 0.0),
+        },
+    ),
+    Op("reshape", ("x",), _reshape, {"shape": _ENTRIES}),
+    Op("transpose", ("x",), _transpose, {"perm": _ENTRIES}),
+    Op("broadcast_to", ("x",), _broadcast_to, {"shape": _ENTRIES}),
+    Op("gather", ("x", "indices"), _gather, {"axis": Attr("int", 0)}),
+    Op("resample", ("x", "index", "weight"), _resample, {"axis": _AXIS}),
+)

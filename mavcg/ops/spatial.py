@@ -1,0 +1,123 @@
+"""Operators whose windows slide over images, [N, H, W, C]."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import Array, Node, TensorType
+from mavcg.ops.elementwise import check_activation
+from mavcg.ops.op import FLOATS, NUMBERS, Attr, Case, Op
+
+ACT: Mapping[str, Attr] = {"act": Attr("str", ""), "act_args": Attr("floats", ())}
+_PADS = Attr("ints", (0, 0, 0, 0), length=4)  # top, left, bottom, right
+_STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1, 1), length=2), "pads": _PADS}
+
+
+def window_counts(case: Case, kernel: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, int]:
+    """How many windows fit over an image's height and width. Raises: MavcgError where none does."""
+    case.at_least(1, "stride", "dilation")
+    case.at_least(0, "pads")
+    stride, dilation, pads = case.attr("stride"), case.attr("dilation"), case.attr("pads")
+    counts = []
+    for axis in (0, 1):
+        span = dilation[axis] * (kernel[axis] - 1) + 1
+        room = lengths[axis] + pads[axis] + pads[axis + 2] - span
+        if kernel[axis] < 1 or lengths[axis] < 1 or room < 0:
+            size = f"{lengths[axis]} with pads {pads[axis]} and {pads[axis + 2]}"
+            raise case.fail(f"a window of {span} does not fit into a {('height', 'width')[axis]} of {size}")
+        counts.append(room // stride[axis] + 1)
+    return counts[0], counts[1]
+
+
+def _filter(case: Case) -> tuple[TensorType, TensorType]:
+    """Image and filter of a convolution, checked against each other."""
+    x, w = case.type("x", FLOATS, rank=4), case.type("w", FLOATS, rank=4)
+    case.same_dtype("x", "w", "bias")
+    case.at_least(1, "groups")
+    groups = case.attr("groups")
+    out_ch, in_ch = w.shape[0], x.shape[3]
+    if in_ch % groups or out_ch % groups or w.shape[3] * groups != in_ch:
+        raise case.fail(
+            f"w[O,KH,KW,C/groups] with {out_ch} output and {w.shape[3]} input channels does not go with "
+            f"{in_ch} channels in {groups} groups"
+        )
+    bias = case.maybe("bias")
+    if bias is not None and bias.shape != (out_ch,):
+        raise case.fail(f"bias {bias} where {out_ch} elements are needed")
+    check_activation(case)
+    return x, w
+
+
+def _conv2d(case: Case) -> tuple[TensorType, ...]:
+    x, w = _filter(case)
+    out_h, out_w = window_counts(case, w.shape[1:3], x.shape[1:3])
+    result = TensorType(x.dtype, (x.shape[0], out_h, out_w, w.shape[0]))
+    residual = case.maybe("residual")
+    if residual is not None and residual != result:
+        raise case.fail(f"residual {residual} where {result} is needed")
+    return (result,)
+
+
+def _conv_transpose2d(case: Case) -> tuple[TensorType, ...]:
+    x, w = _filter(case)
+    case.at_least(1, "stride", "dilation")
+    case.at_least(0, "pads", "output_pads")
+    stride, dilation, pads, extra = (case.attr(n) for n in ("stride", "dilation", "pads", "output_pads"))
+    sizes = []
+    for axis in (0, 1):
+        if x.shape[1 + axis] < 1 or w.shape[1 + axis] < 1:
+            raise case.fail("an image or a filter without elements")
+        span = dilation[axis] * (w.shape[1 + axis] - 1) + 1
+        size = (x.shape[1 + axis] - 1) * stride[axis] + span + extra[axis] - pads[axis] - pads[axis + 2]
+        if size < 1:
+            raise case.fail(f"pads {pads} take all of the {('height', 'width')[axis]} away")
+        sizes.append(size)
+    return (TensorType(x.dtype, (x.shape[0], sizes[0], sizes[1], w.shape[0])),)
+
+
+def _pooled(case: Case, x: TensorType) -> TensorType:
+    case.at_least(1, "kernel")
+    out_h, out_w = window_counts(case, case.attr("kernel"), x.shape[1:3])
+    return TensorType(x.dtype, (x.shape[0], out_h, out_w, x.shape[3]))
+
+
+def _max_pool2d(case: Case) -> tuple[TensorType, ...]:
+    return (_pooled(case, case.type("x", NUMBERS, rank=4)),)
+
+
+def _avg_pool2d(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", FLOATS, rank=4)
+    result = _pooled(case, x)
+    case.at_least(0, "count_pads")
+    for axis in (0, 1):
+        if not divisors(case.node, axis, x.shape[1 + axis], result.shape[1 + axis]).all():
+            raise case.fail("a window that counts no element: it lies in the pads, and count_pads leaves these out")
+    return (result,)
+
+
+def divisors(node: Node, axis: int, length: int, count: int) -> Array:
+    """How many positions of each window along one axis of avg_pool2d count: those inside the image and its count_pads.
+
+    axis: 0 for height, 1 for width; length: of the image; count: of windows. Returns: [count].
+    """
+    kernel, stride, dilation, pads, counted = (
+        node.attr(n)[axis] for n in ("kernel", "stride", "dilation", "pads", "count_pads")
+    )
+    after = node.attr("count_pads")[axis + 2]
+    at = np.arange(count)[:, None] * stride - pads + np.arange(kernel)[None, :] * dilation
+    inside: Array = (at >= -counted) & (at < length + after)
+    return np.asarray(inside.sum(axis=1, dtype=np.int64))
+
+
+_POOL = {"kernel": Attr("ints", length=2), **_STEPS}
+OPS = (
+    Op("conv2d", ("x", "w", "bias?", "residual?"), _conv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
+    Op(
+        "conv_transpose2d",
+        ("x", "w", "bias?"),
+        _conv_transpose2d,
+        {**_STEPS, "output_pads": Attr("ints", (0, 0), length=2), "groups": Attr("int", 1), **ACT},
+    ),
+    Op("max_pool2d", ("x",), _max_pool2d, _POOL),
+    Op("avg_pool2d", ("x",), _avg_pool2d, {**_POOL, "count_pads": _PADS}),
+)

@@ -1,0 +1,50 @@
+"""Whether a graph keeps to the rules: asked between passes."""
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Graph, type_of
+from mavcg.ops.nodes import infer
+from mavcg.ops.op import place
+
+
+def verify(graph: Graph) -> None:
+    """Every name is made once and before it is read, types are what the operators say, attributes are complete.
+
+    Raises: MavcgError that names the first node or tensor that breaks a rule.
+    """
+    where = f"graph {graph.name}"
+    made: set[str] = set()
+
+    def make(name: str, by: str) -> None:
+        if not name:
+            raise MavcgError(f"{by}: a tensor without a name")
+        if name in made:
+            raise MavcgError(f"{by}: %{name} is made a second time; every tensor is made once")
+        if name not in graph.types:
+            raise MavcgError(f"{by}: %{name} has no type")
+        tensor = graph.types[name]
+        if tensor.dtype not in DTYPES or any(d < 0 for d in tensor.shape):
+            raise MavcgError(f"{by}: %{name} is {tensor}, which is no type")
+        made.add(name)
+
+    for name in graph.inputs:
+        make(name, f"{where}, its inputs")
+    for name, array in graph.constants.items():
+        make(name, f"{where}, its constants")
+        if type_of(array) != graph.types[name]:
+            raise MavcgError(f"{where}: constant %{name} is said to be {graph.types[name]} and is {type_of(array)}")
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name and name not in made:
+                raise MavcgError(f"{place(node)}: it reads %{name}, which nothing makes before it")
+        found = infer(node, graph.types, graph.constants)
+        if len(found) != len(node.outputs):
+            raise MavcgError(f"{place(node)}: {len(node.outputs)} outputs where the operator has {len(found)}")
+        for name, tensor in zip(node.outputs, found, strict=True):
+            make(name, place(node))
+            if graph.types[name] != tensor:
+                raise MavcgError(f"{place(node)}: %{name} is said to be {graph.types[name]} and is {tensor}")
+    if not graph.outputs:
+        raise MavcgError(f"{where}: it has no outputs; nothing would be computed")
+    for name in graph.outputs:
+        if name not in made:
+            raise MavcgError(f"{where}: its output %{name} is made by nothing")
