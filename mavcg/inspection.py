@@ -1,13 +1,16 @@
 """What stands in a built library, read back from its note and its symbols."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mavcg.binaries import loaded_bytes, needed, notes
 from mavcg.errors import MavcgError
+from mavcg.model_note import read_model_note
 from mavcg.program import growth_percent
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,20 @@ class Inspection:
 
 def inspect_library(path: Path) -> Inspection:
     """Raises: MavcgError for what is no ELF file, a damaged one, or one that holds nothing that mavcg made."""
+    return _guarded(_inspect, path)
+
+
+def model_of(path: Path) -> dict[str, Any] | None:
+    """The note of a model library with the file's loaded bytes; None for any other library that mavcg made.
+
+    Raises: as inspect_library.
+    """
+    return _guarded(read_model_note, path)
+
+
+def _guarded(read: Callable[[Path], T], path: Path) -> T:
     try:
-        return _inspect(path)
+        return read(path)
     except MavcgError:
         raise
     except Exception as error:  # a cut or garbled file: what pyelftools raises for these has no common class

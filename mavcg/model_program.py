@@ -44,8 +44,8 @@ class ProgramTensor:
 class Program:
     """A model ready to run.
 
-    arena_bytes: of one context, without scratch; scratch_bytes: of each thread. arena_lower_bound_bytes: the largest sum
-    of tensors alive at once. constants_bytes: packed weights, read-only, shared by all contexts.
+    arena_bytes: of one context, without scratch; scratch_bytes: of each thread. arena_lower_bound_bytes: the largest
+    sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts.
     """
 
     name: str

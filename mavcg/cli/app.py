@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mavcg.cli import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.cli.bench import bench
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
 from mavcg.cli.estimate import estimate
@@ -17,12 +18,14 @@ from mavcg.cli.launch import HELP as LAUNCH_HELP
 from mavcg.cli.launch import launch
 from mavcg.cli.measure import measure
 from mavcg.cli.profile import profile
+from mavcg.cli.run import run as run_model
 from mavcg.cli.tune_asm import tune_asm
 from mavcg.errors import MavcgError
 
 HELP = """Build libraries that run at full speed on every core of a processor whose cores differ.
 
-A program: mavcg profile -- ./app; mavcg build; then link the library. Each verb's --help has examples.
+A program: mavcg profile -- ./app; mavcg build; then link the library.
+A model: mavcg build model.onnx --board exynos9820 -o libmodel.so. Each verb's --help has examples.
 """
 
 
@@ -41,7 +44,7 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
     )  # fmt: skip
     app.callback()(_options)
-    for verb in (profile, build, inspect, estimate, explain, tune_asm, measure, cores):
+    for verb in (profile, build, inspect, run_model, bench, estimate, explain, tune_asm, measure, cores):
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     return app

@@ -1,4 +1,4 @@
-"""`mavcg build`: a multi-versioned library from sources or LLVM IR."""
+"""`mavcg build`: a multi-versioned library from sources, LLVM IR or a model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,8 @@ from mavcg.errors import MavcgError
 
 def build(
     config: Annotated[
-        Path | None, typer.Argument(metavar="[mavcg.toml]", help="Build file; ./mavcg.toml if any.")
+        Path | None,
+        typer.Argument(metavar="[mavcg.toml|MODEL]", help="Build file (./mavcg.toml if any), .onnx or .tflite."),
     ] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="C or C++ source; may be repeated, may be a pattern.")
@@ -50,19 +51,42 @@ def build(
     tune: Annotated[
         str | None, typer.Option(metavar="off|fast|best", help="Split and reschedule loops for cores that gain; fast.")
     ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Default threads of a model library; 1.")] = None,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Build a library in which every hot function has a version per core; `generic` is always there.
+    """Build a library in which every hot function, or every operator of a model, has a version per core; `generic` is
+    always there.
 
-    Without arguments it builds what ./mavcg.toml names; options override the file.
+    Without arguments it builds what ./mavcg.toml names; options override the file. A model needs --board or --cores.
 
     \b
     mavcg build
     mavcg build --source sgemm.c --hot sgemm --cores cortex-a55,cortex-a75 -o libsgemm.so
     mavcg build --compile-commands build/compile_commands.json --profile app.json --board exynos9820 -o libapp.so
+    mavcg build mobilenet_v2.onnx --board exynos9820 -o libmobilenet_v2.so
+    mavcg build face.tflite --board host --json
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
+    from mavcg.importers.load import is_model
+
+    if config is not None and is_model(config):
+        from mavcg.cli.build_model import build_model_library
+        from mavcg.model_request import refuse_program_options
+
+        refuse_program_options({
+            "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
+            "--flag": flag, "--compiler": compiler, "--hot": hot, "--profile": profile, "--threshold": threshold,
+            "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
+            "--max-growth": max_growth, "--rounding": rounding,
+        })  # fmt: skip
+        build_model_library(config, output, board, _names(cores), target, shape or (), threads or 1, jobs, as_json)
+        return
+    if shape or threads:
+        raise MavcgError(f"--{'shape' if shape else 'threads'}: is for models; name one (.onnx or .tflite)")
     from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file
     from mavcg.program import build_program
     from mavcg.request import make_request, merge

@@ -1,0 +1,91 @@
+"""`mavcg bench`: how long a model library takes on this machine."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mavcg.cli.output import console, note, print_json
+from mavcg.errors import MavcgError
+
+
+def bench(
+    library: Annotated[
+        Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
+    ],
+    threads: Annotated[str, typer.Option(metavar="1,2,..", help="Thread counts to time; 0: one for each CPU.")] = "1",
+    seconds: Annotated[float, typer.Option(min=0, help="Time spent on each thread count.")] = 1.0,
+    min_runs: Annotated[int, typer.Option("--runs", min=1, help="At least so many runs of each.")] = 10,
+    per_layer: Annotated[bool, typer.Option("--per-layer", help="Times of every step, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+) -> None:
+    """Time a model library: median, minimum, spread (interquartile range) and number of runs, on random inputs.
+
+    The times are measured here and now: other programs that run at the same time make them longer.
+
+    \b
+    mavcg bench libmobilenet_v2.so --threads 1,2
+    mavcg bench libmobilenet_v2.so --per-layer
+    mavcg bench libmobilenet_v2.so --threads 1 --seconds 5 --json
+    """
+    from mavcg.cli.run import random_inputs
+    from mavcg.loading import load
+    from mavcg.timing_runs import as_json as row_of
+    from mavcg.timing_runs import parse_threads, time_runs
+
+    try:
+        counts = parse_threads(threads)
+    except ValueError as error:
+        raise MavcgError(f"--threads {threads}: is no list of thread counts; write it as in --threads 1,2") from error
+    rows: list[dict[str, Any]] = []
+    for count in counts:
+        if seconds > 1:
+            note(f"timing {library.name} with {count} threads for {seconds:g} s")
+        with load(library, threads=count) as model:
+            arrays = random_inputs(model, 0)
+            times = time_runs(lambda model=model, arrays=arrays: model.run(*arrays), 3, min_runs, seconds)  # type: ignore[misc]
+            row: dict[str, Any] = row_of(count, times)
+            if per_layer:
+                row["layers"] = _layers(model, arrays, max(5, min(50, len(times.ms))))
+        rows.append(row)
+    if as_json:
+        print_json({"library": str(library), "measured": rows})
+        return
+    _show(rows)
+
+
+def _layers(model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
+    """Each step's median time over some runs, in the order of the steps."""
+    import statistics
+
+    profiles = [model.profile(*arrays) for _ in range(runs)]
+    return [
+        {"name": layer[0].name, "op": layer[0].op, "ms": round(statistics.median(s.ns for s in layer) / 1e6, 6)}
+        for layer in zip(*profiles, strict=True)
+    ]
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None)
+    for name in ("threads", "median ms", "min ms", "spread ms", "runs"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row["threads"]), f"{row['median_ms']:.3f}", f"{row['min_ms']:.3f}", f"{row['spread_ms']:.3f}",
+            str(row["runs"]),
+        )  # fmt: skip
+    console().print(table)
+    for row in rows:
+        if "layers" not in row:
+            continue
+        layers = Table(box=None, title=f"{row['threads']} threads, by step", title_justify="left")
+        for name in ("step", "operator"):
+            layers.add_column(name)
+        for name in ("median ms", "share"):
+            layers.add_column(name, justify="right")
+        total = sum(layer["ms"] for layer in row["layers"]) or 1.0
+        for layer in row["layers"]:
+            layers.add_row(layer["name"], layer["op"], f"{layer['ms']:.4f}", f"{100 * layer['ms'] / total:.1f} %")
+        console().print(layers)

@@ -1,0 +1,31 @@
+"""`mavcg build MODEL`: what the verb does with an ONNX or TFLite file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mavcg.cli.output import Progress, console, print_json
+
+
+def build_model_library(
+    model: Path,
+    output: str | None,
+    board: str | None,
+    cores: Sequence[str],
+    target: str | None,
+    shapes: Sequence[str],
+    threads: int,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    """Build and report. Raises: MavcgError for bad input, with nothing written."""
+    from mavcg.model import build_model
+    from mavcg.model_report import model_json, show_model
+    from mavcg.model_request import make_model_request
+
+    request, _ = make_model_request(model, output, board, cores, target, shapes, threads, jobs)
+    with Progress() as progress:
+        result = build_model(request, progress)
+    if as_json:
+        print_json(model_json(result))
+        return
+    show_model(result, console())

@@ -1,0 +1,131 @@
+"""`mavcg run`: a model library on inputs from files, its outputs into files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mavcg.cli.output import console, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.loading import Model
+
+
+def run(
+    library: Annotated[
+        Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
+    ],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="[NAME=]X.npy|X.npz", help="An input; in order, or by name; may be repeated."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the outputs go, by name.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
+    threads: Annotated[int, typer.Option(metavar="N", min=0, help="Threads; 0: one for each CPU.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
+) -> None:
+    """Run a model library once and show its outputs: shape, range, and the five largest elements.
+
+    \b
+    mavcg run libmobilenet_v2.so --input x.npy -o y.npz
+    mavcg run libface.so --input image=x.npy --json
+    mavcg run libmobilenet_v2.so --seed 0
+    """
+    import numpy as np
+
+    from mavcg.loading import load
+
+    with load(library, threads=threads) as model:
+        arrays = random_inputs(model, seed) if seed is not None else _read_inputs(model, inputs or [])
+        results = model.run(*arrays)
+    names = [tensor.name for tensor in model.outputs]
+    if output is not None:
+        _write(output, dict(zip(names, results, strict=True)))
+    summary = [_summary(name, np.asarray(array)) for name, array in zip(names, results, strict=True)]
+    if as_json:
+        print_json({"outputs": summary, "written": str(output) if output else None})
+        return
+    for entry in summary:
+        top = ", ".join(f"[{place}] {value:g}" for place, value in zip(entry["top_index"], entry["top"], strict=True))
+        console().print(
+            f"{entry['name']} {entry['dtype']}{entry['shape']}: {entry['min']:g} to {entry['max']:g}; largest {top}"
+        )
+
+
+def random_inputs(model: "Model", seed: int) -> list[Any]:
+    """Normal random numbers from a seed, in the order of the inputs; integers from -128 to 127, as far as they fit."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for tensor in model.inputs:
+        values = rng.standard_normal(tensor.shape)
+        if tensor.dtype.kind in "iu":
+            info = np.iinfo(tensor.dtype)
+            values = np.clip(
+                np.round(values * 40 + (128 if info.min == 0 else 0)), max(info.min, -128), min(info.max, 255)
+            )
+        arrays.append(values.astype(np.float32).astype(tensor.dtype))
+    return arrays
+
+
+def _read_inputs(model: "Model", given: list[str]) -> list[Any]:
+    """The arrays in the order of the model's inputs. Raises: MavcgError naming the option."""
+    import numpy as np
+
+    names = [tensor.name for tensor in model.inputs]
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals or (name not in names and Path(text).exists()):
+            name, file = "", text
+        try:
+            loaded = np.load(file, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise MavcgError(f"--input {text}: no array could be read ({error}); give a .npy or .npz file") from error
+        arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
+        for key, array in arrays.items():
+            place = key if key in names else next((n for n in names if n not in found), "")
+            if (key and key not in names and not hasattr(loaded, "files")) or not place or place in found:
+                raise MavcgError(f"--input {text}: the model has no such free input; its inputs are {', '.join(names)}")
+            found[place] = array
+    missing = [n for n in names if n not in found]
+    if missing:
+        raise MavcgError(
+            f"--input: nothing for {', '.join(missing)}; give --input {missing[0]}=X.npy, or --seed 0 for random ones"
+        )
+    return [found[n] for n in names]
+
+
+def _write(output: Path, arrays: dict[str, Any]) -> None:
+    import os
+
+    import numpy as np
+
+    if not output.parent.is_dir():
+        raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another output")
+    made = output.with_name(f".{output.name}.{os.getpid()}.npz")
+    try:
+        np.savez(made, **arrays)
+        os.replace(made, output)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _summary(name: str, array: Any) -> dict[str, Any]:
+    import numpy as np
+
+    flat = array.reshape(-1)
+    order = np.argsort(-flat.astype(np.float64), kind="stable")[:5]
+    return {
+        "name": name,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "min": float(flat.min()) if flat.size else 0.0,
+        "max": float(flat.max()) if flat.size else 0.0,
+        "top_index": [int(i) for i in order],
+        "top": [float(flat[i]) for i in order],
+    }

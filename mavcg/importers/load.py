@@ -1,0 +1,39 @@
+"""Which importer reads a file: told by its content, then by its name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+
+SUFFIXES = (".onnx", ".tflite")
+_TFLITE_MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
+
+
+def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The graph of an ONNX or TFLite file.
+
+    shapes: of inputs whose dimensions the file leaves free, by input name.
+    Raises: MavcgError for a file that is not there, is neither, is damaged, or has an operator that is not supported.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except IsADirectoryError as error:
+        raise MavcgError(f"{path}: is a folder; name a model file (.onnx or .tflite)") from error
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a model file (.onnx or .tflite)") from error
+    if head[4:8] == _TFLITE_MARK or path.suffix == ".tflite":
+        from mavcg.importers.tflite_file import import_tflite
+
+        return import_tflite(path, shapes)
+    if path.suffix != ".onnx" and not head:
+        raise MavcgError(f"{path}: is empty; name a model file (.onnx or .tflite)")
+    from mavcg.importers.onnx_file import import_onnx
+
+    return import_onnx(path, shapes)
+
+
+def is_model(path: Path) -> bool:
+    """Whether `mavcg build` takes this argument for a model rather than for a build file."""
+    return path.suffix.lower() in SUFFIXES

@@ -1,0 +1,245 @@
+"""Decides which tensors share a buffer: what a concat, pad, slice or reshape moves need not be moved where its
+producer stores it in the right place at once.
+
+    %a = relu(%x)                      the buffer of %c holds %a from channel 0 and %b from channel 16:
+    %b = conv2d(%y, %w)        ->      relu and conv2d write there, and nothing runs for the concat
+    %c = concat(%a, %b) axis=3
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.graph import Graph, Node, fresh_name
+from mavcg.kernel import View, dense_strides
+from mavcg.ops import make_node
+
+# Operators that read each element of their first inputs just before they write the same element of the output.
+IN_PLACE = frozenset({
+    "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
+    "sign", "softplus", "softsign", "sin", "cos", "silu", "mish", "hard_swish", "clip", "leaky_relu", "elu", "gelu",
+    "hard_sigmoid", "selu", "celu", "thresholded_relu", "prelu", "add", "sub", "mul", "div", "pow", "max", "min",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Location:
+    """A tensor's place: `offset` elements from the start of the buffer of `root`, strides as in `view`."""
+
+    root: str
+    offset: int
+    view: View
+
+
+@dataclass(frozen=True)
+class Storage:
+    """graph: with the copies that sharing needed. silent: outputs of nodes for which nothing runs. bordered: outputs of
+    pads whose inside is there already. locations: of every tensor that is no constant."""
+
+    graph: Graph
+    locations: Mapping[str, Location]
+    silent: frozenset[str]
+    bordered: frozenset[str]
+
+    def views(self, node: Node) -> dict[str, View]:
+        """The views of a node's inputs and outputs; constants lie densely."""
+        names = [name for name in (*node.inputs, *node.outputs) if name]
+        return {name: self.view(name) for name in names}
+
+    def view(self, name: str) -> View:
+        """How a tensor lies in memory."""
+        if name in self.locations:
+            return self.locations[name].view
+        kind = self.graph.types[name]
+        return View(kind.dtype, kind.shape, dense_strides(kind.shape))
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """A tensor lies in `container`: at `start` along each axis, every `step`-th element; or, where step is None, as the
+    whole of it, both dense (a reshape)."""
+
+    container: str
+    start: tuple[int, ...] = ()
+    step: tuple[int, ...] | None = None
+
+
+def assign_storage(graph: Graph) -> Storage:
+    """Buffers for every tensor of the graph."""
+    return _Assignment(_with_own_outputs(graph)).storage()
+
+
+def _with_own_outputs(graph: Graph) -> Graph:
+    """Each output is made by a node and named once: what is an input or a constant, or comes twice, is copied."""
+    nodes, types, outputs = list(graph.nodes), dict(graph.types), list[str]()
+    for name in graph.outputs:
+        if name in graph.inputs or name in graph.constants or name in outputs:
+            copy = fresh_name(types, f"{name}.copy")
+            types[copy] = types[name]
+            nodes.append(make_node("reshape", (name,), (copy,), origin=name, shape=types[name].shape))
+            name = copy
+        outputs.append(name)
+    return replace(graph, nodes=tuple(nodes), types=types, outputs=tuple(outputs))
+
+
+class _Assignment:
+    """The state of one walk over a graph, from the last node to the first: a tensor's own container is decided before
+    what is to lie in it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.types = dict(graph.types)
+        self.inside: dict[str, _Inside] = {}
+        self.silent: set[str] = set()
+        self.bordered: set[str] = set()
+        self.pinned = {*graph.inputs, *graph.outputs, *graph.constants}
+        self.located: dict[str, Location] = {}
+
+    def free(self, name: str) -> bool:
+        """Whether the tensor may still be put into another's buffer."""
+        return name not in self.pinned and name not in self.inside
+
+    def storage(self) -> Storage:
+        nodes: list[Node] = []
+        for node in reversed(self.graph.nodes):
+            nodes.append(node)
+            if node.op == "concat":
+                copies, nodes[-1] = self.concat(node)
+                nodes += copies
+            elif node.op == "pad":
+                self.pad(node)
+            elif node.op == "reshape":
+                self.reshape(node)
+            elif node.op == "slice":
+                self.slice(node)
+        graph = replace(self.graph, nodes=tuple(reversed(nodes)), types=self.types)
+        self.share_in_place(graph)
+        names = [*graph.inputs, *(name for node in graph.nodes for name in node.outputs if name)]
+        locations = {name: self.locate(name) for name in names}
+        return Storage(graph, locations, frozenset(self.silent), frozenset(self.bordered))
+
+    def concat(self, node: Node) -> tuple[list[Node], Node]:
+        """Every input into the output's buffer; those that lie elsewhere by copies, which are given back."""
+        axis = int(node.attr("axis")) % len(self.types[node.output].shape)
+        at, copies, names = 0, list[Node](), list[str]()
+        for name in node.inputs:
+            shape = self.types[name].shape
+            if not self.free(name):
+                copy = fresh_name(self.types, f"{name}.copy")
+                self.types[copy] = self.types[name]
+                copies.append(make_node("reshape", (name,), (copy,), origin=node.origin, shape=shape))
+                name = copy
+            start = tuple(at if i == axis else 0 for i in range(len(shape)))
+            self.inside[name] = _Inside(node.output, start, (1,) * len(shape))
+            names.append(name)
+            at += shape[axis]
+        self.silent.add(node.output)
+        return copies, replace(node, inputs=tuple(names))
+
+    def pad(self, node: Node) -> None:
+        name = node.inputs[0]
+        if node.attr("mode") == "constant" and self.free(name):
+            before = tuple(node.attr("before"))
+            self.inside[name] = _Inside(node.output, before, (1,) * len(before))
+            self.bordered.add(node.output)
+
+    def reshape(self, node: Node) -> None:
+        name = node.inputs[0]
+        if self.free(name) and self.dense(node.output):
+            self.inside[name] = _Inside(node.output)
+        elif self.free(node.output) and name not in self.graph.constants and self.dense(name):
+            self.inside[node.output] = _Inside(name)
+        else:
+            return
+        self.silent.add(node.output)
+
+    def slice(self, node: Node) -> None:
+        name, steps = node.inputs[0], tuple(node.attr("steps"))
+        if name in self.graph.constants or not self.free(node.output) or min(steps, default=1) < 1 or not steps:
+            return
+        if steps[-1] != 1 and self.types[node.output].shape[-1] > 1:
+            return  # kernels count on neighbours along the last axis
+        self.inside[node.output] = _Inside(name, tuple(node.attr("starts")), steps)
+        self.silent.add(node.output)
+
+    def dense(self, name: str) -> bool:
+        """Whether the tensor lies densely wherever it has been put; a container that is not decided yet may be
+        anywhere, so that a tensor in one counts as not dense."""
+        while name in self.inside:
+            within = self.inside[name]
+            if within.step is not None and not self.undivided(name, within.container):
+                return False
+            name = within.container
+        return True
+
+    def undivided(self, name: str, container: str) -> bool:
+        """Whether a part is one run of its container: whole but for the axes before which all lengths are 1."""
+        part, whole = self.types[name].shape, self.types[container].shape
+        differs = [i for i, (a, b) in enumerate(zip(part, whole, strict=True)) if a != b]
+        steps = self.inside[name].step or ()
+        return all(step == 1 for step in steps) and all(length == 1 for length in part[: max(differs, default=0)])
+
+    def share_in_place(self, graph: Graph) -> None:
+        """An element-wise node's output takes the buffer of an input that nobody needs afterwards."""
+        last: dict[str, int] = {}
+        for index, node in enumerate(graph.nodes):
+            for name in (*node.inputs, *node.outputs):
+                if name and name not in graph.constants:
+                    root = self.root(name)
+                    last[root] = index
+        holds = {self.root(name) for name in (*graph.inputs, *graph.outputs)}
+        contained = {within.container for within in self.inside.values()}
+        for index, node in enumerate(graph.nodes):
+            if node.op not in IN_PLACE or not self.free(node.output) or node.output in contained:
+                continue
+            for name in dict.fromkeys(node.inputs[:2]):
+                if not name or name in graph.constants or self.types[name] != self.types[node.output]:
+                    continue
+                root = self.root(name)
+                if root in holds or last[root] != index or not self.fills(name, root):
+                    continue
+                self.inside[node.output] = _Inside(name)
+                last[root] = last.get(node.output, index)
+                break
+
+    def fills(self, name: str, root: str) -> bool:
+        """Whether a tensor is all of its buffer."""
+        if self.types[name].elements != self.types[root].elements:
+            return False
+        while name != root:
+            if self.inside[name].step is not None:
+                return False
+            name = self.inside[name].container
+        return True
+
+    def root(self, name: str) -> str:
+        """The tensor whose buffer this one lies in."""
+        while name in self.inside:
+            name = self.inside[name].container
+        return name
+
+    def locate(self, name: str) -> Location:
+        if name not in self.located:
+            kind = self.types[name]
+            within = self.inside.get(name)
+            if within is None:
+                self.located[name] = Location(name, 0, View(kind.dtype, kind.shape, dense_strides(kind.shape)))
+            else:
+                around = self.locate(within.container)
+                strides, offset = dense_strides(kind.shape), around.offset
+                if within.step is not None:
+                    offset += sum(s * i for s, i in zip(around.view.strides, within.start, strict=True))
+                    strides = tuple(s * k for s, k in zip(around.view.strides, within.step, strict=True))
+                self.located[name] = Location(around.root, offset, View(kind.dtype, kind.shape, strides))
+        return self.located[name]
+
+
+def lifetimes_of(storage: Storage, order: Sequence[Node]) -> dict[str, tuple[int, int]]:
+    """First and last step at which each buffer is in use, by root; steps are the nodes' numbers in `order`."""
+    found: dict[str, tuple[int, int]] = {}
+    for index, node in enumerate(order):
+        for name in (*node.inputs, *node.outputs):
+            if name in storage.locations:
+                root = storage.locations[name].root
+                first, _ = found.get(root, (index, index))
+                found[root] = (first, index)
+    return found

@@ -1,0 +1,107 @@
+"""The model road, top to bottom: an ONNX or TFLite file, the cores -> an engine library with its header."""
+
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mavcg.binaries import note_assembly
+from mavcg.codegen import default_workers
+from mavcg.core import Core
+from mavcg.graph import Graph
+from mavcg.importers.load import import_model
+from mavcg.kernel import Machine
+from mavcg.kernel_code import kernel_objects
+from mavcg.library import link_shared
+from mavcg.lowering import Lowered, lower_graph
+from mavcg.machines import machines_for, packing_for
+from mavcg.model_note import model_note
+from mavcg.objects import assemble
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.model_build import build_model_objects, write_companions
+from mavcg.target import Target
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Everything that a model library depends on.
+
+    shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say.
+    """
+
+    model: Path
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    threads: int = 1
+    workers: int = field(default_factory=default_workers)
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """What was built. operators: how many nodes of each operator the graph has after all passes; code_bytes: of the
+    library without its packed weights; companions: header, pkg-config and CMake files."""
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    machines: Mapping[str, Machine]
+    graph: Graph
+    lowered: Lowered
+    operators: Mapping[str, int]
+    companions: tuple[Path, ...]
+    library_bytes: int
+    seconds: float
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of the library file that are not packed weights."""
+        return self.library_bytes - self.lowered.program.constants_bytes
+
+
+def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
+    """Build the library. Raises: MavcgError (bad input, an operator that is not there) with nothing written."""
+    started = time.monotonic()
+    progress(f"reading {request.model.name}")
+    machines = machines_for(request.cores, request.target)
+    graph = import_model(request.model, request.shapes)
+    dump("import", graph)
+    progress("rewriting the graph")
+    graph = optimise(graph, dump)
+    progress("choosing kernels, packing weights")
+    lowered = lower_graph(graph, packing_for(request.target))
+    core_set = CoreSet(request.cores)
+    with tempfile.TemporaryDirectory(prefix="mavcg-model-") as scratch:
+        folder = Path(scratch)
+        kernels = kernel_objects(lowered.specs, machines, request.target, folder, request.workers, progress)
+        progress("compiling the engine")
+        engine = build_model_objects(
+            lowered.program, lowered.constants, kernels, core_set, load_cores(), request.target, folder
+        )
+        note = folder / "model-note.o"
+        text = note_assembly(model_note(lowered, tuple(machines)), request.target)
+        assemble(text, note, request.target, "the library's note")
+        progress(f"linking {request.output}")
+        link_shared([*engine, note], request.output, request.target)
+    companions = write_companions(lowered.program, request.output)
+    return ModelResult(
+        request.output, request.target, request.cores, machines, graph, lowered,
+        dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
+        request.output.stat().st_size, time.monotonic() - started,
+    )  # fmt: skip
+
+
+def dump(stage: str, graph: Graph) -> None:
+    """Print a graph to stderr where MAVCG_DUMP asks for this stage or for all."""
+    wanted = os.environ.get("MAVCG_DUMP", "").split(",")
+    if stage in wanted or "all" in wanted:
+        print(f"// {stage}\n{graph}", file=sys.stderr)

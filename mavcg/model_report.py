@@ -1,0 +1,86 @@
+"""What `mavcg build MODEL` and `mavcg inspect` say of a model library."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mavcg.model import ModelResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def model_json(result: ModelResult) -> dict[str, Any]:
+    """The document of `mavcg build MODEL --json`; sizes are counted."""
+    program = result.lowered.program
+    return {
+        "output": str(result.output),
+        "target": result.target.zig_name,
+        "seconds": round(result.seconds, 3),
+        "arena_bytes": program.arena_bytes,
+        "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
+        "weight_bytes": program.constants_bytes,
+        "code_bytes": result.code_bytes,
+        "library_bytes": result.library_bytes,
+        "operators": dict(result.operators),
+        "kernels": len(result.lowered.specs),
+        "versions": list(result.machines),
+        "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
+        "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "files": [str(path) for path in (result.output, *result.companions)],
+    }
+
+
+def show_model(result: ModelResult, to: "Console") -> None:
+    """A screen for people."""
+    from rich.table import Table
+
+    program = result.lowered.program
+    operators = ", ".join(f"{count} {op}" for op, count in result.operators.items())
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    rows = {
+        "library": f"{result.output} for {result.target.zig_name}, {_size(result.library_bytes)}",
+        "versions": ", ".join(result.machines),
+        "inputs": ", ".join(f"{t.name} {t.type}" for t in program.inputs),
+        "outputs": ", ".join(f"{t.name} {t.type}" for t in program.outputs),
+        "operators": operators,
+        "kernels": f"{len(result.lowered.specs)} in {len(program.steps)} steps",
+        "weights": _size(program.constants_bytes),
+        "code": f"{_size(result.code_bytes)}, all versions and the engine",
+        "arena": f"{_size(program.arena_bytes)}, lower bound {_size(program.arena_lower_bound_bytes)}",
+        "beside it": ", ".join(path.name for path in result.companions),
+        "time": f"{result.seconds:.1f} s",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    to.print(table)
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them."""
+    if count < 10_000:
+        return f"{count} B"
+    return f"{count / 1e3:.1f} kB" if count < 1_000_000 else f"{count / 1e6:.2f} MB"
+
+
+def show_note(note: Mapping[str, Any], to: "Console") -> None:
+    """`mavcg inspect` on a model library: the whole of its note as tables."""
+    from rich.table import Table
+
+    to.print(f"model {note['model']}, versions: {', '.join(note['versions'])}")
+    for what in ("inputs", "outputs"):
+        to.print(f"{what}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[what]))
+    to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
+    to.print(
+        f"weights {_size(note['weight_bytes'])}, code {_size(note['code_bytes'])}, arena {_size(note['arena_bytes'])} "
+        f"(lower bound {_size(note['arena_lower_bound_bytes'])}), scratch {_size(note['scratch_bytes'])} a thread"
+    )
+    table = Table(box=None)
+    for name in ("step", "operator", "kernel"):
+        table.add_column(name)
+    for name in ("rows", "rows a task", "operations"):
+        table.add_column(name, justify="right")
+    for step in note["steps"]:
+        table.add_row(
+            step["name"], step["op"], step["kernel"], str(step["rows"]), str(step["grain"]), f"{step['work']:,}"
+        )
+    to.print(table)

@@ -1,0 +1,106 @@
+"""From the options of `mavcg build MODEL` to a ModelRequest: names resolved, every bad value named."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mavcg.board import Board
+from mavcg.codegen import default_workers
+from mavcg.core import Core
+from mavcg.errors import MavcgError
+from mavcg.host import find_board
+from mavcg.model import ModelRequest
+from mavcg.profiles.load import cores_for
+from mavcg.target import Target, default_target, host_target, parse_target
+
+MAX_THREADS = 256
+_DIMENSIONS = re.compile(r"\d+(x\d+)*")
+
+
+def make_model_request(
+    model: Path,
+    output: str | None,
+    board: str | None,
+    cores: Sequence[str],
+    target: str | None,
+    shapes: Sequence[str] = (),
+    threads: int = 1,
+    jobs: int | None = None,
+) -> tuple[ModelRequest, Board | None]:
+    """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
+    its_board = find_board(board) if board else None
+    chosen = _cores(cores, its_board)
+    its_target = _target(target, its_board, chosen)
+    for core in chosen:
+        if core.arch != its_target.arch:
+            raise MavcgError(
+                f"--cores {core.name}: is {core.arch}, and the target {its_target.zig_name} is not; "
+                "name cores of one architecture, or another --target"
+            )
+    if its_target.system in ("macos", "linux-android"):
+        raise MavcgError(
+            f"--target {its_target.zig_name}: model libraries need the target's C library to link, and ziglang has "
+            f"none for it; build for {its_target.arch}-linux-gnu or {its_target.arch}-linux-musl"
+        )
+    if not 1 <= threads <= MAX_THREADS:
+        raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}")
+    request = ModelRequest(
+        model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, jobs or default_workers()
+    )
+    return request, its_board
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """{"x": (1, 3, 224, 224)} of ("x=1x3x224x224",). Raises: MavcgError for another form."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, dims = text.rpartition("=")
+        if not equals or not name or not _DIMENSIONS.fullmatch(dims):
+            raise MavcgError(f"--shape {text}: is not NAME=DIMENSIONS; write it as in --shape input=1x3x224x224")
+        if name in found:
+            raise MavcgError(f"--shape {text}: {name} is given twice; give each input one shape")
+        found[name] = tuple(int(d) for d in dims.split("x"))
+    return found
+
+
+def _cores(names: Sequence[str], board: Board | None) -> tuple[Core, ...]:
+    wanted = [name for name in names if name != "generic"]
+    if not wanted and board is not None:
+        wanted = list(board.cores)
+        if not wanted:  # this machine, where no core is recognised: the generic version alone
+            return ()
+    if not wanted and not names:
+        raise MavcgError(
+            "build: no cores are named; give --board NAME, --board host or --cores A,B,.. (`mavcg cores` lists both)"
+        )
+    return cores_for(list(dict.fromkeys(wanted))) if wanted else ()
+
+
+def _target(target: str | None, board: Board | None, cores: Sequence[Core]) -> Target:
+    if target:
+        return parse_target(target)
+    if board:
+        return parse_target(board.target)
+    return default_target(cores[0].arch) if cores else host_target()
+
+
+def _output(output: str | None, model: Path) -> Path:
+    path = Path(output) if output else Path(f"lib{identifier(model.stem)}.so")
+    if path.suffix != ".so":
+        raise MavcgError(f"-o {path}: a model becomes a shared library; name one, such as -o lib{model.stem}.so")
+    if path.is_dir():
+        raise MavcgError(f"-o {path}: is a folder; name a file in it")
+    return path
+
+
+def identifier(text: str) -> str:
+    """A C identifier near to the text, for names of functions and files."""
+    word = re.sub(r"\W", "_", text, flags=re.ASCII) or "model"
+    return word if not word[0].isdigit() else f"m_{word}"
+
+
+def refuse_program_options(given: Mapping[str, object]) -> None:
+    """Raises: MavcgError for an option that says something about programs and is given with a model."""
+    for option, value in given.items():
+        if value:
+            raise MavcgError(f"{option}: is for programs, not for models; leave it out, or build these separately")

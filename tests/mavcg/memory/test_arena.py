@@ -1,0 +1,69 @@
+"""place_buffers: nothing that meets overlaps, never under the lower bound, near to the best that trying all finds."""
+
+from itertools import permutations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.memory.arena import ALIGNMENT, Lifetime, aligned, place_buffers
+
+
+@st.composite
+def buffers(draw: st.DrawFn, most: int) -> list[Lifetime]:
+    count = draw(st.integers(0, most))
+    found = []
+    for number in range(count):
+        first = draw(st.integers(0, 20))
+        found.append(Lifetime(f"b{number}", draw(st.integers(0, 5000)), first, first + draw(st.integers(0, 8))))
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(buffers(24))
+def test_buffers_that_meet_do_not_overlap(given_buffers: list[Lifetime]) -> None:
+    arena = place_buffers(given_buffers)
+    for a in given_buffers:
+        assert arena.offsets[a.name] % ALIGNMENT == 0
+        assert arena.offsets[a.name] + a.bytes <= arena.bytes
+        for b in given_buffers:
+            if a.name < b.name and a.meets(b) and a.bytes and b.bytes:
+                apart = (
+                    arena.offsets[a.name] + a.bytes <= arena.offsets[b.name]
+                    or arena.offsets[b.name] + b.bytes <= arena.offsets[a.name]
+                )
+                assert apart, (a, b)
+    assert arena.lower_bound_bytes <= arena.bytes <= sum(aligned(b.bytes) for b in given_buffers)
+
+
+def best_of_all_orders(given_buffers: list[Lifetime]) -> int:
+    """The smallest arena of any first-fit order: the optimum, since some order of offsets is an optimal placement's."""
+    best = sum(aligned(b.bytes) for b in given_buffers)
+    for order in permutations(given_buffers):
+        placed: list[tuple[int, Lifetime]] = []
+        for buffer in order:
+            at = 0
+            for start, other in sorted(((s, o) for s, o in placed if o.meets(buffer)), key=lambda p: p[0]):
+                if at + buffer.bytes <= start:
+                    break
+                at = max(at, aligned(start + other.bytes))
+            placed.append((at, buffer))
+        best = min(best, max((aligned(s + b.bytes) for s, b in placed), default=0))
+    return best
+
+
+@settings(max_examples=60, deadline=None)
+@given(buffers(6))
+def test_near_the_optimum(given_buffers: list[Lifetime]) -> None:
+    best = best_of_all_orders(given_buffers)
+    arena = place_buffers(given_buffers)
+    assert arena.lower_bound_bytes <= best <= arena.bytes <= best * 1.5
+
+
+def test_a_chain_needs_two_buffers() -> None:
+    chain = [Lifetime(f"b{i}", 1000 + 64 * i, i, i + 1) for i in range(10)]
+    arena = place_buffers(chain)
+    assert arena.bytes == arena.lower_bound_bytes == aligned(1000 + 64 * 9) + aligned(1000 + 64 * 8)
+
+
+def test_nothing_to_place() -> None:
+    assert place_buffers([]).bytes == 0
