@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from llvmlite import ir
 
 from mavcg.codegen import CodegenJob, compile_module
+from mavcg.core import Core
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
+from mavcg.objects import assemble
 from mavcg.target import Target
+from mavcg.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
 
 # Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
 _FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
@@ -38,23 +42,64 @@ def kernel_module(specs: Sequence[KernelSpec], machine: Machine, label: str, tar
 def kernel_objects(
     specs: Sequence[KernelSpec],
     machines: Mapping[str, Machine],
+    cores: Sequence[Core],
     target: Target,
     folder: Path,
     workers: int,
     progress: Callable[[str], None],
+    tuning: Tuning = FAST,
 ) -> list[Path]:
-    """Compile every spec for every machine into objects in `folder`."""
-    parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
-    jobs = [(label, number, part) for label in machines for number, part in enumerate(parts)]
+    """Compile every spec for every machine into objects in `folder`.
 
-    def work(job: tuple[str, int, Sequence[KernelSpec]]) -> Path:
-        label, number, part = job
-        text = kernel_module(part, machines[label], label, target)
-        out = folder / f"kernels-{label}-{number}.o"
-        what = f"compiling kernels for {label}"
-        compile_module(CodegenJob(text, target, what, opt_level="2", emit="obj", flags=_FLAGS), out)
+    cores: whose profiles may ask for machine passes. Raises: ToolError with the compiler's words.
+    """
+    tuned = {core.name: core for core in cores if tuning.on and wants_tuning(core)}
+    parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
+    jobs = [_Job(label, number, tuple(part)) for label in machines for number, part in enumerate(parts)]
+
+    def work(job: _Job) -> Path:
+        text = kernel_module(job.specs, machines[job.label], job.label, target)
+        emit_as = "asm" if job.label in tuned else "obj"
+        out = folder / f"kernels-{job.label}-{job.number}.{'s' if emit_as == 'asm' else 'o'}"
+        what = f"compiling kernels for {job.label}"
+        compile_module(CodegenJob(text, target, what, opt_level="2", emit=emit_as, flags=_FLAGS), out)
         progress(what)
         return out
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        return list(pool.map(work, jobs))
+        made = list(pool.map(work, jobs))
+        plain = [path for path in made if path.suffix == ".o"]
+        assembly = [(job, path) for job, path in zip(jobs, made, strict=True) if path.suffix == ".s"]
+        texts = _tuned_texts(assembly, tuned, workers, progress, tuning)
+
+        def finish(path: Path, text: str) -> Path:
+            out = path.with_suffix(".o")
+            assemble(text, out, target, f"assembling {path.name}")
+            return out
+
+        return [*plain, *pool.map(finish, (path for _, path in assembly), texts)]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Some kernels for one core; number: of the module, from 0."""
+
+    label: str
+    number: int
+    specs: tuple[KernelSpec, ...]
+
+
+def _tuned_texts(
+    assembly: Sequence[tuple[_Job, Path]],
+    cores: Mapping[str, Core],
+    workers: int,
+    progress: Callable[[str], None],
+    tuning: Tuning,
+) -> list[str]:
+    """The machine passes over each module, several at a time; what they found is kept for the next build."""
+    jobs = []
+    for job, path in assembly:
+        text, symbol = path.read_text(), version_symbol(kernel_name(job.specs[0]), job.label)
+        jobs.append(TuningJob(cores[job.label], text, symbol, text, symbol, open_inline=True))
+    done = tune_versions(jobs, workers, lambda: progress("rescheduling kernels"), tuning.solver_seconds)
+    return [text for text, _ in done]

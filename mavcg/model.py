@@ -26,6 +26,7 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, write_companions
 from mavcg.target import Target
+from mavcg.tuning import FAST, Tuning
 
 Progress = Callable[[str], None]
 
@@ -43,6 +44,7 @@ class ModelRequest:
     cores: tuple[Core, ...]
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     threads: int = 1
+    tuning: Tuning = FAST
     workers: int = field(default_factory=default_workers)
 
 
@@ -82,7 +84,9 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     core_set = CoreSet(request.cores)
     with tempfile.TemporaryDirectory(prefix="mavcg-model-") as scratch:
         folder = Path(scratch)
-        kernels = kernel_objects(lowered.specs, machines, request.target, folder, request.workers, progress)
+        kernels = kernel_objects(
+            lowered.specs, machines, request.cores, request.target, folder, request.workers, progress, request.tuning
+        )
         progress("compiling the engine")
         engine = build_model_objects(
             lowered.program, lowered.constants, kernels, core_set, load_cores(), request.target, folder

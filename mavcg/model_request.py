@@ -11,6 +11,7 @@ from mavcg.errors import MavcgError
 from mavcg.host import find_board
 from mavcg.model import ModelRequest
 from mavcg.profiles.load import cores_for
+from mavcg.request import parse_tuning
 from mavcg.target import Target, default_target, host_target, parse_target
 
 MAX_THREADS = 256
@@ -26,6 +27,7 @@ def make_model_request(
     shapes: Sequence[str] = (),
     threads: int = 1,
     jobs: int | None = None,
+    tune: str | None = None,
 ) -> tuple[ModelRequest, Board | None]:
     """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
     its_board = find_board(board) if board else None
@@ -45,8 +47,9 @@ def make_model_request(
     if not 1 <= threads <= MAX_THREADS:
         raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}")
     request = ModelRequest(
-        model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, jobs or default_workers()
-    )
+        model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
+        jobs or default_workers(),
+    )  # fmt: skip
     return request, its_board
 
 

@@ -11,8 +11,9 @@ from mavcg.buildfile import FILE_NAME, BuildFile
 from mavcg.choosing import MIN_GAIN, Gains, Limits
 from mavcg.core import Core
 from mavcg.errors import MavcgError
+from mavcg.host import find_board
 from mavcg.hot import HotSymbol, parse_hot
-from mavcg.profiles.load import cores_for, load_board
+from mavcg.profiles.load import cores_for
 from mavcg.program import BuildRequest
 from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
 from mavcg.sources.to_ir import Compiler
@@ -34,7 +35,7 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
             "build: there is nothing to build; give --source FILE, --ir FILE or --compile-commands FILE, "
             f"or write a {FILE_NAME}"
         )
-    board = load_board(file.board) if file.board else None
+    board = find_board(file.board) if file.board else None
     target = _target(file, board, _cores(file, board))
     chosen = settings(file, folder)
     hot = _hot(file, folder)
@@ -89,12 +90,12 @@ class Settings:
 def settings(file: BuildFile, folder: Path) -> Settings:
     """The checked settings of a build file. Raises: MavcgError naming the bad one."""
     return Settings(
-        cores=_cores(file, load_board(file.board) if file.board else None),
+        cores=_cores(file, find_board(file.board) if file.board else None),
         compiler=Compiler(command=tuple(file.compiler.split())) if file.compiler else Compiler(),
         limits=_limits(file),
         gains=_gains(file, folder),
         per_core_rounding=_per_core_rounding(file),
-        tuning=_tuning(file),
+        tuning=parse_tuning(file.tune),
     )
 
 
@@ -229,11 +230,12 @@ def _per_core_rounding(file: BuildFile) -> bool:
     return file.rounding == "per-core"
 
 
-def _tuning(file: BuildFile) -> Tuning:
+def parse_tuning(word: str | None) -> Tuning:
+    """What --tune says; fast where nothing. Raises: MavcgError for another word."""
     known = {"off": Tuning(on=False), "fast": Tuning(), "best": Tuning(solver_seconds=BEST_SECONDS)}
-    if (file.tune or "fast") not in known:
-        raise MavcgError(f"--tune {file.tune}: is none of {', '.join(known)}; fast is what you want mostly")
-    return known[file.tune or "fast"]
+    if (word or "fast") not in known:
+        raise MavcgError(f"--tune {word}: is none of {', '.join(known)}; fast is what you want mostly")
+    return known[word or "fast"]
 
 
 def merge(file: BuildFile, options: BuildFile) -> BuildFile:

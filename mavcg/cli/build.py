@@ -83,7 +83,9 @@ def build(
             "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
             "--max-growth": max_growth, "--rounding": rounding,
         })  # fmt: skip
-        build_model_library(config, output, board, _names(cores), target, shape or (), threads or 1, jobs, as_json)
+        build_model_library(
+            config, output, board, _names(cores), target, shape or (), threads or 1, jobs, tune, as_json
+        )
         return
     if shape or threads:
         raise MavcgError(f"--{'shape' if shape else 'threads'}: is for models; name one (.onnx or .tflite)")
