@@ -1,0 +1,206 @@
+"""Where the importer of ONNX writes its graph: what can be computed at import is computed, the rest becomes nodes.
+
+An operator whose inputs are all known is evaluated at once. So shapes that a file computes from shapes, and weights that
+it makes with operators, are plain arrays by the time that somebody asks for them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Array, Node, TensorType, type_of
+from mavcg.graph_builder import GraphBuilder
+from mavcg.importers.onnx_proto import LARGEST_BYTES
+from mavcg.ops import infer, make_node
+from mavcg.ops.op import place
+from mavcg.reference import evaluate
+
+LARGEST_TENSOR_BYTES = 1 << 31  # of a tensor that exists at run time
+MOST_FOLDED_WORK = 1 << 32  # products of a matmul or convolution that the import computes itself
+MOST_FOLDED_ELEMENTS = 1 << 25  # of one arithmetic operator; the reference computes in float64
+_MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "pad", "cast", "where")
+
+
+class NeedsConstant(MavcgError):
+    """An operator wants to know a tensor at import that only a run would tell. tensor: what the file calls it."""
+
+    def __init__(self, message: str, tensor: str) -> None:
+        super().__init__(message)
+        self.tensor = tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Quantised:
+    """A known 8-bit (or 32-bit) array and how real numbers follow from it: what dequantize reads, axis too."""
+
+    q: Array
+    scale: Array
+    zero: Array
+    axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor of the file while it is imported.
+
+    name: in the graph being built, "" for what is known and not placed there yet. known: its array. quantised: in place
+    of known, the dequantised weights of an 8-bit model, kept apart so that the 8-bit form is not lost. stem: what a
+    constant will be called.
+    """
+
+    type: TensorType
+    name: str = ""
+    known: Array | None = None
+    quantised: Quantised | None = None
+    stem: str = "c"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether its elements are known at import."""
+        return self.known is not None or self.quantised is not None
+
+    @cached_property
+    def array(self) -> Array | None:
+        """Its elements where they are known."""
+        if self.quantised is None:
+            return self.known
+        w = self.quantised
+        node = make_node("dequantize", ("q", "scale", "zero"), ("",), axis=w.axis)
+        return evaluate(node, (w.q, w.scale, w.zero))[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions it has."""
+        return len(self.type.shape)
+
+    @property
+    def dtype(self) -> str:
+        """Its element type, a key of mavcg.graph.DTYPES."""
+        return self.type.dtype
+
+
+def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:
+    """A known value. dtype: what its elements are made; as they are where it is ""."""
+    values = np.asarray(array, dtype=DTYPES[dtype] if dtype else None)
+    return Value(type_of(values), known=values, stem=stem)
+
+
+class Emitter:
+    """A graph builder that evaluates instead where everything is known.
+
+    placed: the names of known values that some node reads; a value is placed once.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.builder = GraphBuilder(name)
+        self._placed: dict[Value, str] = {}
+
+    def place(self, value: Value) -> str:
+        """The name by which nodes can read a value; a known one becomes a constant."""
+        if value.name:
+            return value.name
+        if value not in self._placed:
+            if value.quantised is not None:
+                w = value.quantised
+                parts = [self.builder.constant(a, f"{value.stem}.{n}") for a, n in ((w.q, "q"), (w.scale, "scale"), (w.zero, "zero"))]
+                self._placed[value] = self.builder.add("dequantize", parts, value.stem, axis=w.axis)
+            else:
+                self._placed[value] = self.builder.constant(value.known, value.stem)
+        return self._placed[value]
+
+    def add(self, op: str, inputs: Sequence[Value | None], origin: str, **attrs: Any) -> Value:
+        """The result of an operator of graphs (one output): evaluated, or a new node.
+
+        Raises: MavcgError that names the node where inputs and attributes do not go together, and for a result that is
+        too large.
+        """
+        kept = _kept_quantised(op, inputs, attrs)
+        if kept is not None:
+            return kept
+        if op != "reshape" and all(v is None or v.is_constant for v in inputs):
+            folded = self._folded(op, inputs, origin, attrs)
+            if folded is not None:
+                return folded
+        elif op == "reshape" and inputs[0] is not None and inputs[0].is_constant and inputs[0].array is not None:
+            node = make_node(op, ("0",), ("",), origin, **attrs)
+            (type,) = infer(node, {"0": inputs[0].type})
+            return Value(type, known=inputs[0].array.reshape(type.shape), stem=inputs[0].stem)
+        names = [self.place(v) if v is not None else "" for v in inputs]
+        name = self.builder.add(op, names, origin, **attrs)
+        type = self.builder.types[name]
+        if type.bytes > LARGEST_TENSOR_BYTES:
+            raise MavcgError(f"node '{origin}' ({op}): its result {type} takes {type.bytes} bytes; at most {LARGEST_TENSOR_BYTES}")
+        return Value(type, name)
+
+    def _folded(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value | None:
+        """The result computed now; None where that is too much work."""
+        names = [str(i) if v is not None else "" for i, v in enumerate(inputs)]
+        node = make_node(op, names, ("",), origin, **attrs)
+        given = [v for v in inputs if v is not None]
+        types = {str(i): v.type for i, v in enumerate(inputs) if v is not None}
+        known = {str(i): v.array for i, v in enumerate(inputs) if v is not None and v.array is not None}
+        (type,) = infer(node, types, known)
+        if type.bytes > LARGEST_BYTES:
+            raise MavcgError(f"{place(node)}: its result {type} takes {type.bytes} bytes; at most {LARGEST_BYTES}")
+        if op not in _MOVES and max(type.elements, *(v.type.elements for v in given)) > MOST_FOLDED_ELEMENTS:
+            return None
+        if _work(node, type, given) > MOST_FOLDED_WORK:
+            return None
+        (array,) = evaluate(node, [v.array if v is not None else None for v in inputs])
+        return Value(type, known=array, stem=given[0].stem)
+
+
+def _work(node: Node, result: TensorType, inputs: Sequence[Value]) -> int:
+    """About how many elementary steps the reference takes."""
+    if node.op in ("conv2d", "conv_transpose2d"):
+        return (result.elements + inputs[0].type.elements) * max(1, inputs[1].type.elements // max(1, inputs[1].shape[0]))
+    if node.op == "matmul":
+        return result.elements * inputs[0].shape[-1]
+    if node.op.endswith("pool2d"):
+        return result.elements * int(np.prod(node.attr("kernel"), dtype=object))
+    return result.elements + sum(v.type.elements for v in inputs)
+
+
+def _kept_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, Any]) -> Value | None:
+    """Dequantised weights stay 8-bit numbers through what only moves them: transpose, and reshape around their axis."""
+    x = inputs[0] if inputs else None
+    if x is None:
+        return None
+    if op == "dequantize" and all(v is not None and v.known is not None for v in inputs):
+        q, scale, zero = (v.known for v in inputs if v is not None)
+        node = make_node(op, ("0", "1", "2"), ("",), **attrs)
+        (type,) = infer(node, {str(i): v.type for i, v in enumerate(inputs) if v is not None})
+        assert q is not None and scale is not None and zero is not None
+        return Value(type, quantised=Quantised(q, scale, zero, node.attr("axis")), stem=x.stem)
+    w = x.quantised
+    if w is None:
+        return None
+    if op == "transpose" and sorted(attrs["perm"]) == list(range(x.rank)):
+        perm = tuple(attrs["perm"])
+        moved = np.ascontiguousarray(w.q.transpose(perm))
+        axis = perm.index(w.axis) if w.scale.ndim else w.axis
+        return Value(TensorType("f32", moved.shape), quantised=Quantised(moved, w.scale, w.zero, axis), stem=x.stem)
+    if op == "reshape":
+        shape = tuple(attrs["shape"])
+        new_axis = _same_axis(x.shape, shape, w.axis) if w.scale.ndim else w.axis
+        if new_axis is not None and TensorType("f32", shape).elements == w.q.size:
+            return Value(TensorType("f32", shape), quantised=Quantised(w.q.reshape(shape), w.scale, w.zero, new_axis), stem=x.stem)
+    return None
+
+
+def _same_axis(old: tuple[int, ...], new: tuple[int, ...], axis: int) -> int | None:
+    """Which dimension of a reshaped array runs over just what `axis` ran over; None where none does."""
+    before = int(np.prod(old[:axis], dtype=object))
+    for i, length in enumerate(new):
+        if length == old[axis] and int(np.prod(new[:i], dtype=object)) == before:
+            return i
+    return None

@@ -1,0 +1,1 @@
+"""What each ONNX operator becomes: handlers by family, found through `table`."""

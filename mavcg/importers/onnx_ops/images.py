@@ -1,0 +1,106 @@
+"""Images: ONNX has N, C, then one or two spatial dimensions; graphs have N, H, W, C. One spatial dimension is W, with H = 1."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.importers.onnx_emit import Value
+from mavcg.importers.onnx_ops.call import Call
+
+LARGEST_WINDOW = 1 << 28  # window positions times window size, along one axis: what is beyond is no CNN
+LARGEST_STEP = 1 << 24
+
+
+def spatial_rank(call: Call, x: Value) -> int:
+    """1 or 2. Raises: UnsupportedOp for images of another kind."""
+    if x.rank < 3:
+        raise call.fail(f"its input is {x.type}; batch, channels and one or two spatial dimensions are needed")
+    if x.rank > 4:
+        raise call.unsupported(f"{x.rank - 2} spatial dimensions ({x.type})", "1 or 2")
+    return x.rank - 2
+
+
+def to_nhwc(call: Call, x: Value) -> Value:
+    """N, C, W or N, C, H, W -> N, H, W, C."""
+    if x.rank == 3:
+        n, c, w = x.shape
+        x = call.reshape(x, (n, c, 1, w))
+    return call.transpose(x, (0, 2, 3, 1))
+
+
+def from_nhwc(call: Call, x: Value, spatial: int) -> Value:
+    """N, H, W, C -> N, C, W (one spatial dimension) or N, C, H, W (two)."""
+    x = call.transpose(x, (0, 3, 1, 2))
+    if spatial == 1:
+        n, c, _, w = x.shape
+        x = call.reshape(x, (n, c, w))
+    return x
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over H and W. pads: top, left, bottom, right; given_pads: without what ceil mode adds at the end."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    given_pads: tuple[int, int, int, int]
+
+
+def pair(values: Sequence[int], one: int) -> tuple[int, int]:
+    """Values along H and W; with one spatial dimension `one` stands for H."""
+    return (one, values[0]) if len(values) == 1 else (values[0], values[1])
+
+
+def window(call: Call, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Window:
+    """The window of a convolution or pooling, its pads made explicit.
+
+    image, kernel: along the spatial dimensions. ceil: a last window that reaches over the end counts, unless it would
+    begin there.
+    Raises: MavcgError for lengths that do not go together.
+    """
+    spatial = len(image)
+    if len(kernel) != spatial:
+        raise call.fail(f"a kernel with {len(kernel)} dimensions for an image with {spatial}")
+    stride = call.attr_ints("strides", (1,) * spatial, length=spatial)
+    dilation = call.attr_ints("dilations", (1,) * spatial, length=spatial)
+    for what, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
+        if any(not 1 <= v <= LARGEST_STEP for v in values):
+            raise call.fail(f"{what} {list(values)}; each must be from 1 to {LARGEST_STEP}")
+    mode = call.attr_str("auto_pad", "NOTSET")
+    if mode in ("NOTSET", ""):
+        given = call.attr_ints("pads", (0,) * (2 * spatial), length=2 * spatial)
+    elif mode == "VALID":
+        given = (0,) * (2 * spatial)
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        given = _same(image, kernel, stride, dilation, mode == "SAME_UPPER")
+    else:
+        raise call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    if any(not 0 <= p <= LARGEST_STEP for p in given):
+        raise call.unsupported(f"pads {list(given)}", f"0 to {LARGEST_STEP}")
+    ends = list(given[spatial:])
+    for i in range(spatial):
+        span = dilation[i] * (kernel[i] - 1) + 1
+        room = image[i] + given[i] + given[spatial + i] - span
+        if room < 0:
+            raise call.fail(f"a window of {span} does not fit into {image[i]} with pads {given[i]} and {given[spatial + i]}")
+        count = room // stride[i] + 1
+        if ceil and room % stride[i] and count * stride[i] < image[i] + given[i]:
+            count += 1
+            ends[i] = (count - 1) * stride[i] + span - image[i] - given[i]
+        if count * kernel[i] > LARGEST_WINDOW:
+            raise call.fail(f"{count} windows of {kernel[i]}; at most {LARGEST_WINDOW} positions in all")
+    start, given_end = pair(given[:spatial], 0), pair(given[spatial:], 0)
+    return Window(pair(kernel, 1), pair(stride, 1), pair(dilation, 1), (*start, *pair(ends, 0)), (*start, *given_end))
+
+
+def _same(
+    image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], upper: bool
+) -> tuple[int, ...]:
+    """Pads such that there is a window for every stride that begins in the image; the odd one lies at the end, or the start."""
+    totals = []
+    for n, k, s, d in zip(image, kernel, stride, dilation, strict=True):
+        count = -(-n // s)
+        totals.append(max((count - 1) * s + d * (k - 1) + 1 - n, 0))
+    small, large = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return (*small, *large) if upper else (*large, *small)

@@ -1,0 +1,110 @@
+"""Pooling: windows, and over whole images."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.images import Window, from_nhwc, spatial_rank, to_nhwc, window
+
+
+def _window(call: Call, x: Value) -> Window:
+    spatial = spatial_rank(call, x)
+    kernel = call.attr_ints("kernel_shape", length=spatial)
+    return window(call, x.shape[2:], kernel, ceil=call.attr_bool("ceil_mode"))
+
+
+def max_pool(call: Call) -> Results:
+    """MaxPool; storage_order only concerns the second output."""
+    x = call.input(0)
+    if len(call.wanted) > 1 and call.wanted[1]:
+        raise call.unsupported("its output Indices is read", "the output Y alone")
+    view = _window(call, x)
+    made = call.add("max_pool2d", to_nhwc(call, x), kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads)
+    return from_nhwc(call, made, x.rank - 2)
+
+
+def average_pool(call: Call) -> Results:
+    """AveragePool."""
+    return averaged(call, call.input(0))
+
+
+def averaged(call: Call, x: Value) -> Value:
+    """The means in the windows that the node's attributes say. x: [N, C, spatial..]."""
+    view = _window(call, x)
+    counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
+    made = call.add(
+        "avg_pool2d", to_nhwc(call, x),
+        kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads, count_pads=counted,
+    )  # fmt: skip
+    return from_nhwc(call, made, x.rank - 2)
+
+
+def lp_pool(call: Call) -> Results:
+    """LpPool: sums of |x|^p by a depthwise convolution with ones, then the root."""
+    x = call.input(0)
+    power = _power(call)
+    view = _window(call, x)
+    channels = x.shape[1]
+    ones = constant(np.ones((channels, *view.kernel, 1)), x.dtype, "ones")
+    sums = call.add(
+        "conv2d", to_nhwc(call, _powered(call, x, power)), ones,
+        stride=view.stride, dilation=view.dilation, pads=view.pads, groups=channels,
+    )  # fmt: skip
+    return from_nhwc(call, _root(call, sums, power), x.rank - 2)
+
+
+def _power(call: Call) -> int:
+    power = call.attr_int("p", 2)
+    if power < 1:
+        raise call.fail(f"p is {power}; at least 1 is needed")
+    return power
+
+
+def _powered(call: Call, x: Value, power: int) -> Value:
+    if power == 2:
+        return call.add("mul", x, x)
+    size = call.add("abs", x)
+    return size if power == 1 else call.add("pow", size, call.scalar(power, x))
+
+
+def _root(call: Call, x: Value, power: int) -> Value:
+    if power == 1:
+        return x
+    return call.add("sqrt", x) if power == 2 else call.add("pow", x, call.scalar(1 / power, x))
+
+
+def global_average_pool(call: Call) -> Results:
+    """GlobalAveragePool."""
+    return over_image(call, call.input(0), "reduce_mean")
+
+
+def global_max_pool(call: Call) -> Results:
+    """GlobalMaxPool."""
+    return over_image(call, call.input(0), "reduce_max")
+
+
+def global_lp_pool(call: Call) -> Results:
+    """GlobalLpPool."""
+    x, power = call.input(0), _power(call)
+    return _root(call, over_image(call, _powered(call, x, power), "reduce_sum"), power)
+
+
+def over_image(call: Call, x: Value, op: str) -> Value:
+    """A reduction over all spatial dimensions, which stay with length 1. x: [N, C, spatial..], any number of them."""
+    if x.rank < 3:
+        raise call.fail(f"its input is {x.type}; batch, channels and at least one spatial dimension are needed")
+    if x.rank > 4:
+        return call.add(op, x, axes=tuple(range(2, x.rank)), keepdims=True)
+    return from_nhwc(call, call.add(op, to_nhwc(call, x), axes=(1, 2), keepdims=True), x.rank - 2)
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "MaxPool": max_pool,
+    "AveragePool": average_pool,
+    "LpPool": lp_pool,
+    "GlobalAveragePool": global_average_pool,
+    "GlobalMaxPool": global_max_pool,
+    "GlobalLpPool": global_lp_pool,
+}

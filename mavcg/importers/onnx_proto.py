@@ -1,0 +1,210 @@
+"""ONNX's protobuf messages -> checked plain values: the file, its tensors, its attributes.
+
+Nothing here trusts the file: sizes are compared with the bytes that are there before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+
+if TYPE_CHECKING:
+    import onnx
+
+LARGEST_BYTES = 1 << 30  # of one tensor that the import itself makes
+LARGEST_DIMENSION = 1 << 31
+_DEEPEST_PATH = 4096
+
+# TensorProto.DataType -> the element type here. What is missing (strings, complex numbers, bfloat16, 8-bit and 4-bit
+# floats, 4-bit integers) graphs do not have.
+DTYPE_NAMES: Mapping[int, str] = {
+    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 12: "u32", 13: "u64",
+}  # fmt: skip
+_NUMPY = {
+    "f32": "<f4", "u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "i32": "<i4", "i64": "<i8", "bool": "u1", "f16": "<f2",
+    "f64": "<f8", "u32": "<u4", "u64": "<u8",
+}  # fmt: skip
+# The field that holds the elements where raw_data does not. f16 lies as its bits in int32_data.
+_FIELDS = {
+    "f32": "float_data", "f64": "double_data", "i64": "int64_data", "u32": "uint64_data", "u64": "uint64_data",
+}  # fmt: skip
+
+
+def onnx_module() -> Any:
+    """The onnx package. Raises: MavcgError where it is not installed."""
+    try:
+        import onnx
+        import onnx.defs
+        import onnx.external_data_helper
+    except ImportError as error:
+        raise MavcgError(f"ONNX files need the onnx package ({error}); pip install mavcg[models]") from error
+    return onnx
+
+
+def load_model(path: Path) -> onnx.ModelProto:
+    """The message in a file, without external data. Raises: MavcgError where the file cannot be read or is no ONNX model."""
+    onnx = onnx_module()
+    from google.protobuf.message import DecodeError
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an ONNX file") from error
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except (DecodeError, ValueError, RuntimeError) as error:
+        raise MavcgError(f"{path}: is no ONNX model, or a damaged one ({one_line(error)})") from error
+    if not model.HasField("graph"):
+        raise MavcgError(f"{path}: has no graph; is it an ONNX model?")
+    return model  # type: ignore[no-any-return]
+
+
+def one_line(error: object) -> str:
+    """An exception's text on one line, shortened."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def data_type_name(number: int) -> str:
+    """What ONNX calls an element type, for messages."""
+    with contextlib.suppress(ValueError):
+        return str(onnx_module().TensorProto.DataType.Name(number)).lower()
+    return f"type {number}"
+
+
+def dtype_of(number: int, place: str) -> str:
+    """The element type of a TensorProto.DataType. Raises: MavcgError for one that graphs do not have."""
+    name = DTYPE_NAMES.get(number)
+    if name is None:
+        raise MavcgError(
+            f"{place}: elements of type {data_type_name(number)}; supported: {', '.join(DTYPE_NAMES.values())}"
+        )
+    return name
+
+
+def read_tensor(tensor: onnx.TensorProto, place: str, folder: Path | None) -> Array:
+    """The array of a tensor message.
+
+    place: how messages name it. folder: where its external data may lie, None where it may have none.
+    Raises: MavcgError where its dims do not fit its bytes, or its elements are of a type that graphs do not have.
+    """
+    if tensor.HasField("segment"):
+        raise MavcgError(f"{place}: it is a segment of a tensor; not supported")
+    dtype = dtype_of(tensor.data_type, place)
+    shape = tuple(tensor.dims)
+    if any(not 0 <= d < LARGEST_DIMENSION for d in shape):
+        raise MavcgError(f"{place}: dimensions {list(shape)}; each must be from 0 to {LARGEST_DIMENSION - 1}")
+    count = 1
+    for d in shape:
+        count *= d
+    numpy_type = np.dtype(_NUMPY[dtype])
+    if tensor.data_location == 1:
+        raw = _external(tensor, place, folder, count * numpy_type.itemsize)
+    elif tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+    else:
+        return _from_field(tensor, dtype, shape, count, place)
+    if len(raw) != count * numpy_type.itemsize:
+        need = f"{dtype}{list(shape)} takes {count * numpy_type.itemsize}"
+        raise MavcgError(f"{place}: {len(raw)} bytes of data where {need}; the file is damaged")
+    return _finished(np.frombuffer(raw, numpy_type), dtype, shape)
+
+
+def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, place: str) -> Array:
+    values = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
+    if len(values) != count:
+        raise MavcgError(f"{place}: {len(values)} elements of data where {dtype}{list(shape)} has {count}; the file is damaged")
+    if dtype == "f16":
+        bits = np.array(values, np.int64).astype(np.uint16)
+        return _finished(bits.view(np.float16), dtype, shape)
+    # By way of int64: a number that does not fit wraps around, as the C++ parsers do it.
+    wide = np.array(values, np.uint64 if dtype in ("u32", "u64") else np.int64 if dtype not in _FIELDS else _NUMPY[dtype])
+    return _finished(wide.astype(_NUMPY[dtype]), dtype, shape)
+
+
+def _finished(flat: Array, dtype: str, shape: tuple[int, ...]) -> Array:
+    if dtype == "bool":
+        flat = flat != 0
+    array: Array = flat.astype(flat.dtype.newbyteorder("="), copy=False).reshape(shape)
+    return array
+
+
+def _external(tensor: onnx.TensorProto, place: str, folder: Path | None, size: int) -> bytes:
+    """The bytes of a tensor that lies in a file of its own, beside the model and nowhere else."""
+    info = {entry.key: entry.value for entry in tensor.external_data}
+    location = info.get("location", "")
+    if folder is None or not location or len(location) > _DEEPEST_PATH or "\0" in location:
+        raise MavcgError(f"{place}: external data without a usable location")
+    numbers = {}
+    for key in ("offset", "length"):
+        text = info.get(key, "0" if key == "offset" else str(size))
+        if not text.isascii() or not text.isdigit() or len(text) > 18:
+            raise MavcgError(f"{place}: external data: {key} is {text[:40]!r}; a number of bytes is needed")
+        numbers[key] = int(text)
+    if numbers["length"] != size:
+        raise MavcgError(f"{place}: external data of {numbers['length']} bytes where {size} are needed")
+    base = folder.resolve()
+    try:
+        target = (base / location).resolve()
+        if not target.is_relative_to(base):
+            raise MavcgError(f"{place}: external data in {location!r}, which is outside the model's folder; not read")
+        if not target.is_file():
+            raise MavcgError(f"{place}: its external data {location!r} is not there; put it beside the model")
+        with target.open("rb") as file:
+            end = file.seek(0, 2)
+            if numbers["offset"] + size > end:
+                raise MavcgError(f"{place}: external data {location!r} has {end} bytes; it should lie beyond them")
+            file.seek(numbers["offset"])
+            return file.read(size)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise MavcgError(f"{place}: external data {location!r} cannot be read ({one_line(error)})") from error
+
+
+
+
+def read_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto], place: str, folder: Path | None) -> dict[str, Any]:
+    """The attributes of a node: int, float, str, Array, GraphProto, and lists of the first three as tuples.
+
+    bound: what attributes of the function around it that it refers to stand for; one that is not bound is absent.
+    Raises: MavcgError for kinds that no operator in scope has.
+    """
+    found: dict[str, Any] = {}
+    for given in node.attribute:
+        attribute = given
+        if given.ref_attr_name:
+            if given.ref_attr_name not in bound:
+                continue
+            attribute = bound[given.ref_attr_name]
+        if given.name in found:
+            raise MavcgError(f"{place}: its attribute {given.name} comes twice")
+        found[given.name] = _attribute(attribute, f"{place}: attribute {given.name}", folder)
+    return found
+
+
+def _attribute(attribute: onnx.AttributeProto, place: str, folder: Path | None) -> Any:
+    match attribute.type:
+        case 1:  # FLOAT
+            return float(attribute.f)
+        case 2:  # INT
+            return int(attribute.i)
+        case 3:  # STRING
+            return attribute.s.decode("utf-8", "replace")
+        case 4:  # TENSOR
+            return read_tensor(attribute.t, place, folder)
+        case 5:  # GRAPH
+            return attribute.g
+        case 6:  # FLOATS
+            return tuple(float(v) for v in attribute.floats)
+        case 7:  # INTS
+            return tuple(int(v) for v in attribute.ints)
+        case 8:  # STRINGS
+            return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+    raise MavcgError(f"{place}: of a kind ({attribute.type}) that is not supported")
