@@ -1,0 +1,46 @@
+"""Padding as a step of its own, since the kernels of convolutions read only what is there."""
+
+from mavcg.graph import Graph, Node
+from mavcg.passes.graph.rewrite import Rewrite
+
+PADDED = ("conv2d", "qconv2d")
+
+
+def explicit_padding(graph: Graph) -> Graph:
+    """Give each convolution with pads an input that is padded already.
+
+    Before:
+        input %x: f32[1,5,6,2]
+        const %w: f32[1,2,2,2] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}
+        %y = conv2d(%x, %w) pads=[1,0,0,1]
+        return %y
+    After:
+        input %x: f32[1,5,6,2]
+        const %w: f32[1,2,2,2] = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}
+        %y.1 = pad(%x) before=[0,1,0,0] after=[0,0,1,0]
+        %y = conv2d(%y.1, %w)
+        return %y
+
+    8-bit images are padded with their zero point. Convolutions that pad the same tensor in the same way share the pad.
+    """
+    new = Rewrite(graph)
+    padded: dict[tuple[str, tuple[int, ...], float], str] = {}
+    for node in graph.nodes:
+        if node.op not in PADDED or not any(node.attr("pads")):
+            new.keep(node)
+            continue
+        image = new.of(node.inputs[0])
+        value = float(node.attr("x_zero")) if node.op == "qconv2d" else 0.0
+        key = (image, node.attr("pads"), value)
+        if key not in padded:
+            padded[key] = _padded(new, node, image, value)
+        new.put(node.with_attrs(pads=(0, 0, 0, 0)).with_inputs({node.inputs[0]: padded[key]}))
+    return new.finish()
+
+
+def _padded(new: Rewrite, node: Node, image: str, value: float) -> str:
+    top, left, bottom, right = node.attr("pads")
+    return new.add(
+        "pad", (image,), node.output, node.origin,
+        before=(0, top, left, 0), after=(0, bottom, right, 0), mode="constant", value=value,
+    )  # fmt: skip

@@ -1,0 +1,70 @@
+"""Images flattened for a product with constant weights: the rows of these may be in any order."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.graph import Array, Graph, Node
+from mavcg.ops.elementwise import UNARY
+from mavcg.passes.graph.permutation import Group, Perm, reshape_groups
+from mavcg.passes.graph.rewrite import use_counts
+
+CARRIERS = frozenset((*(op.name for op in UNARY), "cast"))
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """A reshape whose last dimension, read by such products alone, is made of several of its input's."""
+
+    groups: tuple[Group, ...]
+
+    def rows(self, before: tuple[int, ...], perm: Perm) -> Array | None:
+        """Where the elements of the last dimension come from when the input, held in another order, is reshaped as it
+        is held; None where this is not possible or where they are in order anyway.
+
+        before: shape of the input, which is transpose(what is held, perm). Returns: i64[last dimension].
+        """
+        *others, last = self.groups
+        held = sorted(last.before, key=lambda i: perm[i])
+        order = [perm[i] for group in others for i in group.before] + [perm[i] for i in held]
+        if order != sorted(order) or held == list(last.before):
+            return None
+        lengths = [before[i] for i in last.before]
+        numbers = np.arange(int(np.prod(lengths)), dtype=np.int64).reshape(lengths)
+        return np.ascontiguousarray(numbers.transpose([last.before.index(i) for i in held]).reshape(-1))
+
+
+def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
+    """All such reshapes of a graph by what they make."""
+    readers, producers, uses = graph.readers(), graph.producers(), use_counts(graph)
+
+    def constant_weights(node: Node) -> bool:
+        name = node.inputs[1]
+        maker = producers.get(name)
+        if maker is None or maker.op != "dequantize":
+            return name in graph.constants
+        scalar = not graph.shape(maker.inputs[1])
+        rank = len(graph.shape(name))
+        row_axis = rank - 1 if node.attr("transpose_b") else rank - 2
+        return maker.inputs[0] in graph.constants and (scalar or maker.attr("axis") != row_axis)
+
+    def for_matmul(name: str) -> bool:
+        found = readers.get(name, ())
+        return len(found) > 0 and uses[name] == len(found) and all(takes(name, node) for node in found)
+
+    def takes(name: str, node: Node) -> bool:
+        if node.op == "matmul":
+            return node.inputs[0] == name and constant_weights(node)
+        scalar = node.op in ("quantize", "dequantize") and not graph.shape(node.inputs[1])
+        return (node.op in CARRIERS or scalar) and for_matmul(node.output)
+
+    found = {}
+    for node in graph.nodes:
+        after = graph.shape(node.output)
+        if node.op != "reshape" or len(after) < 2 or not graph.types[node.output].elements:
+            continue
+        groups = reshape_groups(graph.shape(node.inputs[0]), after)
+        flat = groups and groups[-1].after == (len(after) - 1,) and len(groups[-1].before) > 1
+        if flat and for_matmul(node.output):
+            found[node.output] = Flattened(groups)
+    return found

@@ -1,0 +1,84 @@
+"""Orders of dimensions, as `transpose` takes them: dimension i of the result is dimension perm[i] of its input."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+Perm = tuple[int, ...]
+T = TypeVar("T")
+
+
+def identity(rank: int) -> Perm:
+    """The order that leaves all as it is."""
+    return tuple(range(rank))
+
+
+def compose(first: Perm, second: Perm) -> Perm:
+    """One order for two transposes, `first` before `second`."""
+    return tuple(first[i] for i in second)
+
+
+def inverse(perm: Perm) -> Perm:
+    """The order that undoes `perm`."""
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def scattered(values: Sequence[T], perm: Perm) -> tuple[T, ...]:
+    """One entry a dimension of the transposed tensor -> one entry a dimension of the tensor before."""
+    return tuple(values[i] for i in inverse(perm))
+
+
+def moves(shape: Sequence[int], perm: Perm) -> bool:
+    """Whether transposing a tensor of this shape moves elements: moving dimensions of length 1 does not."""
+    long = [i for i in perm if shape[i] != 1]
+    return long != sorted(long)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring dimensions that a reshape takes apart and puts together on their own; none of length 1.
+
+    before: dimensions of its input; after: of its result; both rise.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def reshape_groups(before: Sequence[int], after: Sequence[int]) -> tuple[Group, ...]:
+    """A reshape's dimensions in the smallest groups of equal products. Neither shape has a dimension of length 0."""
+    left = [i for i, n in enumerate(before) if n != 1]
+    right = [i for i, n in enumerate(after) if n != 1]
+    groups = []
+    while left and right:
+        ins, outs = [left.pop(0)], [right.pop(0)]
+        a, b = before[ins[0]], after[outs[0]]
+        while a != b:
+            if a < b:
+                ins.append(left.pop(0))
+                a *= before[ins[-1]]
+            else:
+                outs.append(right.pop(0))
+                b *= after[outs[-1]]
+        groups.append(Group(tuple(ins), tuple(outs)))
+    return tuple(groups)
+
+
+def after_groups(groups: Sequence[Group], after: Sequence[int]) -> Perm:
+    """The dimensions of a reshape's result in the order of its groups.
+
+    A dimension of length 1 follows the one that it follows in the result, so that groups in their own order give the
+    identity.
+    """
+    tails: dict[int, list[int]] = {}
+    last = -1
+    for i, length in enumerate(after):
+        if length != 1:
+            last = i
+        else:
+            tails.setdefault(last, []).append(i)
+    order = tails.get(-1, [])
+    for group in groups:
+        for i in group.after:
+            order = [*order, i, *tails.get(i, [])]
+    return tuple(order)

@@ -1,0 +1,311 @@
+"""Transposes are pushed through the graph until they cancel.
+
+An importer of a format with another order of dimensions puts transposes around every operator over images. This pass
+walks over the graph once and holds each tensor as another one and an order (`Held`): a transpose is then a matter of
+bookkeeping, and an operator that does not care about the order of dimensions works on what is held. Where an order is
+really needed it is made, once for all its readers.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mavcg.graph import Array, AttrValue, Graph, Node
+from mavcg.passes.graph.flattened import Flattened, flattened_for_matmul
+from mavcg.passes.graph.permutation import (
+    Perm,
+    after_groups,
+    compose,
+    identity,
+    inverse,
+    moves,
+    reshape_groups,
+    scattered,
+)
+from mavcg.passes.graph.rewrite import Rewrite, use_counts
+from mavcg.passes.graph.wanted import BY_AXIS, BY_ENTRY, ELEMENTWISE, REDUCTIONS, Wanted, wanted_orders
+
+
+def cancel_transposes(graph: Graph) -> Graph:
+    """Push transposes through what does not care about the order of dimensions, until they meet and cancel.
+
+    Before:
+        input %x: f32[1,5,6,2]
+        const %c: f32[2,1,1] = {1.0, 2.0}
+        %t = transpose(%x) perm=[0,3,1,2]
+        %s = add(%t, %c)
+        %y = transpose(%s) perm=[0,2,3,1]
+        return %y
+    After:
+        input %x: f32[1,5,6,2]
+        const %c.2: f32[1,1,1,2] = {1.0, 2.0}
+        %y = add(%x, %c.2)
+        return %y
+
+    A transpose of a constant is done at once; one that moves only dimensions of length 1 becomes a reshape. One before
+    a reshape that flattens exactly what it moved, for a product with constant weights, goes into the rows of these.
+    There are never more transposes of computed tensors than before.
+    """
+    # Moving one up can cost: what was free behind a dimension of length 1 may not be before it.
+    return min(_Walk(graph, up=True).walked(), _Walk(graph, up=False).walked(), graph, key=moving_transposes)
+
+
+def moving_transposes(graph: Graph) -> int:
+    """How many transposes of computed tensors move elements."""
+    return sum(
+        node.op == "transpose"
+        and node.inputs[0] not in graph.constants
+        and moves(graph.shape(node.inputs[0]), node.attr("perm"))
+        for node in graph.nodes
+    )
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tensor of the old graph is transpose(name, perm) of one of the new graph."""
+
+    name: str
+    perm: Perm
+
+
+@dataclass(frozen=True, order=True)
+class Cost:
+    """Transposes that a choice takes, then the bytes that these move, then what decides among equals."""
+
+    transposes: float
+    bytes: float
+    last: float
+
+
+class _Walk:
+    """One walk over a graph. raw: tensors made of the graph's inputs by operators that do not care about the order:
+    transposes go up to the input there, and down everywhere else, so that a second walk changes nothing. up: whether
+    operators may take an order that only their readers ask for."""
+
+    def __init__(self, graph: Graph, up: bool) -> None:
+        self.graph = graph
+        self.up = up
+        self.new = Rewrite(graph)
+        self.wanted: Wanted = wanted_orders(graph)
+        self.uses = use_counts(graph)
+        self.held = {n: Held(n, identity(len(graph.shape(n)))) for n in (*graph.inputs, *graph.constants)}
+        self.raw = set(graph.inputs)
+        self.made: dict[tuple[str, Perm], str] = {}
+        self.plain = set(graph.outputs) | {n for node in graph.nodes if not _indifferent(node) for n in node.inputs}
+        self.flattened: dict[str, Flattened] = flattened_for_matmul(graph)
+        self.rows: dict[str, Array] = {}  # tensors whose last dimension is held in another order
+
+    def walked(self) -> Graph:
+        for node in self.graph.nodes:
+            self.visit(node)
+        for name in dict.fromkeys(self.graph.outputs):
+            self.new.alias(name, self.get(name))
+        return self.new.finish()
+
+    def visit(self, node: Node) -> None:
+        computed = [n for n in node.inputs if n and n not in self.graph.constants]
+        if _indifferent(node) and computed and self.raw.issuperset(computed):
+            self.raw.add(node.output)
+        if node.op == "transpose":
+            source = self.held[node.inputs[0]]
+            self.held[node.output] = Held(source.name, compose(source.perm, node.attr("perm")))
+        elif node.op == "reshape" and self.graph.types[node.output].elements:
+            self.reshape(node)
+        elif node.op == "matmul":
+            self.matmul(node)
+        elif node.op != "reshape" and _indifferent(node):
+            self.indifferent(node)
+        else:
+            self.put(node, [self.get(n) if n else "" for n in node.inputs])
+
+    def put(self, node: Node, inputs: Iterable[str]) -> None:
+        self.new.put(replace(node, inputs=tuple(inputs)))
+        self.held[node.output] = Held(node.output, identity(len(self.graph.shape(node.output))))
+
+    def get(self, name: str, order: Perm | None = None) -> str:
+        """The tensor of which `name` is transpose(.., order); without an order: `name` itself."""
+        held = self.held[name]
+        turn = held.perm if order is None else compose(held.perm, inverse(order))
+        return self.transposed(held.name, turn, name if order is None else "")
+
+    def transposed(self, source: str, perm: Perm, into: str = "") -> str:
+        """transpose(source, perm), made once. into: the name it takes where it is made now and has not been yet."""
+        if perm == identity(len(perm)):
+            return source
+        if (source, perm) not in self.made:
+            array = self.new.array(source)
+            if array is not None:
+                self.made[source, perm] = self.new.constant(array.transpose(perm), source)
+                return self.made[source, perm]
+            shape = self.new.types[source].shape
+            name = into if into and into not in self.new.made else self.new.fresh(source)
+            if moves(shape, perm):
+                self.made[source, perm] = self.new.into(name, "transpose", (source,), perm=perm)
+            else:
+                self.made[source, perm] = self.new.into(name, "reshape", (source,), shape=tuple(shape[i] for i in perm))
+        return self.made[source, perm]
+
+    def indifferent(self, node: Node) -> None:
+        """An operator that works in any order: in the one that costs least."""
+        operands = _operands(node)
+        rank = len(self.graph.shape(node.output if node.op in ELEMENTWISE else operands[0]))
+        orders = {identity(rank)} | {self.extended(n, rank).perm for n in operands}
+        if self.up and len(self.graph.shape(node.output)) == rank:
+            orders |= {inverse(order) for order in self.wanted.get(node.output, ())}
+        best = min(sorted(orders), key=lambda order: self.cost(node, operands, order, rank))
+        if best == identity(rank):
+            self.put(node, [self.get(n) for n in node.inputs])
+        else:
+            others = [self.get(n) for n in node.inputs[len(operands) :]]
+            attrs, perm = _reordered(node, best)
+            aligned = [self.aligned(n, best, rank) for n in operands]
+            made = self.new.add(node.op, (*aligned, *others), node.output, node.origin, **attrs)
+            self.held[node.output] = Held(made, perm)
+        rows = self.rows.get(node.inputs[0])
+        if rows is not None:
+            self.rows[node.output] = rows
+
+    def cost(self, node: Node, operands: tuple[str, ...], order: Perm, rank: int) -> Cost:
+        count, size = 0.0, 0.0
+        for name in dict.fromkeys(operands):
+            held = self.extended(name, rank)
+            shape = (1,) * (rank - len(self.held[name].perm)) + self.new.types[self.held[name].name].shape
+            turn = compose(held.perm, inverse(order))
+            tensor = self.graph.types[name]
+            free = tensor.elements == 1 or name in self.graph.constants or not moves(shape, turn)
+            as_it_is = order == identity(rank) and name in self.plain
+            if not free and not as_it_is and (held.name, turn) not in self.made:
+                count += 1 / self.uses[name]
+                size += tensor.bytes / self.uses[name]
+        result = self.graph.types[node.output]
+        perm = _reordered(node, order)[1]
+        stored = scattered(result.shape, perm)
+        later = sum(moves(stored, compose(perm, o)) for o in self.wanted.get(node.output, ()))
+        return Cost(round(count + later, 6), size + later * result.bytes, later if node.output in self.raw else count)
+
+    def extended(self, name: str, rank: int) -> Held:
+        """An operand of lower rank, seen with dimensions of length 1 before its own."""
+        held = self.held[name]
+        more = rank - len(held.perm)
+        return Held(held.name, (*range(more), *(more + i for i in held.perm)))
+
+    def aligned(self, name: str, order: Perm, rank: int) -> str:
+        """An operand as it broadcasts to a tensor held in `order`."""
+        if self.graph.types[name].elements == 1:
+            return self.get(name)
+        held = self.extended(name, rank)
+        source, more = held.name, rank - len(self.held[name].perm)
+        if more:
+            shape = (1,) * more + self.new.types[source].shape
+            array = self.new.array(source)
+            if array is None:
+                source = self.new.add("reshape", (source,), source, shape=shape)
+            else:
+                source = self.new.constant(array.reshape(shape), source)
+        return self.transposed(source, compose(held.perm, inverse(order)))
+
+    def reshape(self, node: Node) -> None:
+        """Of what is held, where dimensions that are put together lie together there, or are brought together."""
+        name, after = node.inputs[0], tuple(node.attr("shape"))
+        held, before = self.held[name], self.graph.shape(name)
+        flat = self.flattened.get(node.output)
+        if flat is not None and (rows := flat.rows(before, held.perm)) is not None:
+            self.new.into(node.output, "reshape", (held.name,), node.origin, shape=after)
+            self.held[node.output] = Held(node.output, identity(len(after)))
+            self.rows[node.output] = rows
+            return
+        groups = sorted(reshape_groups(before, after), key=lambda g: min(held.perm[i] for i in g.before))
+        long = [held.perm[i] for group in groups for i in group.before]
+        together = tuple([i for i in range(len(before)) if i not in long] + long)
+        stored = after_groups(groups, after)
+        perm = inverse(stored)
+        shape = tuple(after[i] for i in stored)
+        source_shape = self.new.types[held.name].shape
+        orders = self.wanted.get(node.output, ())
+        split = moves(source_shape, together) + sum(moves(shape, compose(perm, o)) for o in orders)
+        ready = not moves(source_shape, held.perm) or (held.name, held.perm) in self.made or name in self.plain
+        whole = (0 if ready else 1 / self.uses[name]) + sum(moves(after, o) for o in orders)
+        if perm == identity(len(after)) and not moves(source_shape, together):
+            self.put_reshape(node, held.name, after)
+        elif split <= whole:
+            source = self.transposed(held.name, together) if moves(source_shape, together) else held.name
+            if perm == identity(len(after)):
+                self.put_reshape(node, source, after)
+            elif self.new.types[source].shape == shape:
+                self.held[node.output] = Held(source, perm)
+            else:
+                made = self.new.add("reshape", (source,), node.output, node.origin, shape=shape)
+                self.held[node.output] = Held(made, perm)
+        else:
+            self.put_reshape(node, self.get(name), after)
+
+    def put_reshape(self, node: Node, source: str, shape: tuple[int, ...]) -> None:
+        if self.new.types[source].shape == shape:
+            self.held[node.output] = Held(source, identity(len(shape)))
+        else:
+            self.put(node, (source,))
+
+    def matmul(self, node: Node) -> None:
+        """Reads a transposed second operand as it is held; takes rows of constant weights in the order of its first."""
+        a, b = node.inputs[:2]
+        rest = [self.get(n) if n else "" for n in node.inputs[2:]]
+        rank = len(self.graph.shape(b))
+        swapped = (*range(rank - 2), rank - 1, rank - 2)
+        turned = self.held[b].perm == swapped and self.new.array(self.held[b].name) is None
+        second = self.get(b, swapped) if turned else self.get(b)
+        transpose_b = bool(node.attr("transpose_b")) != turned
+        rows = self.rows.get(a)
+        if rows is not None:
+            second = self.with_rows(second, rows, axis=rank - 1 if transpose_b else rank - 2)
+        self.put(node.with_attrs(transpose_b=transpose_b), (self.get(a), second, *rest))
+
+    def with_rows(self, name: str, rows: Array, axis: int) -> str:
+        """A constant, or a dequantized one, with the elements along an axis in another order."""
+        array = self.new.array(name)
+        if array is not None:
+            return self.new.constant(np.take(array, rows, axis=axis), name)
+        maker = self.new.made[name]
+        if maker.op != "dequantize":
+            indices = self.new.constant(rows, "rows")
+            return self.new.add("gather", (name, indices), name, maker.origin, axis=axis)
+        source = self.with_rows(maker.inputs[0], rows, axis)
+        return self.new.add(maker.op, (source, *maker.inputs[1:]), name, maker.origin, **dict(maker.attrs))
+
+
+def _indifferent(node: Node) -> bool:
+    """Whether an operator, with its attributes changed accordingly, works in any order of dimensions."""
+    return (
+        node.op in ELEMENTWISE
+        or node.op in REDUCTIONS
+        or node.op in BY_ENTRY
+        or node.op in BY_AXIS
+        or node.op in ("transpose", "reshape")
+    )
+
+
+def _operands(node: Node) -> tuple[str, ...]:
+    """The inputs that lie in the order of the result; the others are scales, indices and the like."""
+    return node.inputs if node.op in ELEMENTWISE or node.op == "concat" else node.inputs[:1]
+
+
+def _reordered(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
+    """The attributes for operands of which the real ones are transpose(.., perm); the result's order, likewise."""
+    attrs = dict(node.attrs)
+    if node.op in BY_ENTRY:
+        names = ("starts", "stops", "steps") if node.op == "slice" else ("before", "after")
+        return attrs | {name: scattered(node.attr(name), perm) for name in names}, perm
+    if node.op == "broadcast_to":
+        return attrs | {"shape": scattered(node.attr("shape"), perm)}, perm
+    if node.op in BY_AXIS:
+        axis = node.attr("axis")
+        return attrs | {"axis": perm[axis] if axis < len(perm) else axis}, perm
+    if node.op not in REDUCTIONS:
+        return attrs, perm
+    axes = node.attr("axes") if "axes" in attrs else (node.attr("axis"),)
+    gone = sorted(perm[i] for i in axes)
+    attrs |= {"axes": tuple(gone)} if "axes" in attrs else {"axis": gone[0]}
+    if node.attr("keepdims"):
+        return attrs, perm
+    left = [i for i in range(len(perm)) if i not in gone]
+    return attrs, tuple(left.index(perm[i]) for i in range(len(perm)) if i not in axes)

@@ -1,0 +1,62 @@
+"""Which transposes of each tensor the nodes after it ask for: looked up by the pass over transposes."""
+
+from collections.abc import Mapping
+
+from mavcg.graph import Graph, Node
+from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
+from mavcg.passes.graph.permutation import Perm, after_groups, compose, identity, reshape_groups
+
+ELEMENTWISE = frozenset(
+    (*(op.name for op in UNARY), *ARITHMETIC, *COMPARISONS, *LOGICAL, "prelu", "where", "cast", "broadcast_to")
+)
+REDUCTIONS = frozenset(
+    ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "arg_max", "arg_min")
+)  # fmt: skip
+BY_ENTRY = frozenset(("slice", "pad"))
+BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequantize", "concat"))
+MANY = 4  # orders that are kept for one tensor
+
+Wanted = Mapping[str, frozenset[Perm]]
+
+
+def wanted_orders(graph: Graph) -> Wanted:
+    """For each tensor the orders that its readers, or theirs in turn, would like it in; the identity for "as it is".
+
+    No entry, or an empty one: any order will do.
+    """
+    wanted = {name: _as_it_is(graph, name) for name in graph.outputs}
+    for node in reversed(graph.nodes):
+        orders = wanted.get(node.output, frozenset())
+        for name, asked in _asked(graph, node, orders).items():
+            wanted[name] = frozenset(sorted(wanted.get(name, frozenset()) | asked)[:MANY])
+    return wanted
+
+
+def _asked(graph: Graph, node: Node, orders: frozenset[Perm]) -> dict[str, frozenset[Perm]]:
+    """What one node asks of its inputs when its own readers ask for `orders`."""
+    first = node.inputs[0]
+    if node.op == "transpose":
+        return {first: frozenset(compose(node.attr("perm"), order) for order in orders)}
+    if node.op == "reshape" and graph.types[first].elements:
+        return {first: frozenset(_before_reshape(graph, node, order) for order in orders)}
+    if node.op in ELEMENTWISE or node.op == "concat":
+        out_rank = len(graph.shape(node.output))
+        return {name: orders for name in node.inputs if len(graph.shape(name)) == out_rank}
+    if node.op in REDUCTIONS:
+        return {first: orders} if node.attr("keepdims") else {}
+    if node.op in BY_ENTRY or node.op in BY_AXIS:
+        return {first: orders}
+    return {name: _as_it_is(graph, name) for name in node.inputs if name}
+
+
+def _as_it_is(graph: Graph, name: str) -> frozenset[Perm]:
+    return frozenset((identity(len(graph.shape(name))),))
+
+
+def _before_reshape(graph: Graph, node: Node, order: Perm) -> Perm:
+    """The order of a reshape's input under which its result is nearest to `order` without moving elements."""
+    before, after = graph.shape(node.inputs[0]), node.attr("shape")
+    groups = reshape_groups(before, after)
+    arranged = sorted(groups, key=lambda group: min(order.index(i) for i in group.after))
+    flipped = [type(group)(group.after, group.before) for group in arranged]
+    return after_groups(flipped, before)

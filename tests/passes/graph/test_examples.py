@@ -1,0 +1,24 @@
+"""Every pass does what its docstring shows, and means the same after as before."""
+
+from typing import Any
+
+import pytest
+
+from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.prune import merge_equal, merge_moves
+from mavcg.passes.graph.transposes import cancel_transposes
+
+PASSES = [explicit_padding, merge_equal, merge_moves, cancel_transposes]
+
+
+@pytest.mark.parametrize("function", PASSES)
+def test_docstring(function: Any, h: Any) -> None:
+    for before, after in h.examples(function):
+        assert str(function(before)) == str(after)
+        h.same(before, after, relative=1e-5)
+
+
+@pytest.mark.parametrize("function", PASSES)
+def test_a_second_time_changes_nothing(function: Any, h: Any) -> None:
+    for _, after in h.examples(function):
+        assert str(function(after)) == str(after)
