@@ -1,3 +1,18 @@
 """mavcg: one library, the right machine code on every core of a heterogeneous processor."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mavcg.loading import Model as Model
+    from mavcg.loading import load as load
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """load and Model, when they are first asked for: `import mavcg` alone loads nothing heavy."""
+    if name in ("load", "Model"):
+        from mavcg import loading
+
+        return getattr(loading, name)
+    raise AttributeError(f"module 'mavcg' has no attribute '{name}'")

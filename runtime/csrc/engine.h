@@ -1,0 +1,77 @@
+/* What the files of the model engine share. All of it is one translation unit (engine.c) with the model's tables
+ * (runtime/model_text.py writes them), so that nothing but the API leaves a library. It needs libc and its threads. */
+#ifndef MAVCG_ENGINE_H
+#define MAVCG_ENGINE_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine_api.h"
+#include "internal.h"
+
+typedef void engine_kernel(void *const *operands, int64_t begin, int64_t end, void *scratch);
+
+/* Where an operand lies. Those of IN_INPUT and IN_OUTPUT, which are known in a run only, are also listed by number. */
+enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT };
+
+struct engine_operand {
+    uint64_t offset;      /* in bytes */
+    uint32_t base, index; /* index: which input or output */
+};
+
+/* How a step is run; mavcg_step describes it. tasks: rows / grain, rounded up. */
+struct engine_step {
+    uint32_t tasks, function, first_operand;
+};
+
+enum {
+    MAX_THREADS = 1024,
+    CACHE_LINE = 128,   /* of the largest core there is; neighbours are fetched in pairs on x86 */
+    SCRATCH_ALIGN = 128,
+    ARENA_ALIGN = 4096, /* so that a context's speed does not depend on where malloc happens to put it */
+};
+
+/* A context's threads, and the step that is being done. Fields that many threads write stand apart. */
+struct engine_pool {
+    uint32_t process; /* whose threads these are; 0: none are there */
+    uint32_t running; /* how many were started, without the caller */
+    uint32_t spin;    /* waiting threads look for a while before they sleep */
+    uint32_t first_posted;
+    uint32_t stop;
+    uint32_t sleepers;      /* threads that want to be woken when `posted` changes */
+    uint32_t caller_sleeps; /* the caller wants to be woken when `done` is complete */
+    struct engine_thread *threads;
+    /* Counts the steps that were handed over: what threads wait for. */
+    __attribute__((aligned(CACHE_LINE))) uint32_t posted;
+    /* step << 32 | next task. A claim adds one, and what it got says by itself which step's task it is. */
+    __attribute__((aligned(CACHE_LINE))) uint64_t ticket;
+    /* Tasks of the step that are finished. */
+    __attribute__((aligned(CACHE_LINE))) uint32_t done;
+};
+
+struct mavcg_context {
+    uint32_t owner;     /* process of the thread that is in run; 0: nobody */
+    uint32_t cancelled; /* set from outside */
+    uint32_t threads;
+    uint32_t flags;
+    uint32_t float_mode; /* rounding and denormals of the thread that is in run */
+    char *arena, *scratch;
+    void **operands; /* [OPERANDS] pointers, those of inputs and outputs set by each run */
+    struct engine_pool pool;
+};
+
+struct engine_thread {
+    struct mavcg_context *context;
+    uint32_t number; /* 1.. ; 0 is the caller */
+    pthread_t handle;
+};
+
+#endif

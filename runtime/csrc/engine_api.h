@@ -1,0 +1,79 @@
+/* What all model libraries have in common: status codes and the descriptions of tensors and steps. */
+#ifndef MAVCG_MODEL_API
+#define MAVCG_MODEL_API 1
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a call returns: 0 when it did what it was asked; positive when it could not do so now; negative for a mistake. */
+enum mavcg_status {
+    MAVCG_OK = 0,
+    MAVCG_CANCELLED = 1,        /* another thread cancelled the run; the outputs hold nothing of use */
+    MAVCG_BUSY = 2,             /* the context is in a run already; nothing was done */
+    MAVCG_ERROR_NULL = -1,      /* a pointer that must be there is NULL */
+    MAVCG_ERROR_SIZE = -2,      /* an input or output has not the size that the model needs */
+    MAVCG_ERROR_ALIGNMENT = -3, /* an input or output does not lie at a multiple of its element size */
+    MAVCG_ERROR_OVERLAP = -4,   /* an output shares memory with an input or with another output */
+    MAVCG_ERROR_OPTION = -5,    /* threads out of range, an unknown flag, or a reserved field that is not 0 */
+    MAVCG_ERROR_MEMORY = -6,    /* the system has no memory for the context */
+    MAVCG_ERROR_THREADS = -7,   /* the system does not let the context start its threads */
+    MAVCG_ERROR_CPU = -8        /* the processor lacks instructions that every version needs (x86: AVX2, FMA) */
+};
+
+/* Element types. */
+enum mavcg_type {
+    MAVCG_F32 = 1, MAVCG_F16 = 2, MAVCG_F64 = 3, MAVCG_I8 = 4, MAVCG_U8 = 5, MAVCG_I16 = 6, MAVCG_U16 = 7,
+    MAVCG_I32 = 8, MAVCG_U32 = 9, MAVCG_I64 = 10, MAVCG_U64 = 11, MAVCG_BOOL = 12
+};
+
+/* An input or output: dense, row-major. */
+typedef struct mavcg_tensor {
+    const char *name;
+    int32_t type; /* enum mavcg_type */
+    int32_t rank;
+    const int64_t *dims; /* [rank] */
+    size_t bytes;
+} mavcg_tensor;
+
+/* One kernel's call within a run. */
+typedef struct mavcg_step {
+    const char *name;   /* the node in the model's file */
+    const char *op;     /* its operator */
+    const char *kernel; /* the function that computes it, without the version */
+    int64_t rows;       /* what its work is counted in */
+    int64_t grain;      /* rows that a thread takes at a time */
+    int64_t work;       /* elementary operations, about */
+} mavcg_step;
+
+enum mavcg_flags {
+    MAVCG_PIN = 1 /* tie each thread of the context to one CPU (never the caller's) */
+};
+
+/* All zero is right. */
+typedef struct mavcg_options {
+    int32_t threads; /* that take part in a run, the caller's included; 0: one per CPU that the process may use */
+    uint32_t flags;  /* of enum mavcg_flags */
+    uint64_t reserved[2];
+} mavcg_options;
+
+/* What a program that loads any model library gets from its exported function mavcg_model_api(). Functions take the
+ * pointer that create gave; what they do is said at the functions with the model's name. */
+typedef struct mavcg_model_table {
+    uint32_t api; /* MAVCG_MODEL_API */
+    uint32_t input_count, output_count, step_count;
+    const char *name;
+    const mavcg_tensor *inputs, *outputs;
+    const mavcg_step *steps;
+    uint64_t arena_bytes, scratch_bytes, constants_bytes; /* of a context, of each of its threads, of the library */
+    int (*create)(const mavcg_options *options, void **context);
+    void (*destroy)(void *context);
+    int (*run)(void *context, const void *const *inputs, void *const *outputs);
+    int (*run_sized)(void *context, const void *const *inputs, const size_t *input_bytes, void *const *outputs,
+                     const size_t *output_bytes);
+    int (*profile)(void *context, const void *const *inputs, void *const *outputs, double *step_ns);
+    int (*cancel)(void *context);
+    int (*threads)(const void *context);
+    const char *(*error_text)(int status);
+} mavcg_model_table;
+
+#endif

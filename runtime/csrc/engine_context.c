@@ -1,0 +1,67 @@
+/* A context: what it is made of, once. */
+
+static void *aligned_bytes(size_t bytes, size_t align) {
+    void *place = NULL;
+    return posix_memalign(&place, align, bytes ? bytes : align) ? NULL : place;
+}
+
+/* Pointers of the operands that stay where they are. */
+static void resolve(struct mavcg_context *context) {
+    for (uint32_t i = 0; i < OPERANDS; i++) {
+        const struct engine_operand *operand = &engine_operands[i];
+        if (operand->base == IN_ARENA) context->operands[i] = context->arena + operand->offset;
+        else if (operand->base == IN_CONSTANTS) context->operands[i] = (void *)(MAVCG_CONSTANTS + operand->offset);
+    }
+}
+
+static void free_context(struct mavcg_context *context) {
+    free(context->pool.threads);
+    free(context->operands);
+    free(context->scratch);
+    free(context->arena);
+    free(context);
+}
+
+static uint32_t most_tasks(void) {
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < STEPS; i++) most = engine_steps[i].tasks > most ? engine_steps[i].tasks : most;
+    return most;
+}
+
+static int create_context(const mavcg_options *options, struct mavcg_context **made) {
+    static const mavcg_options usual = {DEFAULT_THREADS, 0, {0, 0}};
+    if (!made) return MAVCG_ERROR_NULL;
+    *made = NULL;
+    if (!options) options = &usual;
+    if (options->threads < 0 || options->threads > MAX_THREADS || options->flags & ~(uint32_t)MAVCG_PIN ||
+        options->reserved[0] || options->reserved[1])
+        return MAVCG_ERROR_OPTION;
+    if (!processor_will_do()) return MAVCG_ERROR_CPU;
+    uint16_t none;
+    uint32_t cpus = allowed_cpus(&none, 0), threads = (uint32_t)options->threads;
+    if (!threads) threads = cpus < MAX_THREADS ? cpus : MAX_THREADS;
+    if (threads > most_tasks()) threads = most_tasks(); /* more would never find a task */
+    struct mavcg_context *context = aligned_bytes(sizeof *context, _Alignof(struct mavcg_context));
+    if (!context) return MAVCG_ERROR_MEMORY;
+    memset(context, 0, sizeof *context);
+    context->threads = threads;
+    context->flags = options->flags;
+    context->pool.spin = threads <= cpus; /* else looking takes the CPU from who is looked for */
+    context->arena = aligned_bytes(ARENA_BYTES, ARENA_ALIGN);
+    context->scratch = aligned_bytes((size_t)threads * SCRATCH_STRIDE, SCRATCH_ALIGN);
+    context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
+    context->pool.threads = calloc(threads, sizeof *context->pool.threads);
+    if (!context->arena || !context->scratch || !context->operands || !context->pool.threads) {
+        free_context(context);
+        return MAVCG_ERROR_MEMORY;
+    }
+    resolve(context);
+    *made = context;
+    return MAVCG_OK;
+}
+
+static void destroy_context(struct mavcg_context *context) {
+    if (!context) return;
+    if (context->pool.process == (uint32_t)getpid()) stop_threads(&context->pool);
+    free_context(context);
+}

@@ -1,0 +1,82 @@
+/* A run: its arguments looked at, then step after step. */
+
+/* Element sizes by enum mavcg_type. */
+static const uint8_t element_bytes[] = {1, 4, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1};
+
+static int check_tensors(const mavcg_tensor *tensors, uint32_t count, const void *const *places, const size_t *bytes) {
+    if (count && !places) return MAVCG_ERROR_NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!places[i] && tensors[i].bytes) return MAVCG_ERROR_NULL;
+        if ((uintptr_t)places[i] % element_bytes[tensors[i].type]) return MAVCG_ERROR_ALIGNMENT;
+        if (bytes && bytes[i] != tensors[i].bytes) return MAVCG_ERROR_SIZE;
+    }
+    return MAVCG_OK;
+}
+
+static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+    uintptr_t a_at = (uintptr_t)a, b_at = (uintptr_t)b;
+    return a_bytes && b_bytes && (a_at < b_at ? b_at - a_at < a_bytes : a_at - b_at < b_bytes);
+}
+
+static int check_overlaps(const void *const *inputs, void *const *outputs) {
+    for (uint32_t o = 0; o < OUTPUTS; o++) {
+        for (uint32_t i = 0; i < INPUTS; i++)
+            if (overlap(outputs[o], model_outputs[o].bytes, inputs[i], model_inputs[i].bytes)) return MAVCG_ERROR_OVERLAP;
+        for (uint32_t other = 0; other < o; other++)
+            if (overlap(outputs[o], model_outputs[o].bytes, outputs[other], model_outputs[other].bytes))
+                return MAVCG_ERROR_OVERLAP;
+    }
+    return MAVCG_OK;
+}
+
+static int check_arguments(const struct mavcg_context *context, const void *const *inputs, const size_t *input_bytes,
+                           void *const *outputs, const size_t *output_bytes) {
+    if (!context) return MAVCG_ERROR_NULL;
+    int status = check_tensors(model_inputs, INPUTS, inputs, input_bytes);
+    if (!status) status = check_tensors(model_outputs, OUTPUTS, (const void *const *)outputs, output_bytes);
+    return status ? status : check_overlaps(inputs, outputs);
+}
+
+/* A context is owned by one run at a time. What a thread of the parent owned when this process was forked from it has
+ * no owner here. */
+static int take(struct mavcg_context *context, uint32_t process) {
+    uint32_t owner = 0;
+    if (__atomic_compare_exchange_n(&context->owner, &owner, process, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 1;
+    return owner != process &&
+           __atomic_compare_exchange_n(&context->owner, &owner, process, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static int run_steps(struct mavcg_context *context, double *step_ns) {
+    for (uint32_t step = 0; step < STEPS; step++) {
+        uint64_t before = step_ns ? now_ns() : 0;
+        uint32_t tasks = engine_steps[step].tasks;
+        if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED)) return MAVCG_CANCELLED;
+        if (tasks > 1 && context->threads > 1) run_together(context, step);
+        else
+            for (uint32_t task = 0; task < tasks; task++) do_task(context, step, task, context->scratch);
+        if (step_ns) step_ns[step] = (double)(now_ns() - before);
+    }
+    return MAVCG_OK;
+}
+
+static int run_owned(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns,
+                     uint32_t process) {
+    int status = context->threads > 1 ? start_threads(context, process) : MAVCG_OK;
+    if (status) return status;
+    for (uint32_t i = 0; i < OUTSIDE; i++) {
+        const struct engine_operand *operand = &engine_operands[outside[i]];
+        const char *base = operand->base == IN_INPUT ? inputs[operand->index] : outputs[operand->index];
+        context->operands[outside[i]] = (void *)(base + operand->offset);
+    }
+    context->float_mode = float_mode();
+    return run_steps(context, step_ns);
+}
+
+static int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns) {
+    uint32_t process = (uint32_t)getpid();
+    if (!take(context, process)) return MAVCG_BUSY;
+    __atomic_store_n(&context->cancelled, 0, __ATOMIC_RELAXED);
+    int status = run_owned(context, inputs, outputs, step_ns, process);
+    __atomic_store_n(&context->owner, 0, __ATOMIC_RELEASE);
+    return status;
+}

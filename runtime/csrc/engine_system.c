@@ -1,0 +1,50 @@
+/* CPUs, floating-point modes: what the engine asks the system and the processor for. */
+
+enum { AFFINITY_WORDS = MAVCG_CPUS / 64 };
+
+/* The CPUs that the calling thread may run on, by number, at most `room` of them; their count. 1 where a sandbox hides
+ * them. */
+static uint32_t allowed_cpus(uint16_t *cpus, uint32_t room) {
+    static const uint32_t word_bits = 64;
+    uint64_t mask[AFFINITY_WORDS] = {0};
+    uint32_t found = 0;
+    if (syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) <= 0) return 1;
+    for (uint32_t cpu = 0; cpu < MAVCG_CPUS; cpu++) {
+        if (!(mask[cpu / word_bits] >> cpu % word_bits & 1)) continue;
+        if (found < room) cpus[found] = (uint16_t)cpu;
+        found++;
+    }
+    return found ? found : 1;
+}
+
+/* Tie the calling thread to a CPU. Where the system does not allow that it stays free, which is no worse than before. */
+static void pin_to(uint32_t cpu) {
+    uint64_t mask[AFFINITY_WORDS] = {0};
+    mask[cpu / 64] = (uint64_t)1 << cpu % 64;
+    syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+}
+
+/* Rounding direction, denormals, traps: MXCSR without its sticky flags, or FPCR. A run takes its caller's on every
+ * thread, else one result could come from two modes. */
+static uint32_t float_mode(void) {
+#if defined(__x86_64__)
+    return __builtin_ia32_stmxcsr() & ~(uint32_t)0x3F;
+#elif defined(__aarch64__)
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    return (uint32_t)mode;
+#endif
+}
+
+static void set_float_mode(uint32_t mode) {
+    if (mode == float_mode()) return;
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(mode);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)mode));
+#endif
+}
+
+/* Whether this processor has what every version of every kernel needs (x86.c, where the table of needs is BASE_NEEDS as
+ * if it were that of the first core). */
+static int processor_will_do(void) { return x86_can_run(MAVCG_FIRST_CORE); }

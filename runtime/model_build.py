@@ -1,0 +1,189 @@
+"""Compiles a model's engine with its tables, makes an object of its packed constants; the files beside a library."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mavcg.core import Core
+from mavcg.elf import function_symbols, undefined_symbols
+from mavcg.errors import MavcgError
+from mavcg.model_program import Program
+from mavcg.runtime.build import SOURCES, compiler_needs, machine_flags, runtime_object
+from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
+from mavcg.runtime.model_text import api_name, constants_symbol, header_text, kernels_of, tables_text
+from mavcg.target import Target
+from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+
+GENERIC = "generic"
+TABLES = "mavcg_model_tables.h"
+CONSTANTS_SECTION = ".mavcg_constants"
+X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for
+
+ENGINE_FLAGS = (
+    "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
+)  # fmt: skip
+_PAGE_BITS = 12
+
+
+def build_model_objects(
+    program: Program,
+    constants: bytes,
+    kernels: Sequence[Path],
+    core_set: CoreSet,
+    all_cores: Mapping[str, Core],
+    target: Target,
+    folder: Path,
+    threads: int = 1,
+) -> tuple[Path, ...]:
+    """Everything that a model library is linked from: the kernels' objects, the engine with the model's tables, its
+    constants, the selector.
+
+    constants: program.constants_bytes bytes. kernels: objects that define `<kernel>.generic` for each kernel of the
+    program, and `<kernel>.<core>` where a core has a version of its own; a core without one runs that of the first of
+    its stand-ins that has one, else generic. threads: a context's, where its user does not say; 0: one per CPU.
+    folder: where objects go. Raises: MavcgError for a target that is not Linux, a kernel without a generic version,
+    constants of another size; ToolError when compiling fails.
+    """
+    if target.system == "macos":
+        raise MavcgError(f"--target {target.zig_name}: model libraries are built for Linux and Android only")
+    if len(constants) != program.constants_bytes:
+        raise MavcgError(f"model {program.name}: {len(constants)} bytes of constants, not {program.constants_bytes}")
+    folder.mkdir(parents=True, exist_ok=True)
+    defined = {name for path in kernels for name, _bytes in function_symbols(path)}
+    versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
+    needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * X86_WORDS
+    tables = tables_text(program, core_set, versions, needs, threads)
+    objects = (
+        *kernels,
+        engine_object(tables, target, folder / "mavcg_engine.o"),
+        constants_object(constants, constants_symbol(program), target, folder / "mavcg_constants.o"),
+        runtime_object(core_set, all_cores, target, folder),
+    )
+    return (*objects, bionic_stub(objects, target, folder)) if target.system == "linux-android" else objects
+
+
+def versions_of(kernel: str, defined: set[str], core_set: CoreSet) -> tuple[str, ...]:
+    """The symbols that generic and each core of the set run. Raises: MavcgError when there is no generic version."""
+    if f"{kernel}.{GENERIC}" not in defined:
+        raise MavcgError(f"kernel {kernel}: no object defines {kernel}.{GENERIC}; every kernel has a generic version")
+    there = CoreSet(tuple(core for core in core_set.cores if f"{kernel}.{core.name}" in defined))
+    labels = (GENERIC, *there.names)
+    chosen = [labels[stand_in_id(core, there) - GENERIC_ID] for core in core_set.cores]
+    return tuple(f"{kernel}.{label}" for label in (GENERIC, *chosen))
+
+
+def engine_object(tables: str, target: Target, out: Path) -> Path:
+    """Compile csrc/engine.c with a model's tables."""
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-engine-") as scratch:
+        (Path(scratch) / TABLES).write_text(tables)
+        made = Path(scratch) / out.name
+        flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *ENGINE_FLAGS, f"-I{scratch}"]
+        what = f"compiling the engine for {target.zig_name}"
+        run_zig("cc", [*flags, "-c", str(SOURCES / "engine.c"), "-o", str(made)], what)
+        os.replace(made, out)
+    return out
+
+
+def constants_object(constants: bytes, symbol: str, target: Target, out: Path) -> Path:
+    """An object with these bytes in a read-only section of their own, at a page's start, under a hidden symbol."""
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-constants-") as scratch:
+        (Path(scratch) / "constants.bin").write_bytes(constants)
+        (Path(scratch) / "constants.s").write_text(
+            f'\t.section {CONSTANTS_SECTION},"a",@progbits\n\t.p2align {_PAGE_BITS}\n'
+            f"\t.globl {symbol}\n\t.hidden {symbol}\n\t.type {symbol},@object\n"
+            f'{symbol}:\n\t.incbin "constants.bin"\n\t.size {symbol}, .-{symbol}\n'
+            '\t.section .note.GNU-stack,"",@progbits\n'
+        )
+        # clang itself: `zig cc` would keep a copy of the weights in its cache, named by the text above alone.
+        triple = f"--target={target.arch}-{target.system}"
+        run_zig("clang", [triple, "-c", "constants.s", "-o", out.name], "assembling the weights", Path(scratch))
+        os.replace(Path(scratch) / out.name, out)
+    return out
+
+
+def bionic_stub(objects: Sequence[Path], target: Target, folder: Path) -> Path:
+    """libc.so as far as these objects want it: linked with, it makes Android's loader look into its own libc.so, which
+    no toolchain of ours has. Never to be shipped."""
+    defined = {name for path in objects for name, _bytes in function_symbols(path)}
+    wanted = sorted({name for path in objects for name in undefined_symbols(path)} - defined)
+    source, out = folder / "bionic.c", folder / "libc.so"
+    source.write_text("".join(f"void {name}(void) {{}}\n" for name in wanted if name in BIONIC))
+    flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, "-w", "-fno-builtin", "-fPIC", "-shared", "-nostdlib"]
+    run_zig("cc", [*flags, "-Wl,-soname,libc.so", str(source), "-o", str(out)], "describing Android's libc")
+    source.unlink()
+    return out
+
+
+# What the engine and compiled kernels may call; all of it is in Android's libc.so since API level 21.
+BIONIC = frozenset((
+    "calloc", "clock_gettime", "free", "getpid", "memcpy", "memmove", "memset", "posix_memalign", "pthread_create",
+    "pthread_join", "pthread_sigmask", "sigfillset", "syscall", "getauxval", "environ",
+))  # fmt: skip
+
+
+def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[Path, ...]:
+    """Write the header, a pkg-config and a CMake file beside a library; their paths.
+
+    The header is <name>.h with the model's name as a C identifier; the others are named by the library:
+    libresnet.so has resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
+    mavcg::resnet).
+    """
+    stem = library_stem(output)
+    header = output.with_name(f"{api_name(program.name)}.h")
+    texts = {
+        header: header_text(program, threads),
+        output.with_name(f"{stem}.pc"): pkg_config_text(stem, program, output),
+        output.with_name(f"{stem}Config.cmake"): cmake_text(stem, output),
+    }
+    for path, text in texts.items():
+        write_whole(path, text)
+    return tuple(texts)
+
+
+def library_stem(output: Path) -> str:
+    """What follows -l: libresnet.so -> resnet."""
+    return output.name.removesuffix(".so").removeprefix("lib") or output.name
+
+
+def pkg_config_text(stem: str, program: Program, output: Path) -> str:
+    """The .pc file; it finds the library beside itself."""
+    named = f"lib{stem}.so" == output.name
+    link = f"-L${{pcfiledir}} -l{stem}" if named else f"${{pcfiledir}}/{output.name}"
+    description = " ".join(program.name.split()) or stem
+    return (
+        f"Name: {stem}\nDescription: Model {description.replace('#', ' ')}, built by mavcg\n"
+        f"Version: {_digest(program)}\nCflags: -I${{pcfiledir}}\nLibs: {link}\n"
+    )
+
+
+def cmake_text(stem: str, output: Path) -> str:
+    """<stem>Config.cmake: an imported target beside itself."""
+    target = f"mavcg::{stem}"
+    return (
+        f"if(NOT TARGET {target})\n"
+        f"  add_library({target} SHARED IMPORTED)\n"
+        f"  set_target_properties({target} PROPERTIES\n"
+        f'    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/{output.name}"\n'
+        f'    IMPORTED_SONAME "{output.name}"\n'
+        '    INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}")\n'
+        "endif()\n"
+    )
+
+
+def _digest(program: Program) -> str:
+    """A version: pkg-config wants one, and a model has none but what it is."""
+    return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all. Raises: MavcgError when its folder cannot be written."""
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".mavcg-") as scratch:
+            made = Path(scratch) / path.name
+            made.write_text(text, encoding="utf-8")
+            os.replace(made, path)
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be written ({error.strerror}); name another output") from error

@@ -1,0 +1,257 @@
+"""A model's program as C: the tables that the engine (csrc/engine.c) is compiled with, and the header for its users.
+
+Pure: values in, text out.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.model_program import Place, Program, ProgramTensor
+from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet, c_string
+
+CSRC = Path(__file__).parent / "csrc"
+
+# enum mavcg_type of csrc/engine_api.h.
+TYPE_CODES = {
+    "f32": 1, "f16": 2, "f64": 3, "i8": 4, "u8": 5, "i16": 6, "u16": 7, "i32": 8, "u32": 9, "i64": 10, "u64": 11,
+    "bool": 12,
+}  # fmt: skip
+_BASES = {"arena": "IN_ARENA", "constants": "IN_CONSTANTS", "input": "IN_INPUT", "output": "IN_OUTPUT"}
+_SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
+_MAX_TASKS = 1 << 30  # well below NO_TASKS of csrc/engine_pool.c
+_MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
+
+
+def api_name(name: str) -> str:
+    """What a model's C functions and its header are named by: its name as a C identifier. resnet50-v1 -> resnet50_v1"""
+    word = re.sub(r"[^0-9A-Za-z_]+", "_", name).strip("_") or "model"
+    return f"model_{word}" if word[0].isdigit() else word
+
+
+def constants_symbol(program: Program) -> str:
+    """The hidden symbol of a model's packed constants."""
+    return f"mavcg_constants_{api_name(program.name)}"
+
+
+def kernels_of(program: Program) -> tuple[str, ...]:
+    """Its kernels, each once, in the order of their first use: a kernel's number in the tables."""
+    return tuple(dict.fromkeys(step.kernel for step in program.steps))
+
+
+def tables_text(
+    program: Program,
+    core_set: CoreSet,
+    versions: Mapping[str, Sequence[str]],
+    base_needs: Sequence[int] = (0,) * X86_WORDS,
+    threads: int = 1,
+) -> str:
+    """mavcg_model_tables.h.
+
+    versions: kernel -> linkage names of what generic and each core of the set run, in the order of their ids.
+    base_needs: CPUID bits that every version needs (csrc/x86_needs.h). threads: a context's, where nobody says.
+    Raises: MavcgError for a program that the engine's tables cannot hold.
+    """
+    check_program(program)
+    kernels = kernels_of(program)
+    number = {kernel: i for i, kernel in enumerate(kernels)}
+    symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
+    firsts, operands = _operands(program)
+    outside = [i for i, place in enumerate(operands) if place.base in ("input", "output")]
+    counts = {
+        "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps),
+        "OPERANDS": len(operands), "OUTSIDE": len(outside), "DEFAULT_THREADS": threads,
+    }  # fmt: skip
+    bytes_of = {
+        "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
+        "SCRATCH_STRIDE": -(-program.scratch_bytes // _SCRATCH_ALIGN) * _SCRATCH_ALIGN,
+        "CONSTANTS_BYTES": program.constants_bytes,
+    }  # fmt: skip
+    parts = [
+        f"/* Model {c_string(program.name)}. Made by mavcg. */\n",
+        f"#define MAVCG_MODEL {api_name(program.name)}\n",
+        f"#define MODEL_NAME {c_string(program.name)}\n",
+        f"#define MAVCG_SET {core_set.tag}\n",
+        f"#define MAVCG_CONSTANTS {constants_symbol(program)}\n",
+        *(f"#define {name} {value}\n" for name, value in counts.items()),
+        *(f"#define {name} {value}ull\n" for name, value in bytes_of.items()),
+        "#if defined(__x86_64__)\n",
+        _array("const uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{w:#x}" for w in base_needs) + "},"]),
+        "#endif\n",
+        'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
+        *(
+            f'extern engine_kernel {ours} __asm__({c_string(theirs)}) __attribute__((visibility("hidden")));\n'
+            for theirs, ours in symbols.items()
+        ),
+        _functions(kernels, versions, symbols, core_set),
+        _tensors("inputs", program.inputs),
+        _tensors("outputs", program.outputs),
+        _array(
+            "const mavcg_step model_steps[]",
+            (
+                f"{{{c_string(s.name)}, {c_string(s.op)}, {c_string(s.kernel)}, {s.rows}, {_grain(s.grain, s.rows)}, "
+                f"{s.work}}},"
+                for s in program.steps
+            ),
+        ),
+        _array(
+            "const struct engine_step engine_steps[]",
+            (
+                f"{{{-(-s.rows // _grain(s.grain, s.rows))}, {number[s.kernel]}, {first}}},"
+                for s, first in zip(program.steps, firsts, strict=True)
+            ),
+        ),
+        _array(
+            "const struct engine_operand engine_operands[]",
+            (f"{{{place.offset}, {_BASES[place.base]}, {place.index}}}," for place in operands),
+        ),
+        _array("const uint32_t outside[]", (f"{i}," for i in outside), zero="0,"),
+    ]
+    return "".join(parts)
+
+
+def check_program(program: Program) -> None:
+    """Raises: MavcgError where an operand lies outside its base, or a size is more than the tables hold."""
+    if program.constants_bytes > _MAX_CONSTANTS_BYTES:
+        raise MavcgError(
+            f"model {program.name}: {program.constants_bytes} bytes of weights; a library holds {_MAX_CONSTANTS_BYTES}"
+        )
+    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
+    for step in program.steps:
+        if step.rows < 1 or step.grain < 1 or step.rows // step.grain > _MAX_TASKS:
+            raise MavcgError(f"step '{step.name}': {step.rows} rows in tasks of {step.grain}; both are 1 or more")
+        for place in step.operands:
+            tensors = {"input": program.inputs, "output": program.outputs}.get(place.base, ())
+            if place.base in ends:
+                fits = 0 <= place.offset <= ends[place.base]
+            else:
+                fits = place.index < len(tensors) and 0 <= place.offset <= tensors[place.index].type.bytes
+            if not fits:
+                raise MavcgError(f"step '{step.name}': an operand at {place}, which the program does not have")
+
+
+def _grain(grain: int, rows: int) -> int:
+    return min(grain, rows)
+
+
+def _array(declaration: str, lines: Iterable[str], zero: str = "{0},") -> str:
+    """A static array; with one unused element where there is none, as C wants."""
+    body = "".join(f"    {line}\n" for line in list(lines) or [zero])
+    return f"static {declaration} __attribute__((unused)) = {{\n{body}}};\n"
+
+
+def _operands(program: Program) -> tuple[list[int], list[Place]]:
+    """For each step the number of its first operand; all operands."""
+    firsts: list[int] = []
+    operands: list[Place] = []
+    for step in program.steps:
+        firsts.append(len(operands))
+        operands += step.operands
+    return firsts, operands
+
+
+def _functions(
+    kernels: Sequence[str], versions: Mapping[str, Sequence[str]], symbols: Mapping[str, str], core_set: CoreSet
+) -> str:
+    """What the selector picks from; no entry at SLOW_ID, where the engine asks it by itself."""
+    assert SLOW_ID == 0
+    count = core_set.version_count
+    tables = [", ".join(["0", *(f"(void *){symbols[version]}" for version in versions[k])]) for k in kernels]
+    described = (f"{{{c_string(k)}, kernel_versions[{i}], kernel_runs[{i}], 0}}," for i, k in enumerate(kernels))
+    return (
+        _array(f"void *const kernel_versions[][{count}]", (f"{{{t}}}," for t in tables))
+        + f"static uint64_t kernel_runs[{max(1, len(kernels))}][{count}];\n"
+        + _array("struct mavcg_function functions[]", described)
+    )
+
+
+def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:
+    dims = [d for tensor in tensors for d in tensor.type.shape]
+    lines, at = [], 0
+    for tensor in tensors:
+        rank = len(tensor.type.shape)
+        lines.append(
+            f"{{{c_string(tensor.name)}, {TYPE_CODES[tensor.type.dtype]}, {rank}, {which}_dims + {at}, "
+            f"{tensor.type.bytes}}},"
+        )
+        at += rank
+    return _array(f"const int64_t {which}_dims[]", (f"{d}," for d in dims), zero="0,") + _array(
+        f"const mavcg_tensor model_{which}[]", lines
+    )
+
+
+def header_text(program: Program, threads: int = 1) -> str:
+    """<name>.h for the users of a model library: complete in itself; headers of several models may be included
+    together."""
+    name = api_name(program.name)
+    guard = f"MAVCG_MODEL_{name.upper()}_H"
+    shared = (CSRC / "engine_api.h").read_text()
+    words = {0: "a thread per CPU", 1: "one thread"}.get(threads, f"{threads} threads")
+    own = _HEADER.replace("NAME", name).replace("DEFAULT", words)
+    lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
+    return (
+        f"/* Model {_comment(program.name)}. Made by mavcg.\n *\n{lists} */\n#ifndef {guard}\n#define {guard}\n\n"
+        f"{shared}\n{own}\n#endif\n"
+    )
+
+
+def _list(what: str, tensors: Sequence[ProgramTensor]) -> str:
+    lines = [f" *     {i}  {_comment(t.name)}: {t.type}, {t.type.bytes} bytes" for i, t in enumerate(tensors)]
+    return "".join(f"{line}\n" for line in [f" * {what}, in this order:", *lines])
+
+
+def _comment(text: str) -> str:
+    """Text that may stand in a C comment: on one line, and not the end of it."""
+    return re.sub(r"[^\x20-\x7e]", "?", text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
+
+
+_HEADER = """\
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct NAME_context NAME_context;
+typedef mavcg_options NAME_options;
+
+/* Every function that returns int returns an enum mavcg_status. */
+
+/* Make a context: all memory that runs need. options: NULL for DEFAULT. Several contexts may be used by several threads
+ * at once. MAVCG_ERROR_NULL, _OPTION, _CPU or _MEMORY; *context is then NULL. */
+int NAME_create(const NAME_options *options, NAME_context **context);
+
+/* Stop its threads and free it. No run may be under way. NULL is fine. */
+void NAME_destroy(NAME_context *context);
+
+/* Compute the outputs. inputs, outputs: one pointer each, in the order of NAME_inputs() and NAME_outputs(), to dense
+ * row-major arrays; no output shares memory with another array. From any thread; a second run of one context at the
+ * same time returns MAVCG_BUSY. Nothing is allocated, but the first run in a process starts the context's threads
+ * (MAVCG_ERROR_THREADS). The calling thread's rounding and denormal modes hold on all threads. */
+int NAME_run(NAME_context *context, const void *const *inputs, void *const *outputs);
+
+/* As NAME_run; the sizes that the caller believes in, in bytes, are checked first (MAVCG_ERROR_SIZE). */
+int NAME_run_sized(NAME_context *context, const void *const *inputs, const size_t *input_bytes,
+                   void *const *outputs, const size_t *output_bytes);
+
+/* As NAME_run; step_ns gets the nanoseconds of each step of NAME_steps(). */
+int NAME_profile(NAME_context *context, const void *const *inputs, void *const *outputs, double *step_ns);
+
+/* From another thread: let the run that is under way end before its next step, with MAVCG_CANCELLED. Without one
+ * nothing happens, to later runs neither. */
+int NAME_cancel(NAME_context *context);
+
+/* How many threads take part in its runs, the caller's included: at most as many as ever find work. */
+int NAME_threads(const NAME_context *context);
+
+/* Descriptions; count may be NULL. */
+const mavcg_tensor *NAME_inputs(size_t *count);
+const mavcg_tensor *NAME_outputs(size_t *count);
+const mavcg_step *NAME_steps(size_t *count);
+
+/* A status in words, static. */
+const char *NAME_error_text(int status);
+
+#ifdef __cplusplus
+}
+#endif
+"""
