@@ -4,11 +4,24 @@ from typing import Any
 
 import pytest
 
+from mavcg.passes.graph.activations import recognise_activations
 from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before
+from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import merge_equal, merge_moves
 from mavcg.passes.graph.transposes import cancel_transposes
 
-PASSES = [explicit_padding, merge_equal, merge_moves, cancel_transposes]
+PASSES = [
+    explicit_padding,
+    merge_equal,
+    merge_moves,
+    cancel_transposes,
+    fold_scale_after,
+    fold_scale_before,
+    fold_pads,
+    recognise_activations,
+    fuse_pointwise,
+]
 
 
 @pytest.mark.parametrize("function", PASSES)

@@ -1,0 +1,269 @@
+"""Activations that a file spells out, as the one operator that they are."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from mavcg.graph import Graph, Node
+from mavcg.passes.graph.rewrite import Rewrite, scalar_of
+
+CLOSE = 2e-6  # relative: constants in files are rounded, some to six digits
+
+
+def recognise_activations(graph: Graph) -> Graph:
+    """Name activations that are spelt out: silu, mish, gelu, hard_sigmoid, hard_swish, leaky_relu, relu and clip.
+
+    Before:
+        input %x: f32[2,3]
+        const %six: f32[] = {6.0}
+        const %three: f32[] = {3.0}
+        %a = add(%x, %three)
+        %c = clip(%a) lo=0.0 hi=6.0
+        %m = mul(%x, %c)
+        %y = div(%m, %six)
+        return %y
+    After:
+        input %x: f32[2,3]
+        %y = hard_swish(%x)
+        return %y
+
+    Before:
+        input %x: f32[2,3]
+        const %half: f32[] = {0.5}
+        const %one: f32[] = {1.0}
+        const %root: f32[] = {1.4142135}
+        %d = div(%x, %root)
+        %e = erf(%d)
+        %f = add(%e, %one)
+        %g = mul(%x, %f)
+        %y = mul(%g, %half)
+        return %y
+    After:
+        input %x: f32[2,3]
+        %y = gelu(%x)
+        return %y
+
+    Before:
+        input %x: f32[2,3]
+        const %zero: f32[] = {0.0}
+        %m = max(%x, %zero)
+        %c = clip(%m) lo=-1.0 hi=6.0
+        %s = sigmoid(%c)
+        %y = mul(%s, %c)
+        return %y
+    After:
+        input %x: f32[2,3]
+        %c = clip(%x) lo=0.0 hi=6.0
+        %y = silu(%c)
+        return %y
+
+    x ** 2 becomes x * x, a division by a power of two a multiplication. Only f32, since whole numbers wrap around.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        plain = node.with_inputs({n: new.of(n) for n in node.inputs})
+        floats = new.types[node.output].dtype == "f32"
+        rules = RULES.get(node.op, ()) if floats else ()
+        found = next((f for f in (rule(new, plain) for rule in rules) if f is not None), None)
+        if found is None:
+            new.keep(node)
+        else:
+            op, inputs, attrs = found
+            new.into(node.output, op, inputs, node.origin, **attrs)
+    return new.finish()
+
+
+Found = tuple[str, tuple[str, ...], Mapping[str, float]] | None
+NO_ATTRS: Mapping[str, float] = MappingProxyType({})
+
+
+def _close(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=CLOSE)
+
+
+def _maker(new: Rewrite, name: str, op: str) -> Node | None:
+    node = new.made.get(name)
+    return node if node is not None and node.op == op else None
+
+
+def _constant_operand(new: Rewrite, node: Node) -> tuple[str, float] | None:
+    """The computed operand of a binary node and the number that the other one is everywhere."""
+    for x, constant in (node.inputs, node.inputs[::-1]):
+        value = scalar_of(new.array(constant))
+        if value is not None and new.array(x) is None and new.types[x] == new.types[node.output]:
+            return x, value
+    return None
+
+
+def _scaled(new: Rewrite, name: str) -> Iterator[tuple[str, float]]:
+    """A tensor as (t, k) with name == t * k: itself, and what it is a multiple of."""
+    factor = 1.0
+    yield name, factor
+    while (node := new.made.get(name)) is not None and node.op in ("mul", "div"):
+        operand = _constant_operand(new, node)
+        if operand is None or (node.op == "div" and (operand[0] != node.inputs[0] or operand[1] == 0)):
+            return
+        name = operand[0]
+        factor = factor * operand[1] if node.op == "mul" else factor / operand[1]
+        yield name, factor
+
+
+def _plus(new: Rewrite, name: str, number: float) -> str | None:
+    """t where name == t + number."""
+    node = _maker(new, name, "add")
+    operand = _constant_operand(new, node) if node is not None else None
+    return operand[0] if operand is not None and _close(operand[1], number) else None
+
+
+def _multiple(new: Rewrite, name: str, base: str, factor: float) -> bool:
+    """Whether name == base * factor."""
+    return any(t == base and _close(k, factor) for t, k in _scaled(new, name))
+
+
+def _relu6_of_plus_3(new: Rewrite, name: str) -> str | None:
+    """t where name == clip(t + 3, 0, 6)."""
+    node = _maker(new, name, "clip")
+    if node is None or node.attr("lo") != 0.0 or node.attr("hi") != 6.0:
+        return None
+    return _plus(new, node.inputs[0], 3.0)
+
+
+def _gate(new: Rewrite, x: str, gate: str) -> tuple[str, float, Mapping[str, float]] | None:
+    """The activation that x * gate * k is, with k and the attributes."""
+    node = new.made.get(gate)
+    if node is None:
+        return None
+    if node.op == "sigmoid" and node.inputs[0] == x:
+        return "silu", 1.0, NO_ATTRS
+    if node.op == "hard_sigmoid" and node.inputs[0] == x:
+        sixth = _close(node.attr("alpha"), 1 / 6) and _close(node.attr("beta"), 0.5)
+        return ("hard_swish", 1.0, NO_ATTRS) if sixth else None
+    if node.op == "tanh" and (inner := _maker(new, node.inputs[0], "softplus")) is not None:
+        return ("mish", 1.0, NO_ATTRS) if inner.inputs[0] == x else None
+    if _relu6_of_plus_3(new, gate) == x:
+        return "hard_swish", 1 / 6, NO_ATTRS
+    inner = new.made.get(_plus(new, gate, 1.0) or "")
+    if inner is not None and inner.op == "erf" and _multiple(new, inner.inputs[0], x, math.sqrt(0.5)):
+        return "gelu", 0.5, {"tanh": False}
+    if inner is not None and inner.op == "tanh" and _gelu_polynomial(new, inner.inputs[0], x):
+        return "gelu", 0.5, {"tanh": True}
+    return None
+
+
+def _gelu_polynomial(new: Rewrite, name: str, x: str) -> bool:
+    """Whether name == sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
+    for total, factor in _scaled(new, name):
+        node = _maker(new, total, "add")
+        if node is None or x not in node.inputs or not _close(factor, math.sqrt(2 / math.pi)):
+            continue
+        other = node.inputs[1 - node.inputs.index(x)]
+        if any(_close(k, 0.044715) and _cube(new, t, x) for t, k in _scaled(new, other)):
+            return True
+    return False
+
+
+def _cube(new: Rewrite, name: str, x: str) -> bool:
+    node = new.made.get(name)
+    if node is None:
+        return False
+    if node.op == "pow":
+        return node.inputs[0] == x and scalar_of(new.array(node.inputs[1])) == 3.0
+    square = node.op == "mul" and x in node.inputs and new.made.get(node.inputs[1 - node.inputs.index(x)])
+    return bool(square and square.op == "mul" and square.inputs == (x, x))
+
+
+def _product(new: Rewrite, node: Node) -> Found:
+    """A mul or div that ends an activation."""
+    for total, outer in _ending(new, node):
+        hard = _relu6_of_plus_3(new, total)
+        if hard is not None and _close(outer, 1 / 6):
+            return "hard_sigmoid", (hard,), {"alpha": 1 / 6, "beta": 0.5}
+        product = node if total == node.output else _maker(new, total, "mul")
+        if product is None or product.op != "mul":
+            continue
+        for a, b in (product.inputs, product.inputs[::-1]):
+            for x, k1 in _scaled(new, a):
+                for gate, k2 in _scaled(new, b):
+                    found = _gate(new, x, gate)
+                    same = found is not None and new.types[x] == new.types[node.output]
+                    if found is not None and same and _close(found[1], outer * k1 * k2):
+                        return found[0], (x,), found[2]
+    return None
+
+
+def _ending(new: Rewrite, node: Node) -> Iterator[tuple[str, float]]:
+    """As _scaled, of a node that is not made yet."""
+    yield node.output, 1.0
+    operand = _constant_operand(new, node)
+    if operand is not None and (node.op == "mul" or (operand[0] == node.inputs[0] and operand[1] != 0)):
+        factor = operand[1] if node.op == "mul" else 1 / operand[1]
+        for name, inner in _scaled(new, operand[0]):
+            yield name, inner * factor
+
+
+def _bounds(new: Rewrite, node: Node) -> tuple[str, float, float] | None:
+    """A node as clip(t, lo, hi)."""
+    if node.op == "relu":
+        return node.inputs[0], 0.0, math.inf
+    if node.op == "clip":
+        return node.inputs[0], float(node.attr("lo")), float(node.attr("hi"))
+    operand = _constant_operand(new, node) if node.op in ("max", "min") else None
+    if operand is None or math.isnan(operand[1]):
+        return None
+    return (operand[0], operand[1], math.inf) if node.op == "max" else (operand[0], -math.inf, operand[1])
+
+
+def _clipped(new: Rewrite, node: Node) -> Found:
+    """Bounds on bounds: one clip, or a relu."""
+    bounds = _bounds(new, node)
+    if bounds is None:
+        return None
+    name, lo, hi = bounds
+    while (maker := new.made.get(name)) is not None and (inner := _bounds(new, maker)) is not None:
+        if inner[1] > inner[2]:
+            break
+        name, lo, hi = inner[0], min(max(inner[1], lo), hi), min(max(inner[2], lo), hi)
+    if (lo, hi) == (0.0, math.inf):
+        return ("relu", (name,), NO_ATTRS) if (node.op, node.inputs[0]) != ("relu", name) else None
+    return "clip", (name,), {"lo": lo, "hi": hi}
+
+
+def _leaky(new: Rewrite, node: Node) -> Found:
+    """max(x, x * alpha) with alpha between 0 and 1."""
+    for x, other in (node.inputs, node.inputs[::-1]):
+        alpha = next((k for t, k in _scaled(new, other) if t == x and 0 < k < 1), None)
+        if alpha is not None:
+            return "leaky_relu", (x,), {"alpha": alpha}
+    return None
+
+
+def _prelu(new: Rewrite, node: Node) -> Found:
+    alpha = scalar_of(new.array(node.inputs[1]))
+    return None if alpha is None else ("leaky_relu", (node.inputs[0],), {"alpha": alpha})
+
+
+def _pow(new: Rewrite, node: Node) -> Found:
+    x, exponent = node.inputs
+    square = scalar_of(new.array(exponent)) == 2.0 and new.types[x] == new.types[node.output]
+    return ("mul", (x, x), NO_ATTRS) if square else None
+
+
+def _div(new: Rewrite, node: Node) -> Found:
+    """A division by a power of two is exact as a multiplication."""
+    array = new.array(node.inputs[1])
+    if array is None or not array.size or not np.isfinite(array).all() or not array.all():
+        return None
+    reciprocal = (1.0 / array.astype(np.float64)).astype(array.dtype)
+    powers = (np.abs(np.frexp(array)[0]) == 0.5) & np.isfinite(reciprocal) & (np.abs(reciprocal) > 2.0**-126)
+    if not powers.all():
+        return None
+    return "mul", (node.inputs[0], new.constant(reciprocal, node.inputs[1])), NO_ATTRS
+
+
+Rule = Callable[[Rewrite, Node], Found]
+RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
+    "mul": (_product,), "div": (_product, _div), "relu": (_clipped,), "clip": (_clipped,), "min": (_clipped,),
+    "max": (_clipped, _leaky), "prelu": (_prelu,), "pow": (_pow,),
+})  # fmt: skip

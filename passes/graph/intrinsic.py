@@ -1,0 +1,242 @@
+"""Numbers folded into numbers: what scales, shifts or pads around a convolution or product goes into its constants.
+
+Weights are computed in double precision and rounded once.
+"""
+
+import numpy as np
+
+from mavcg.graph import Array, Graph, Node
+from mavcg.passes.graph.rewrite import Rewrite
+
+CONVOLUTIONS = ("conv2d", "conv_transpose2d")
+LINEAR = (*CONVOLUTIONS, "matmul")
+
+
+def fold_scale_after(graph: Graph) -> Graph:
+    """Fold constants by output channel after a convolution or product into its weights and bias.
+
+    Before:
+        input %x: f32[1,4,4,1]
+        const %w: f32[2,1,1,1] = {1.0, 2.0}
+        const %scale: f32[2] = {4.0, 8.0}
+        const %shift: f32[1,1,1,2] = {0.5, 0.25}
+        %c = conv2d(%x, %w)
+        %m = mul(%c, %scale)
+        %y = add(%m, %shift)
+        return %y
+    After:
+        input %x: f32[1,4,4,1]
+        const %m.1: f32[2] = {0.5, 0.25}
+        const %w.1: f32[2,1,1,1] = {4.0, 16.0}
+        %y = conv2d(%x, %w.1, %m.1)
+        return %y
+
+    Batch normalisation arrives as such a mul and add. mul, add, sub and div count, with one number or one a channel. A
+    convolution whose result has another reader stays as it is, and so does one that has an activation or residual. A
+    shift goes into a bias even where the weights are computed.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        affine = _affine(new, node)
+        prior = new.made.get(new.of(affine[0])) if affine else None
+        folded = None
+        if affine and prior is not None and prior.op in LINEAR and new.only_reader(affine[0]):
+            folded = _with_affine(new, prior, node, affine[1], affine[2])
+        if folded is None or prior is None:
+            new.keep(node)
+        else:
+            new.drop(prior.output)
+            new.put(folded)
+    return new.finish()
+
+
+def _affine(new: Rewrite, node: Node) -> tuple[str, Array, Array] | None:
+    """A node as x * scale + shift: x by its name in the old graph, and both [channels] or scalar, f64."""
+    if node.op not in ("add", "sub", "mul", "div") or new.types[node.output].dtype != "f32":
+        return None
+    for x, constant, first in ((node.inputs[0], node.inputs[1], True), (node.inputs[1], node.inputs[0], False)):
+        array = new.array(new.of(constant))
+        if array is None or new.array(x) is not None or new.types[x].shape != new.types[node.output].shape:
+            continue
+        value = _by_channel(array)
+        if value is None or not np.isfinite(value).all() or (node.op == "div" and (not first or not value.all())):
+            return None
+        if node.op in ("add", "sub"):
+            scale = np.float64(-1.0 if node.op == "sub" and not first else 1.0)
+            return x, np.asarray(scale), -value if node.op == "sub" and first else value
+        return x, value if node.op == "mul" else 1.0 / value, np.asarray(0.0)
+    return None
+
+
+def _by_channel(array: Array) -> Array | None:
+    """A constant that differs along its last dimension at most, as f64[channels] or f64[]; None for others."""
+    if array.size == 1:
+        return array.reshape(()).astype(np.float64)
+    return array.reshape(-1).astype(np.float64) if array.size == array.shape[-1] else None
+
+
+def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Array) -> Node | None:
+    """The convolution that computes prior * scale + shift as `node`'s output; None where that cannot be."""
+    x, w, bias = prior.inputs[:3]
+    residual = len(prior.inputs) > 3 and prior.inputs[3]
+    channels = new.types[prior.output].shape[-1]
+    weights, old_bias = new.array(w), new.array(bias)
+    if prior.attr("act") or residual or (bias and old_bias is None) or (scale.size not in (1, channels)):
+        return None
+    if bool((scale != 1.0).any()):
+        if weights is None:
+            return None
+        w = new.constant(_scaled_outputs(prior, weights, scale), w)
+    start = np.zeros(channels) if old_bias is None else old_bias.astype(np.float64)
+    total = (start * scale + np.broadcast_to(shift, (channels,))).astype(np.float32)
+    if old_bias is not None or total.any():
+        bias = new.constant(total, bias or prior.output)
+    inputs = (x, w, bias, *prior.inputs[3:])
+    return Node(prior.op, inputs, node.outputs, prior.attrs, prior.origin or node.origin)
+
+
+def _scaled_outputs(node: Node, weights: Array, scale: Array) -> Array:
+    """The weights with every output channel multiplied by its scale."""
+    rows = node.op in CONVOLUTIONS
+    if scale.size > 1 and rows:
+        scale = scale.reshape(-1, 1, 1, 1)
+    elif scale.size > 1 and node.attr("transpose_b"):
+        scale = scale.reshape(-1, 1)
+    return (weights * scale).astype(np.float32)
+
+
+def fold_scale_before(graph: Graph) -> Graph:
+    """Fold constants by input channel before a convolution or product into its weights and bias.
+
+    Before:
+        input %x: f32[1,4,4,2]
+        const %w: f32[1,1,1,2] = {1.0, 2.0}
+        const %scale: f32[2] = {4.0, 8.0}
+        const %shift: f32[] = {0.5}
+        %m = mul(%x, %scale)
+        %s = add(%m, %shift)
+        %y = conv2d(%s, %w)
+        return %y
+    After:
+        input %x: f32[1,4,4,2]
+        const %w.1: f32[1,1,1,2] = {4.0, 16.0}
+        const %y.1: f32[1] = {1.5}
+        %y = conv2d(%x, %w.1, %y.1)
+        return %y
+
+    A shift goes through no padding: what is padded is 0 after it. It must be the only reader.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        folded = node if node.op in ("conv2d", "matmul") else None
+        while folded is not None:
+            node, folded = folded, _without_scale(new, folded)
+        new.keep(node)
+    return new.finish()
+
+
+def _without_scale(new: Rewrite, node: Node) -> Node | None:
+    """A convolution that does what the mul or add before it did; None where there is none that it can take in."""
+    x, w, bias = node.inputs[:3]
+    maker = new.made.get(new.of(x))
+    weights, old_bias = new.array(new.of(w)), new.array(new.of(bias))
+    affine = _affine(new, maker) if maker is not None and new.only_reader(x) and x not in node.inputs[1:] else None
+    if affine is None or weights is None or weights.dtype != np.float32 or (bias and old_bias is None):
+        return None
+    source, scale, shift = affine
+    channels = new.types[source].shape[-1]
+    padded = node.op == "conv2d" and any(node.attr("pads"))
+    if scale.size not in (1, channels) or shift.size not in (1, channels) or (padded and shift.any()):
+        return None
+    if node.op == "matmul" and weights.ndim != 2:
+        return None
+    scale_by_weight, shift_by_weight = (_along_inputs(node, weights, v) for v in (scale, shift))
+    total = (weights.astype(np.float64) * shift_by_weight).sum(axis=_summed(node))
+    if bool((scale != 1.0).any()):
+        w = new.constant((weights * scale_by_weight).astype(np.float32), w)
+    if total.any():
+        bias = new.constant((total + (0.0 if old_bias is None else old_bias)).astype(np.float32), bias or node.output)
+    return Node(node.op, (source, w, bias, *node.inputs[3:]), node.outputs, node.attrs, node.origin)
+
+
+def _along_inputs(node: Node, weights: Array, values: Array) -> Array:
+    """One value an input channel, as it broadcasts to the weights."""
+    if values.size == 1:
+        return values.reshape((1,) * weights.ndim)
+    if node.op == "matmul":
+        return values if node.attr("transpose_b") else values.reshape(-1, 1)
+    groups = node.attr("groups")  # output channels of group g read input channels of group g
+    return np.repeat(values.reshape(groups, -1), weights.shape[0] // groups, axis=0)[:, None, None, :]
+
+
+def _summed(node: Node) -> tuple[int, ...]:
+    """The dimensions of the weights that one output is a sum over."""
+    if node.op == "conv2d":
+        return (1, 2, 3)
+    return (1,) if node.attr("transpose_b") else (0,)
+
+
+def fold_pads(graph: Graph) -> Graph:
+    """Let an operator over images pad by itself.
+
+    Before:
+        input %x: f32[1,4,4,1]
+        const %w: f32[1,1,2,1] = {1.0, 2.0}
+        %p = pad(%x) before=[0,1,1,0] after=[0,0,1,0]
+        %y = conv2d(%p, %w)
+        return %y
+    After:
+        input %x: f32[1,4,4,1]
+        const %w: f32[1,1,2,1] = {1.0, 2.0}
+        %y = conv2d(%x, %w) pads=[1,1,0,1]
+        return %y
+
+    Zeros for conv2d and avg_pool2d, which then counts them; for max_pool2d -infinity, or zeros where nothing is
+    negative, if no window lies in the pads alone. The pad goes when all its readers pad by themselves.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        maker = new.made.get(new.of(node.inputs[0])) if node.op in ("conv2d", "avg_pool2d", "max_pool2d") else None
+        if maker is None or maker.op != "pad" or not _pads_alike(new, node, maker):
+            new.keep(node)
+            continue
+        (_, top, left, _), (_, bottom, right, _) = maker.attr("before"), maker.attr("after")
+        more = (top, left, bottom, right)
+        attrs = {"pads": tuple(a + b for a, b in zip(node.attr("pads"), more, strict=True))}
+        if node.op == "avg_pool2d":
+            attrs["count_pads"] = tuple(a + b for a, b in zip(node.attr("count_pads"), more, strict=True))
+        new.keep(node.with_attrs(**attrs).with_inputs({node.inputs[0]: maker.inputs[0]}))
+    return new.finish()
+
+
+def _pads_alike(new: Rewrite, node: Node, pad: Node) -> bool:
+    before, after, value = pad.attr("before"), pad.attr("after"), pad.attr("value")
+    if pad.attr("mode") != "constant" or before[0] or before[3] or after[0] or after[3]:
+        return False
+    if node.op != "max_pool2d":
+        return value == 0.0
+    whole = node.attr("dilation") == (1, 1) and all(
+        max(node.attr("pads")[i] + before[1 + i], node.attr("pads")[2 + i] + after[1 + i]) < node.attr("kernel")[i]
+        for i in (0, 1)
+    )
+    lowest = value <= float(np.finfo(np.float32).min)
+    harmless = lowest or (value == 0.0 and _no_negative(new, pad.inputs[0]))
+    return bool(whole and harmless) and new.types[pad.output].dtype == "f32"
+
+
+def _no_negative(new: Rewrite, name: str, depth: int = 8) -> bool:
+    """Whether a tensor is known to have no negative element."""
+    node = new.made.get(name)
+    if node is None or depth == 0:
+        array = new.array(name)
+        return array is not None and bool((array >= 0).all())
+    act = dict(node.attrs).get("act") or node.op
+    if act in ("relu", "sigmoid", "hard_sigmoid", "exp", "abs", "softmax", "sqrt"):
+        return True
+    if act == "clip":
+        lo = node.attr("act_args")[0] if node.op != "clip" else node.attr("lo")
+        return bool(lo >= 0)
+    if node.op == "max_pool2d" and any(node.attr("pads")):
+        return False  # a window in the pads alone gives -infinity
+    moved = ("max_pool2d", "avg_pool2d", "reshape", "transpose", "slice", "concat")
+    return node.op in moved and all(_no_negative(new, n, depth - 1) for n in node.inputs)

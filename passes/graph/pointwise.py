@@ -1,0 +1,67 @@
+"""What follows a convolution or product element by element is done while its result is still in registers."""
+
+from dataclasses import replace
+
+from mavcg.graph import Graph, Node
+from mavcg.ops.elementwise import ACTIVATIONS
+from mavcg.passes.graph.rewrite import Rewrite
+
+WITH_ACT = ("conv2d", "conv_transpose2d", "matmul")
+WITH_RESIDUAL = ("conv2d", "matmul")
+
+
+def fuse_pointwise(graph: Graph) -> Graph:
+    """Fuse an activation, and the addition of another tensor, into the convolution or product before.
+
+    Before:
+        input %x: f32[1,4,4,1]
+        const %w: f32[1,1,1,1] = {2.0}
+        %c = conv2d(%x, %w)
+        %a = add(%c, %x)
+        %y = clip(%a) lo=0.0 hi=6.0
+        return %y
+    After:
+        input %x: f32[1,4,4,1]
+        const %w: f32[1,1,1,1] = {2.0}
+        %y = conv2d(%x, %w, _, %x) act="clip" act_args=[0.0, 6.0]
+        return %y
+
+    The convolution must have no other reader. Where both sides of an addition could take the other in, the later does.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        fused = _with_act(new, node) if node.op in ACTIVATIONS else _with_residual(new, node)
+        if fused is None:
+            new.keep(node)
+        else:
+            new.drop(fused.output)
+            new.put(replace(fused, outputs=node.outputs))
+    return new.finish()
+
+
+def _open(new: Rewrite, name: str, ops: tuple[str, ...]) -> Node | None:
+    """The node that makes a tensor, if it is one of these, has no activation, and nobody else needs the tensor."""
+    maker = new.made.get(name)
+    free = maker is not None and maker.op in ops and not maker.attr("act") and new.only_reader(name)
+    return maker if free else None
+
+
+def _with_act(new: Rewrite, node: Node) -> Node | None:
+    maker = _open(new, node.inputs[0], WITH_ACT)
+    if maker is None:
+        return None
+    args = tuple(float(node.attr(name)) for name in ACTIVATIONS[node.op])
+    return maker.with_attrs(act=node.op, act_args=args)
+
+
+def _with_residual(new: Rewrite, node: Node) -> Node | None:
+    if node.op != "add" or node.inputs[0] == node.inputs[1]:
+        return None
+    result = new.types[node.output]
+    order = list(new.made)
+    choices = []
+    for name, other in (node.inputs, node.inputs[::-1]):
+        maker = _open(new, name, WITH_RESIDUAL)
+        if maker is not None and not maker.inputs[3] and new.types[name] == new.types[other] == result:
+            choices.append((order.index(name), replace(maker, inputs=(*maker.inputs[:3], other))))
+    return max(choices, key=lambda choice: choice[0])[1] if choices else None
