@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from mavcg.binaries import loaded_bytes, needed, notes
 from mavcg.errors import MavcgError
-from mavcg.model_note import read_model_note
 from mavcg.program import growth_percent
 
 T = TypeVar("T")
@@ -52,7 +51,7 @@ def model_of(path: Path) -> dict[str, Any] | None:
 
     Raises: as inspect_library.
     """
-    return _guarded(read_model_note, path)
+    return _guarded(_model_note, path)
 
 
 def _guarded(read: Callable[[Path], T], path: Path) -> T:
@@ -86,3 +85,11 @@ def _inspect(path: Path) -> Inspection:
         tuple(libraries),
         tuple(symbols),
     )
+
+
+def _model_note(path: Path) -> dict[str, Any] | None:
+    for note in notes(path):
+        if "model" in note:
+            loaded = loaded_bytes(path)
+            return {**note, "loaded_bytes": loaded, "code_bytes": loaded - int(note["weight_bytes"])}
+    return None

@@ -1,11 +1,9 @@
 """What a model library's note says of it: enough for `mavcg inspect` to show it without the model's file."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
-from mavcg.binaries import loaded_bytes, notes
 from mavcg.lowering import Lowered
 
 
@@ -29,15 +27,3 @@ def model_note(lowered: Lowered, versions: tuple[str, ...]) -> dict[str, Any]:
         ],
         "not_moved": len(storage.silent),
     }
-
-
-def read_model_note(path: Path) -> dict[str, Any] | None:
-    """The note of a model library with the file's loaded bytes added; None for any other ELF file.
-
-    Raises: MavcgError for what is no ELF file.
-    """
-    for note in notes(path):
-        if "model" in note:
-            loaded = loaded_bytes(path)
-            return {**note, "loaded_bytes": loaded, "code_bytes": loaded - int(note["weight_bytes"])}
-    return None
