@@ -155,7 +155,8 @@ class Emitter:
             return None
         if _work(node, type, given) > MOST_FOLDED_WORK:
             return None
-        (array,) = evaluate(node, [v.array if v is not None else None for v in inputs])
+        arrays = [v.array if v is not None else None for v in inputs]
+        (array,) = evaluate(node, [*arrays, *[None] * (len(node.inputs) - len(arrays))])
         return Value(type, known=array, stem=given[0].stem)
 
 

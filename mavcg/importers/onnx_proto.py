@@ -37,6 +37,10 @@ _FIELDS = {
 }  # fmt: skip
 
 
+class Unsupported(MavcgError):
+    """Something that ONNX has and that there is nothing for: an operator, a form of it, an element type."""
+
+
 def onnx_module() -> Any:
     """The onnx package. Raises: MavcgError where it is not installed."""
     try:
@@ -81,10 +85,10 @@ def data_type_name(number: int) -> str:
 
 
 def dtype_of(number: int, place: str) -> str:
-    """The element type of a TensorProto.DataType. Raises: MavcgError for one that graphs do not have."""
+    """The element type of a TensorProto.DataType. Raises: Unsupported for one that graphs do not have."""
     name = DTYPE_NAMES.get(number)
     if name is None:
-        raise MavcgError(
+        raise Unsupported(
             f"{place}: elements of type {data_type_name(number)}; supported: {', '.join(DTYPE_NAMES.values())}"
         )
     return name

@@ -9,11 +9,12 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.onnx_emit import Emitter, NeedsConstant, Value, constant
+from mavcg.importers.onnx_proto import Unsupported
 
 MOST_INTS = 64  # entries of a tensor that gives axes, shapes, pads: more than any rank needs
 
 
-class UnsupportedOp(MavcgError):
+class UnsupportedOp(Unsupported):
     """An operator, or a form of it, that there is nothing for."""
 
 

@@ -1,0 +1,203 @@
+"""ONNX's backend node tests: one model an operator (or its function body), inputs, and what must come out.
+
+    python -m bench.onnx_node_tests                 a table by operator, and what failed or is out of scope with its reason
+    python -m bench.onnx_node_tests --json          the same as JSON
+
+They come with the onnx package, which makes them when asked. A test is *passed*, *failed*, or *out of scope*: the importer
+refuses it as unsupported, and its words are the reason. A model whose shapes, axes or scales are inputs of the graph cannot
+be compiled as it is, since only a run would tell them: these inputs are put into the file as constants with the test's
+values, and the test is counted among those `with constants`.
+"""
+
+import argparse
+import collections
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from mavcg.importers.onnx_emit import NeedsConstant
+from mavcg.importers.onnx_file import import_onnx
+from mavcg.importers.onnx_graph import reads
+from mavcg.importers.onnx_proto import Unsupported
+from mavcg.reference import run
+
+Run = Callable[..., Sequence[Array]]  # the graph's inputs -> its outputs
+Runner = Callable[[Path], Run]  # a model file -> what computes it; raises MavcgError where it is refused
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test. operators: of the model. inputs, outputs: in the graph's order; not all are arrays. rtol, atol: as ONNX says."""
+
+    name: str
+    model: Any
+    operators: tuple[str, ...]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    rtol: float
+    atol: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a test. status: passed, failed, out of scope. constants: inputs put into the file."""
+
+    name: str
+    operators: tuple[str, ...]
+    status: str
+    reason: str = ""
+    constants: tuple[str, ...] = ()
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """All node tests of the onnx package that is installed, by name."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    found = []
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of ONNX's own generators, about overflows that they mean
+        collected = collect_testcases(None)
+    for case in collected:
+        ((inputs, outputs),) = case.data_sets
+        operators = tuple(sorted({n.op_type for n in case.model.graph.node}))
+        found.append(Case(case.name, case.model, operators, plain(inputs), plain(outputs), case.rtol, case.atol))
+    return tuple(sorted(found, key=lambda c: c.name))
+
+
+def plain(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Some tests give tensors as messages: arrays of these, where NumPy has their type. The rest as it is."""
+    from onnx import TensorProto, numpy_helper
+
+    return tuple(numpy_helper.to_array(v) if isinstance(v, TensorProto) else v for v in values)
+
+
+def reference_runner(path: Path) -> Run:
+    """Imports the file and computes it by the definitions in NumPy."""
+    graph = import_onnx(path)
+    return lambda *arrays: run(graph, *arrays)
+
+
+def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
+    """One test. folder: where its model file may lie for a moment. Errors other than MavcgError are failures, with their text."""
+    values = {i.name: v for i, v in zip(case.model.graph.input, case.inputs, strict=False)}
+    constants: tuple[str, ...] = ()
+
+    def outcome(status: str, reason: str = "") -> Outcome:
+        return Outcome(case.name, case.operators, status, reason.replace(str(path), path.name), constants)
+
+    path = folder / f"{case.name}.onnx"
+    while True:
+        model = with_constants(case.model, {name: values[name] for name in constants})
+        path.write_bytes(model.SerializeToString())
+        try:
+            computed = runner(path)
+            break
+        except NeedsConstant as error:
+            more = [n for n in inputs_behind(model, error.tensor) if isinstance(values.get(n), np.ndarray)]
+            if not more:
+                return outcome("out of scope", str(error))
+            constants = (*constants, *more)
+        except Unsupported as error:
+            return outcome("out of scope", str(error))
+        except MavcgError as error:
+            return outcome("failed", str(error))
+        except Exception as error:
+            return outcome("failed", f"{type(error).__name__}: {error}")
+        finally:
+            path.unlink()
+    try:
+        made = computed(*(v for name, v in values.items() if name not in constants))
+    except Exception as error:
+        return outcome("failed", f"{type(error).__name__}: {error}")
+    reason = difference(made, case)
+    return outcome("failed" if reason else "passed", reason)
+
+
+def with_constants(model: Any, values: dict[str, Array]) -> Any:
+    """The model with some inputs as initializers."""
+    from onnx import numpy_helper
+
+    made = type(model)()
+    made.CopyFrom(model)
+    kept = [i for i in made.graph.input if i.name not in values]
+    del made.graph.input[:]
+    made.graph.input.extend(kept)
+    made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in values.items())
+    return made
+
+
+def inputs_behind(model: Any, tensor: str) -> list[str]:
+    """The graph's inputs that a tensor follows from; all that are there where it lies within a function."""
+    inputs = [i.name for i in model.graph.input]
+    maker = {name: node for node in model.graph.node for name in node.output}
+    if tensor not in maker and tensor not in inputs:
+        return inputs
+    seen: dict[str, None] = {}
+    todo = [tensor]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen[name] = None
+            todo += reads(maker[name]) if name in maker else []
+    return [name for name in inputs if name in seen]
+
+
+def difference(made: Sequence[Array], case: Case) -> str:
+    """What is wrong with the results; "" where nothing is."""
+    if len(made) != len(case.outputs):
+        return f"{len(made)} outputs where {len(case.outputs)} are expected"
+    for i, (have, want) in enumerate(zip(made, case.outputs, strict=True)):
+        want = np.asarray(want)
+        if have.dtype != want.dtype or have.shape != want.shape:
+            return f"output {i} is {have.dtype}{list(have.shape)} where {want.dtype}{list(want.shape)} is expected"
+        with np.errstate(all="ignore"):
+            if not np.allclose(have, want, case.rtol, case.atol, equal_nan=True):
+                apart = np.abs(have.astype(np.float64) - want.astype(np.float64))
+                return f"output {i} differs by up to {np.nanmax(apart):.3g} in {int((apart > 0).sum())} of {want.size} elements"
+    return ""
+
+
+def run_all(runner: Runner = reference_runner, names: Iterable[str] = ()) -> list[Outcome]:
+    """All tests, or those of these names."""
+    wanted = set(names)
+    with tempfile.TemporaryDirectory() as folder:
+        return [run_case(c, runner, Path(folder)) for c in cases() if not wanted or c.name in wanted]
+
+
+def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """How many tests there are of each status, and how many of those passed needed constants."""
+    found = collections.Counter(o.status for o in outcomes)
+    with_them = sum(o.status == "passed" and bool(o.constants) for o in outcomes)
+    return {s: found[s] for s in ("passed", "failed", "out of scope")} | {"passed with constants": with_them}
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.onnx_node_tests", description="ONNX's backend node tests")
+    parser.add_argument("names", nargs="*", help="tests to run; all where none is named")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    arguments = parser.parse_args()
+    outcomes = run_all(names=arguments.names)
+    if arguments.json:
+        json.dump({"counts": counts(outcomes), "tests": [asdict(o) for o in outcomes]}, sys.stdout, indent=2)
+        print()
+        return
+    for outcome in outcomes:
+        if outcome.status != "passed":
+            print(f"{outcome.status}: {outcome.name}: {outcome.reason[:200]}")
+    print(", ".join(f"{status} {count}" for status, count in counts(outcomes).items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""An ONNX file -> a graph.
+
+Opsets 7 to current. What the file says over dimensions, constants and attributes is settled here once: afterwards no
+dimension is free and nothing is optional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, TensorType, fresh_name, pruned
+from mavcg.importers.onnx_emit import LARGEST_TENSOR_BYTES, Emitter, Value
+from mavcg.importers.onnx_graph import Body, Scope, Walker, opsets_of, read_initializers
+from mavcg.importers.onnx_proto import LARGEST_DIMENSION, Unsupported, dtype_of, load_model
+
+if TYPE_CHECKING:
+    import onnx
+
+LEAST_OPSET = 7
+_KINDS = {"sequence_type": "a sequence", "map_type": "a map", "optional_type": "an optional", "sparse_tensor_type": "a sparse tensor"}
+
+
+def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
+    """The graph of an ONNX file; its inputs and outputs carry the file's names.
+
+    shapes: of inputs, by name; needed where another dimension than the first is free. A free first dimension is 1.
+    Raises: UnsupportedOp for an operator that there is nothing for, MavcgError for a file that is damaged or leaves
+    something open, naming the place.
+    """
+    return import_model(load_model(path), path, shapes)
+
+
+def import_model(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
+    """As `import_onnx`, for a message that is in memory. path: for messages and external data."""
+    opsets = opsets_of(model)
+    if "" in opsets and opsets[""] < LEAST_OPSET:
+        raise Unsupported(f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it")
+    try:
+        return _graph(model, path, shapes, opsets)
+    except MavcgError as error:
+        # The same class, so that callers can tell kinds apart; the file's name in front.
+        error.args = (f"{path}: {error}", *error.args[1:])
+        raise
+
+
+def _graph(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]], opsets: Mapping[str, int]) -> Graph:
+    graph = model.graph
+    emitter = Emitter(graph.name or path.stem)
+    functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
+    values = read_initializers(graph, "the graph", path.parent)
+    # Up to IR version 3 initializers stand among the inputs, as their defaults.
+    inputs = [i for i in graph.input if i.name not in values]
+    types = _input_types(inputs, shapes)
+    for name, type in types.items():
+        values[name] = Value(type, emitter.builder.input(name, type))
+    outputs = [o.name for o in graph.output]
+    if not outputs:
+        raise MavcgError("the graph has no outputs; nothing would be computed")
+    if len(set(outputs)) != len(outputs) or "" in outputs:
+        raise MavcgError("an output without a name, or one that comes twice")
+    body = Body(graph.node, outputs, opsets, {}, 0)
+    found = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
+    return _finished(emitter, types, outputs, found)
+
+
+def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:
+    """The types of the inputs, no dimension free. Raises: MavcgError that says which shape to give."""
+    names = [i.name for i in inputs]
+    for name in shapes:
+        if name not in names:
+            raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(names) or 'none'}")
+    if len(set(names)) != len(names) or "" in names:
+        raise MavcgError("an input without a name, or one that comes twice")
+    batch = {_dims(i)[0] for i in inputs if _dims(i)} if inputs else set()
+    known = _given_symbols(inputs, shapes)
+    types = {}
+    for info in inputs:
+        place = f"input '{info.name}'"
+        for kind, what in _KINDS.items():
+            if info.type.HasField(kind):  # type: ignore[arg-type]
+                raise Unsupported(f"{place}: is {what}; tensors are supported")
+        dtype = dtype_of(info.type.tensor_type.elem_type, place)
+        if info.name in shapes:
+            shape = shapes[info.name]
+            _check_given(info, shape)
+        else:
+            if not info.type.tensor_type.HasField("shape"):
+                raise MavcgError(f"{place}: the file does not say its shape; give it, as --shape {info.name}=1x3x224x224")
+            shape = tuple(_length(info, i, batch, known) for i in range(len(_dims(info))))
+        type = TensorType(dtype, shape)
+        if any(not 0 <= d < LARGEST_DIMENSION for d in shape) or _bytes(type) > LARGEST_TENSOR_BYTES:
+            raise MavcgError(f"{place}: {type} is too large; at most {LARGEST_TENSOR_BYTES} bytes")
+        types[info.name] = type
+    return types
+
+
+def _bytes(type: TensorType) -> int:
+    # In Python's whole numbers, which do not overflow.
+    count = TensorType(type.dtype, ()).bytes
+    for length in type.shape:
+        count *= length
+    return count
+
+
+def _dims(info: onnx.ValueInfoProto) -> list[int | str]:
+    """A number for what is fixed, a name for what is free; "" where that has no name. -1 is what some exporters write for free."""
+    return [
+        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param
+        for d in info.type.tensor_type.shape.dim
+    ]
+
+
+def _given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """What the shapes given say about named dimensions, for other inputs that have them too."""
+    known: dict[str, int] = {}
+    for info in inputs:
+        for dim, length in zip(_dims(info), shapes.get(info.name, ()), strict=False):
+            if isinstance(dim, str) and dim and known.setdefault(dim, length) != length:
+                raise MavcgError(f"--shape: dimension {dim} is {known[dim]} in one input and {length} in {info.name}")
+    return known
+
+
+def _check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
+    dims = _dims(info)
+    if not info.type.tensor_type.HasField("shape"):
+        return
+    fits = len(dims) == len(shape) and all(isinstance(d, str) or d == n for d, n in zip(dims, shape, strict=True))
+    if not fits:
+        said = "x".join(str(d) or "?" for d in dims)
+        raise MavcgError(f"--shape {info.name}={'x'.join(map(str, shape))}: the file says {said}; only free dimensions can be chosen")
+
+
+def _length(info: onnx.ValueInfoProto, i: int, batch: set[int | str], known: Mapping[str, int]) -> int:
+    """A dimension's length: fixed, given with another input, or the batch, which is 1."""
+    dims = _dims(info)
+    dim = dims[i]
+    if isinstance(dim, int):
+        return dim
+    if dim in known:
+        return known[dim]
+    if i == 0 or (dim and dim in batch):
+        return 1
+    example = "x".join(str(d) if isinstance(d, int) else "1" if j == 0 else "N" for j, d in enumerate(dims))
+    raise MavcgError(
+        f"input '{info.name}': its dimension {i}{f' ({dim})' if dim else ''} is free; "
+        f"give its length N, as --shape {info.name}={example}"
+    )
+
+
+def _finished(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:
+    """The graph with its outputs under their names; what is not needed is gone."""
+    builder = emitter.builder
+    renamed: dict[str, str] = {}
+    for name, value in zip(names, values, strict=True):
+        made = emitter.place(value)
+        if made in inputs and made == name:
+            renamed[made] = name
+            continue
+        if value.is_constant or made in renamed or made in inputs:
+            # An input, a constant or another output under a second name: a copy of its own.
+            made = builder.add("reshape", [made], name, shape=value.shape)
+        renamed[made] = name
+    return _with_names(pruned(builder.finish(list(renamed))), renamed)
+
+
+def _with_names(graph: Graph, wanted: Mapping[str, str]) -> Graph:
+    """The graph with tensors renamed; others make way where their name is taken."""
+    names = dict(wanted)
+    taken = set(wanted.values()) | set(graph.inputs)
+    everything = set(graph.types) | taken
+    for name in graph.types:
+        if name not in names and name in taken and name not in graph.inputs:
+            names[name] = fresh_name(everything, name)
+            everything.add(names[name])
+    nodes = tuple(
+        replace(node.with_inputs(names), outputs=tuple(names.get(o, o) for o in node.outputs)) for node in graph.nodes
+    )
+    return replace(
+        graph,
+        nodes=nodes,
+        outputs=tuple(names.get(o, o) for o in graph.outputs),
+        types={names.get(n, n): t for n, t in graph.types.items()},
+        constants={names.get(n, n): a for n, a in graph.constants.items()},
+    )

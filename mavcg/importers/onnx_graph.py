@@ -1,0 +1,340 @@
+"""The walk over a file's nodes: order, scopes, functions, branches that are known at import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES
+from mavcg.importers.onnx_emit import Emitter, NeedsConstant, Value
+from mavcg.importers.onnx_ops.call import Call, UnsupportedOp
+from mavcg.importers.onnx_ops.table import HANDLERS, supported
+from mavcg.importers.onnx_proto import DTYPE_NAMES, one_line, onnx_module, read_attributes
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST_NODES = 200_000  # functions expanded
+DEEPEST = 32  # functions within functions, branches within branches
+
+
+@dataclass
+class Scope:
+    """Names of one graph or function body. outer: the graph around a branch, whose names it sees."""
+
+    values: dict[str, Value]
+    outer: Scope | None = None
+
+    def find(self, name: str) -> Value | None:
+        """The value of a name, here or further out."""
+        found = self.values.get(name)
+        return found if found is not None or self.outer is None else self.outer.find(name)
+
+
+@dataclass(frozen=True)
+class Body:
+    """Nodes of one graph or function, and what they are read with.
+
+    opsets: version by domain. bound: what attributes of the function stand for.
+    """
+
+    nodes: Sequence[onnx.NodeProto]
+    outputs: Sequence[str]
+    opsets: Mapping[str, int]
+    bound: Mapping[str, onnx.AttributeProto]
+    depth: int
+
+
+@dataclass
+class Walker:
+    """What one import keeps. functions: those of the file, by domain and name. folder: for external data."""
+
+    emitter: Emitter
+    folder: Path | None
+    functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
+    count: int = 0
+
+    def run(self, body: Body, scope: Scope) -> list[Value]:
+        """The values of a body's outputs. Raises: MavcgError for what cannot be imported."""
+        if body.depth > DEEPEST:
+            raise MavcgError(f"functions or branches lie more than {DEEPEST} deep in one another; is a function its own caller?")
+        nodes = ordered(body.nodes, body.outputs, set(scope.values))
+        last: dict[str, int] = {}
+        for i, node in enumerate(nodes):
+            for name in reads(node):
+                last[name] = i
+        last.update(dict.fromkeys(body.outputs, len(nodes)))
+        for i, node in enumerate(nodes):
+            self.count += 1
+            if self.count > MOST_NODES:
+                raise MavcgError(f"more than {MOST_NODES} nodes once functions are expanded; too large a model")
+            wanted = tuple(bool(name) and name in last for name in node.output)
+            results = self._node(node, wanted, body, scope)
+            for name, value, want in zip(node.output, results, wanted, strict=True):
+                if want:
+                    assert value is not None
+                    scope.values[name] = value
+            # What nobody reads any more goes: weights that a file computes exist several times over meanwhile.
+            for name in reads(node):
+                if last[name] == i:
+                    scope.values.pop(name, None)
+        found = []
+        for name in body.outputs:
+            value = scope.find(name)
+            if value is None:
+                raise MavcgError(f"the output %{name} is made by no node")
+            found.append(value)
+        return found
+
+    def _node(self, node: onnx.NodeProto, wanted: tuple[bool, ...], body: Body, scope: Scope) -> Sequence[Value | None]:
+        """The values of a node's outputs, None for those that nobody reads."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        origin = node.name or next((n for n in node.output if n), node.op_type)
+        op = f"{domain}.{node.op_type}" if domain else node.op_type
+        place = f"node '{origin}' ({op})"
+        inputs = tuple(self._input(name, place, scope) for name in node.input)
+        function = self.functions.get((domain, node.op_type))
+        results: Sequence[Value | None]
+        if function is not None:
+            given = {a.name: a for a in node.attribute}
+            results = self._function(function, inputs, given, body, place, wanted)
+        elif (domain, node.op_type) == ("", "If"):
+            results = self._branch(node, inputs, body, scope, place)
+        elif (domain, node.op_type) in HANDLERS:
+            attrs = read_attributes(node, body.bound, place, self.folder)
+            if not domain:
+                name, version = node.op_type, body.opsets.get("")
+                if version is None:
+                    raise MavcgError(f"{place}: the file does not say which opset of ai.onnx it uses; its opset_import lacks it")
+            else:
+                name, version = op, body.opsets.get(domain, 1)
+            made = HANDLERS[domain, node.op_type](
+                Call(self.emitter, name, origin, version, inputs, tuple(node.input), attrs, wanted)
+            )
+            results = made if isinstance(made, tuple) else (made,)
+        else:
+            function = _schema_function(node, domain, inputs, body)
+            if function is None:
+                raise UnsupportedOp(f"{place}: there is nothing for this operator; supported: {supported(domain)}")
+            results = self._function(function, inputs, _with_defaults(node, domain, body), body, place, wanted)
+        results = [*results, *[None] * (len(wanted) - len(results))][: len(wanted)]
+        for i, (value, want) in enumerate(zip(results, wanted, strict=True)):
+            if want and value is None:
+                raise UnsupportedOp(f"{place}: its output {i} (%{node.output[i]}) is read; there is nothing for that one")
+        return results
+
+    def _input(self, name: str, place: str, scope: Scope) -> Value | None:
+        if not name:
+            return None
+        value = scope.find(name)
+        if value is None:
+            raise MavcgError(f"{place}: it reads %{name}, which is no input, no initializer and made by no node")
+        return value
+
+    def _function(
+        self,
+        function: onnx.FunctionProto,
+        inputs: Sequence[Value | None],
+        given: Mapping[str, onnx.AttributeProto],
+        body: Body,
+        place: str,
+        wanted: Sequence[bool],
+    ) -> list[Value | None]:
+        """A call of a function: its body with the inputs under the names that they have there."""
+        if len(inputs) > len(function.input):
+            raise MavcgError(f"{place}: {len(inputs)} inputs for a function of {len(function.input)}")
+        opsets = {**body.opsets, **_opsets(function.opset_import)}
+        bound = {a.name: a for a in function.attribute_proto}
+        for name, attribute in given.items():
+            # An attribute that refers to one of the function around this call stands for that one.
+            actual = body.bound.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+            if actual is not None:
+                bound[name] = actual
+        scope = Scope({name: v for name, v in zip(function.input, inputs, strict=False) if v is not None})
+        absent = {name for name in function.input if name not in scope.values}
+        nodes = [_without(node, absent) for node in function.node]
+        read = [name for name, want in zip(function.output, wanted, strict=False) if want]
+        values = dict(zip(read, self.run(Body(nodes, read, opsets, bound, body.depth + 1), scope), strict=True))
+        return [values.get(name) for name in function.output]
+
+    def _branch(
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None], body: Body, scope: Scope, place: str
+    ) -> list[Value]:
+        """If, of a condition that is known: the branch that it takes."""
+        condition = inputs[0] if inputs else None
+        if condition is None or condition.dtype != "bool" or condition.type.elements != 1:
+            raise MavcgError(f"{place}: its condition is no truth value")
+        if condition.array is None:
+            raise NeedsConstant(
+                f"{place}: its condition is known only when the model runs; control flow is not supported, "
+                "only branches that are decided at import",
+                node.input[0],
+            )
+        wanted = "then_branch" if bool(condition.array.reshape(())) else "else_branch"
+        for attribute in node.attribute:
+            if attribute.name == wanted and attribute.HasField("g"):
+                graph = attribute.g
+                values = read_initializers(graph, place, self.folder)
+                inner = Body(graph.node, [o.name for o in graph.output], body.opsets, body.bound, body.depth + 1)
+                return self.run(inner, Scope(values, scope))
+        raise MavcgError(f"{place}: its attribute {wanted} is missing")
+
+
+def read_initializers(graph: onnx.GraphProto, place: str, folder: Path | None) -> dict[str, Value]:
+    """A graph's initializers. Raises: MavcgError for one that is damaged, comes twice, or is sparse."""
+    from mavcg.importers.onnx_emit import constant
+    from mavcg.importers.onnx_proto import read_tensor
+
+    if graph.sparse_initializer:
+        raise MavcgError(f"{place}: sparse initializers; not supported, export the model with dense ones")
+    values: dict[str, Value] = {}
+    for tensor in graph.initializer:
+        if tensor.name in values:
+            raise MavcgError(f"{place}: initializer %{tensor.name} comes twice")
+        values[tensor.name] = constant(read_tensor(tensor, f"{place}: initializer %{tensor.name}", folder), stem=tensor.name or "c")
+    return values
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """The names that a node reads, its branches too; each once."""
+    names = dict.fromkeys(name for name in node.input if name)
+    for attribute in node.attribute:
+        for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+            names.update(dict.fromkeys(_free_names(graph)))
+    return list(names)
+
+
+def _free_names(graph: onnx.GraphProto) -> Iterable[str]:
+    made = {i.name for i in graph.input} | {t.name for t in graph.initializer} | {n for node in graph.node for n in node.output}
+    for node in graph.node:
+        yield from (name for name in reads(node) if name not in made)
+    yield from (o.name for o in graph.output if o.name not in made)
+
+
+def ordered(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[str]) -> list[onnx.NodeProto]:
+    """The nodes that the outputs need, each after what it reads; files should be in order, and some are not.
+
+    Raises: MavcgError for a cycle, and for a tensor that is made twice.
+    """
+    maker: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        for name in node.output:
+            if name and (name in maker or name in known):
+                raise MavcgError(f"node '{node.name or name}' ({node.op_type}): it makes %{name}, which is made already")
+            if name:
+                maker[name] = i
+    needs: dict[int, list[int]] = {}
+    state: dict[int, int] = {}  # 1: being visited, 2: done
+    for wanted in outputs:
+        stack = [maker[wanted]] if wanted in maker else []
+        while stack:
+            i = stack[-1]
+            if state.get(i) is None:
+                state[i] = 1
+                needs[i] = [maker[name] for name in reads(nodes[i]) if name in maker]
+                for j in needs[i]:
+                    if state.get(j) == 1:
+                        node = nodes[j]
+                        raise MavcgError(f"node '{node.name or node.output[0]}' ({node.op_type}): it reads what follows from its own result; a cycle")
+                stack += [j for j in needs[i] if state.get(j) is None]
+            else:
+                state[i] = 2
+                stack.pop()
+    return _by_position(needs, nodes)
+
+
+def _by_position(needs: Mapping[int, Sequence[int]], nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """The needed nodes in the file's order as far as that serves."""
+    done: set[int] = set()
+    order: list[int] = []
+    for start in sorted(needs):
+        stack = [start]
+        while stack:
+            i = stack[-1]
+            open_ones = [j for j in needs[i] if j not in done] if i not in done else []
+            if open_ones:
+                stack += open_ones
+                continue
+            stack.pop()
+            if i not in done:
+                done.add(i)
+                order.append(i)
+    return [nodes[i] for i in order]
+
+
+def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
+    """The version of each domain that a file imports."""
+    return _opsets(model.opset_import)
+
+
+def _opsets(imports: Iterable[Any]) -> dict[str, int]:
+    return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
+
+
+def _without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
+    """The node with inputs that the call leaves out absent."""
+    if not any(name in absent for name in node.input):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    for i, name in enumerate(copy.input):
+        if name in absent:
+            copy.input[i] = ""
+    return copy
+
+
+def _with_defaults(node: onnx.NodeProto, domain: str, body: Body) -> dict[str, onnx.AttributeProto]:
+    """A node's attributes, and the schema's defaults of those that it does not have."""
+    schema = _schema(node, domain, body)
+    found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
+    for attribute in node.attribute:
+        actual = body.bound.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+        if actual is not None:
+            found[attribute.name] = actual
+    return found
+
+
+def _schema(node: onnx.NodeProto, domain: str, body: Body) -> Any:
+    onnx = onnx_module()
+    try:
+        return onnx.defs.get_schema(node.op_type, max(1, min(body.opsets.get(domain, 1), 1 << 20)), domain)
+    except (onnx.defs.SchemaError, RuntimeError, UnicodeError):
+        return None
+
+
+def _schema_function(
+    node: onnx.NodeProto, domain: str, inputs: Sequence[Value | None], body: Body
+) -> onnx.FunctionProto | None:
+    """The body that ONNX itself defines an operator by; None where there is none."""
+    onnx = onnx_module()
+    schema = _schema(node, domain, body)
+    if schema is None or schema.deprecated:
+        return None
+    version = body.opsets.get(domain, 1)
+    function = onnx.FunctionProto()
+    plain = [v for v in schema.function_opset_versions if v <= version]
+    dependent = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    if plain:
+        function.ParseFromString(schema.get_function_with_opset_version(max(plain)))
+        return function  # type: ignore[no-any-return]
+    if not dependent:
+        return None
+    numbers = {name: number for number, name in DTYPE_NAMES.items()}
+    types = []
+    for value in inputs:
+        type = onnx.TypeProto()
+        if value is not None:
+            assert value.dtype in DTYPES
+            type.tensor_type.elem_type = numbers[value.dtype]
+            for length in value.shape:
+                type.tensor_type.shape.dim.add().dim_value = length
+        types.append(type.SerializeToString())
+    try:
+        text = schema.get_context_dependent_function_with_opset_version(max(dependent), node.SerializeToString(), types)
+    except (RuntimeError, ValueError) as error:
+        raise MavcgError(f"node '{node.name or node.op_type}' ({node.op_type}): {one_line(error)}") from error
+    function.ParseFromString(text)
+    return function  # type: ignore[no-any-return]

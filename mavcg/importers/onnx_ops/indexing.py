@@ -1,0 +1,127 @@
+"""What chooses among elements: Slice, Split, Pad, Gather."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mavcg.importers.onnx_emit import Value
+from mavcg.importers.onnx_ops.call import Call, Handler, Results
+
+
+def slice_(call: Call) -> Results:
+    """Slice: attributes up to opset 9, inputs since."""
+    x = call.input(0)
+    if call.version < 10:
+        starts, ends, axes, steps = call.attr_ints("starts"), call.attr_ints("ends"), call.maybe_ints_attr("axes"), None
+    else:
+        starts, ends = call.ints(1, "starts"), call.ints(2, "ends")
+        axes, steps = call.maybe_ints(3, "axes"), call.maybe_ints(4, "steps")
+    axes = call.axes(axes if axes is not None else range(len(starts)), x.rank)
+    steps = steps if steps is not None else (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise call.fail(f"{len(starts)} starts, {len(ends)} ends, {len(axes)} axes, {len(steps)} steps; as many of each are needed")
+    if 0 in steps:
+        raise call.fail("a step of 0")
+    return cut(call, x, dict(zip(axes, zip(starts, ends, steps, strict=True), strict=True)))
+
+
+def cut(call: Call, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
+    """A slice. ranges: start, end, step along some axes, as Python's slices take them."""
+    whole = [(0, n, 1) for n in x.shape]
+    found = list(whole)
+    for axis, (start, end, step) in ranges.items():
+        begin, stop, stride = slice(start, end, step).indices(x.shape[axis])
+        stop = max(stop, begin) if stride > 0 else min(stop, begin)
+        if begin == stop:
+            begin, stop, stride = 0, 0, 1
+        found[axis] = (begin, stop, stride)
+    if found == whole:
+        return x
+    starts, stops, steps = zip(*found, strict=True)
+    return call.add("slice", x, starts=starts, stops=stops, steps=steps)
+
+
+def split(call: Call) -> Results:
+    """Split: lengths are an attribute up to opset 12, an input since; or a number of parts as equal as can be."""
+    x = call.input(0, rank_min=1)
+    axis = call.axis(call.attr_int("axis", 0), x.rank)
+    length, parts = x.shape[axis], len(call.wanted)
+    lengths = call.maybe_ints(1, "split") if call.version >= 13 else call.maybe_ints_attr("split")
+    if lengths is None:
+        count = call.attr_int("num_outputs", parts)
+        if count != parts:
+            raise call.fail(f"num_outputs is {count}; it has {parts} outputs")
+        each = -(-length // parts)
+        if call.version < 18 and length % parts:
+            raise call.fail(f"{length} elements do not part into {parts} equal pieces")
+        lengths = tuple(max(min(each, length - i * each), 0) for i in range(parts))
+    if len(lengths) != parts or sum(lengths) != length or any(n < 0 for n in lengths):
+        raise call.fail(f"split {list(lengths)} of {length} elements into {parts} outputs")
+    ends = np.cumsum(lengths).tolist()
+    return tuple(
+        cut(call, x, {axis: (end - n, end, 1)}) if wanted else None
+        for n, end, wanted in zip(lengths, ends, call.wanted, strict=True)
+    )
+
+
+def pad(call: Call) -> Results:
+    """Pad: attributes up to opset 10, inputs since. A negative pad cuts."""
+    x = call.input(0)
+    mode = call.attr_str("mode", "constant")
+    if call.version < 11:
+        pads, value, axes = call.attr_ints("pads"), call.attr_float("value", 0.0), tuple(range(x.rank))
+    else:
+        pads, value = call.ints(1, "pads"), _pad_value(call)
+        given = call.maybe_ints(3, "axes")
+        axes = call.axes(given, x.rank) if given is not None else tuple(range(x.rank))
+    if len(pads) != 2 * len(axes):
+        raise call.fail(f"{len(pads)} pads where {2 * len(axes)} are needed")
+    before, after = [0] * x.rank, [0] * x.rank
+    for i, axis in enumerate(axes):
+        before[axis], after[axis] = pads[i], pads[len(axes) + i]
+    for axis, n in enumerate(x.shape):
+        if min(before[axis], 0) + min(after[axis], 0) + n < 0:
+            raise call.fail(f"pads {before[axis]} and {after[axis]} take more away than the {n} elements of axis {axis}")
+    x = cut(call, x, {a: (-min(before[a], 0), n + min(after[a], 0), 1) for a, n in enumerate(x.shape) if before[a] < 0 or after[a] < 0})
+    before, after = [max(p, 0) for p in before], [max(p, 0) for p in after]
+    if not any(before) and not any(after):
+        return x
+    if mode == "wrap":
+        return _wrapped(call, x, before, after)
+    if mode not in ("constant", "edge", "reflect"):
+        raise call.fail(f"mode {mode!r}; there are constant, edge, reflect and wrap")
+    if x.dtype == "bool" and mode == "constant":
+        return call.cast(call.add("pad", call.cast(x, "u8"), before=before, after=after, mode=mode, value=float(value != 0)), "bool")
+    return call.add("pad", x, before=before, after=after, mode=mode, value=value if mode == "constant" else 0.0)
+
+
+def _pad_value(call: Call) -> float:
+    array = call.maybe_array(2, "constant_value")
+    if array is None or array.size == 0:
+        return 0.0
+    if array.size != 1:
+        raise call.fail("its input constant_value has more than one element")
+    value = array.reshape(()).item()
+    if float(value) != value and value == value:
+        raise call.unsupported(f"constant_value {value}", "what a float can hold")
+    return float(value)
+
+
+def _wrapped(call: Call, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    for axis in range(x.rank):
+        n, first, last = x.shape[axis], before[axis], after[axis]
+        if max(first, last) > n:
+            raise call.unsupported(f"wrap by {max(first, last)} where axis {axis} has {n} elements", "at most once around")
+        parts = [cut(call, x, {axis: (n - first, n, 1)})] if first else []
+        parts += [x, *([cut(call, x, {axis: (0, last, 1)})] if last else [])]
+        x = call.add("concat", *parts, axis=axis) if len(parts) > 1 else x
+    return x
+
+
+def gather(call: Call) -> Results:
+    """Gather."""
+    x, indices = call.input(0, rank_min=1), call.input(1)
+    return call.add("gather", x, indices, axis=call.axis(call.attr_int("axis", 0), x.rank))
+
+
+HANDLERS: Mapping[str, Handler] = {"Slice": slice_, "Split": split, "Pad": pad, "Gather": gather}

@@ -1,0 +1,147 @@
+"""Operators of the domain com.microsoft, which onnxruntime's tools write into files."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.convolution import convolve
+from mavcg.importers.onnx_ops.linear import gemm_of, multiplied
+from mavcg.importers.onnx_ops.pooling import averaged, over_image
+from mavcg.importers.onnx_ops.quantized import dequantize_linear, dequantized, quantize_linear, quantized
+
+
+def qlinear_binary(call: Call) -> Results:
+    """QLinearAdd and QLinearMul: a, its scale and zero point, b with its, the result's."""
+    a = dequantized(call, call.input(0), call.input(1), call.maybe(2))
+    b = dequantized(call, call.input(3), call.input(4), call.maybe(5))
+    return _requantized(call, call.add("add" if call.op.endswith("QLinearAdd") else "mul", a, b), 6)
+
+
+def _requantized(call: Call, x: Value, at: int, like: int = 0) -> Value:
+    return quantized(call, x, call.input(at), call.maybe(at + 1), dtype=call.input(like).dtype)
+
+
+def qlinear_activation(call: Call) -> Results:
+    """QLinearSigmoid, QLinearLeakyRelu."""
+    x = dequantized(call, call.input(0), call.input(1), call.maybe(2))
+    if call.op.endswith("QLinearSigmoid"):
+        return _requantized(call, call.add("sigmoid", x), 3)
+    return _requantized(call, call.add("leaky_relu", x, alpha=call.attr_float("alpha", 0.01)), 3)
+
+
+def qlinear_average(call: Call) -> Results:
+    """QLinearGlobalAveragePool, QLinearAveragePool."""
+    if call.attr_bool("channels_last"):
+        raise call.unsupported("channels_last is 1", "channels in dimension 1")
+    x = dequantized(call, call.input(0), call.input(1), call.maybe(2))
+    if call.op.endswith("QLinearGlobalAveragePool"):
+        return _requantized(call, over_image(call, x, "reduce_mean"), 3)
+    return _requantized(call, averaged(call, x), 3)
+
+
+def qlinear_concat(call: Call) -> Results:
+    """QLinearConcat: the result's scale and zero point, then each part with its own."""
+    if len(call.inputs) < 5 or len(call.inputs) % 3 != 2:
+        raise call.fail(f"{len(call.inputs)} inputs; scale, zero point, and three for each part are needed")
+    parts = [dequantized(call, call.input(i), call.input(i + 1), call.maybe(i + 2)) for i in range(2, len(call.inputs), 3)]
+    made = call.add("concat", *parts, axis=call.axis(call.attr_int("axis"), parts[0].rank))
+    return _requantized(call, made, 0, like=2)
+
+
+def qlinear_softmax(call: Call) -> Results:
+    """QLinearSoftmax over one axis (the form since opset 13)."""
+    if call.attr_int("opset", 13) < 13:
+        raise call.unsupported("its attribute opset is below 13", "opset 13")
+    x = dequantized(call, call.input(0), call.input(1), call.maybe(2))
+    return _requantized(call, call.add("softmax", x, axis=call.axis(call.attr_int("axis", -1), x.rank)), 3)
+
+
+def qgemm(call: Call) -> Results:
+    """QGemm; without a scale for the result it stays real."""
+    a, b, a_scale, b_scale = call.input(0, rank=2), call.input(3, rank=2), call.input(1), call.input(4)
+    real_a = dequantized(call, a, a_scale, call.maybe(2))
+    real_b = dequantized(call, b, b_scale, call.maybe(5), 0 if call.attr_bool("transB") else 1)
+    bias = call.maybe(6)
+    if bias is not None:
+        unit = call.add("mul", call.reshape(a_scale, ()), b_scale)
+        bias = dequantized(call, bias, unit, constant(np.zeros(unit.shape if unit.type.elements > 1 else (), np.int32)), -1)
+    made = gemm_of(call, real_a, real_b, bias)
+    return made if call.maybe(7) is None else _requantized(call, made, 7)
+
+
+_ACTIVATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Relu": ("relu", ()),
+    "Sigmoid": ("sigmoid", ()),
+    "Tanh": ("tanh", ()),
+    "LeakyRelu": ("leaky_relu", ("alpha",)),
+    "Clip": ("clip", ("lo", "hi")),
+    "HardSigmoid": ("hard_sigmoid", ("alpha", "beta")),
+}
+
+
+def fused_conv(call: Call) -> Results:
+    """FusedConv: a convolution, perhaps a sum with a fourth input, an activation."""
+    made = convolve(call, call.input(0), call.input(1), call.maybe(2))
+    added = call.maybe(3)
+    if added is not None:
+        made = call.add("add", made, added)
+    name = call.attr_str("activation", "")
+    if not name:
+        return made
+    if name not in _ACTIVATIONS:
+        raise call.unsupported(f"activation {name}", ", ".join(_ACTIVATIONS))
+    op, names = _ACTIVATIONS[name]
+    values = call.attrs.get("activation_params", ())
+    if not isinstance(values, tuple) or len(values) != len(names) or not all(isinstance(v, float) for v in values):
+        raise call.fail(f"activation_params where {name} takes {len(names)} numbers")
+    return call.add(op, made, **dict(zip(names, values, strict=True)))
+
+
+def fused_matmul(call: Call) -> Results:
+    """FusedMatMul: alpha * A' * B'."""
+    a, b = call.input(0, rank_min=2), call.input(1, rank_min=2)
+    if call.attr_bool("transBatchA") or call.attr_bool("transBatchB"):
+        raise call.unsupported("transBatchA or transBatchB", "transA, transB, alpha")
+    if call.attr_bool("transA"):
+        a = call.transpose(a, (*range(a.rank - 2), a.rank - 1, a.rank - 2))
+    if call.attr_bool("transB"):
+        b = call.transpose(b, (*range(b.rank - 2), b.rank - 1, b.rank - 2))
+    made, alpha = multiplied(call, a, b), call.attr_float("alpha", 1.0)
+    return made if alpha == 1.0 else call.add("mul", made, call.scalar(alpha, made))
+
+
+def gelu(call: Call) -> Results:
+    """Gelu (exact), FastGelu (by tanh), BiasGelu; a second input is added first."""
+    x, bias = call.input(0), call.maybe(1)
+    x = x if bias is None else call.add("add", x, bias)
+    return call.add("gelu", x, tanh=call.op.endswith("FastGelu"))
+
+
+def quick_gelu(call: Call) -> Results:
+    """QuickGelu: x * sigmoid(alpha x)."""
+    x = call.input(0)
+    inner = call.add("mul", x, call.scalar(call.attr_float("alpha", 1.702), x))
+    return call.add("mul", x, call.add("sigmoid", inner))
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "QLinearAdd": qlinear_binary,
+    "QLinearMul": qlinear_binary,
+    "QLinearSigmoid": qlinear_activation,
+    "QLinearLeakyRelu": qlinear_activation,
+    "QLinearGlobalAveragePool": qlinear_average,
+    "QLinearAveragePool": qlinear_average,
+    "QLinearConcat": qlinear_concat,
+    "QLinearSoftmax": qlinear_softmax,
+    "QGemm": qgemm,
+    "QuantizeLinear": quantize_linear,
+    "DequantizeLinear": dequantize_linear,
+    "FusedConv": fused_conv,
+    "FusedMatMul": fused_matmul,
+    "Gelu": gelu,
+    "FastGelu": gelu,
+    "BiasGelu": gelu,
+    "QuickGelu": quick_gelu,
+}

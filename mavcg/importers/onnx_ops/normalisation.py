@@ -1,0 +1,155 @@
+"""Normalisation, softmax."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.onnx_ops.call import Call, Handler, Results
+
+
+def per_channel(call: Call, values: Value, x: Value) -> Value:
+    """One value a channel, in a shape that broadcasts to x [N, C, ..], in x's type."""
+    if values.shape != (x.shape[1],):
+        raise call.fail(f"{values.type} where {x.type} has {x.shape[1]} channels")
+    return call.cast(call.reshape(values, (x.shape[1], *(1,) * (x.rank - 2))), x.dtype)
+
+
+def batch_normalization(call: Call) -> Results:
+    """BatchNormalization in inference: x * factor + offset, both folded where the file's numbers are constants."""
+    x = call.input(0, rank_min=2)
+    scale, bias, mean, var = (call.input(i) for i in range(1, 5))
+    if any(call.wanted[1:]):
+        raise call.unsupported("outputs of training are read", "the output Y alone")
+    if call.version >= 14 and call.attr_bool("training_mode"):
+        raise call.unsupported("training_mode is 1", "inference; export the model for inference")
+    if call.version < 9 and not call.attr_bool("spatial", True):
+        raise call.unsupported("spatial is 0", "one mean and variance a channel")
+    spread = call.add("sqrt", call.add("add", var, call.scalar(call.attr_float("epsilon", 1e-5), var)))
+    scale, bias = call.cast(scale, var.dtype), call.cast(bias, var.dtype)
+    factor = call.add("div", scale, spread)
+    offset = call.add("sub", bias, call.add("mul", call.cast(mean, var.dtype), factor))
+    return call.add("add", call.add("mul", x, per_channel(call, factor, x)), per_channel(call, offset, x))
+
+
+def instance_normalization(call: Call) -> Results:
+    """InstanceNormalization: each channel of each image by itself."""
+    x = call.input(0, rank_min=3)
+    made = _normalised(call, x, (*x.shape[:2], math.prod(x.shape[2:])), call.attr_float("epsilon", 1e-5))
+    scaled = call.add("mul", made, per_channel(call, call.input(1), x))
+    return call.add("add", scaled, per_channel(call, call.input(2), x))
+
+
+def group_normalization(call: Call) -> Results:
+    """GroupNormalization: scale and bias are one a group up to opset 20, one a channel since."""
+    x, groups = call.input(0, rank_min=3), call.attr_int("num_groups")
+    channels = x.shape[1]
+    if groups < 1 or channels % groups:
+        raise call.fail(f"{channels} channels in {groups} groups")
+    made = _normalised(call, x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups), call.attr_float("epsilon", 1e-5))
+    scale, bias = call.input(1), call.input(2)
+    if call.version < 21:
+        scale, bias = (_repeated(call, v, groups, channels // groups) for v in (scale, bias))
+    return call.add("add", call.add("mul", made, per_channel(call, scale, x)), per_channel(call, bias, x))
+
+
+def _repeated(call: Call, values: Value, groups: int, times: int) -> Value:
+    if values.shape != (groups,):
+        raise call.fail(f"{values.type} where there are {groups} groups")
+    return call.reshape(call.add("broadcast_to", call.reshape(values, (groups, 1)), shape=(groups, times)), (groups * times,))
+
+
+def _normalised(call: Call, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:
+    """Mean 0 and variance 1 along the last dimension of x seen in the shape `rows`."""
+    ones = constant(np.ones(1), x.dtype, "ones")
+    made = call.add("layer_norm", call.reshape(x, rows), ones, axis=len(rows) - 1, epsilon=epsilon)
+    return call.reshape(made, x.shape)
+
+
+def layer_normalization(call: Call) -> Results:
+    """LayerNormalization, with its mean and 1/deviation where somebody reads them."""
+    x, scale, bias = call.input(0, rank_min=1), call.input(1), call.maybe(2)
+    axis = call.axis(call.attr_int("axis", -1), x.rank)
+    epsilon = call.attr_float("epsilon", 1e-5)
+    rest = x.shape[axis:]
+    if all(v is None or v.rank <= len(rest) for v in (scale, bias)):
+        made = call.add("layer_norm", x, scale, bias, axis=axis, epsilon=epsilon)
+    else:
+        # Scale that also varies before the axis: ONNX lets it broadcast to all of x.
+        ones = constant(np.ones(1), x.dtype, "ones")
+        made = call.add("mul", call.add("layer_norm", x, ones, axis=axis, epsilon=epsilon), scale)
+        made = call.add("add", made, bias) if bias is not None else made
+        if made.shape != x.shape:
+            raise call.fail(f"scale {scale.type} does not broadcast to {x.type}")
+    if not any(call.wanted[1:]):
+        return made
+    axes = tuple(range(axis, x.rank))
+    mean = call.add("reduce_mean", x, axes=axes, keepdims=True)
+    apart = call.add("sub", x, mean)
+    variance = call.add("reduce_mean", call.add("mul", apart, apart), axes=axes, keepdims=True)
+    inverse = call.add("reciprocal", call.add("sqrt", call.add("add", variance, call.scalar(epsilon, variance))))
+    return made, mean, inverse
+
+
+def rms_normalization(call: Call) -> Results:
+    """RMSNormalization: x / sqrt(mean of squares + epsilon) * scale."""
+    x, scale = call.input(0, rank_min=1), call.input(1)
+    axes = tuple(range(call.axis(call.attr_int("axis", -1), x.rank), x.rank))
+    squares = call.add("reduce_mean", call.add("mul", x, x), axes=axes, keepdims=True)
+    spread = call.add("sqrt", call.add("add", squares, call.scalar(call.attr_float("epsilon", 1e-5), squares)))
+    return call.add("mul", call.add("div", x, spread), call.cast(scale, x.dtype))
+
+
+def lp_normalization(call: Call) -> Results:
+    """LpNormalization: divided by the norm along an axis; what has norm 0 stays 0."""
+    x, power = call.input(0, rank_min=1), call.attr_int("p", 2)
+    axes = (call.axis(call.attr_int("axis", -1), x.rank),)
+    if power not in (1, 2):
+        raise call.fail(f"p is {power}; 1 or 2 is needed")
+    if power == 1:
+        norm = call.add("reduce_sum", call.add("abs", x), axes=axes, keepdims=True)
+    else:
+        norm = call.add("sqrt", call.add("reduce_sum", call.add("mul", x, x), axes=axes, keepdims=True))
+    zero = call.add("equal", norm, call.scalar(0, norm))
+    return call.add("div", x, call.add("where", zero, call.scalar(1, norm), norm))
+
+
+def lrn(call: Call) -> Results:
+    """LRN: over neighbouring channels, dimension 1 in ONNX and the last one in graphs."""
+    x = call.input(0, rank_min=2)
+    made = call.add(
+        "lrn", call.transpose(x, (0, *range(2, x.rank), 1)),
+        size=call.attr_int("size"), alpha=call.attr_float("alpha", 1e-4), beta=call.attr_float("beta", 0.75),
+        bias=call.attr_float("bias", 1.0),
+    )  # fmt: skip
+    return call.transpose(made, (0, x.rank - 1, *range(1, x.rank - 1)))
+
+
+def softmax(call: Call) -> Results:
+    """Softmax and LogSoftmax: up to opset 12 over all dimensions from axis (1) on, since over axis (-1) alone."""
+    x, op = call.input(0), {"Softmax": "softmax", "LogSoftmax": "log_softmax"}[call.op]
+    if call.version >= 13:
+        if not x.rank:
+            raise call.fail("its input is a scalar; it needs a dimension")
+        return call.add(op, x, axis=call.axis(call.attr_int("axis", -1), x.rank))
+    axis = call.attr_int("axis", 1)
+    if axis != x.rank:
+        axis = call.axis(axis, x.rank)
+    if axis == x.rank - 1:
+        return call.add(op, x, axis=axis)
+    rows = call.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+    return call.reshape(call.add(op, rows, axis=1), x.shape)
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "BatchNormalization": batch_normalization,
+    "InstanceNormalization": instance_normalization,
+    "GroupNormalization": group_normalization,
+    "LayerNormalization": layer_normalization,
+    "RMSNormalization": rms_normalization,
+    "LpNormalization": lp_normalization,
+    "LRN": lrn,
+    "Softmax": softmax,
+    "LogSoftmax": softmax,
+}

@@ -1,0 +1,112 @@
+"""Reductions, arg_max, arg_min."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import DTYPES
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.ops.op import FLOATS
+
+# ONNX's name -> what is done to the elements, the reduction, what is done to its result.
+_FORMS: Mapping[str, tuple[str, str, str]] = {
+    "ReduceSum": ("", "reduce_sum", ""),
+    "ReduceMean": ("", "reduce_mean", ""),
+    "ReduceMax": ("", "reduce_max", ""),
+    "ReduceMin": ("", "reduce_min", ""),
+    "ReduceProd": ("", "reduce_prod", ""),
+    "ReduceL1": ("abs", "reduce_sum", ""),
+    "ReduceL2": ("square", "reduce_sum", "sqrt"),
+    "ReduceSumSquare": ("square", "reduce_sum", ""),
+    "ReduceLogSum": ("", "reduce_sum", "log"),
+}
+_AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # since which opset; 18 for the others
+
+
+def reduce(call: Call) -> Results:
+    """All reductions but ReduceLogSumExp."""
+    x = call.input(0)
+    before, op, after = _FORMS[call.op]
+    axes = _axes(call, x)
+    real = x.dtype
+    if real == "bool":
+        x = call.cast(x, "u8")
+    if before == "square":
+        x = call.add("mul", x, x)
+    elif before:
+        x = call.add(before, x)
+    if axes is not None:
+        x = _reduced(call, op, x, axes)
+    if after and x.dtype not in FLOATS:
+        x = call.add(after, call.cast(x, "f32"))
+    elif after:
+        x = call.add(after, x)
+    return call.cast(x, real)
+
+
+def _reduced(call: Call, op: str, x: Value, axes: tuple[int, ...]) -> Value:
+    keep = call.attr_bool("keepdims", True)
+    if op in ("reduce_max", "reduce_min") and any(x.shape[a] == 0 for a in axes):
+        shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
+        return call.add("broadcast_to", constant(_extreme(x.dtype, op == "reduce_max")), shape=shape)
+    return call.add(op, x, axes=axes, keepdims=keep)
+
+
+def _extreme(dtype: str, least: bool) -> np.generic:
+    """What the largest (smallest) of no elements is."""
+    kind = DTYPES[dtype]
+    if kind.kind == "f":
+        value: float = -np.inf if least else np.inf
+    else:
+        value = np.iinfo(kind).min if least else np.iinfo(kind).max
+    return kind.type(value)  # type: ignore[no-any-return]
+
+
+def _axes(call: Call, x: Value) -> tuple[int, ...] | None:
+    """The dimensions to reduce, rising; None where nothing is to be reduced."""
+    if call.version >= _AXES_ARE_AN_INPUT.get(call.op, 18):
+        given = call.maybe_ints(1, "axes")
+    else:
+        given = call.maybe_ints_attr("axes")
+    if not given:
+        return None if call.attr_bool("noop_with_empty_axes") else tuple(range(x.rank))
+    return tuple(sorted(call.axes(given, x.rank)))
+
+
+def log_sum_exp(call: Call) -> Results:
+    """ReduceLogSumExp, with the largest element taken out so that nothing overflows."""
+    x = call.input(0)
+    axes = _axes(call, x)
+    real = x.dtype
+    x = x if real in FLOATS else call.cast(x, "f32")
+    if axes is None:
+        return call.cast(x, real)
+    if any(x.shape[a] == 0 for a in axes):
+        return call.cast(call.add("log", _reduced(call, "reduce_sum", x, axes)), real)
+    # Bounded, since infinity - infinity is no number.
+    bound = float(np.finfo(DTYPES[x.dtype]).max)
+    largest = call.add("clip", call.add("reduce_max", x, axes=axes, keepdims=True), lo=-bound, hi=bound)
+    total = call.add("reduce_sum", call.add("exp", call.add("sub", x, largest)), axes=axes, keepdims=True)
+    made = call.add("add", call.add("log", total), largest)
+    if not call.attr_bool("keepdims", True):
+        made = call.reshape(made, [n for i, n in enumerate(made.shape) if i not in axes])
+    return call.cast(made, real)
+
+
+def arg(call: Call) -> Results:
+    """ArgMax and ArgMin."""
+    x = call.input(0, rank_min=1)
+    return call.add(
+        "arg_max" if call.op == "ArgMax" else "arg_min", x,
+        axis=call.axis(call.attr_int("axis", 0), x.rank), keepdims=call.attr_bool("keepdims", True),
+        last=call.attr_bool("select_last_index"),
+    )  # fmt: skip
+
+
+HANDLERS: Mapping[str, Handler] = {
+    **dict.fromkeys(_FORMS, reduce),
+    "ReduceLogSumExp": log_sum_exp,
+    "ArgMax": arg,
+    "ArgMin": arg,
+}

@@ -1,0 +1,242 @@
+"""Resize and Upsample: along each axis, a table of which elements are mixed with which weights (resample).
+
+Source of the formulas: ONNX's page of the operator Resize, whose modes are all separable by axis.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.graph import Array
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
+from mavcg.ops.op import FLOATS
+
+LARGEST_LENGTH = 1 << 24
+LARGEST_TABLE = 1 << 26  # entries of one axis' table
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How coordinates and weights follow: Resize's attributes, under their names there."""
+
+    mode: str
+    coordinates: str
+    nearest: str = "round_prefer_floor"
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    extrapolation: float = 0.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis to resize. length, made: before and after; roi: start and end as fractions of the axis."""
+
+    axis: int
+    length: int
+    made: int
+    scale: float
+    roi: tuple[float, float] = (0.0, 1.0)
+
+
+def upsample(call: Call) -> Results:
+    """Upsample (up to opset 9)."""
+    x = call.input(0)
+    scales = _floats(call, 1, "scales") if call.version >= 9 else call.attrs.get("scales", ())
+    rule = Rule(_mode(call.attr_str("mode", "nearest"), call), "asymmetric", "floor")
+    return resized(call, x, _by_scales(call, x, scales, range(x.rank)), rule)
+
+
+def resize(call: Call) -> Results:
+    """Resize: opset 10 is Upsample's rule, 11 names the rules."""
+    x = call.input(0)
+    mode = _mode(call.attr_str("mode", "nearest"), call)
+    if call.version < 11:
+        return resized(call, x, _by_scales(call, x, _floats(call, 1, "scales"), range(x.rank)), Rule(mode, "asymmetric", "floor"))
+    rule = Rule(
+        mode,
+        call.attr_str("coordinate_transformation_mode", "half_pixel"),
+        call.attr_str("nearest_mode", "round_prefer_floor"),
+        call.attr_float("cubic_coeff_a", -0.75),
+        call.attr_bool("exclude_outside"),
+        call.attr_bool("antialias"),
+        call.attr_float("extrapolation_value", 0.0),
+    )
+    given = call.maybe_ints_attr("axes")
+    axes = call.axes(given, x.rank) if given is not None else tuple(range(x.rank))
+    scales = _floats(call, 2, "scales") if call.maybe(2) is not None else ()
+    sizes = call.maybe_ints(3, "sizes") or ()
+    if bool(scales) == bool(sizes):
+        raise call.fail("one of scales and sizes must be given, and not both")
+    if scales:
+        steps = _by_scales(call, x, scales, axes)
+    else:
+        steps = _by_sizes(call, x, sizes, axes)
+    if rule.coordinates == "tf_crop_and_resize":
+        roi = _floats(call, 1, "roi")
+        if len(roi) != 2 * len(axes):
+            raise call.fail(f"roi has {len(roi)} entries where {2 * len(axes)} are needed")
+        steps = [
+            Axis(s.axis, s.length, s.made, s.scale, (roi[i], roi[len(axes) + i])) for i, s in enumerate(steps)
+        ]
+    return resized(call, x, steps, rule)
+
+
+def _mode(mode: str, call: Call) -> str:
+    if mode not in ("nearest", "linear", "bilinear", "cubic"):
+        raise call.fail(f"mode {mode!r}; there are nearest, linear and cubic")
+    return "linear" if mode == "bilinear" else mode
+
+
+def _floats(call: Call, i: int, what: str) -> tuple[float, ...]:
+    array = call.array(i, what)
+    if array.ndim > 1 or array.size > 128 or array.dtype.kind != "f":
+        raise call.fail(f"its input {what} is {call.input(i).type}; a list of floats is needed")
+    return tuple(float(v) for v in array.reshape(-1))
+
+
+def _by_scales(call: Call, x: Value, scales: Sequence[float], axes: Sequence[int]) -> list[Axis]:
+    if len(scales) != len(axes):
+        raise call.fail(f"{len(scales)} scales where {len(axes)} are needed")
+    if any(not isinstance(s, float) or not 0 < s < LARGEST_LENGTH for s in scales):
+        raise call.fail(f"scales {list(scales)}; each must be more than 0 and less than {LARGEST_LENGTH}")
+    return [Axis(a, x.shape[a], math.floor(x.shape[a] * s), s) for a, s in zip(axes, scales, strict=True)]
+
+
+def _by_sizes(call: Call, x: Value, sizes: Sequence[int], axes: Sequence[int]) -> list[Axis]:
+    if len(sizes) != len(axes) or any(not 0 <= n < LARGEST_LENGTH for n in sizes):
+        raise call.fail(f"sizes {list(sizes)}; {len(axes)} lengths below {LARGEST_LENGTH} are needed")
+    if any(x.shape[a] == 0 for a in axes):
+        raise call.fail(f"{x.type} has no elements to resize")
+    scales = [n / x.shape[a] for n, a in zip(sizes, axes, strict=True)]
+    policy = call.attr_str("keep_aspect_ratio_policy", "stretch")
+    if policy in ("not_larger", "not_smaller"):
+        scale = min(scales) if policy == "not_larger" else max(scales)
+        # Half an element counts as one, as the operator's page rounds.
+        return [Axis(a, x.shape[a], math.floor(scale * x.shape[a] + 0.5), scale) for a in axes]
+    if policy != "stretch":
+        raise call.fail(f"keep_aspect_ratio_policy {policy!r}; there are stretch, not_larger, not_smaller")
+    return [Axis(a, x.shape[a], n, s) for a, n, s in zip(axes, sizes, scales, strict=True)]
+
+
+def resized(call: Call, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
+    """x resampled along each axis whose length or position changes. Raises: MavcgError for rules that there are not."""
+    work = [s for s in steps if s.made != s.length or s.scale != 1.0 or rule.coordinates == "tf_crop_and_resize"]
+    work = [s for s in work if not _is_identity(call, s, rule)]
+    for s in work:
+        if s.made < 1 or s.length < 1 or s.made > LARGEST_LENGTH:
+            raise call.fail(f"axis {s.axis} from {s.length} to {s.made} elements; 1 to {LARGEST_LENGTH} are needed")
+    image = x.rank == 4 and x.dtype in FLOATS and bool(work) and all(s.axis in (2, 3) for s in work)
+    dtype = x.dtype
+    exact = rule.mode == "nearest" and rule.coordinates != "tf_crop_and_resize"
+    if dtype not in FLOATS and not exact:
+        x = call.cast(x, "f32")
+    made = to_nhwc(call, x) if image else x
+    for s in work:
+        at = s.axis - 1 if image else s.axis
+        index, weight = table(call, s, rule)
+        if made.dtype not in FLOATS:
+            made = call.add("gather", made, constant(index[:, 0], "i32", "index"), axis=at)
+        else:
+            made = call.add("resample", made, constant(index, "i32", "index"), constant(weight, "f32", "weight"), axis=at)
+    made = from_nhwc(call, made, 2) if image else made
+    if rule.coordinates == "tf_crop_and_resize":
+        made = _extrapolated(call, made, work, rule)
+    return call.cast(made, dtype)
+
+
+def _is_identity(call: Call, s: Axis, rule: Rule) -> bool:
+    """Whether each element of an axis is just the one that was there."""
+    if s.made != s.length or s.made < 1:
+        return False
+    at = coordinates(call, s, rule)
+    return bool(np.array_equal(at, np.arange(s.made)))
+
+
+def coordinates(call: Call, s: Axis, rule: Rule) -> Array:
+    """Where along the axis each result lies, in elements: [made], float64."""
+    o = np.arange(s.made, dtype=np.float64)
+    n, reached = s.length, s.scale * s.length  # reached: the length after, before it was rounded down
+    name = rule.coordinates
+    if name == "asymmetric":
+        return o / s.scale
+    if name == "align_corners":
+        return np.zeros(s.made) if s.made == 1 or reached == 1 else o * (n - 1) / (reached - 1)
+    if name == "tf_crop_and_resize":
+        start, end = s.roi
+        if s.made == 1:
+            return np.full(1, 0.5 * (start + end) * (n - 1))
+        return start * (n - 1) + o * (end - start) * (n - 1) / (s.made - 1)
+    if name == "tf_half_pixel_for_nn":
+        return (o + 0.5) / s.scale
+    if name == "half_pixel_symmetric":
+        return n / 2 * (1 - s.made / reached) + (o + 0.5) / s.scale - 0.5
+    if name == "pytorch_half_pixel" and s.made == 1:
+        return np.zeros(1)
+    if name in ("half_pixel", "pytorch_half_pixel"):
+        return (o + 0.5) / s.scale - 0.5
+    raise call.fail(f"coordinate_transformation_mode {name!r}: there is no such mode")
+
+
+def table(call: Call, s: Axis, rule: Rule) -> tuple[Array, Array]:
+    """index [made, taps] and weight [made, taps] of one axis."""
+    at = coordinates(call, s, rule)
+    if not np.isfinite(at).all() or np.abs(at).max() > 1 << 40:
+        raise call.fail("coordinates that are not finite; its scales or roi are not usable")
+    if rule.mode == "nearest":
+        index = _nearest(call, at, rule.nearest)[:, None]
+        return np.clip(index, 0, s.length - 1), np.ones(index.shape)
+    left = np.floor(at).astype(np.int64)
+    shrink = min(s.scale, 1.0) if rule.antialias else 1.0
+    reach = 1 if rule.mode == "linear" else 2
+    first = math.floor(-reach / shrink) + 1
+    taps = 2 - 2 * first if rule.mode == "linear" else 2 * (1 - first)
+    if taps * s.made > LARGEST_TABLE:
+        raise call.fail(f"{taps} taps for each of {s.made} elements; at most {LARGEST_TABLE} in all")
+    offsets = np.arange(first, first + taps)
+    distance = np.abs((offsets[None, :] - (at - left)[:, None]) * shrink)
+    weight = np.clip(1 - distance, 0, 1) if rule.mode == "linear" else _cubic(distance, rule.cubic_a)
+    index = left[:, None] + offsets[None, :]
+    if rule.exclude_outside:
+        weight = np.where((index >= 0) & (index < s.length), weight, 0.0)
+    if rule.antialias or rule.exclude_outside:
+        weight = weight / weight.sum(axis=1, keepdims=True)
+    return np.clip(index, 0, s.length - 1), weight
+
+
+def _nearest(call: Call, at: Array, mode: str) -> Array:
+    ways = {
+        "round_prefer_floor": lambda: np.ceil(at - 0.5),
+        "round_prefer_ceil": lambda: np.floor(at + 0.5),
+        "floor": lambda: np.floor(at),
+        "ceil": lambda: np.ceil(at),
+    }
+    if mode not in ways:
+        raise call.fail(f"nearest_mode {mode!r}; there are {', '.join(ways)}")
+    found: Array = ways[mode]().astype(np.int64)
+    return found
+
+
+def _cubic(distance: Array, a: float) -> Array:
+    """Keys' kernel with the free parameter a, at distances from the coordinate."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+
+
+def _extrapolated(call: Call, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
+    """Elements that lie outside the image along any axis are the extrapolation value."""
+    for s in steps:
+        at = coordinates(call, s, rule)
+        outside = (at < 0) | (at > s.length - 1)
+        if outside.any():
+            mask = constant(outside.reshape([-1 if i == s.axis else 1 for i in range(x.rank)]))
+            x = call.add("where", mask, call.scalar(rule.extrapolation, x), x)
+    return x
+
+
+HANDLERS: Mapping[str, Handler] = {"Resize": resize, "Upsample": upsample}

@@ -1,0 +1,217 @@
+"""What moves elements without choosing among them: reshapes, transposes, concatenation, repetition; and shapes as numbers."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import DTYPES, type_of
+from mavcg.importers.onnx_emit import constant
+from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
+from mavcg.importers.onnx_proto import LARGEST_BYTES
+
+
+def reshape(call: Call) -> Results:
+    """Reshape."""
+    x, wanted = call.input(0), call.ints(1, "shape")
+    if any(n < -1 for n in wanted) or wanted.count(-1) > 1:
+        raise call.fail(f"shape {list(wanted)}; one entry may be -1, the others are lengths")
+    if not call.attr_bool("allowzero"):
+        if any(n == 0 and i >= x.rank for i, n in enumerate(wanted)):
+            raise call.fail(f"shape {list(wanted)} copies a dimension that {x.type} does not have")
+        wanted = tuple(x.shape[i] if n == 0 else n for i, n in enumerate(wanted))
+    if -1 in wanted:
+        others = math.prod(n for n in wanted if n != -1)
+        if others == 0 or x.type.elements % others:
+            raise call.fail(f"{x.type} does not make {list(wanted)}")
+        wanted = tuple(x.type.elements // others if n == -1 else n for n in wanted)
+    return call.reshape(x, wanted)
+
+
+def flatten(call: Call) -> Results:
+    """Flatten."""
+    x, axis = call.input(0), call.attr_int("axis", 1)
+    axis = axis if axis == x.rank else call.axis(axis, x.rank)
+    return call.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+
+
+def squeeze(call: Call) -> Results:
+    """Squeeze: without axes all dimensions of length 1 go."""
+    x = call.input(0)
+    given = call.maybe_ints(1, "axes") if call.version >= 13 else call.maybe_ints_attr("axes")
+    if given is None:
+        return call.reshape(x, [n for n in x.shape if n != 1])
+    axes = call.axes(given, x.rank)
+    if any(x.shape[a] != 1 for a in axes):
+        raise call.fail(f"axes {list(axes)} of {x.type}; only dimensions of length 1 can go")
+    return call.reshape(x, [n for i, n in enumerate(x.shape) if i not in axes])
+
+
+def unsqueeze(call: Call) -> Results:
+    """Unsqueeze: axes count in the result."""
+    x = call.input(0)
+    given = call.ints(1, "axes") if call.version >= 13 else call.attr_ints("axes")
+    rank = x.rank + len(given)
+    axes = call.axes(given, rank)
+    rest = iter(x.shape)
+    return call.reshape(x, [1 if i in axes else next(rest) for i in range(rank)])
+
+
+def transpose(call: Call) -> Results:
+    """Transpose: without perm the dimensions are reversed."""
+    x = call.input(0)
+    perm = call.attr_ints("perm", tuple(reversed(range(x.rank))))
+    if sorted(perm) != list(range(x.rank)):
+        raise call.fail(f"perm {list(perm)} is no order of the dimensions of {x.type}")
+    return call.transpose(x, perm)
+
+
+def concat(call: Call) -> Results:
+    """Concat."""
+    parts = call.all_inputs()
+    axis = call.axis(call.attr_int("axis"), parts[0].rank)
+    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
+
+
+def expand(call: Call) -> Results:
+    """Expand: either side may have dimensions of length 1."""
+    x, wanted = call.input(0), call.ints(1, "shape")
+    try:
+        shape = np.broadcast_shapes(x.shape, wanted)
+    except ValueError as error:
+        raise call.fail(f"{x.type} does not broadcast with {list(wanted)}") from error
+    return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
+
+
+def tile(call: Call) -> Results:
+    """Tile: each dimension gets one before it that is stretched, then both become one."""
+    x, repeats = call.input(0), call.ints(1, "repeats")
+    if len(repeats) != x.rank or any(r < 0 for r in repeats):
+        raise call.fail(f"repeats {list(repeats)} for {x.type}; a number of at least 0 for each dimension is needed")
+    if all(r == 1 for r in repeats):
+        return x
+    narrow = [n for length in x.shape for n in (1, length)]
+    wide = [n for r, length in zip(repeats, x.shape, strict=True) for n in (r, length)]
+    made = call.add("broadcast_to", call.reshape(x, narrow), shape=tuple(wide))
+    return call.reshape(made, [r * length for r, length in zip(repeats, x.shape, strict=True)])
+
+
+def depth_to_space(call: Call) -> Results:
+    """DepthToSpace."""
+    x, block = call.input(0, rank=4), call.attr_int("blocksize")
+    mode = call.attr_str("mode", "DCR")
+    n, c, h, w = x.shape
+    if block < 1 or c % (block * block):
+        raise call.fail(f"{c} channels do not make blocks of {block} x {block}")
+    deep = c // (block * block)
+    image = to_nhwc(call, x)
+    if mode == "DCR":
+        image = call.transpose(call.reshape(image, (n, h, w, block, block, deep)), (0, 1, 3, 2, 4, 5))
+    elif mode == "CRD":
+        image = call.transpose(call.reshape(image, (n, h, w, deep, block, block)), (0, 1, 4, 2, 5, 3))
+    else:
+        raise call.fail(f"mode {mode!r}; there are DCR and CRD")
+    return from_nhwc(call, call.reshape(image, (n, h * block, w * block, deep)), 2)
+
+
+def space_to_depth(call: Call) -> Results:
+    """SpaceToDepth: DepthToSpace (DCR, or CRD in mode CRD) undone."""
+    x, block = call.input(0, rank=4), call.attr_int("blocksize")
+    mode = call.attr_str("mode", "DCR")
+    n, c, h, w = x.shape
+    if block < 1 or h % block or w % block:
+        raise call.fail(f"an image of {h} x {w} does not part into blocks of {block} x {block}")
+    if mode not in ("DCR", "CRD"):
+        raise call.fail(f"mode {mode!r}; there are DCR and CRD")
+    parts = call.reshape(to_nhwc(call, x), (n, h // block, block, w // block, block, c))
+    parts = call.transpose(parts, (0, 1, 3, 2, 4, 5) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
+    return from_nhwc(call, call.reshape(parts, (n, h // block, w // block, block * block * c)), 2)
+
+
+def shape_of(call: Call) -> Results:
+    """Shape: known at import, since no dimension is free."""
+    x = call.input(0)
+    start, end = call.attr_int("start", 0), call.attr_int("end", x.rank)
+    return constant(np.array(x.shape[slice(_clamped(start, x.rank), _clamped(end, x.rank))], np.int64))
+
+
+def _clamped(position: int, rank: int) -> int:
+    return min(max(position + rank if position < 0 else position, 0), rank)
+
+
+def size_of(call: Call) -> Results:
+    """Size."""
+    return constant(np.array(call.input(0).type.elements, np.int64))
+
+
+_CONSTANT_KINDS = {"value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64}
+
+
+def constant_node(call: Call) -> Results:
+    """Constant."""
+    if "value" in call.attrs:
+        value = call.attrs["value"]
+        if not isinstance(value, np.ndarray):
+            raise call.fail("attribute value is no tensor")
+        return constant(value)
+    for name, dtype in _CONSTANT_KINDS.items():
+        if name in call.attrs:
+            kinds = (int, float) if dtype is np.float32 else (int,)
+            items = call.attrs[name]
+            flat = items if isinstance(items, tuple) else (items,)
+            if not all(isinstance(v, kinds) for v in flat) or name.endswith("s") != isinstance(items, tuple):
+                raise call.fail(f"attribute {name} is of another kind")
+            return constant(np.array(items, dtype))
+    raise call.unsupported(f"attributes {', '.join(call.attrs) or 'none'}", "value, value_float(s), value_int(s)")
+
+
+def constant_of_shape(call: Call) -> Results:
+    """ConstantOfShape."""
+    shape = call.ints(0, "shape")
+    value = call.attrs.get("value", np.zeros(1, np.float32))
+    if not isinstance(value, np.ndarray) or value.size != 1:
+        raise call.fail("attribute value is no tensor with one element")
+    if any(n < 0 for n in shape):
+        raise call.fail(f"shape {list(shape)}; each entry must be at least 0")
+    check_size(call, math.prod(shape), value.dtype.itemsize)
+    return constant(np.full(shape, value.reshape(()), value.dtype))
+
+
+def check_size(call: Call, elements: int, item_bytes: int) -> None:
+    """Raises: MavcgError where an array that the import is to make is too large."""
+    if elements * item_bytes > LARGEST_BYTES:
+        raise call.fail(f"a result of {elements} elements takes {elements * item_bytes} bytes; at most {LARGEST_BYTES}")
+
+
+def arange(call: Call) -> Results:
+    """Range, of numbers that are known at import."""
+    start, limit, delta = (call.array(i, ("start", "limit", "delta")[i]) for i in range(3))
+    if any(v.size != 1 for v in (start, limit, delta)) or len({v.dtype for v in (start, limit, delta)}) > 1:
+        raise call.fail("start, limit and delta; three scalars of one type are needed")
+    first, end, step = (v.reshape(()).item() for v in (start, limit, delta))
+    if step == 0 or not all(math.isfinite(v) for v in (first, end, step)):
+        raise call.fail(f"from {first} to {end} by {step}; finite numbers and a step other than 0 are needed")
+    count = max(math.ceil((end - first) / step), 0) if isinstance(step, float) else max(-((first - end) // step), 0)
+    check_size(call, count, start.dtype.itemsize)
+    dtype = DTYPES[type_of(start).dtype]
+    return constant((first + np.arange(count) * step).astype(dtype))
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "Reshape": reshape,
+    "Flatten": flatten,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Transpose": transpose,
+    "Concat": concat,
+    "Expand": expand,
+    "Tile": tile,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "Shape": shape_of,
+    "Size": size_of,
+    "Constant": constant_node,
+    "ConstantOfShape": constant_of_shape,
+    "Range": arange,
+}

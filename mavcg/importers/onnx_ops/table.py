@@ -1,0 +1,23 @@
+"""All handlers, by domain and operator."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mavcg.importers.onnx_ops import (
+    convolution, elementwise, indexing, linear, microsoft, normalisation, pooling, quantized, reduction, resize, shape,
+)  # fmt: skip
+from mavcg.importers.onnx_ops.call import Handler
+
+# A family is a module with a mapping HANDLERS; a new one is added here.
+FAMILIES = (convolution, elementwise, indexing, linear, normalisation, pooling, quantized, reduction, resize, shape)
+MICROSOFT = "com.microsoft"
+
+HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
+    {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
+    | {(MICROSOFT, op): handler for op, handler in microsoft.HANDLERS.items()}
+)
+
+
+def supported(domain: str) -> str:
+    """The operators of a domain that have a handler, for messages."""
+    return ", ".join(sorted(op for of, op in HANDLERS if of == domain)) or "none of this domain"
