@@ -1,0 +1,119 @@
+"""Operators over 8-bit numbers that stand for (q - zero) * scale. Made by passes/graph/quantized.py, by no importer.
+
+Sums are whole numbers and exact; the way back to 8 bits is one f32 product, rounded half to even (requantise in
+mavcg/reference/eight_bit.py). lo and hi: between them every result lies, also an activation's bounds.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import TensorType
+from mavcg.ops.op import Attr, Case, Op
+from mavcg.ops.spatial import divisors, window_counts
+
+EIGHT = ("i8", "u8")
+_INT = Attr("int")
+_RESULT: Mapping[str, Attr] = {"out_zero": _INT, "lo": _INT, "hi": _INT, "to": Attr("str", choices=EIGHT)}
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """Smallest and largest number of i8 or u8."""
+    return (-128, 127) if dtype == "i8" else (0, 255)
+
+
+def _result(case: Case, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
+    """The result, its attributes checked."""
+    least, most = limits(case.attr("to"))
+    if not least <= case.attr("lo") <= case.attr("hi") <= most:
+        raise case.fail(f"lo {case.attr('lo')} and hi {case.attr('hi')} where {least} to {most} are numbers")
+    if not least <= case.attr("out_zero") <= most:
+        raise case.fail(f"out_zero {case.attr('out_zero')} is not {case.attr('to')}")
+    return (TensorType(case.attr("to"), shape),)
+
+
+def _zero(case: Case, name: str, tensor: TensorType) -> None:
+    least, most = limits(tensor.dtype)
+    if not least <= case.attr(name) <= most:
+        raise case.fail(f"{name} {case.attr(name)} is not {tensor.dtype}")
+
+
+def _channels(case: Case, count: int) -> None:
+    """bias and multiplier have one element an output channel."""
+    for name, dtype in (("bias", "i32"), ("multiplier", "f32")):
+        if case.type(name, (dtype,)).shape != (count,):
+            raise case.fail(f"{name} {case.type(name)} where {count} elements are needed")
+
+
+def _qconv2d(case: Case) -> tuple[TensorType, ...]:
+    x, w = case.type("x", EIGHT, rank=4), case.type("w", ("i8",), rank=4)
+    case.at_least(1, "groups")
+    groups, out_ch, in_ch = case.attr("groups"), w.shape[0], x.shape[3]
+    if in_ch % groups or out_ch % groups or w.shape[3] * groups != in_ch:
+        raise case.fail(f"{out_ch} output and {w.shape[3]} input channels of w with {in_ch} of x in {groups} groups")
+    _channels(case, out_ch)
+    _zero(case, "x_zero", x)
+    out_h, out_w = window_counts(case, w.shape[1:3], x.shape[1:3])
+    return _result(case, (x.shape[0], out_h, out_w, out_ch))
+
+
+def _qmatmul(case: Case) -> tuple[TensorType, ...]:
+    a, b = case.type("a", EIGHT, rank_min=2), case.type("b", ("i8",), rank_min=2)
+    depth, width = b.shape[-2:] if not case.attr("transpose_b") else b.shape[:-3:-1]
+    if a.shape[-1] != depth:
+        raise case.fail(f"rows of a have {a.shape[-1]} elements where columns of b have {depth}")
+    _channels(case, width)
+    _zero(case, "x_zero", a)
+    return _result(case, (*case.broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], width))
+
+
+def _pair(case: Case) -> tuple[TensorType, ...]:
+    a, b = case.type("a", EIGHT), case.type("b", EIGHT)
+    _zero(case, "a_zero", a)
+    _zero(case, "b_zero", b)
+    return _result(case, case.broadcast(a.shape, b.shape))
+
+
+def _qavg_pool2d(case: Case) -> tuple[TensorType, ...]:
+    x = case.type("x", EIGHT, rank=4)
+    case.at_least(1, "kernel")
+    case.at_least(0, "count_pads")
+    _zero(case, "x_zero", x)
+    counts = window_counts(case, case.attr("kernel"), x.shape[1:3])
+    if not all(np.all(divisors(case.node, axis, x.shape[1 + axis], counts[axis])) for axis in (0, 1)):
+        raise case.fail("a window that counts no element: it lies in the pads, and count_pads leaves these out")
+    return _result(case, (x.shape[0], *counts, x.shape[3]))
+
+
+def _qmean(case: Case) -> tuple[TensorType, ...]:
+    x, axes = case.type("x", EIGHT), case.attr("axes")
+    _zero(case, "x_zero", x)
+    if sorted(set(axes)) != list(axes) or any(not 0 <= axis < len(x.shape) or x.shape[axis] == 0 for axis in axes):
+        raise case.fail(f"axes {axes} where dimensions are 0 to {len(x.shape) - 1}, each once, rising, not empty")
+    kept = ((1 if i in axes else n) for i, n in enumerate(x.shape) if case.attr("keepdims") or i not in axes)
+    return _result(case, tuple(kept))
+
+
+def _lookup(case: Case) -> tuple[TensorType, ...]:
+    x, table = case.type("x", EIGHT), case.type("table", EIGHT)
+    if table.shape != (256,):
+        raise case.fail(f"table {table} where 256 elements are needed")
+    return (TensorType(table.dtype, x.shape),)
+
+
+_PADS = Attr("ints", (0, 0, 0, 0), length=4)
+_STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1, 1), length=2), "pads": _PADS}
+_POOL = {"kernel": Attr("ints", length=2), **_STEPS, "count_pads": _PADS}
+_ONE = {"x_zero": _INT, **_RESULT}
+_MULTIPLIER = {"multiplier": Attr("float")}
+_ZEROS = {"a_zero": _INT, "b_zero": _INT, **_RESULT}
+_SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
+OPS = (
+    Op("qconv2d", ("x", "w", "bias", "multiplier"), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
+    Op("qmatmul", ("a", "b", "bias", "multiplier"), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
+    Op("qadd", ("a", "b"), _pair, {**_SCALES, **_ZEROS}),
+    Op("qmul", ("a", "b"), _pair, {**_MULTIPLIER, **_ZEROS}),
+    Op("qavg_pool2d", ("x",), _qavg_pool2d, {**_POOL, **_MULTIPLIER, **_ONE}),
+    Op("qmean", ("x",), _qmean, {"axes": Attr("ints"), "keepdims": Attr("bool", True), **_MULTIPLIER, **_ONE}),
+    Op("lookup", ("x", "table"), _lookup, {}),
+)

@@ -1,0 +1,92 @@
+"""Operators over 8-bit numbers: sums are exact, and one f32 product leads back to 8 bits."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mavcg.graph import DTYPES, Array, Node
+from mavcg.ops import make_node
+from mavcg.ops.eight_bit import limits
+from mavcg.ops.spatial import divisors
+from mavcg.reference import spatial
+
+
+def requantise(node: Node, value: Array) -> Array:
+    """An f32 in units of the result's scale -> the result: rounded half to even, plus out_zero, within lo and hi."""
+    rounded = np.rint(value.astype(np.float32)).astype(np.float64) + node.attr("out_zero")
+    return np.asarray(np.clip(rounded, node.attr("lo"), node.attr("hi"))).astype(DTYPES[node.attr("to")])
+
+
+def _scaled(node: Node, total: Array, multiplier: Any) -> Array:
+    """Exact sums, at most 2**31, times an f32 multiplier, as f32 computes it."""
+    return requantise(node, total.astype(np.float32) * np.asarray(multiplier, np.float32))
+
+
+def _centred(x: Array, zero: int) -> Array:
+    """x - zero in f64, which holds all sums of products exactly."""
+    return np.asarray(x.astype(np.float64) - zero)
+
+
+def _convolved(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -> Array:
+    """A convolution in f64 with a node's window; all products and sums are whole numbers and exact."""
+    window = {name: node.attr(name) for name in ("stride", "dilation", "pads")}
+    conv = make_node("conv2d", ("x", "w", "bias" if bias is not None else ""), ("y",), groups=groups, **window)
+    return spatial.DEFINITIONS["conv2d"](conv, (x, w.astype(np.float64), bias, None))
+
+
+def _qconv2d(node: Node, inputs: Sequence[Any]) -> Array:
+    x, w, bias, multiplier = inputs
+    return _scaled(node, _convolved(node, _centred(x, node.attr("x_zero")), w, bias, node.attr("groups")), multiplier)
+
+
+def _qmatmul(node: Node, inputs: Sequence[Any]) -> Array:
+    a, b, bias, multiplier = inputs
+    wide = b.astype(np.float64)
+    total = np.matmul(_centred(a, node.attr("x_zero")), np.swapaxes(wide, -1, -2) if node.attr("transpose_b") else wide)
+    return _scaled(node, total + bias, multiplier)
+
+
+def _qadd(node: Node, inputs: Sequence[Any]) -> Array:
+    a, b = (
+        _centred(inputs[i], node.attr(f"{n}_zero")).astype(np.float32) * np.float32(node.attr(f"{n}_scale"))
+        for i, n in enumerate("ab")
+    )
+    return requantise(node, a + b)
+
+
+def _qmul(node: Node, inputs: Sequence[Any]) -> Array:
+    a, b = (_centred(inputs[i], node.attr(f"{n}_zero")) for i, n in enumerate("ab"))
+    return _scaled(node, a * b, node.attr("multiplier"))
+
+
+def _qavg_pool2d(node: Node, inputs: Sequence[Any]) -> Array:
+    x = _centred(inputs[0], node.attr("x_zero"))
+    total = _convolved(node, x, np.ones((x.shape[3], *node.attr("kernel"), 1)), None, x.shape[3])
+    rows, cols = (divisors(node, i, x.shape[1 + i], total.shape[1 + i]) for i in (0, 1))
+    count = (rows[:, None, None] * cols[:, None]).astype(np.float64)
+    return _scaled(node, total, np.float32(node.attr("multiplier")).astype(np.float64) / count)
+
+
+def _qmean(node: Node, inputs: Sequence[Any]) -> Array:
+    x, axes = _centred(inputs[0], node.attr("x_zero")), tuple(node.attr("axes"))
+    count = float(np.prod([x.shape[i] for i in axes]))
+    total = np.asarray(x.sum(axis=axes, keepdims=node.attr("keepdims")))
+    return _scaled(node, total, np.float32(node.attr("multiplier")).astype(np.float64) / count)
+
+
+def _lookup(node: Node, inputs: Sequence[Any]) -> Array:
+    x, table = inputs
+    least, _ = limits("i8" if x.dtype == np.int8 else "u8")
+    return np.asarray(table[x.astype(np.int64) - least])
+
+
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+    "qconv2d": _qconv2d,
+    "qmatmul": _qmatmul,
+    "qadd": _qadd,
+    "qmul": _qmul,
+    "qavg_pool2d": _qavg_pool2d,
+    "qmean": _qmean,
+    "lookup": _lookup,
+}
