@@ -214,7 +214,7 @@ def _pads_alike(new: Rewrite, node: Node, pad: Node) -> bool:
     if pad.attr("mode") != "constant" or before[0] or before[3] or after[0] or after[3]:
         return False
     if node.op != "max_pool2d":
-        return value == 0.0
+        return bool(value == 0.0)
     whole = node.attr("dilation") == (1, 1) and all(
         max(node.attr("pads")[i] + before[1 + i], node.attr("pads")[2 + i] + after[1 + i]) < node.attr("kernel")[i]
         for i in (0, 1)

@@ -9,6 +9,7 @@ from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import merge_equal, merge_moves
+from mavcg.passes.graph.quantized import eight_bit
 from mavcg.passes.graph.transposes import cancel_transposes
 
 PASSES = [
@@ -21,6 +22,7 @@ PASSES = [
     fold_pads,
     recognise_activations,
     fuse_pointwise,
+    eight_bit,
 ]
 
 

@@ -1,0 +1,86 @@
+"""What 8-bit numbers stand for, and functions of them as tables."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from mavcg.graph import DTYPES, Array, Node
+from mavcg.ops import make_node
+from mavcg.ops.eight_bit import limits
+from mavcg.reference import evaluate
+
+
+@dataclass(frozen=True)
+class Format:
+    """q stands for (q - zero) * scale; results are kept between lo and hi."""
+
+    dtype: str
+    scale: float
+    zero: int
+    lo: int
+    hi: int
+
+    def within(self, lo: float, hi: float) -> "Format":
+        """This format with bounds on the real number: quantize rises with its argument, so they are bounds on q."""
+        least, most = bound_of(lo, self)[0], bound_of(hi, self)[0]
+        clamped = [min(max(q, self.lo), self.hi) for q in (least, most)]
+        return replace(self, lo=clamped[0], hi=clamped[1])
+
+    def attrs(self) -> dict[str, int | str | float | bool | tuple[int, ...] | tuple[float, ...]]:
+        """As the 8-bit operators have it."""
+        return {"out_zero": self.zero, "lo": self.lo, "hi": self.hi, "to": self.dtype}
+
+
+@dataclass(frozen=True)
+class Held:
+    """An f32 tensor of the graph is what `name`, an 8-bit one, stands for."""
+
+    name: str
+    format: Format
+
+
+def constant_format(scale: Array | None, zero: Array | None, dtype: str) -> Format | None:
+    """A format by the constants that dequantize and quantize read; None for one a channel and for wider types."""
+    if scale is None or zero is None or scale.size != 1 or dtype not in ("i8", "u8"):
+        return None
+    value = float(scale.reshape(-1)[0])
+    if not math.isfinite(value) or value <= 0:
+        return None
+    return Format(dtype, value, int(zero.reshape(-1)[0]), *limits(dtype))
+
+
+def bound_of(value: float, format: Format) -> tuple[int, float]:
+    """quantize(value), and what it stands for."""
+    least, most = limits(format.dtype)
+    if math.isinf(value):
+        q = least if value < 0 else most
+    else:
+        quotient = float(np.float32(np.float32(value).astype(np.float64) / format.scale))
+        q = int(min(max(np.rint(quotient) + format.zero, least), most))
+    return q, (q - format.zero) * format.scale
+
+
+def table_of(
+    source: Format, to: Format, steps: Sequence[Node], first: str, last: str,
+    constants: Mapping[str, Array] = MappingProxyType({}),
+) -> Array | None:  # fmt: skip
+    """quantize(f(dequantize(q))) for all 256 numbers q of a format, from the lowest.
+
+    steps: the nodes of f in order, element by element; from tensor `first` to `last`, or none at all. constants: the
+    scalars that they read. Returns: [256] of to's type; None where f is not a number somewhere.
+    """
+    least, most = limits(source.dtype)
+    x = (np.arange(least, most + 1).astype(np.float64) - source.zero) * source.scale
+    values = dict(constants) | {first: x.astype(np.float32)}
+    for node in steps:
+        (values[node.output],) = evaluate(node, [values[name] if name else None for name in node.inputs])
+    result = values[last or first]
+    if np.isnan(result).any():
+        return None
+    quantize = make_node("quantize", ("x", "scale", "zero"), ("q",), to=to.dtype)
+    zero = np.asarray(to.zero, DTYPES[to.dtype])
+    (table,) = evaluate(quantize, [np.broadcast_to(result, (256,)), np.asarray(to.scale, np.float32), zero])
+    return np.clip(table, to.lo, to.hi)

@@ -1,0 +1,295 @@
+"""Arithmetic between dequantize and quantize done on the 8-bit numbers themselves.
+
+Both formats say in the graph what is 8-bit: every operator reads dequantized tensors and its result is quantized. The
+pass asks of each quantize whether the tensor that it reads can be had in 8 bits in another way (`_Walk.quantized`):
+through moves and bounds, which commute with quantize exactly, down to an operator that has an 8-bit form.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.graph import Array, Graph, Node
+from mavcg.ops.eight_bit import limits
+from mavcg.ops.elementwise import ARITHMETIC, UNARY
+from mavcg.passes.graph.eight_bit_values import Format, Held, bound_of, constant_format, table_of
+from mavcg.passes.graph.rewrite import Rewrite
+
+MOVES = frozenset(
+    ("reshape", "transpose", "slice", "concat", "pad", "max_pool2d", "broadcast_to", "reduce_max", "reduce_min")
+)  # fmt: skip
+POINTWISE = frozenset((*(op.name for op in UNARY if op.name != "not"), *ARITHMETIC, "prelu"))
+MOST_NODES = 24  # of a function of one tensor that becomes a table
+MOST_SUM = 2**31 - 1
+
+
+def eight_bit(graph: Graph) -> Graph:
+    """Replace what lies between dequantize and quantize by operators over 8-bit numbers.
+
+    Before:
+        input %x: u8[1,2,2,1]
+        const %w: i8[1,1,1,1] = {3}
+        const %bias: f32[1] = {0.75}
+        const %sw: f32[] = {0.5}
+        const %zw: i8[] = {0}
+        const %sx: f32[] = {0.25}
+        const %zx: u8[] = {10}
+        const %sy: f32[] = {0.5}
+        const %zy: u8[] = {20}
+        %f = dequantize(%x, %sx, %zx)
+        %v = dequantize(%w, %sw, %zw)
+        %c = conv2d(%f, %v, %bias)
+        %r = relu(%c)
+        %y = quantize(%r, %sy, %zy) to="u8"
+        return %y
+    After:
+        input %x: u8[1,2,2,1]
+        const %w: i8[1,1,1,1] = {3}
+        const %bias.1: i32[1] = {6}
+        const %multiplier.1: f32[1] = {0.25}
+        %y = qconv2d(%x, %w, %bias.1, %multiplier.1) x_zero=10 out_zero=20 lo=20 hi=255 to="u8"
+        return %y
+
+    conv2d, matmul, add, sub, mul, avg_pool2d and reduce_mean have such forms; a function of one tensor is a table of
+    256 entries; moves and max_pool2d just move 8-bit numbers. Weights must be i8 around zero; u8 around 128 is made
+    so. What is not of this kind stays and is computed in f32. Results differ by one quantum at most.
+    """
+    walk = _Walk(graph)
+    for node in graph.nodes:
+        walk.visit(node)
+    return walk.new.finish()
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Constant weights: a tensor of i8 around zero, and one scale an output channel, f64."""
+
+    name: str
+    array: Array
+    scales: Array
+
+
+class _Walk:
+    """One walk; the f32 form of everything is kept until the end, where what nobody reads goes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.new = Rewrite(graph)
+        self.held: dict[str, Held | None] = {}
+        self.done: dict[tuple[str, Format], str | None] = {}
+
+    def visit(self, node: Node) -> None:
+        found = None
+        if node.op == "quantize":
+            scale, zero = (self.new.array(self.new.of(n)) for n in node.inputs[1:])
+            target = constant_format(scale, zero, node.attr("to"))
+            found = self.quantized(self.new.of(node.inputs[0]), target) if target else None
+        if found is None:
+            self.new.keep(node)
+        else:
+            self.new.alias(node.output, found)
+
+    def held_in_eight(self, name: str) -> Held | None:
+        """An f32 tensor that is a dequantized 8-bit one, or a move of one."""
+        if name not in self.held:
+            self.held[name] = self._held_in_eight(name)
+        return self.held[name]
+
+    def _held_in_eight(self, name: str) -> Held | None:
+        node = self.new.made.get(name)
+        if node is None:
+            return None
+        if node.op == "dequantize":
+            dtype = self.new.types[node.inputs[0]].dtype
+            format = constant_format(self.new.array(node.inputs[1]), self.new.array(node.inputs[2]), dtype)
+            return Held(node.inputs[0], format) if format else None
+        if node.op not in MOVES:
+            return None
+        parts = [self.held_in_eight(n) for n in node.inputs]
+        first = parts[0]
+        if first is None or any(p is None or p.format != first.format for p in parts):
+            return None
+        if node.op == "pad" and bound_of(node.attr("value"), first.format)[1] != node.attr("value"):
+            return None
+        return Held(self.moved(node, [p.name for p in parts if p], first.format), first.format)
+
+    def moved(self, node: Node, inputs: list[str], format: Format) -> str:
+        """A move of 8-bit tensors instead of f32 ones."""
+        attrs = dict(node.attrs)
+        if node.op == "pad":
+            attrs["value"] = float(min(max(bound_of(node.attr("value"), format)[0], format.lo), format.hi))
+        return self.new.add(node.op, inputs, node.output, node.origin, **attrs)
+
+    def quantized(self, name: str, to: Format) -> str | None:
+        """An 8-bit tensor equal to quantize(name) in this format; None where it takes f32 to get it."""
+        key = (name, to)
+        if key not in self.done:
+            self.done[key] = self._quantized(name, to)
+        return self.done[key]
+
+    def _quantized(self, name: str, to: Format) -> str | None:
+        node = self.new.made.get(name)
+        if node is None:
+            return None
+        if node.op == "dequantize":
+            return self.requantized(name, to)
+        if node.op in MOVES:
+            return self.quantized_move(node, to)
+        if node.op in ("relu", "clip"):
+            lo, hi = (0.0, np.inf) if node.op == "relu" else (node.attr("lo"), node.attr("hi"))
+            if lo <= hi and self.new.only_reader(name):
+                return self.quantized(node.inputs[0], to.within(lo, hi))
+        if not self.new.only_reader(name):
+            return None
+        if node.op in ("conv2d", "matmul"):
+            return self.linear(node, to)
+        if node.op in ("add", "sub", "mul") and (found := self.pair(node, to)) is not None:
+            return found
+        if node.op == "avg_pool2d" or (node.op == "reduce_mean" and node.attr("axes")):
+            return self.mean(node, to)
+        return self.function(name, to) if node.op in POINTWISE else None
+
+    def requantized(self, name: str, to: Format) -> str | None:
+        """A dequantized tensor in another format: the same numbers, bounded ones, or a table's."""
+        held = self.held_in_eight(name)
+        if held is None:
+            return None
+        return self.looked_up(held, table_of(held.format, to, (), name, ""), to)
+
+    def looked_up(self, held: Held, table: Array | None, to: Format) -> str | None:
+        """What a table says for each element; a bound, or nothing at all, where that is the same."""
+        if table is None:
+            return None
+        least, most = limits(held.format.dtype)
+        same = np.arange(least, most + 1)
+        if held.format.dtype == to.dtype and np.array_equal(table, same):
+            return held.name
+        if held.format.dtype == to.dtype and np.array_equal(table, np.clip(same, to.lo, to.hi)):
+            return self.new.add("clip", (held.name,), held.name, lo=float(to.lo), hi=float(to.hi))
+        return self.new.add("lookup", (held.name, self.new.constant(table, "table")), held.name)
+
+    def quantized_move(self, node: Node, to: Format) -> str | None:
+        """quantize after a move is the move of what is quantized: all moves here keep or choose elements by size."""
+        if not all(self.new.only_reader(n) or self.held_in_eight(n) for n in (*node.inputs, node.output)):
+            return None
+        parts = [self.quantized(n, to) for n in node.inputs]
+        if all(part is None for part in parts):
+            return None
+        if any(part is None for part in parts) and (to.lo, to.hi) != limits(to.dtype):
+            return None  # the plain quantize knows no bounds
+        made = zip(node.inputs, parts, strict=True)
+        inputs = [p or self.new.add("quantize", (n, *self.parameters(to)), n, to=to.dtype) for n, p in made]
+        return self.moved(node, inputs, to)
+
+    def parameters(self, format: Format) -> tuple[str, str]:
+        scale = self.new.constant(np.asarray(np.float32(format.scale)), "scale")
+        zero = np.asarray(format.zero, np.int8 if format.dtype == "i8" else np.uint8)
+        return scale, self.new.constant(zero, "zero")
+
+    def weights(self, name: str, axis: int, channels: int) -> Weights | None:
+        """Dequantized constants that have one scale, or one a position of `axis`, and lie around zero."""
+        node = self.new.made.get(name)
+        if node is None or node.op != "dequantize":
+            return None
+        array, scale, zero = (self.new.array(n) for n in node.inputs)
+        if array is None or scale is None or zero is None or (scale.size > 1 and node.attr("axis") != axis):
+            return None
+        source = node.inputs[0]
+        if array.dtype == np.uint8 and bool((zero == 128).all()):
+            array = (array.astype(np.int16) - 128).astype(np.int8)
+            source = self.new.constant(array, source)
+        elif array.dtype != np.int8 or zero.any():
+            return None
+        return Weights(source, array, np.broadcast_to(scale.reshape(-1).astype(np.float64), (channels,)))
+
+    def linear(self, node: Node, to: Format) -> str | None:
+        x, w, bias = node.inputs[:3]
+        held, channels = self.held_in_eight(x), self.new.types[node.output].shape[-1]
+        last = len(self.new.types[w].shape) - 1
+        axis = 0 if node.op == "conv2d" else last - 1 if node.attr("transpose_b") else last
+        weights = self.weights(w, axis, channels)
+        if held is None or weights is None or node.attr("act") or node.inputs[3]:
+            return None
+        scales = weights.scales * held.format.scale
+        whole_bias = self.whole_bias(bias, scales)
+        least, most = limits(held.format.dtype)
+        furthest = max(held.format.zero - least, most - held.format.zero)
+        by_channel = np.abs(np.moveaxis(weights.array.astype(np.int64), axis, 0)).reshape(channels, -1).sum(axis=1)
+        if whole_bias is None or bool((by_channel * furthest + np.abs(whole_bias) > MOST_SUM).any()):
+            return None
+        multiplier = (scales / to.scale).astype(np.float32)
+        inputs = (
+            held.name, weights.name, self.new.constant(whole_bias.astype(np.int32), bias or "bias"),
+            self.new.constant(multiplier, "multiplier"),
+        )  # fmt: skip
+        attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args")}
+        attrs |= to.attrs() | {"x_zero": held.format.zero}
+        return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)
+
+    def whole_bias(self, name: str, scales: Array) -> Array | None:
+        """A bias in units of the sums, i64[channels]; None where it is computed or not finite."""
+        if not name:
+            return np.zeros(len(scales), np.int64)
+        array, node = self.new.array(name), self.new.made.get(name)
+        if node is not None and node.op == "dequantize":
+            parts = [self.new.array(n) for n in node.inputs]
+            if all(part is not None for part in parts):
+                stored, scale, zero = (np.asarray(part).astype(np.float64) for part in parts)
+                array = (stored - zero) * scale
+        if array is None or not np.isfinite(array).all():
+            return None
+        with np.errstate(all="ignore"):
+            units = np.rint(array.astype(np.float64) / scales)
+        return units.astype(np.int64) if bool((np.abs(units) <= MOST_SUM).all()) else None
+
+    def pair(self, node: Node, to: Format) -> str | None:
+        a, b = (self.held_in_eight(n) for n in node.inputs)
+        if a is None or b is None:
+            return None
+        attrs = to.attrs() | {"a_zero": a.format.zero, "b_zero": b.format.zero}
+        if node.op == "mul":
+            attrs["multiplier"] = _single(a.format.scale * b.format.scale / to.scale)
+            return self.new.add("qmul", (a.name, b.name), node.output, node.origin, **attrs)
+        sign = -1.0 if node.op == "sub" else 1.0
+        attrs |= {"a_scale": _single(a.format.scale / to.scale), "b_scale": _single(sign * b.format.scale / to.scale)}
+        return self.new.add("qadd", (a.name, b.name), node.output, node.origin, **attrs)
+
+    def mean(self, node: Node, to: Format) -> str | None:
+        held = self.held_in_eight(node.inputs[0])
+        if held is None:
+            return None
+        op = "qavg_pool2d" if node.op == "avg_pool2d" else "qmean"
+        attrs = dict(node.attrs) | to.attrs() | {"x_zero": held.format.zero}
+        attrs["multiplier"] = _single(held.format.scale / to.scale)
+        return self.new.add(op, (held.name,), node.output, node.origin, **attrs)
+
+    def function(self, name: str, to: Format) -> str | None:
+        """Operators element by element over one 8-bit tensor and numbers: a table."""
+        nodes: list[Node] = []
+        source = self.collected(name, nodes)
+        if source is None:
+            return None
+        held = self.held_in_eight(source)
+        constants = {n: a for node in nodes for n in node.inputs if (a := self.new.array(n)) is not None}
+        same_shape = held is not None and self.new.types[held.name].shape == self.new.types[name].shape
+        if held is None or not same_shape or any(a.size != 1 for a in constants.values()):
+            return None
+        plain = {n: a.reshape(()) for n, a in constants.items()}
+        steps = tuple(dict.fromkeys(nodes))
+        return self.looked_up(held, table_of(held.format, to, steps, source, name, plain), to)
+
+    def collected(self, name: str, nodes: list[Node]) -> str | None:
+        """The one dequantized tensor that a chain of such operators starts from; its nodes in order."""
+        if self.held_in_eight(name) is not None:
+            return name
+        node = self.new.made.get(name)
+        if node is None or node.op not in POINTWISE or len(nodes) > MOST_NODES:
+            return None
+        computed = [n for n in node.inputs if self.new.array(n) is None]
+        sources = {self.collected(n, nodes) for n in computed}
+        nodes.append(node)
+        return sources.pop() if len(sources) == 1 else None
+
+
+def _single(value: float) -> float:
+    """A float that f32 holds."""
+    return float(np.float32(value))

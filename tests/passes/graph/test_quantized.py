@@ -1,0 +1,212 @@
+"""8-bit graphs as both formats write them: computed on the 8-bit numbers, within one quantum of what f32 gives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.graph import DTYPES, Graph, TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.ops.verify import verify
+from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.prune import prune
+from mavcg.passes.graph.quantized import eight_bit
+from mavcg.reference import run
+
+
+class Model:
+    """A graph of dequantize, operators, quantize."""
+
+    def __init__(self, dtype: str, seed: int = 0) -> None:
+        self.dtype = dtype
+        self.rng = np.random.default_rng(seed)
+        self.b = GraphBuilder("qdq")
+
+    def number(self, array: Any, dtype: str = "f32") -> str:
+        return self.b.constant(np.asarray(array, DTYPES[dtype]))
+
+    def format(self, scale: float, zero: int) -> tuple[str, str]:
+        return self.number(scale), self.number(zero + (128 if self.dtype == "u8" else 0), self.dtype)
+
+    def input(self, shape: tuple[int, ...], scale: float = 0.05, zero: int = -3, name: str = "x") -> str:
+        return self.dequantize(self.b.input(name, TensorType(self.dtype, shape)), scale, zero)
+
+    def dequantize(self, q: str, scale: float, zero: int) -> str:
+        return self.b.add("dequantize", (q, *self.format(scale, zero)))
+
+    def quantize(self, x: str, scale: float = 0.07, zero: int = 5) -> str:
+        return self.b.add("quantize", (x, *self.format(scale, zero)), to=self.dtype)
+
+    def weights(self, shape: tuple[int, ...], axis: int, zero: int = 0, dtype: str = "i8") -> str:
+        low = 0 if dtype == "u8" else -127
+        q = self.number(self.rng.integers(low, low + 254, shape), dtype)
+        scale = self.number(self.rng.uniform(0.002, 0.01, shape[axis]))
+        return self.b.add("dequantize", (q, scale, self.number(np.full(shape[axis], zero), dtype)), axis=axis)
+
+
+def checked(model: Model, outputs: list[str], quanta: int = 1) -> Graph:
+    """The graph after the pass; its results are compared with those before."""
+    graph = model.b.finish(outputs)
+    after = prune(eight_bit(graph))
+    verify(after)
+    rng = np.random.default_rng(7)
+    arrays = []
+    for name in graph.inputs:
+        info = np.iinfo(DTYPES[graph.types[name].dtype])
+        arrays.append(rng.integers(info.min, info.max + 1, graph.shape(name)).astype(info.dtype))
+    for wanted, found in zip(run(graph, *arrays), run(explicit_padding(after), *arrays), strict=True):
+        assert wanted.dtype == found.dtype
+        distance = np.abs(wanted.astype(np.int64) - found.astype(np.int64))
+        assert distance.max() <= quanta and (distance > 0).mean() < 0.02
+        assert len(np.unique(wanted)) > 3, "nothing to compare: the example saturates"
+    return after
+
+
+def ops(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+@pytest.mark.parametrize("act", ["", "relu", "clip"])
+@pytest.mark.parametrize("groups", [1, 3, 6])
+@pytest.mark.parametrize("bias", ["", "f32", "i32"])
+def test_convolution(dtype: str, act: str, groups: int, bias: str) -> None:
+    m = Model(dtype)
+    x, w = m.input((1, 6, 5, 6)), m.weights((6, 3, 3, 6 // groups), 0)
+    b = m.number(m.rng.uniform(-1, 1, 6)) if bias == "f32" else ""
+    if bias == "i32":
+        stored = m.number(m.rng.integers(-999, 999, 6), "i32")
+        b = m.b.add("dequantize", (stored, m.number(np.full(6, 0.0004)), m.number(np.zeros(6), "i32")), axis=0)
+    y = m.b.add("conv2d", (x, w, b), pads=(1, 1, 1, 0), stride=(2, 1), groups=groups)
+    bounds: dict[str, Any] = {"lo": 0.0, "hi": 3.0} if act == "clip" else {}
+    y = m.b.add(act, (y,), **bounds) if act else y
+    after = checked(m, [m.quantize(y)])
+    assert ops(after) == ["qconv2d"]
+    node = after.nodes[0]
+    assert (node.attr("lo") == node.attr("out_zero")) == (act != "")
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_product_after_flattening(dtype: str, turned: bool) -> None:
+    m = Model(dtype)
+    flat = m.b.add("reshape", (m.input((2, 3, 2, 4)),), shape=(2, 24))
+    w = m.weights((5, 24) if turned else (24, 5), 0 if turned else 1)
+    y = m.b.add("matmul", (flat, w, m.number(m.rng.uniform(-1, 1, 5))), transpose_b=turned)
+    assert ops(checked(m, [m.quantize(y)])) == ["reshape", "qmatmul"]
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul"])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (1, 3, 1)])
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_pairs(op: str, shape: tuple[int, ...], dtype: str) -> None:
+    m = Model(dtype)
+    a, b = m.input((2, 3, 4)), m.input(shape, 0.03, 11, "z")
+    y = m.b.add("relu", (m.b.add(op, (a, b)),)) if op == "add" else m.b.add(op, (a, b))
+    assert ops(checked(m, [m.quantize(y, 0.083)])) == ["qmul" if op == "mul" else "qadd"]
+
+
+@pytest.mark.parametrize("op", ["avg_pool2d", "reduce_mean"])
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_means(op: str, dtype: str) -> None:
+    m = Model(dtype)
+    attrs: dict[str, Any] = {"kernel": (3, 2), "pads": (1, 0, 1, 1)} if op == "avg_pool2d" else {"axes": (1, 2)}
+    y = m.b.add(op, (m.input((2, 7, 6, 5)),), **attrs)
+    found = ops(checked(m, [m.quantize(y, 0.03)]))
+    assert found == ["qavg_pool2d" if op == "avg_pool2d" else "qmean"]
+
+
+FUNCTIONS: dict[str, Callable[[Model, str], str]] = {
+    "sigmoid": lambda m, x: m.b.add("sigmoid", (x,)),
+    "tanh": lambda m, x: m.b.add("tanh", (x,)),
+    "leaky_relu": lambda m, x: m.b.add("leaky_relu", (x,), alpha=0.1),
+    "hard_swish": lambda m, x: m.b.add("hard_swish", (x,)),
+    "spelt out": lambda m, x: m.b.add("mul", (x, m.b.add("sigmoid", (m.b.add("mul", (x, m.number(1.7))),)))),
+    "another format": lambda m, x: x,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_functions_of_one_tensor_are_tables(name: str, dtype: str) -> None:
+    m = Model(dtype)
+    y = FUNCTIONS[name](m, m.input((40, 30)))
+    after = checked(m, [m.quantize(y, 0.02)], quanta=0)
+    assert ops(after) == ["lookup"]
+    assert after.types["table.1"].shape == (256,)
+
+
+def test_a_bound_in_the_same_format_is_a_clip_and_nothing_is_nothing() -> None:
+    m = Model("i8")
+    relu = m.b.add("relu", (m.input((40, 30)),))
+    assert ops(checked(m, [m.quantize(relu, 0.05, -3)], quanta=0)) == ["clip"]
+    m = Model("u8")
+    relu = m.b.add("relu", (m.input((40, 30), 0.05, -128),))
+    image = m.b.add("reshape", (m.quantize(relu, 0.05, -128),), shape=(1, 40, 30, 1))
+    graph = m.b.finish([m.b.add("max_pool2d", (image,), kernel=(2, 2))])
+    assert ops(prune(eight_bit(graph))) == ["reshape", "max_pool2d"]
+
+
+def test_moves_stay_in_eight_bits() -> None:
+    m = Model("u8")
+    x = m.input((1, 4, 6, 2))
+    x = m.b.add("max_pool2d", (x,), kernel=(2, 2), pads=(0, 1, 1, 0))
+    x = m.b.add("pad", (x,), before=(0, 1, 0, 0), after=(0, 0, 2, 0))
+    x = m.b.add("transpose", (x,), perm=(0, 3, 1, 2))
+    x = m.b.add("slice", (x,), starts=(0, 0, 1, 0), stops=(1, 2, 4, 6), steps=(1, 1, 2, 1))
+    after = checked(m, [m.quantize(x, 0.05, -3)], quanta=0)
+    assert ops(after) == ["max_pool2d", "pad", "transpose", "slice"]
+    assert after.nodes[1].attr("value") == 125.0  # the zero point
+
+
+def test_concat_of_other_formats_goes_through_tables() -> None:
+    m = Model("i8")
+    parts = [m.input((3, 9)), m.input((3, 9), 0.06, 1, "z"), m.input((3, 9), 0.05, -3, "u")]
+    y = m.b.add("concat", parts, axis=1)
+    after = checked(m, [m.quantize(y, 0.05, -3)], quanta=0)
+    assert ops(after) == ["lookup", "concat"]
+
+
+def test_what_cannot_be_done_in_eight_bits_stays() -> None:
+    def unchanged(make: Callable[[Model], list[str]]) -> None:
+        m = Model("u8")
+        graph = m.b.finish(make(m))
+        assert str(eight_bit(graph)) == str(graph)
+
+    def conv(m: Model, x: str, w: str) -> str:
+        return m.b.add("conv2d", (x, w))
+
+    unchanged(lambda m: [m.quantize(conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0, zero=3)))])
+    unchanged(lambda m: [m.quantize(conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 3)))])  # scales by input
+    unchanged(lambda m: [conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0))])  # nothing rounds the result
+
+    def read_twice(m: Model) -> list[str]:
+        y = conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0))
+        return [m.quantize(y), y]
+
+    unchanged(read_twice)
+    unchanged(lambda m: [m.quantize(m.b.add("softmax", (m.input((3, 4)),), axis=1), 0.01)])
+    unchanged(lambda m: [m.quantize(m.b.add("add", (m.input((3, 4)), m.number(np.arange(4.0)))))])
+
+
+def test_weights_around_128_become_i8() -> None:
+    m = Model("u8")
+    y = m.b.add("conv2d", (m.input((1, 4, 4, 8)), m.weights((4, 1, 1, 8), 0, zero=128, dtype="u8")))
+    after = checked(m, [m.quantize(y, 0.03)])
+    assert ops(after) == ["qconv2d"] and after.types[after.nodes[0].inputs[1]].dtype == "i8"
+
+
+def test_sums_that_could_wrap_around_stay_in_f32() -> None:
+    m = Model("u8")
+    w = m.b.add("dequantize", (m.number(np.full((140000, 2), 127), "i8"), m.number(0.01), m.number(0, "i8")))
+    graph = m.b.finish([m.quantize(m.b.add("matmul", (m.input((1, 140000)), w)))])
+    assert str(eight_bit(graph)) == str(graph)
+
+
+def test_the_pad_of_a_padded_image_is_its_zero_point() -> None:
+    m = Model("i8")
+    y = m.b.add("conv2d", (m.input((1, 3, 3, 2)), m.weights((2, 3, 3, 2), 0)), pads=(1, 1, 1, 1))
+    after = explicit_padding(checked(m, [m.quantize(y)]))
+    assert ops(after) == ["pad", "qconv2d"]
+    assert after.nodes[0].attr("value") == -3.0
