@@ -2,7 +2,7 @@
 
 from mavcg.graph import TensorType
 from mavcg.ops.elementwise import check_activation
-from mavcg.ops.op import NUMBERS, Attr, Case, Op
+from mavcg.ops.op import FLOATS, NUMBERS, Attr, Case, Op
 from mavcg.ops.spatial import ACT
 
 
@@ -19,6 +19,8 @@ def _matmul(case: Case) -> tuple[TensorType, ...]:
     if residual is not None and residual != result:
         raise case.fail(f"residual {residual} where {result} is needed")
     check_activation(case)
+    if a.dtype not in FLOATS and case.attr("act") not in ("", "relu", "clip"):
+        raise case.fail(f"act {case.attr('act')} of {a.dtype}; whole numbers take relu and clip")
     return (result,)
 
 

@@ -1,0 +1,72 @@
+"""A node, or a whole graph, computed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Array, Graph, Node, type_of
+from mavcg.ops.nodes import infer
+from mavcg.ops.op import FLOATS, place
+from mavcg.reference import eight_bit, elementwise, linear, quantization, reduction, shape, spatial
+
+# A family is a module with a mapping DEFINITIONS; a new one is added here.
+FAMILIES = (spatial, linear, elementwise, reduction, shape, quantization, eight_bit)
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
+    {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
+)
+_EXACT = (*shape.MOVES, "where", "cast")  # what computes nothing needs no wider type
+
+
+def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> tuple[Array, ...]:
+    """The outputs of a node, contiguous.
+
+    inputs: an array for each of the node's inputs, None for those absent. wide: floats may come in any precision, are
+    taken as float64, and come out as float64, not rounded to the type that the graph would have: what kernels are
+    compared with. Raises: MavcgError where the inputs do not go with the operator.
+    """
+    if len(inputs) != len(node.inputs):
+        raise MavcgError(f"{place(node)}: {len(inputs)} arrays for {len(node.inputs)} inputs")
+    names = [f"{i}" if array is not None else "" for i, array in enumerate(inputs)]
+    arrays = {name: np.asarray(array) for name, array in zip(names, inputs, strict=True) if array is not None}
+    types = {name: type_of(array) for name, array in arrays.items()}
+    if wide:
+        types = {name: replace(t, dtype="f32") if t.dtype in FLOATS else t for name, t in types.items()}
+    found = infer(replace(node, inputs=tuple(names)), types, arrays)
+    if wide or node.op not in _EXACT:
+        arrays = {name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in arrays.items()}
+    with np.errstate(all="ignore"):
+        result = DEFINITIONS[node.op](node, [arrays.get(name) for name in names])
+        dtype = np.dtype(np.float64) if wide and found[0].dtype in FLOATS else DTYPES[found[0].dtype]
+        rounded = np.asarray(result, dtype=dtype, order="C")
+    if rounded.shape != found[0].shape:
+        raise AssertionError(f"{place(node)}: the definition makes {rounded.shape} where {found[0]} was inferred")
+    return (rounded,)
+
+
+def run(graph: Graph, *arrays: Array, wide: bool = False) -> tuple[Array, ...]:
+    """The outputs of a graph for its inputs, in order. wide: as in `evaluate`, from the first node to the last.
+
+    Raises: MavcgError where an input is missing or of another type than the graph says.
+    """
+    if len(arrays) != len(graph.inputs):
+        raise MavcgError(f"graph {graph.name}: {len(arrays)} inputs given; it has {len(graph.inputs)}")
+    values: dict[str, Array] = dict(graph.constants)
+    for name, array in zip(graph.inputs, arrays, strict=True):
+        if type_of(array) != graph.types[name]:
+            raise MavcgError(
+                f"graph {graph.name}: input {name} is {type_of(array)} where {graph.types[name]} is needed"
+            )
+        values[name] = array
+    last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
+    for i, node in enumerate(graph.nodes):
+        results = evaluate(node, [values[name] if name else None for name in node.inputs], wide)
+        values.update(zip(node.outputs, results, strict=True))
+        for name in {*node.inputs, *node.outputs}:
+            # What nobody reads any more goes: a model's tensors together are much larger than those alive at once.
+            if last.get(name, i) == i and name not in graph.outputs:
+                values.pop(name, None)
+    return tuple(values[name] for name in graph.outputs)

@@ -1,0 +1,32 @@
+"""From real numbers to 8-bit ones and back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mavcg.graph import DTYPES, Array, Node
+
+
+def _along(node: Node, x: Array, parameter: Array) -> Array:
+    """A parameter that is a scalar, or one a position of the axis, in a shape that broadcasts to x."""
+    if not parameter.shape:
+        return parameter
+    return parameter.reshape([-1 if i == node.attr("axis") else 1 for i in range(x.ndim)])
+
+
+def _quantize(node: Node, inputs: Sequence[Any]) -> Array:
+    x, scale, zero = inputs
+    to = DTYPES[node.attr("to")]
+    limits = np.iinfo(to)
+    # The quotient is one of f32: which of two neighbours is nearest may hang on its rounding.
+    quotient = (x / _along(node, x, scale)).astype(np.float32).astype(np.float64)
+    return np.asarray(np.clip(np.rint(quotient) + _along(node, x, zero), limits.min, limits.max)).astype(to)
+
+
+def _dequantize(node: Node, inputs: Sequence[Any]) -> Array:
+    x, scale, zero = inputs
+    return np.asarray((x.astype(np.int64) - _along(node, x, zero)) * _along(node, x, scale))
+
+
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {"quantize": _quantize, "dequantize": _dequantize}

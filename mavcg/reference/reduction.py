@@ -1,0 +1,88 @@
+"""Operators over whole axes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mavcg.graph import Array, Node
+
+_REDUCE: Mapping[str, Callable[..., Any]] = {
+    "reduce_sum": np.sum,
+    "reduce_max": np.max,
+    "reduce_min": np.min,
+    "reduce_prod": np.prod,
+}
+
+
+def _reduce(node: Node, inputs: Sequence[Any]) -> Array:
+    return np.asarray(_REDUCE[node.op](inputs[0], axis=node.attr("axes"), keepdims=node.attr("keepdims")))
+
+
+def _mean(node: Node, inputs: Sequence[Any]) -> Array:
+    x: Array = inputs[0]
+    total = np.asarray(np.sum(x, axis=node.attr("axes"), keepdims=node.attr("keepdims")))
+    count = int(np.prod([x.shape[axis] for axis in node.attr("axes")], dtype=np.int64))
+    if not np.issubdtype(x.dtype, np.integer):
+        return np.asarray(total / count)
+    # Towards 0, as a division of whole numbers.
+    return np.asarray(np.where(total < 0, -(-total // count), total // count))
+
+
+def _arg(node: Node, inputs: Sequence[Any]) -> Array:
+    x, axis = inputs[0], node.attr("axis")
+    find = np.argmax if node.op == "arg_max" else np.argmin
+    if not node.attr("last"):
+        return np.asarray(find(x, axis=axis, keepdims=node.attr("keepdims")))
+    return np.asarray(x.shape[axis] - 1 - find(np.flip(x, axis), axis=axis, keepdims=node.attr("keepdims")))
+
+
+def _log_softmax(node: Node, inputs: Sequence[Any]) -> Array:
+    x: Array = inputs[0]
+    if not x.size:
+        return x
+    axis = node.attr("axis")
+    below = x - x.max(axis=axis, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis=axis, keepdims=True)))
+
+
+def _softmax(node: Node, inputs: Sequence[Any]) -> Array:
+    x: Array = inputs[0]
+    if not x.size:
+        return x
+    powers = np.exp(x - x.max(axis=node.attr("axis"), keepdims=True))
+    return np.asarray(powers / powers.sum(axis=node.attr("axis"), keepdims=True))
+
+
+def _layer_norm(node: Node, inputs: Sequence[Any]) -> Array:
+    x, scale, bias = inputs
+    if not x.size:
+        return np.asarray(x)
+    axes = tuple(range(node.attr("axis"), x.ndim))
+    centred = x - x.mean(axis=axes, keepdims=True)
+    variance = np.square(centred).mean(axis=axes, keepdims=True)
+    scaled = centred / np.sqrt(variance + node.attr("epsilon")) * scale
+    return np.asarray(scaled if bias is None else scaled + bias)
+
+
+def _lrn(node: Node, inputs: Sequence[Any]) -> Array:
+    x: Array = inputs[0]
+    size, depth = node.attr("size"), x.shape[-1]
+    # ONNX, LRN: from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), as far as there are channels.
+    before, after = (size - 1) // 2, size // 2
+    total = np.zeros_like(x)
+    for c in range(depth):
+        total[..., c] = np.square(x[..., max(0, c - before) : c + after + 1]).sum(axis=-1)
+    return np.asarray(x / (node.attr("bias") + node.attr("alpha") / size * total) ** node.attr("beta"))
+
+
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+    **{name: _reduce for name in _REDUCE},
+    "reduce_mean": _mean,
+    "arg_max": _arg,
+    "arg_min": _arg,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "layer_norm": _layer_norm,
+    "lrn": _lrn,
+}

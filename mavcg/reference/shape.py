@@ -1,0 +1,49 @@
+"""Operators that move elements, and resample."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mavcg.graph import Array, Node
+
+
+def _slice(node: Node, inputs: Sequence[Any]) -> Array:
+    ranges = zip(node.attr("starts"), node.attr("stops"), node.attr("steps"), strict=True)
+    # A stop of -1 means before the first element; NumPy would take it for the last.
+    return np.asarray(inputs[0][tuple(slice(a, None if b < 0 else b, step) for a, b, step in ranges)])
+
+
+def _pad(node: Node, inputs: Sequence[Any]) -> Array:
+    x: Array = inputs[0]
+    widths = list(zip(node.attr("before"), node.attr("after"), strict=True))
+    if not any(map(any, widths)):
+        return x
+    if node.attr("mode") != "constant":
+        return np.pad(x, widths, mode=node.attr("mode"))
+    value = node.attr("value")
+    return np.pad(x, widths, constant_values=value if np.issubdtype(x.dtype, np.floating) else int(value))
+
+
+def _resample(node: Node, inputs: Sequence[Any]) -> Array:
+    x, index, weight = inputs
+    axis = node.attr("axis")
+    along = [-1 if i == axis else 1 for i in range(x.ndim)]
+    taps = (np.take(x, index[:, t], axis=axis) * weight[:, t].reshape(along) for t in range(index.shape[1]))
+    none = np.zeros((*x.shape[:axis], index.shape[0], *x.shape[axis + 1 :]), x.dtype)
+    return np.asarray(sum(taps, start=none))
+
+
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+    "concat": lambda node, inputs: np.concatenate(inputs, axis=node.attr("axis")),
+    "slice": _slice,
+    "pad": _pad,
+    "reshape": lambda node, inputs: np.reshape(inputs[0], node.attr("shape")),
+    "transpose": lambda node, inputs: np.transpose(inputs[0], node.attr("perm")),
+    "broadcast_to": lambda node, inputs: np.broadcast_to(inputs[0], node.attr("shape")),
+    "gather": lambda node, inputs: np.take(inputs[0], inputs[1], axis=node.attr("axis")),
+    "resample": _resample,
+}
+
+# These take elements as they are: no arithmetic, no rounding.
+MOVES = ("concat", "slice", "pad", "reshape", "transpose", "broadcast_to", "gather")
