@@ -1,10 +1,10 @@
 """ONNX's backend node tests: one model an operator (or its function body), inputs, and what must come out.
 
-    python -m bench.onnx_node_tests                 a table by operator, and what failed or is out of scope with its reason
+    python -m bench.onnx_node_tests                 the counts, and what failed or is out of scope with its reason
     python -m bench.onnx_node_tests --json          the same as JSON
 
-They come with the onnx package, which makes them when asked. A test is *passed*, *failed*, or *out of scope*: the importer
-refuses it as unsupported, and its words are the reason. A model whose shapes, axes or scales are inputs of the graph cannot
+They come with the onnx package, which makes them when asked. A test is *passed*, *failed*, or *out of scope*: the
+importer refuses it as unsupported, and its words are the reason. A model whose shapes, axes or scales are inputs of the graph cannot
 be compiled as it is, since only a run would tell them: these inputs are put into the file as constants with the test's
 values, and the test is counted among those `with constants`.
 """
@@ -37,7 +37,7 @@ Runner = Callable[[Path], Run]  # a model file -> what computes it; raises Mavcg
 
 @dataclass(frozen=True)
 class Case:
-    """One test. operators: of the model. inputs, outputs: in the graph's order; not all are arrays. rtol, atol: as ONNX says."""
+    """One test. operators: of the model. inputs, outputs: in order, not all arrays. rtol, atol: as ONNX says."""
 
     name: str
     model: Any
@@ -69,6 +69,7 @@ def cases() -> tuple[Case, ...]:
         warnings.simplefilter("ignore")  # of ONNX's own generators, about overflows that they mean
         collected = collect_testcases(None)
     for case in collected:
+        assert case.model is not None and case.data_sets is not None
         ((inputs, outputs),) = case.data_sets
         operators = tuple(sorted({n.op_type for n in case.model.graph.node}))
         found.append(Case(case.name, case.model, operators, plain(inputs), plain(outputs), case.rtol, case.atol))
@@ -89,7 +90,7 @@ def reference_runner(path: Path) -> Run:
 
 
 def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
-    """One test. folder: where its model file may lie for a moment. Errors other than MavcgError are failures, with their text."""
+    """One test. folder: where its model file may lie for a moment. Any other error than a refusal is a failure."""
     values = {i.name: v for i, v in zip(case.model.graph.input, case.inputs, strict=False)}
     constants: tuple[str, ...] = ()
 
@@ -104,7 +105,7 @@ def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
             computed = runner(path)
             break
         except NeedsConstant as error:
-            more = [n for n in inputs_behind(model, error.tensor) if isinstance(values.get(n), np.ndarray)]
+            more = [n for n in inputs_behind(model, error.tensor) if isinstance(values.get(n), np.ndarray | np.generic)]
             if not more:
                 return outcome("out of scope", str(error))
             constants = (*constants, *more)
@@ -164,7 +165,8 @@ def difference(made: Sequence[Array], case: Case) -> str:
         with np.errstate(all="ignore"):
             if not np.allclose(have, want, case.rtol, case.atol, equal_nan=True):
                 apart = np.abs(have.astype(np.float64) - want.astype(np.float64))
-                return f"output {i} differs by up to {np.nanmax(apart):.3g} in {int((apart > 0).sum())} of {want.size} elements"
+                worst, count = np.nanmax(apart), int((apart > 0).sum())
+                return f"output {i} differs by up to {worst:.3g} in {count} of {want.size} elements"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Where the importer of ONNX writes its graph: what can be computed at import is computed, the rest becomes nodes.
+"""Where the importer of ONNX writes its graph: what is known at import is computed, the rest becomes nodes.
 
 An operator whose inputs are all known is evaluated at once. So shapes that a file computes from shapes, and weights that
 it makes with operators, are plain arrays by the time that somebody asks for them.
@@ -111,7 +111,10 @@ class Emitter:
         if value not in self._placed:
             if value.quantised is not None:
                 w = value.quantised
-                parts = [self.builder.constant(a, f"{value.stem}.{n}") for a, n in ((w.q, "q"), (w.scale, "scale"), (w.zero, "zero"))]
+                parts = [
+                    self.builder.constant(a, f"{value.stem}.{n}")
+                    for a, n in ((w.q, "q"), (w.scale, "scale"), (w.zero, "zero"))
+                ]
                 self._placed[value] = self.builder.add("dequantize", parts, value.stem, axis=w.axis)
             else:
                 self._placed[value] = self.builder.constant(value.known, value.stem)
@@ -138,7 +141,9 @@ class Emitter:
         name = self.builder.add(op, names, origin, **attrs)
         type = self.builder.types[name]
         if type.bytes > LARGEST_TENSOR_BYTES:
-            raise MavcgError(f"node '{origin}' ({op}): its result {type} takes {type.bytes} bytes; at most {LARGEST_TENSOR_BYTES}")
+            raise MavcgError(
+                f"node '{origin}' ({op}): its result {type} takes {type.bytes} bytes; at most {LARGEST_TENSOR_BYTES}"
+            )
         return Value(type, name)
 
     def _folded(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value | None:
@@ -163,7 +168,9 @@ class Emitter:
 def _work(node: Node, result: TensorType, inputs: Sequence[Value]) -> int:
     """About how many elementary steps the reference takes."""
     if node.op in ("conv2d", "conv_transpose2d"):
-        return (result.elements + inputs[0].type.elements) * max(1, inputs[1].type.elements // max(1, inputs[1].shape[0]))
+        return (result.elements + inputs[0].type.elements) * max(
+            1, inputs[1].type.elements // max(1, inputs[1].shape[0])
+        )
     if node.op == "matmul":
         return result.elements * inputs[0].shape[-1]
     if node.op.endswith("pool2d"):
@@ -194,7 +201,11 @@ def _kept_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, An
         shape = tuple(attrs["shape"])
         new_axis = _same_axis(x.shape, shape, w.axis) if w.scale.ndim else w.axis
         if new_axis is not None and TensorType("f32", shape).elements == w.q.size:
-            return Value(TensorType("f32", shape), quantised=Quantised(w.q.reshape(shape), w.scale, w.zero, new_axis), stem=x.stem)
+            return Value(
+                TensorType("f32", shape),
+                quantised=Quantised(w.q.reshape(shape), w.scale, w.zero, new_axis),
+                stem=x.stem,
+            )
     return None
 
 

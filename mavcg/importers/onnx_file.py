@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     import onnx
 
 LEAST_OPSET = 7
-_KINDS = {"sequence_type": "a sequence", "map_type": "a map", "optional_type": "an optional", "sparse_tensor_type": "a sparse tensor"}
+_KINDS = {
+    "sequence_type": "a sequence",
+    "map_type": "a map",
+    "optional_type": "an optional",
+    "sparse_tensor_type": "a sparse tensor",
+}
 
 
 def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
@@ -35,11 +40,15 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxy
     return import_model(load_model(path), path, shapes)
 
 
-def import_model(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
+def import_model(
+    model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> Graph:
     """As `import_onnx`, for a message that is in memory. path: for messages and external data."""
     opsets = opsets_of(model)
     if "" in opsets and opsets[""] < LEAST_OPSET:
-        raise Unsupported(f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it")
+        raise Unsupported(
+            f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"
+        )
     try:
         return _graph(model, path, shapes, opsets)
     except MavcgError as error:
@@ -48,7 +57,9 @@ def import_model(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[
         raise
 
 
-def _graph(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]], opsets: Mapping[str, int]) -> Graph:
+def _graph(
+    model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]], opsets: Mapping[str, int]
+) -> Graph:
     graph = model.graph
     emitter = Emitter(graph.name or path.stem)
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
@@ -82,7 +93,7 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
     for info in inputs:
         place = f"input '{info.name}'"
         for kind, what in _KINDS.items():
-            if info.type.HasField(kind):  # type: ignore[arg-type]
+            if info.type.HasField(kind):
                 raise Unsupported(f"{place}: is {what}; tensors are supported")
         dtype = dtype_of(info.type.tensor_type.elem_type, place)
         if info.name in shapes:
@@ -90,7 +101,9 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
             _check_given(info, shape)
         else:
             if not info.type.tensor_type.HasField("shape"):
-                raise MavcgError(f"{place}: the file does not say its shape; give it, as --shape {info.name}=1x3x224x224")
+                raise MavcgError(
+                    f"{place}: the file does not say its shape; give it, as --shape {info.name}=1x3x224x224"
+                )
             shape = tuple(_length(info, i, batch, known) for i in range(len(_dims(info))))
         type = TensorType(dtype, shape)
         if any(not 0 <= d < LARGEST_DIMENSION for d in shape) or _bytes(type) > LARGEST_TENSOR_BYTES:
@@ -108,7 +121,7 @@ def _bytes(type: TensorType) -> int:
 
 
 def _dims(info: onnx.ValueInfoProto) -> list[int | str]:
-    """A number for what is fixed, a name for what is free; "" where that has no name. -1 is what some exporters write for free."""
+    """A number for what is fixed, a name or "" for what is free; some exporters write -1 for that."""
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param
         for d in info.type.tensor_type.shape.dim
@@ -132,7 +145,9 @@ def _check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
     fits = len(dims) == len(shape) and all(isinstance(d, str) or d == n for d, n in zip(dims, shape, strict=True))
     if not fits:
         said = "x".join(str(d) or "?" for d in dims)
-        raise MavcgError(f"--shape {info.name}={'x'.join(map(str, shape))}: the file says {said}; only free dimensions can be chosen")
+        raise MavcgError(
+            f"--shape {info.name}={'x'.join(map(str, shape))}: the file says {said}; only free dimensions can be chosen"
+        )
 
 
 def _length(info: onnx.ValueInfoProto, i: int, batch: set[int | str], known: Mapping[str, int]) -> int:

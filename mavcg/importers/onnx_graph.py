@@ -60,7 +60,9 @@ class Walker:
     def run(self, body: Body, scope: Scope) -> list[Value]:
         """The values of a body's outputs. Raises: MavcgError for what cannot be imported."""
         if body.depth > DEEPEST:
-            raise MavcgError(f"functions or branches lie more than {DEEPEST} deep in one another; is a function its own caller?")
+            raise MavcgError(
+                f"functions or branches lie more than {DEEPEST} deep in one another; is a function its own caller?"
+            )
         nodes = ordered(body.nodes, body.outputs, set(scope.values))
         last: dict[str, int] = {}
         for i, node in enumerate(nodes):
@@ -91,6 +93,7 @@ class Walker:
 
     def _node(self, node: onnx.NodeProto, wanted: tuple[bool, ...], body: Body, scope: Scope) -> Sequence[Value | None]:
         """The values of a node's outputs, None for those that nobody reads."""
+        node = _resolved(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
         origin = node.name or next((n for n in node.output if n), node.op_type)
         op = f"{domain}.{node.op_type}" if domain else node.op_type
@@ -104,11 +107,13 @@ class Walker:
         elif (domain, node.op_type) == ("", "If"):
             results = self._branch(node, inputs, body, scope, place)
         elif (domain, node.op_type) in HANDLERS:
-            attrs = read_attributes(node, body.bound, place, self.folder)
+            attrs = read_attributes(node, place, self.folder)
             if not domain:
                 name, version = node.op_type, body.opsets.get("")
                 if version is None:
-                    raise MavcgError(f"{place}: the file does not say which opset of ai.onnx it uses; its opset_import lacks it")
+                    raise MavcgError(
+                        f"{place}: the file does not say which opset of ai.onnx it uses; its opset_import lacks it"
+                    )
             else:
                 name, version = op, body.opsets.get(domain, 1)
             made = HANDLERS[domain, node.op_type](
@@ -123,7 +128,9 @@ class Walker:
         results = [*results, *[None] * (len(wanted) - len(results))][: len(wanted)]
         for i, (value, want) in enumerate(zip(results, wanted, strict=True)):
             if want and value is None:
-                raise UnsupportedOp(f"{place}: its output {i} (%{node.output[i]}) is read; there is nothing for that one")
+                raise UnsupportedOp(
+                    f"{place}: its output {i} (%{node.output[i]}) is read; there is nothing for that one"
+                )
         return results
 
     def _input(self, name: str, place: str, scope: Scope) -> Value | None:
@@ -147,12 +154,7 @@ class Walker:
         if len(inputs) > len(function.input):
             raise MavcgError(f"{place}: {len(inputs)} inputs for a function of {len(function.input)}")
         opsets = {**body.opsets, **_opsets(function.opset_import)}
-        bound = {a.name: a for a in function.attribute_proto}
-        for name, attribute in given.items():
-            # An attribute that refers to one of the function around this call stands for that one.
-            actual = body.bound.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
-            if actual is not None:
-                bound[name] = actual
+        bound = {a.name: a for a in function.attribute_proto} | dict(given)
         scope = Scope({name: v for name, v in zip(function.input, inputs, strict=False) if v is not None})
         absent = {name for name in function.input if name not in scope.values}
         nodes = [_without(node, absent) for node in function.node]
@@ -194,7 +196,9 @@ def read_initializers(graph: onnx.GraphProto, place: str, folder: Path | None) -
     for tensor in graph.initializer:
         if tensor.name in values:
             raise MavcgError(f"{place}: initializer %{tensor.name} comes twice")
-        values[tensor.name] = constant(read_tensor(tensor, f"{place}: initializer %{tensor.name}", folder), stem=tensor.name or "c")
+        values[tensor.name] = constant(
+            read_tensor(tensor, f"{place}: initializer %{tensor.name}", folder), stem=tensor.name or "c"
+        )
     return values
 
 
@@ -208,7 +212,11 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 
 def _free_names(graph: onnx.GraphProto) -> Iterable[str]:
-    made = {i.name for i in graph.input} | {t.name for t in graph.initializer} | {n for node in graph.node for n in node.output}
+    made = (
+        {i.name for i in graph.input}
+        | {t.name for t in graph.initializer}
+        | {n for node in graph.node for n in node.output}
+    )
     for node in graph.node:
         yield from (name for name in reads(node) if name not in made)
     yield from (o.name for o in graph.output if o.name not in made)
@@ -223,7 +231,9 @@ def ordered(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[
     for i, node in enumerate(nodes):
         for name in node.output:
             if name and (name in maker or name in known):
-                raise MavcgError(f"node '{node.name or name}' ({node.op_type}): it makes %{name}, which is made already")
+                raise MavcgError(
+                    f"node '{node.name or name}' ({node.op_type}): it makes %{name}, which is made already"
+                )
             if name:
                 maker[name] = i
     needs: dict[int, list[int]] = {}
@@ -238,7 +248,10 @@ def ordered(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[
                 for j in needs[i]:
                     if state.get(j) == 1:
                         node = nodes[j]
-                        raise MavcgError(f"node '{node.name or node.output[0]}' ({node.op_type}): it reads what follows from its own result; a cycle")
+                        raise MavcgError(
+                            f"node '{node.name or node.output[0]}' ({node.op_type}): "
+                            "it reads what follows from its own result; a cycle"
+                        )
                 stack += [j for j in needs[i] if state.get(j) is None]
             else:
                 state[i] = 2
@@ -274,6 +287,23 @@ def _opsets(imports: Iterable[Any]) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
 
 
+def _resolved(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+    """The node of a function's body with the attributes that the call gives; those that it leaves out are absent."""
+    if not any(a.ref_attr_name for a in node.attribute):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            copy.attribute.add().CopyFrom(attribute)
+        elif attribute.ref_attr_name in bound:
+            actual = copy.attribute.add()
+            actual.CopyFrom(bound[attribute.ref_attr_name])
+            actual.name = attribute.name
+    return copy
+
+
 def _without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
     """The node with inputs that the call leaves out absent."""
     if not any(name in absent for name in node.input):
@@ -290,11 +320,7 @@ def _with_defaults(node: onnx.NodeProto, domain: str, body: Body) -> dict[str, o
     """A node's attributes, and the schema's defaults of those that it does not have."""
     schema = _schema(node, domain, body)
     found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
-    for attribute in node.attribute:
-        actual = body.bound.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
-        if actual is not None:
-            found[attribute.name] = actual
-    return found
+    return found | {a.name: a for a in node.attribute}
 
 
 def _schema(node: onnx.NodeProto, domain: str, body: Body) -> Any:

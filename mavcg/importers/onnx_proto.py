@@ -25,11 +25,12 @@ _DEEPEST_PATH = 4096
 # TensorProto.DataType -> the element type here. What is missing (strings, complex numbers, bfloat16, 8-bit and 4-bit
 # floats, 4-bit integers) graphs do not have.
 DTYPE_NAMES: Mapping[int, str] = {
-    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 12: "u32", 13: "u64",
+    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64",
+    12: "u32", 13: "u64",
 }  # fmt: skip
 _NUMPY = {
-    "f32": "<f4", "u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "i32": "<i4", "i64": "<i8", "bool": "u1", "f16": "<f2",
-    "f64": "<f8", "u32": "<u4", "u64": "<u8",
+    "f32": "<f4", "u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "i32": "<i4", "i64": "<i8", "bool": "u1",
+    "f16": "<f2", "f64": "<f8", "u32": "<u4", "u64": "<u8",
 }  # fmt: skip
 # The field that holds the elements where raw_data does not. f16 lies as its bits in int32_data.
 _FIELDS = {
@@ -53,9 +54,9 @@ def onnx_module() -> Any:
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The message in a file, without external data. Raises: MavcgError where the file cannot be read or is no ONNX model."""
+    """The message in a file, without external data. Raises: MavcgError where it cannot be read or is no ONNX model."""
     onnx = onnx_module()
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         data = path.read_bytes()
@@ -125,12 +126,15 @@ def read_tensor(tensor: onnx.TensorProto, place: str, folder: Path | None) -> Ar
 def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, place: str) -> Array:
     values = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
     if len(values) != count:
-        raise MavcgError(f"{place}: {len(values)} elements of data where {dtype}{list(shape)} has {count}; the file is damaged")
+        raise MavcgError(
+            f"{place}: {len(values)} elements of data where {dtype}{list(shape)} has {count}; the file is damaged"
+        )
     if dtype == "f16":
         bits = np.array(values, np.int64).astype(np.uint16)
         return _finished(bits.view(np.float16), dtype, shape)
     # By way of int64: a number that does not fit wraps around, as the C++ parsers do it.
-    wide = np.array(values, np.uint64 if dtype in ("u32", "u64") else np.int64 if dtype not in _FIELDS else _NUMPY[dtype])
+    first = np.uint64 if dtype in ("u32", "u64") else np.int64 if dtype not in _FIELDS else _NUMPY[dtype]
+    wide = np.array(values, first)
     return _finished(wide.astype(_NUMPY[dtype]), dtype, shape)
 
 
@@ -167,29 +171,22 @@ def _external(tensor: onnx.TensorProto, place: str, folder: Path | None, size: i
             if numbers["offset"] + size > end:
                 raise MavcgError(f"{place}: external data {location!r} has {end} bytes; it should lie beyond them")
             file.seek(numbers["offset"])
-            return file.read(size)
+            data: bytes = file.read(size)
+            return data
     except (OSError, RuntimeError, ValueError) as error:
         raise MavcgError(f"{place}: external data {location!r} cannot be read ({one_line(error)})") from error
 
 
-
-
-def read_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto], place: str, folder: Path | None) -> dict[str, Any]:
+def read_attributes(node: onnx.NodeProto, place: str, folder: Path | None) -> dict[str, Any]:
     """The attributes of a node: int, float, str, Array, GraphProto, and lists of the first three as tuples.
 
-    bound: what attributes of the function around it that it refers to stand for; one that is not bound is absent.
-    Raises: MavcgError for kinds that no operator in scope has.
+    Raises: MavcgError for one that comes twice, and for kinds that no operator in scope has.
     """
     found: dict[str, Any] = {}
-    for given in node.attribute:
-        attribute = given
-        if given.ref_attr_name:
-            if given.ref_attr_name not in bound:
-                continue
-            attribute = bound[given.ref_attr_name]
-        if given.name in found:
-            raise MavcgError(f"{place}: its attribute {given.name} comes twice")
-        found[given.name] = _attribute(attribute, f"{place}: attribute {given.name}", folder)
+    for attribute in node.attribute:
+        if attribute.name in found:
+            raise MavcgError(f"{place}: its attribute {attribute.name} comes twice")
+        found[attribute.name] = _attribute(attribute, f"{place}: attribute {attribute.name}", folder)
     return found
 
 

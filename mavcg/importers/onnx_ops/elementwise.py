@@ -12,9 +12,9 @@ from mavcg.ops.op import FLOATS, UNSIGNED
 
 # ONNX's name -> that of the graph, where they mean the same.
 _UNARY = {
-    "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Neg": "neg",
-    "Reciprocal": "reciprocal", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Not": "not", "Softplus": "softplus",
-    "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Mish": "mish", "HardSwish": "hard_swish",
+    "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
+    "Neg": "neg", "Reciprocal": "reciprocal", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Not": "not",
+    "Softplus": "softplus", "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Mish": "mish", "HardSwish": "hard_swish",
 }  # fmt: skip
 # ONNX's name -> that of the graph, and the attributes with their defaults.
 _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
@@ -26,8 +26,8 @@ _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "Selu": ("selu", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
 }
 _BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal",
-    "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "and", "Or": "or", "Xor": "xor",
+    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Equal": "equal", "Less": "less",
+    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "and", "Or": "or", "Xor": "xor",
 }  # fmt: skip
 _EXACT_IN_F32 = 1 << 24  # bounds of whole numbers up to here may stand in a float attribute
 
@@ -115,8 +115,10 @@ def clip(call: Call) -> Results:
         if bound is not None and bound.type.elements != 1:
             raise call.fail(f"its input {('min', 'max')[i]} is {bound.type}; a scalar is needed")
     if all(b is None or _fits_attribute(b) for b in bounds):
-        lo, hi = (float(b.array.reshape(())) if b is not None and b.array is not None else None for b in bounds)
-        return call.add("clip", x, lo=-np.inf if lo is None else lo, hi=np.inf if hi is None else hi)
+        known = [float(b.array.reshape(())) if b is not None and b.array is not None else None for b in bounds]
+        return call.add(
+            "clip", x, lo=-np.inf if known[0] is None else known[0], hi=np.inf if known[1] is None else known[1]
+        )
     for op, bound in zip(("max", "min"), bounds, strict=True):
         if bound is not None:
             x = call.add(op, x, call.reshape(bound, ()))

@@ -1,4 +1,4 @@
-"""Images: ONNX has N, C, then one or two spatial dimensions; graphs have N, H, W, C. One spatial dimension is W, with H = 1."""
+"""Images: ONNX has N, C, then one or two spatial dimensions; graphs have N, H, W, C. One alone is W, with H = 1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,7 +83,9 @@ def window(call: Call, image: Sequence[int], kernel: Sequence[int], ceil: bool =
         span = dilation[i] * (kernel[i] - 1) + 1
         room = image[i] + given[i] + given[spatial + i] - span
         if room < 0:
-            raise call.fail(f"a window of {span} does not fit into {image[i]} with pads {given[i]} and {given[spatial + i]}")
+            raise call.fail(
+                f"a window of {span} does not fit into {image[i]} with pads {given[i]} and {given[spatial + i]}"
+            )
         count = room // stride[i] + 1
         if ceil and room % stride[i] and count * stride[i] < image[i] + given[i]:
             count += 1
@@ -97,7 +99,7 @@ def window(call: Call, image: Sequence[int], kernel: Sequence[int], ceil: bool =
 def _same(
     image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], upper: bool
 ) -> tuple[int, ...]:
-    """Pads such that there is a window for every stride that begins in the image; the odd one lies at the end, or the start."""
+    """Pads such that every stride in the image has its window; an odd one lies at the end (upper) or the start."""
     totals = []
     for n, k, s, d in zip(image, kernel, stride, dilation, strict=True):
         count = -(-n // s)

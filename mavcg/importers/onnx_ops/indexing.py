@@ -19,7 +19,9 @@ def slice_(call: Call) -> Results:
     axes = call.axes(axes if axes is not None else range(len(starts)), x.rank)
     steps = steps if steps is not None else (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
-        raise call.fail(f"{len(starts)} starts, {len(ends)} ends, {len(axes)} axes, {len(steps)} steps; as many of each are needed")
+        raise call.fail(
+            f"{len(starts)} starts, {len(ends)} ends, {len(axes)} axes, {len(steps)} steps; as many of each are needed"
+        )
     if 0 in steps:
         raise call.fail("a step of 0")
     return cut(call, x, dict(zip(axes, zip(starts, ends, steps, strict=True), strict=True)))
@@ -81,8 +83,18 @@ def pad(call: Call) -> Results:
         before[axis], after[axis] = pads[i], pads[len(axes) + i]
     for axis, n in enumerate(x.shape):
         if min(before[axis], 0) + min(after[axis], 0) + n < 0:
-            raise call.fail(f"pads {before[axis]} and {after[axis]} take more away than the {n} elements of axis {axis}")
-    x = cut(call, x, {a: (-min(before[a], 0), n + min(after[a], 0), 1) for a, n in enumerate(x.shape) if before[a] < 0 or after[a] < 0})
+            raise call.fail(
+                f"pads {before[axis]} and {after[axis]} take more away than the {n} elements of axis {axis}"
+            )
+    x = cut(
+        call,
+        x,
+        {
+            a: (-min(before[a], 0), n + min(after[a], 0), 1)
+            for a, n in enumerate(x.shape)
+            if before[a] < 0 or after[a] < 0
+        },
+    )
     before, after = [max(p, 0) for p in before], [max(p, 0) for p in after]
     if not any(before) and not any(after):
         return x
@@ -91,7 +103,9 @@ def pad(call: Call) -> Results:
     if mode not in ("constant", "edge", "reflect"):
         raise call.fail(f"mode {mode!r}; there are constant, edge, reflect and wrap")
     if x.dtype == "bool" and mode == "constant":
-        return call.cast(call.add("pad", call.cast(x, "u8"), before=before, after=after, mode=mode, value=float(value != 0)), "bool")
+        return call.cast(
+            call.add("pad", call.cast(x, "u8"), before=before, after=after, mode=mode, value=float(value != 0)), "bool"
+        )
     return call.add("pad", x, before=before, after=after, mode=mode, value=value if mode == "constant" else 0.0)
 
 
@@ -111,7 +125,9 @@ def _wrapped(call: Call, x: Value, before: Sequence[int], after: Sequence[int]) 
     for axis in range(x.rank):
         n, first, last = x.shape[axis], before[axis], after[axis]
         if max(first, last) > n:
-            raise call.unsupported(f"wrap by {max(first, last)} where axis {axis} has {n} elements", "at most once around")
+            raise call.unsupported(
+                f"wrap by {max(first, last)} where axis {axis} has {n} elements", "at most once around"
+            )
         parts = [cut(call, x, {axis: (n - first, n, 1)})] if first else []
         parts += [x, *([cut(call, x, {axis: (0, last, 1)})] if last else [])]
         x = call.add("concat", *parts, axis=axis) if len(parts) > 1 else x

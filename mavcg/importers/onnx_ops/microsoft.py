@@ -45,7 +45,9 @@ def qlinear_concat(call: Call) -> Results:
     """QLinearConcat: the result's scale and zero point, then each part with its own."""
     if len(call.inputs) < 5 or len(call.inputs) % 3 != 2:
         raise call.fail(f"{len(call.inputs)} inputs; scale, zero point, and three for each part are needed")
-    parts = [dequantized(call, call.input(i), call.input(i + 1), call.maybe(i + 2)) for i in range(2, len(call.inputs), 3)]
+    parts = [
+        dequantized(call, call.input(i), call.input(i + 1), call.maybe(i + 2)) for i in range(2, len(call.inputs), 3)
+    ]
     made = call.add("concat", *parts, axis=call.axis(call.attr_int("axis"), parts[0].rank))
     return _requantized(call, made, 0, like=2)
 
@@ -66,7 +68,9 @@ def qgemm(call: Call) -> Results:
     bias = call.maybe(6)
     if bias is not None:
         unit = call.add("mul", call.reshape(a_scale, ()), b_scale)
-        bias = dequantized(call, bias, unit, constant(np.zeros(unit.shape if unit.type.elements > 1 else (), np.int32)), -1)
+        bias = dequantized(
+            call, bias, unit, constant(np.zeros(unit.shape if unit.type.elements > 1 else (), np.int32)), -1
+        )
     made = gemm_of(call, real_a, real_b, bias)
     return made if call.maybe(7) is None else _requantized(call, made, 7)
 

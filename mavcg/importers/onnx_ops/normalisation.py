@@ -47,7 +47,9 @@ def group_normalization(call: Call) -> Results:
     channels = x.shape[1]
     if groups < 1 or channels % groups:
         raise call.fail(f"{channels} channels in {groups} groups")
-    made = _normalised(call, x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups), call.attr_float("epsilon", 1e-5))
+    made = _normalised(
+        call, x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups), call.attr_float("epsilon", 1e-5)
+    )
     scale, bias = call.input(1), call.input(2)
     if call.version < 21:
         scale, bias = (_repeated(call, v, groups, channels // groups) for v in (scale, bias))
@@ -57,7 +59,9 @@ def group_normalization(call: Call) -> Results:
 def _repeated(call: Call, values: Value, groups: int, times: int) -> Value:
     if values.shape != (groups,):
         raise call.fail(f"{values.type} where there are {groups} groups")
-    return call.reshape(call.add("broadcast_to", call.reshape(values, (groups, 1)), shape=(groups, times)), (groups * times,))
+    return call.reshape(
+        call.add("broadcast_to", call.reshape(values, (groups, 1)), shape=(groups, times)), (groups * times,)
+    )
 
 
 def _normalised(call: Call, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:

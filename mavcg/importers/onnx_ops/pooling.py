@@ -21,7 +21,9 @@ def max_pool(call: Call) -> Results:
     if len(call.wanted) > 1 and call.wanted[1]:
         raise call.unsupported("its output Indices is read", "the output Y alone")
     view = _window(call, x)
-    made = call.add("max_pool2d", to_nhwc(call, x), kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads)
+    made = call.add(
+        "max_pool2d", to_nhwc(call, x), kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads
+    )
     return from_nhwc(call, made, x.rank - 2)
 
 

@@ -1,4 +1,4 @@
-"""8-bit models: what is quantised, and operators on quantised tensors, in the form dequantize - operator - quantize.
+"""8-bit models: operators on quantised tensors, each in the form dequantize - operator - quantize.
 
 A pass over the graph recognises that form and makes 8-bit operators of it; the file's own QDQ nodes end in the same form.
 """
@@ -57,7 +57,9 @@ def quantized(call: Call, x: Value, scale: Value, zero: Value | None, axis: int 
 
 def _whole_blocks(call: Call) -> None:
     if call.attr_int("block_size", 0):
-        raise call.unsupported(f"block_size {call.attr_int('block_size')}", "one scale, or one for each position along one axis")
+        raise call.unsupported(
+            f"block_size {call.attr_int('block_size')}", "one scale, or one for each position along one axis"
+        )
 
 
 def quantize_linear(call: Call) -> Results:
@@ -97,7 +99,9 @@ def qlinear_conv(call: Call) -> Results:
     real_bias = None
     if bias is not None:
         unit = call.add("mul", call.reshape(x_scale, ()) if x_scale.type.elements == 1 else x_scale, w_scale)
-        real_bias = dequantized(call, bias, unit, constant(np.zeros(unit.shape if unit.type.elements > 1 else (), np.int32)))
+        real_bias = dequantized(
+            call, bias, unit, constant(np.zeros(unit.shape if unit.type.elements > 1 else (), np.int32))
+        )
     made = convolve(
         call,
         dequantized(call, x, x_scale, call.input(2), 1),
@@ -150,7 +154,9 @@ def conv_integer(call: Call) -> Results:
     x, w = call.input(0, rank_min=3), call.input(1, rank_min=3)
     # 255 * 255 is the largest product of two differences of 8-bit numbers.
     dtype = "f32" if math.prod(w.shape[1:]) * 255 * 255 < _EXACT_F32 else "f64"
-    made = convolve(call, _less_zero(call, x, call.maybe(2), 1, dtype), _less_zero(call, w, call.maybe(3), 0, dtype), None)
+    made = convolve(
+        call, _less_zero(call, x, call.maybe(2), 1, dtype), _less_zero(call, w, call.maybe(3), 0, dtype), None
+    )
     return call.cast(made, "i32")
 
 

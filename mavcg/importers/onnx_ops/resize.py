@@ -56,7 +56,9 @@ def resize(call: Call) -> Results:
     x = call.input(0)
     mode = _mode(call.attr_str("mode", "nearest"), call)
     if call.version < 11:
-        return resized(call, x, _by_scales(call, x, _floats(call, 1, "scales"), range(x.rank)), Rule(mode, "asymmetric", "floor"))
+        return resized(
+            call, x, _by_scales(call, x, _floats(call, 1, "scales"), range(x.rank)), Rule(mode, "asymmetric", "floor")
+        )
     rule = Rule(
         mode,
         call.attr_str("coordinate_transformation_mode", "half_pixel"),
@@ -80,9 +82,7 @@ def resize(call: Call) -> Results:
         roi = _floats(call, 1, "roi")
         if len(roi) != 2 * len(axes):
             raise call.fail(f"roi has {len(roi)} entries where {2 * len(axes)} are needed")
-        steps = [
-            Axis(s.axis, s.length, s.made, s.scale, (roi[i], roi[len(axes) + i])) for i, s in enumerate(steps)
-        ]
+        steps = [Axis(s.axis, s.length, s.made, s.scale, (roi[i], roi[len(axes) + i])) for i, s in enumerate(steps)]
     return resized(call, x, steps, rule)
 
 
@@ -142,7 +142,9 @@ def resized(call: Call, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
         if made.dtype not in FLOATS:
             made = call.add("gather", made, constant(index[:, 0], "i32", "index"), axis=at)
         else:
-            made = call.add("resample", made, constant(index, "i32", "index"), constant(weight, "f32", "weight"), axis=at)
+            made = call.add(
+                "resample", made, constant(index, "i32", "index"), constant(weight, "f32", "weight"), axis=at
+            )
     made = from_nhwc(call, made, 2) if image else made
     if rule.coordinates == "tf_crop_and_resize":
         made = _extrapolated(call, made, work, rule)

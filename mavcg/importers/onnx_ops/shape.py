@@ -1,4 +1,4 @@
-"""What moves elements without choosing among them: reshapes, transposes, concatenation, repetition; and shapes as numbers."""
+"""What moves elements without choosing among them: Reshape, Transpose, Concat, Tile; and shapes as numbers."""
 
 import math
 from collections.abc import Mapping

@@ -4,12 +4,35 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mavcg.importers.onnx_ops import (
-    convolution, elementwise, indexing, linear, microsoft, normalisation, pooling, quantized, reduction, resize, shape,
+    convolution,
+    elementwise,
+    indexing,
+    known,
+    linear,
+    microsoft,
+    normalisation,
+    pooling,
+    quantized,
+    reduction,
+    resize,
+    shape,
 )  # fmt: skip
 from mavcg.importers.onnx_ops.call import Handler
 
 # A family is a module with a mapping HANDLERS; a new one is added here.
-FAMILIES = (convolution, elementwise, indexing, linear, normalisation, pooling, quantized, reduction, resize, shape)
+FAMILIES = (
+    convolution,
+    elementwise,
+    indexing,
+    known,
+    linear,
+    normalisation,
+    pooling,
+    quantized,
+    reduction,
+    resize,
+    shape,
+)
 MICROSOFT = "com.microsoft"
 
 HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
