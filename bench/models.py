@@ -39,7 +39,8 @@ INT8_OPSET = 13  # the first with scales per channel
 class Shipped:
     """A file in a wheel.
 
-    package: name==version. member: how its path in the wheel ends. network: what bench/torch_models.py builds around it.
+    package: name==version. member: how its path in the wheel ends. network: what bench/torch_models.py builds
+    around it.
     """
 
     package: str

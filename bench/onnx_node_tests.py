@@ -4,9 +4,9 @@
     python -m bench.onnx_node_tests --json          the same as JSON
 
 They come with the onnx package, which makes them when asked. A test is *passed*, *failed*, or *out of scope*: the
-importer refuses it as unsupported, and its words are the reason. A model whose shapes, axes or scales are inputs of the graph cannot
-be compiled as it is, since only a run would tell them: these inputs are put into the file as constants with the test's
-values, and the test is counted among those `with constants`.
+importer refuses it as unsupported, and its words are the reason. A model whose shapes, axes or scales are inputs of the
+graph cannot be compiled as it is, since only a run would tell them: these inputs are put into the file as constants
+with the test's values, and the test is counted among those `with constants`.
 """
 
 import argparse

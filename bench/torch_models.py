@@ -4,8 +4,8 @@ Runs in an environment of its own, which bench/models.py makes:
 
     python torch_models.py NETWORK WEIGHTS.pth OUT.onnx
 
-Sources: Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", table 2; the names of the parameters are
-those in the state dicts.
+Sources: Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", table 2; the names of the
+parameters are those in the state dicts.
 """
 
 import sys
@@ -107,8 +107,8 @@ class EfficientNetLite0(nn.Module):
         blocks = []
         in_ch = 32
         for expand, out_ch, repeats, stride, kernel in (
-            (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
-            (6, 320, 1, 1, 3),
+            (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5),
+            (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
         ):  # fmt: skip
             for i in range(repeats):
                 blocks.append(LiteBlock(in_ch, out_ch, kernel, stride if i == 0 else 1, expand))

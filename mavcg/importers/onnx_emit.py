@@ -1,7 +1,7 @@
 """Where the importer of ONNX writes its graph: what is known at import is computed, the rest becomes nodes.
 
-An operator whose inputs are all known is evaluated at once. So shapes that a file computes from shapes, and weights that
-it makes with operators, are plain arrays by the time that somebody asks for them.
+An operator whose inputs are all known is evaluated at once. So shapes that a file computes from shapes, and weights
+that it makes with operators, are plain arrays by the time that somebody asks for them.
 """
 
 from collections.abc import Sequence

@@ -23,8 +23,8 @@ class Call:
     """One node of the file.
 
     op: with its domain where that is not ONNX's own. origin: the node's name. version: of the opset that its domain is
-    imported with. inputs: None for those absent. names: what the file calls the inputs. attrs: as mavcg.importers.onnx_proto
-    reads them. wanted: for each output, whether anybody reads it.
+    imported with. inputs: None for those absent. names: what the file calls the inputs. attrs: as
+    mavcg.importers.onnx_proto reads them. wanted: for each output, whether anybody reads it.
     """
 
     emitter: Emitter

@@ -14,7 +14,8 @@ from mavcg.ops.op import FLOATS, UNSIGNED
 _UNARY = {
     "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
     "Neg": "neg", "Reciprocal": "reciprocal", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Not": "not",
-    "Softplus": "softplus", "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Mish": "mish", "HardSwish": "hard_swish",
+    "Softplus": "softplus", "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Mish": "mish",
+    "HardSwish": "hard_swish",
 }  # fmt: skip
 # ONNX's name -> that of the graph, and the attributes with their defaults.
 _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
@@ -27,7 +28,8 @@ _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
 }
 _BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Equal": "equal", "Less": "less",
-    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "and", "Or": "or", "Xor": "xor",
+    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "and", "Or": "or",
+    "Xor": "xor",
 }  # fmt: skip
 _EXACT_IN_F32 = 1 << 24  # bounds of whole numbers up to here may stand in a float attribute
 

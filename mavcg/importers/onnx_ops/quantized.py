@@ -1,6 +1,7 @@
 """8-bit models: operators on quantised tensors, each in the form dequantize - operator - quantize.
 
-A pass over the graph recognises that form and makes 8-bit operators of it; the file's own QDQ nodes end in the same form.
+A pass over the graph recognises that form and makes 8-bit operators of it; the file's own QDQ nodes end in the same
+form.
 """
 
 import math
