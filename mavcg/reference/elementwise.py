@@ -133,7 +133,7 @@ def _mod(node: Node, inputs: Sequence[Any]) -> Array:
 
 def _prelu(node: Node, inputs: Sequence[Any]) -> Array:
     x, slope = inputs
-    return np.where(x < 0, slope * x, x)
+    return np.asarray(np.where(x < 0, slope * x, x))
 
 
 def _cast(node: Node, inputs: Sequence[Any]) -> Array:
