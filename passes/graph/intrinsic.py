@@ -176,6 +176,60 @@ def _summed(node: Node) -> tuple[int, ...]:
     return (1,) if node.attr("transpose_b") else (0,)
 
 
+def merge_scales(graph: Graph) -> Graph:
+    """Make one scale and one shift of several in a row.
+
+    Before:
+        input %x: f32[1,4,4,2]
+        const %a: f32[2] = {4.0, 8.0}
+        const %b: f32[2] = {1.0, 2.0}
+        const %c: f32[] = {0.5}
+        %p = mul(%x, %a)
+        %q = sub(%p, %b)
+        %r = mul(%q, %c)
+        %y = add(%r, %b)
+        return %y
+    After:
+        input %x: f32[1,4,4,2]
+        const %scale.1: f32[2] = {2.0, 4.0}
+        const %shift.1: f32[2] = {0.5, 1.0}
+        %y.1 = mul(%x, %scale.1)
+        %y = add(%y.1, %shift.1)
+        return %y
+
+    Batch normalisation that no convolution takes in comes as such rows, two or four long.
+    """
+    new = Rewrite(graph)
+    readers = graph.readers()
+    for node in graph.nodes:
+        after = readers.get(node.output, ())
+        ends = not new.only_reader(node.output) or not after or _affine(new, after[0]) is None
+        if _affine(new, node) is None or not ends or not _merged(new, node):
+            new.keep(node)
+    return new.finish()
+
+
+def _merged(new: Rewrite, last: Node) -> bool:
+    """Put a scale and a shift for the whole row that ends with a node; False where the row is as short already."""
+    scale, shift, length = np.asarray(1.0), np.asarray(0.0), 0
+    node: Node | None = last
+    name = last.output
+    while node is not None and (affine := _affine(new, node)) is not None and (not length or new.only_reader(name)):
+        name, more_scale, more_shift = affine
+        scale, shift, length = scale * more_scale, shift + scale * more_shift, length + 1
+        node = new.made.get(name)
+    scaled, shifted = bool((scale != 1.0).any()), bool((shift != 0.0).any())
+    if length <= scaled + shifted or not (scaled or shifted):
+        return False
+    if scaled:
+        factor = new.constant(scale.astype(np.float32), "scale")
+        inputs = (name, factor)
+        name = new.add("mul", inputs, last.output, last.origin) if shifted else new.into(last.output, "mul", inputs)
+    if shifted:
+        new.into(last.output, "add", (name, new.constant(shift.astype(np.float32), "shift")), last.origin)
+    return True
+
+
 def fold_pads(graph: Graph) -> Graph:
     """Let an operator over images pad by itself.
 

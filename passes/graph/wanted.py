@@ -26,7 +26,8 @@ def wanted_orders(graph: Graph) -> Wanted:
     """
     wanted = {name: _as_it_is(graph, name) for name in graph.outputs}
     for node in reversed(graph.nodes):
-        orders = wanted.get(node.output, frozenset())
+        # With one long dimension all orders are one: its readers take it as it comes.
+        orders = wanted.get(node.output, frozenset()) if _long(graph, node.output) > 1 else frozenset()
         for name, asked in _asked(graph, node, orders).items():
             wanted[name] = frozenset(sorted(wanted.get(name, frozenset()) | asked)[:MANY])
     return wanted
@@ -51,6 +52,10 @@ def _asked(graph: Graph, node: Node, orders: frozenset[Perm]) -> dict[str, froze
 
 def _as_it_is(graph: Graph, name: str) -> frozenset[Perm]:
     return frozenset((identity(len(graph.shape(name))),))
+
+
+def _long(graph: Graph, name: str) -> int:
+    return sum(length != 1 for length in graph.shape(name))
 
 
 def _before_reshape(graph: Graph, node: Node, order: Perm) -> Perm:

@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.passes.graph.activations import recognise_activations
 from mavcg.passes.graph.explicit_padding import explicit_padding
-from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before
+from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before, merge_scales
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import merge_equal, merge_moves
 from mavcg.passes.graph.quantized import eight_bit
@@ -20,6 +20,7 @@ PASSES = [
     fold_scale_after,
     fold_scale_before,
     fold_pads,
+    merge_scales,
     recognise_activations,
     fuse_pointwise,
     eight_bit,

@@ -1,0 +1,45 @@
+"""All passes in order: what every graph goes through before kernels are made of it."""
+
+from mavcg.passes.graph.fold import fold_constants
+
+from mavcg.graph import Graph
+from mavcg.ops.verify import verify
+from mavcg.passes.graph.activations import recognise_activations
+from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before, merge_scales
+from mavcg.passes.graph.pointwise import fuse_pointwise
+from mavcg.passes.graph.prune import prune
+from mavcg.passes.graph.quantized import eight_bit
+from mavcg.passes.graph.rewrite import Dump, Pass
+from mavcg.passes.graph.transposes import cancel_transposes
+
+PASSES: tuple[Pass, ...] = (
+    prune,
+    cancel_transposes,
+    prune,
+    eight_bit,  # before constants are folded, dequantized weights among them
+    fold_constants,
+    recognise_activations,  # before scales are folded, which takes such forms apart
+    fold_pads,
+    fold_scale_after,
+    fold_scale_before,
+    merge_scales,
+    fuse_pointwise,
+    explicit_padding,
+    prune,
+)
+
+
+def optimise(graph: Graph, dump: Dump | None = None) -> Graph:
+    """The graph that kernels are made of, with the same inputs and outputs.
+
+    dump: called with the name of each pass and what it made, so that somebody can look (MAVCG_DUMP). Raises: MavcgError
+    where a graph, at first or after a pass, does not keep to the rules.
+    """
+    verify(graph)
+    for one in PASSES:
+        graph = one(graph)
+        verify(graph)
+        if dump is not None:
+            dump(one.__name__, graph)
+    return graph
