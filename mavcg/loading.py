@@ -197,8 +197,9 @@ class Model:
                 has, takes = list(array.shape), list(tensor.shape)
                 raise MavcgError(f"{what}: shape {has}, the model takes {takes}; give an array of that shape")
             if array.dtype != tensor.dtype:
-                has, takes = array.dtype, tensor.dtype
-                raise MavcgError(f"{what}: {has}, the model takes {takes}; convert it with .astype('{takes}')")
+                raise MavcgError(
+                    f"{what}: {array.dtype}, the model takes {tensor.dtype}; convert it with .astype('{tensor.dtype}')"
+                )
             checked.append(np.require(array, requirements=["C", "A"]))
         return checked
 

@@ -19,6 +19,7 @@ TYPE_CODES = {
     "bool": 12,
 }  # fmt: skip
 _BASES = {"arena": "IN_ARENA", "constants": "IN_CONSTANTS", "input": "IN_INPUT", "output": "IN_OUTPUT"}
+_TAKEN = {"mavcg", "pthread", "thrd", "timer"}  # mavcg_options, pthread_create .. are other things
 _SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 _MAX_TASKS = 1 << 30  # well below NO_TASKS of csrc/engine_pool.c
 _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
@@ -27,7 +28,7 @@ _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit dis
 def api_name(name: str) -> str:
     """What a model's C functions and its header are named by: its name as a C identifier. resnet50-v1 -> resnet50_v1"""
     word = re.sub(r"[^0-9A-Za-z_]+", "_", name).strip("_") or "model"
-    return f"model_{word}" if word[0].isdigit() else word
+    return f"model_{word}" if word[0].isdigit() or word in _TAKEN else word
 
 
 def constants_symbol(program: Program) -> str:
@@ -69,8 +70,8 @@ def tables_text(
         "CONSTANTS_BYTES": program.constants_bytes,
     }  # fmt: skip
     parts = [
-        f"/* Model {c_string(program.name)}. Made by mavcg. */\n",
-        f"#define MAVCG_MODEL {api_name(program.name)}\n",
+        f"/* Model {_comment(program.name)}. Made by mavcg. */\n",
+        f'#define MODEL_API "{api_name(program.name)}"\n',
         f"#define MODEL_NAME {c_string(program.name)}\n",
         f"#define MAVCG_SET {core_set.tag}\n",
         f"#define MAVCG_CONSTANTS {constants_symbol(program)}\n",
@@ -88,7 +89,7 @@ def tables_text(
         _tensors("inputs", program.inputs),
         _tensors("outputs", program.outputs),
         _array(
-            "const mavcg_step model_steps[]",
+            "const mavcg_step steps_table[]",
             (
                 f"{{{c_string(s.name)}, {c_string(s.op)}, {c_string(s.kernel)}, {s.rows}, {_grain(s.grain, s.rows)}, "
                 f"{s.work}}},"
@@ -96,17 +97,17 @@ def tables_text(
             ),
         ),
         _array(
-            "const struct engine_step engine_steps[]",
+            "const struct engine_step run_table[]",
             (
                 f"{{{-(-s.rows // _grain(s.grain, s.rows))}, {number[s.kernel]}, {first}}},"
                 for s, first in zip(program.steps, firsts, strict=True)
             ),
         ),
         _array(
-            "const struct engine_operand engine_operands[]",
+            "const struct engine_operand operand_table[]",
             (f"{{{place.offset}, {_BASES[place.base]}, {place.index}}}," for place in operands),
         ),
-        _array("const uint32_t outside[]", (f"{i}," for i in outside), zero="0,"),
+        _array("const uint32_t outside_table[]", (f"{i}," for i in outside), zero="0,"),
     ]
     return "".join(parts)
 
@@ -177,7 +178,7 @@ def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:
         )
         at += rank
     return _array(f"const int64_t {which}_dims[]", (f"{d}," for d in dims), zero="0,") + _array(
-        f"const mavcg_tensor model_{which}[]", lines
+        f"const mavcg_tensor {which}_table[]", lines
     )
 
 

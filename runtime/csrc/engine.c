@@ -13,7 +13,7 @@ MAVCG_DECLARE(MAVCG_SET)
 #include "engine_context.c"
 #include "engine_run.c"
 
-static const char *api_error_text(int status) {
+static const char *error_text_api(int status) {
     switch (status) {
     case MAVCG_OK: return "done";
     case MAVCG_CANCELLED: return "the run was cancelled from another thread";
@@ -30,67 +30,82 @@ static const char *api_error_text(int status) {
     }
 }
 
-static int api_create(const mavcg_options *options, void **context) {
+static int create_api(const mavcg_options *options, void **context) {
     return create_context(options, (struct mavcg_context **)context);
 }
 
-static void api_destroy(void *context) { destroy_context(context); }
+static void destroy_api(void *context) { destroy_context(context); }
 
-static int api_run(void *context, const void *const *inputs, void *const *outputs) {
+static int run_api(void *context, const void *const *inputs, void *const *outputs) {
     int status = check_arguments(context, inputs, NULL, outputs, NULL);
     return status ? status : run_model(context, inputs, outputs, NULL);
 }
 
-static int api_run_sized(void *context, const void *const *inputs, const size_t *input_bytes, void *const *outputs,
+static int run_sized_api(void *context, const void *const *inputs, const size_t *input_bytes, void *const *outputs,
                          const size_t *output_bytes) {
     if ((INPUTS && !input_bytes) || (OUTPUTS && !output_bytes)) return MAVCG_ERROR_NULL;
     int status = check_arguments(context, inputs, input_bytes, outputs, output_bytes);
     return status ? status : run_model(context, inputs, outputs, NULL);
 }
 
-static int api_profile(void *context, const void *const *inputs, void *const *outputs, double *step_ns) {
+static int profile_api(void *context, const void *const *inputs, void *const *outputs, double *step_ns) {
     if (STEPS && !step_ns) return MAVCG_ERROR_NULL;
     int status = check_arguments(context, inputs, NULL, outputs, NULL);
     return status ? status : run_model(context, inputs, outputs, step_ns);
 }
 
-static int api_cancel(void *context) {
+static int cancel_api(void *context) {
     if (!context) return MAVCG_ERROR_NULL;
     __atomic_store_n(&((struct mavcg_context *)context)->cancelled, 1, __ATOMIC_RELAXED);
     return MAVCG_OK;
 }
 
-static int api_threads(const void *context) {
+static int threads_api(const void *context) {
     return context ? (int)((const struct mavcg_context *)context)->threads : MAVCG_ERROR_NULL;
 }
 
-static const mavcg_tensor *api_inputs(size_t *count) {
+static const mavcg_tensor *inputs_api(size_t *count) {
     if (count) *count = INPUTS;
-    return model_inputs;
+    return inputs_table;
 }
 
-static const mavcg_tensor *api_outputs(size_t *count) {
+static const mavcg_tensor *outputs_api(size_t *count) {
     if (count) *count = OUTPUTS;
-    return model_outputs;
+    return outputs_table;
 }
 
-static const mavcg_step *api_steps(size_t *count) {
+static const mavcg_step *steps_api(size_t *count) {
     if (count) *count = STEPS;
-    return model_steps;
+    return steps_table;
 }
 
 static const mavcg_model_table model_table = {
-    MAVCG_MODEL_API, INPUTS,      OUTPUTS,     STEPS,         MODEL_NAME,      model_inputs,    model_outputs, model_steps,
-    ARENA_BYTES,     SCRATCH_BYTES, CONSTANTS_BYTES, api_create, api_destroy,  api_run,         api_run_sized, api_profile,
-    api_cancel,      api_threads, api_error_text,
+    .api = MAVCG_MODEL_API,
+    .input_count = INPUTS,
+    .output_count = OUTPUTS,
+    .step_count = STEPS,
+    .name = MODEL_NAME,
+    .inputs = inputs_table,
+    .outputs = outputs_table,
+    .steps = steps_table,
+    .arena_bytes = ARENA_BYTES,
+    .scratch_bytes = SCRATCH_BYTES,
+    .constants_bytes = CONSTANTS_BYTES,
+    .create = create_api,
+    .destroy = destroy_api,
+    .run = run_api,
+    .run_sized = run_sized_api,
+    .profile = profile_api,
+    .cancel = cancel_api,
+    .threads = threads_api,
+    .error_text = error_text_api,
 };
 
-/* The exported names. They are aliases: inside the library nothing goes by way of a name that another library of the
- * program may have too. */
-#define MODEL_JOIN(model, name) model##_##name
-#define MODEL_PASTE(model, name) MODEL_JOIN(model, name)
-#define EXPORT(name) \
-    extern __typeof__(api_##name) MODEL_PASTE(MAVCG_MODEL, name) __attribute__((alias("api_" #name), visibility("default")))
+/* The exported names, <model>_create and so on. They are aliases: inside the library nothing goes by way of a name that
+ * another library of the program may have too. In C they are called otherwise, for a model may have any name. */
+#define EXPORT(name)                                                         \
+    extern __typeof__(name##_api) exported_##name __asm__(MODEL_API "_" #name) \
+        __attribute__((alias(#name "_api"), visibility("default")))
 
 EXPORT(create);
 EXPORT(destroy);

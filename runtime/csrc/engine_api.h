@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a call returns: 0 when it did what it was asked; positive when it could not do so now; negative for a mistake. */
+/* What a call returns: 0 when it did what it was asked, positive when it could not do so now, negative for a fault. */
 enum mavcg_status {
     MAVCG_OK = 0,
     MAVCG_CANCELLED = 1,        /* another thread cancelled the run; the outputs hold nothing of use */

@@ -8,7 +8,7 @@ static void *aligned_bytes(size_t bytes, size_t align) {
 /* Pointers of the operands that stay where they are. */
 static void resolve(struct mavcg_context *context) {
     for (uint32_t i = 0; i < OPERANDS; i++) {
-        const struct engine_operand *operand = &engine_operands[i];
+        const struct engine_operand *operand = &operand_table[i];
         if (operand->base == IN_ARENA) context->operands[i] = context->arena + operand->offset;
         else if (operand->base == IN_CONSTANTS) context->operands[i] = (void *)(MAVCG_CONSTANTS + operand->offset);
     }
@@ -24,7 +24,7 @@ static void free_context(struct mavcg_context *context) {
 
 static uint32_t most_tasks(void) {
     uint32_t most = 1;
-    for (uint32_t i = 0; i < STEPS; i++) most = engine_steps[i].tasks > most ? engine_steps[i].tasks : most;
+    for (uint32_t i = 0; i < STEPS; i++) most = run_table[i].tasks > most ? run_table[i].tasks : most;
     return most;
 }
 
@@ -62,6 +62,6 @@ static int create_context(const mavcg_options *options, struct mavcg_context **m
 
 static void destroy_context(struct mavcg_context *context) {
     if (!context) return;
-    if (context->pool.process == (uint32_t)getpid()) stop_threads(&context->pool);
+    if (context->pool.process == (uint32_t)getpid()) stop_workers(&context->pool);
     free_context(context);
 }

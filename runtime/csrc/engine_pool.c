@@ -11,13 +11,14 @@
 static const uint64_t NO_TASKS = (uint64_t)1 << 31;
 
 static void do_task(struct mavcg_context *context, uint32_t number, uint32_t task, void *scratch) {
-    const struct engine_step *run = &engine_steps[number];
-    const mavcg_step *step = &model_steps[number];
+    const struct engine_step *run = &run_table[number];
+    const mavcg_step *step = &steps_table[number];
     int64_t begin = (int64_t)task * step->grain, end = begin + step->grain;
     struct mavcg_function *function = &functions[run->function];
     void *kernel = MAVCG_NAME(version, MAVCG_SET)(function); /* NULL: it takes more than a look */
     if (!kernel) kernel = MAVCG_NAME(select, MAVCG_SET)(function);
-    ((engine_kernel *)kernel)(context->operands + run->first_operand, begin, end < step->rows ? end : step->rows, scratch);
+    if (end > step->rows) end = step->rows;
+    ((engine_kernel *)kernel)(context->operands + run->first_operand, begin, end, scratch);
 }
 
 static char *scratch_of(const struct mavcg_context *context, uint32_t thread) {
@@ -30,7 +31,7 @@ static void take_part(struct mavcg_context *context, uint32_t thread) {
     uint32_t did = 0;
     for (;;) {
         uint64_t ticket = __atomic_fetch_add(&pool->ticket, 1, __ATOMIC_ACQ_REL);
-        uint32_t step = (uint32_t)(ticket >> 32), task = (uint32_t)ticket, tasks = engine_steps[step].tasks;
+        uint32_t step = (uint32_t)(ticket >> 32), task = (uint32_t)ticket, tasks = run_table[step].tasks;
         if (task < tasks) {
             if (thread && !did) set_float_mode(context->float_mode);
             do_task(context, step, task, scratch_of(context, thread));
@@ -45,9 +46,9 @@ static void take_part(struct mavcg_context *context, uint32_t thread) {
 }
 
 static void wait_until_done(struct engine_pool *pool, uint32_t tasks) {
-    uint32_t done;
-    while ((done = __atomic_load_n(&pool->done, __ATOMIC_ACQUIRE)) != tasks && changes_soon(&pool->done, done, pool->spin))
-        continue;
+    uint32_t done = __atomic_load_n(&pool->done, __ATOMIC_ACQUIRE);
+    while (done != tasks && changes_soon(&pool->done, done, pool->spin))
+        done = __atomic_load_n(&pool->done, __ATOMIC_ACQUIRE);
     if (done == tasks) return;
     __atomic_store_n(&pool->caller_sleeps, 1, __ATOMIC_SEQ_CST);
     while ((done = __atomic_load_n(&pool->done, __ATOMIC_SEQ_CST)) != tasks) sleep_while(&pool->done, done);
@@ -64,7 +65,7 @@ static void post(struct engine_pool *pool, uint32_t wanted) {
 
 static void run_together(struct mavcg_context *context, uint32_t step) {
     struct engine_pool *pool = &context->pool;
-    uint32_t tasks = engine_steps[step].tasks;
+    uint32_t tasks = run_table[step].tasks;
     __atomic_store_n(&pool->done, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->ticket, (uint64_t)step << 32, __ATOMIC_RELEASE);
     post(pool, tasks - 1);
@@ -97,7 +98,7 @@ static void *thread_main(void *argument) {
     }
 }
 
-static void stop_threads(struct engine_pool *pool) {
+static void stop_workers(struct engine_pool *pool) {
     __atomic_store_n(&pool->stop, 1, __ATOMIC_RELEASE);
     post(pool, pool->running);
     for (uint32_t i = 0; i < pool->running; i++) pthread_join(pool->threads[i].handle, NULL);
@@ -106,7 +107,7 @@ static void stop_threads(struct engine_pool *pool) {
 
 /* The threads that the context lacks in this process: all in its first run, and in the first one in a forked child,
  * where the parent's are not. */
-static int start_threads(struct mavcg_context *context, uint32_t process) {
+static int start_workers(struct mavcg_context *context, uint32_t process) {
     struct engine_pool *pool = &context->pool;
     sigset_t all, before;
     if (pool->process == process) return MAVCG_OK;
@@ -125,6 +126,6 @@ static int start_threads(struct mavcg_context *context, uint32_t process) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pool->process = process;
     if (pool->running + 1 == context->threads) return MAVCG_OK;
-    stop_threads(pool);
+    stop_workers(pool);
     return MAVCG_ERROR_THREADS;
 }

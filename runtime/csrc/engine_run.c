@@ -20,11 +20,11 @@ static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 
 static int check_overlaps(const void *const *inputs, void *const *outputs) {
     for (uint32_t o = 0; o < OUTPUTS; o++) {
+        size_t bytes = outputs_table[o].bytes;
         for (uint32_t i = 0; i < INPUTS; i++)
-            if (overlap(outputs[o], model_outputs[o].bytes, inputs[i], model_inputs[i].bytes)) return MAVCG_ERROR_OVERLAP;
-        for (uint32_t other = 0; other < o; other++)
-            if (overlap(outputs[o], model_outputs[o].bytes, outputs[other], model_outputs[other].bytes))
-                return MAVCG_ERROR_OVERLAP;
+            if (overlap(outputs[o], bytes, inputs[i], inputs_table[i].bytes)) return MAVCG_ERROR_OVERLAP;
+        for (uint32_t i = 0; i < o; i++)
+            if (overlap(outputs[o], bytes, outputs[i], outputs_table[i].bytes)) return MAVCG_ERROR_OVERLAP;
     }
     return MAVCG_OK;
 }
@@ -32,8 +32,8 @@ static int check_overlaps(const void *const *inputs, void *const *outputs) {
 static int check_arguments(const struct mavcg_context *context, const void *const *inputs, const size_t *input_bytes,
                            void *const *outputs, const size_t *output_bytes) {
     if (!context) return MAVCG_ERROR_NULL;
-    int status = check_tensors(model_inputs, INPUTS, inputs, input_bytes);
-    if (!status) status = check_tensors(model_outputs, OUTPUTS, (const void *const *)outputs, output_bytes);
+    int status = check_tensors(inputs_table, INPUTS, inputs, input_bytes);
+    if (!status) status = check_tensors(outputs_table, OUTPUTS, (const void *const *)outputs, output_bytes);
     return status ? status : check_overlaps(inputs, outputs);
 }
 
@@ -46,10 +46,10 @@ static int take(struct mavcg_context *context, uint32_t process) {
            __atomic_compare_exchange_n(&context->owner, &owner, process, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static int run_steps(struct mavcg_context *context, double *step_ns) {
+static int run_all(struct mavcg_context *context, double *step_ns) {
     for (uint32_t step = 0; step < STEPS; step++) {
         uint64_t before = step_ns ? now_ns() : 0;
-        uint32_t tasks = engine_steps[step].tasks;
+        uint32_t tasks = run_table[step].tasks;
         if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED)) return MAVCG_CANCELLED;
         if (tasks > 1 && context->threads > 1) run_together(context, step);
         else
@@ -61,15 +61,15 @@ static int run_steps(struct mavcg_context *context, double *step_ns) {
 
 static int run_owned(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns,
                      uint32_t process) {
-    int status = context->threads > 1 ? start_threads(context, process) : MAVCG_OK;
+    int status = context->threads > 1 ? start_workers(context, process) : MAVCG_OK;
     if (status) return status;
     for (uint32_t i = 0; i < OUTSIDE; i++) {
-        const struct engine_operand *operand = &engine_operands[outside[i]];
+        const struct engine_operand *operand = &operand_table[outside_table[i]];
         const char *base = operand->base == IN_INPUT ? inputs[operand->index] : outputs[operand->index];
-        context->operands[outside[i]] = (void *)(base + operand->offset);
+        context->operands[outside_table[i]] = (void *)(base + operand->offset);
     }
     context->float_mode = float_mode();
-    return run_steps(context, step_ns);
+    return run_all(context, step_ns);
 }
 
 static int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns) {

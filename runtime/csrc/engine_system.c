@@ -17,7 +17,7 @@ static uint32_t allowed_cpus(uint16_t *cpus, uint32_t room) {
     return found ? found : 1;
 }
 
-/* Tie the calling thread to a CPU. Where the system does not allow that it stays free, which is no worse than before. */
+/* Tie the calling thread to a CPU. Where the system does not allow that it stays free: no worse than before. */
 static void pin_to(uint32_t cpu) {
     uint64_t mask[AFFINITY_WORDS] = {0};
     mask[cpu / 64] = (uint64_t)1 << cpu % 64;

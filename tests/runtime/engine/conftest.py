@@ -1,0 +1,185 @@
+"""A small model whose kernels are written in C, so that the engine is tested by itself: kernels.c, driver.c."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mavcg.core import Core
+from mavcg.graph import TensorType
+from mavcg.library import link_shared
+from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.runtime.build import SOURCES, compiler_needs
+from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of, write_companions
+from mavcg.runtime.model_text import constants_symbol, header_text, tables_text
+from mavcg.target import Target, host_target
+from mavcg.toolchain import run_tool, run_zig
+
+HERE = Path(__file__).parent
+LENGTH, LAYERS, ROWS, NAPS, SCRATCH = 1000, 12, 96, 3, 4096  # as in kernels.c and driver.c
+WEIGHTS = (np.arange(LENGTH) % 17 * 0.25).astype(np.float32)
+ARENA_HALF = 4096
+KERNELS = ("chain_1", "who_1", "modes_1", "intact_1", "nap_1")
+
+Array = NDArray[np.float32]
+Build = Callable[..., Path]
+
+
+def exercise(name: str = "exercise") -> Program:
+    """Layers that each need all of the one before; then rows that say who made them; then naps."""
+    x, ms = TensorType("f32", (1, LENGTH)), TensorType("i32", (1,))
+    halves = (Place("arena", 0), Place("arena", ARENA_HALF))
+    chain = [Place("input", 0, 0), *(halves[i % 2] for i in range(LAYERS - 1)), Place("output", 0, 0)]
+    steps = [
+        ProgramStep(
+            f"layer {i}", "chain", "chain_1", (chain[i], Place("constants", 64), chain[i + 1]), LENGTH, 64, 2000
+        )
+        for i in range(LAYERS)
+    ]
+    for output, kernel, grain in ((1, "who_1", 1), (2, "modes_1", 1), (3, "intact_1", 5)):
+        steps.append(ProgramStep(kernel, kernel, kernel, (Place("output", 0, output),), ROWS, grain, ROWS))
+    for nap in range(NAPS):
+        places = (Place("input", 0, 1), Place("output", 4 * nap, 4))
+        steps.append(ProgramStep(f"nap {nap}", "nap", "nap_1", places, 1, 1 << 62, 1))
+    rows = {"who": ("i32", ROWS), "modes": ("u32", ROWS), "intact": ("u8", ROWS), "naps": ("i32", NAPS)}
+    outputs = {"y": x} | {name: TensorType(dtype, (length,)) for name, (dtype, length) in rows.items()}
+    return Program(
+        name,
+        (ProgramTensor('x "quoted"', x), ProgramTensor("ms", ms)),
+        tuple(ProgramTensor(output, tensor) for output, tensor in outputs.items()),
+        tuple(steps), 2 * ARENA_HALF, SCRATCH, len(CONSTANTS), 2 * ARENA_HALF,
+    )  # fmt: skip
+
+
+CONSTANTS = bytes(64) + WEIGHTS.tobytes()
+
+
+def expected(x: Array) -> Array:
+    """y of exercise: halving is exact, so that each layer rounds once, in the sum."""
+    for _ in range(LAYERS):
+        x = x[..., ::-1] * np.float32(0.5) + WEIGHTS
+    return x
+
+
+def plain_core(name: str) -> Core:
+    """A core of the host's architecture that needs nothing but its baseline and that nothing recognises."""
+    arch = host_target().arch
+    return Core(name, arch, "out", "x86-64" if arch == "x86_64" else "generic", "made up for a test")
+
+
+TWO_CORES = CoreSet((plain_core("a"), plain_core("b")))
+
+
+def kernel_objects(
+    core_set: CoreSet, target: Target, folder: Path, flags: Mapping[str, str] | None = None
+) -> list[Path]:
+    """kernels.c once per version. flags: by label, one more."""
+    objects = []
+    for number, label in enumerate(("generic", *core_set.names), 1):
+        out = folder / f"kernels-{label}.o"
+        more = [(flags or {})[label]] if label in (flags or {}) else []
+        arguments = ["-target", target.zig_name, "-O2", "-fPIC", "-ffp-contract=off", "-fno-sanitize=all", *more]
+        arguments += [f"-DVERSION={number}", f'-DLABEL="{label}"', "-c", str(HERE / "kernels.c"), "-o", str(out)]
+        run_zig("cc", arguments, f"compiling kernels for {label}")
+        objects.append(out)
+    return objects
+
+
+@pytest.fixture(scope="session")
+def build_driver(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """build_driver(core_set, ...): driver.c with the objects that a model library is linked from."""
+    made: dict[object, Path] = {}
+
+    def build_driver(
+        core_set: CoreSet = TWO_CORES,
+        all_cores: Mapping[str, Core] | None = None,
+        target: Target | None = None,
+        kernel_flags: Mapping[str, str] | None = None,
+    ) -> Path:
+        target = target or host_target()
+        key = (core_set.tag, target, tuple((kernel_flags or {}).items()))
+        if key not in made:
+            folder = tmp_path_factory.mktemp("driver")
+            kernels = kernel_objects(core_set, target, folder, kernel_flags)
+            objects = build_model_objects(exercise(), CONSTANTS, kernels, core_set, all_cores or {}, target, folder)
+            write_companions(exercise(), folder / "libexercise.so")
+            arguments = ["-target", target.zig_name, *(["-static"] if "musl" in target.system else [])]
+            arguments += ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-pthread", "-ffp-contract=off", "-fno-sanitize=all"]
+            arguments += [f"-I{folder}", str(HERE / "driver.c"), *map(str, objects), "-o", str(folder / "driver")]
+            run_zig("cc", arguments, "building the driver")
+            made[key] = folder / "driver"
+        return made[key]
+
+    return build_driver
+
+
+@pytest.fixture(scope="session")
+def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """build_checked(flags): everything by gcc, for sanitizers and for faults put in by macros."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed")
+    made: dict[tuple[str, ...], Path] = {}
+
+    def build_checked(flags: Sequence[str] = (), engine_flags: Sequence[str] = ()) -> Path:
+        key = (*flags, "-", *engine_flags)
+        if key in made:
+            return made[key]
+        folder = tmp_path_factory.mktemp("checked")
+        symbols = {f"{kernel}.{label}" for kernel in KERNELS for label in ("generic", "a", "b")}
+        versions = {kernel: versions_of(kernel, symbols, TWO_CORES) for kernel in KERNELS}
+        needs = compiler_needs("x86_64_v3") if host_target().arch == "x86_64" else (0,) * 7
+        (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
+        (folder / "mavcg_model_tables.h").write_text(tables_text(exercise(), TWO_CORES, versions, needs))
+        (folder / "exercise.h").write_text(header_text(exercise()))
+        constants = constants_object(CONSTANTS, constants_symbol(exercise()), host_target(), folder / "constants.o")
+        common = [
+            "gcc",
+            "-std=gnu11",
+            "-D_GNU_SOURCE",
+            "-O1",
+            "-g",
+            "-pthread",
+            "-ffp-contract=off",
+            "-Wall",
+            "-Wextra",
+        ]
+        common += [*flags, f"-I{folder}", f"-I{SOURCES}"]
+        jobs = [
+            (SOURCES / "engine.c", "engine.o", ["-Werror", *engine_flags]),
+            (SOURCES / "runtime.c", "runtime.o", []),
+            (HERE / "driver.c", "driver.o", []),
+        ]
+        for number, label in enumerate(("generic", "a", "b"), 1):
+            jobs.append((HERE / "kernels.c", f"{label}.o", [f"-DVERSION={number}", f'-DLABEL="{label}"']))
+        for source, name, more in jobs:
+            run_tool([*common, *more, "-c", str(source), "-o", str(folder / name)], f"compiling {name}")
+        objects = [str(folder / name) for _, name, _ in jobs]
+        run_tool([*common, *objects, str(constants), "-o", str(folder / "driver")], "linking the driver")
+        made[key] = folder / "driver"
+        return folder / "driver"
+
+    return build_checked
+
+
+@pytest.fixture(scope="session")
+def build_library(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """build_library(name): a model library with its companions, for this machine."""
+    made: dict[object, Path] = {}
+
+    def build_library(name: str = "exercise", target: Target | None = None) -> Path:
+        target = target or host_target()
+        if (name, target) not in made:
+            folder = tmp_path_factory.mktemp("library")
+            kernels = kernel_objects(TWO_CORES, target, folder)
+            objects = build_model_objects(exercise(name), CONSTANTS, kernels, TWO_CORES, {}, target, folder / "objects")
+            out = folder / f"lib{name}.so"
+            link_shared(objects, out, target)
+            write_companions(exercise(name), out)
+            made[name, target] = out
+        return made[name, target]
+
+    return build_library

@@ -1,0 +1,155 @@
+"""The engine as programs meet it: any number of threads, errors, cancelling, forks, threads that are moved."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mavcg.core import Core, Midr
+from mavcg.runtime.coreset import CoreSet
+from mavcg.target import host_target, parse_target
+
+TWO_CORES = CoreSet(
+    tuple(
+        Core(name, host_target().arch, "out", "x86-64" if host_target().arch == "x86_64" else "generic", "made up")
+        for name in ("a", "b")
+    )
+)  # as in conftest.py
+
+Build = Callable[..., Path]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+MAP = "0=a,1=b"
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+TSAN = ("-fsanitize=thread", "-DSANITIZED")
+ASAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DSANITIZED")
+needs_two_cpus = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1"
+)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5, 8])
+def test_results_are_right_with_any_number_of_threads(build_driver: Build, run: Run, threads: int) -> None:
+    assert run(build_driver(), "runs", str(threads), "200").stdout == "ok\n"
+
+
+def test_ten_thousand_quick_runs(build_driver: Build, run: Run) -> None:
+    assert run(build_driver(), "runs", "2", "10000").stdout == "ok\n"
+
+
+def test_pinned_threads(build_driver: Build, run: Run) -> None:
+    assert run(build_driver(), "pinned", "3", "100").stdout == "ok\n"
+
+
+@pytest.mark.parametrize("what", ["two 1 500", "two 3 100", "shared 2 300", "cancel 1", "cancel 2", "errors"])
+def test_from_several_threads_and_misused(build_driver: Build, run: Run, what: str) -> None:
+    assert run(build_driver(), *what.split()).stdout == "ok\n"
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_forked_children_have_threads_of_their_own(build_driver: Build, run: Run, threads: str) -> None:
+    assert run(build_driver(), "forks", threads).stdout == "ok\n"
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_all_threads_take_the_callers_floating_point_mode(build_driver: Build, run: Run, threads: str) -> None:
+    assert run(build_driver(), "modes", threads).stdout == "ok\n"
+
+
+@pytest.mark.skipif(host_target().system != "linux-gnu", reason="asks glibc what is allocated")
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_runs_allocate_nothing(build_driver: Build, run: Run, threads: str) -> None:
+    assert run(build_driver(), "quiet", threads).stdout == "ok\n"
+
+
+@needs_two_cpus
+def test_each_cpu_runs_its_version(build_driver: Build, run: Run) -> None:
+    assert run(build_driver(), "switching", MAVCG_CPU_MAP=MAP).stdout == "ok\n"
+
+
+@needs_two_cpus
+def test_a_thread_that_is_moved_goes_on_with_the_other_version(build_driver: Build, run: Run) -> None:
+    """Within one step, and with the same results to the bit."""
+    assert run(build_driver(), "migrating", MAVCG_CPU_MAP=MAP).stdout == "ok\n"
+
+
+def test_unknown_cores_run_the_generic_version(build_driver: Build, run: Run) -> None:
+    assert run(build_driver(), "who", "2").stdout == "1\nok\n"
+    assert run(build_driver(), "who", "2", MAVCG_CPU_MAP="all=b").stdout == "3\nok\n"
+
+
+def test_runs_are_traced_by_kernel(build_driver: Build, run: Run) -> None:
+    done = run(build_driver(), "who", "1", MAVCG_CPU_MAP="all=a", MAVCG_TRACE="1")
+
+    lines = done.stderr.splitlines()
+    assert "mavcg: chain_1 a 192" in lines and "mavcg: who_1 a 96" in lines and "mavcg: nap_1 a 3" in lines
+
+
+def test_a_core_without_a_version_of_a_kernel_runs_its_stand_in_s(build_driver: Build, run: Run) -> None:
+    """b lacks `who`: a stands in for it; where a lacks it, too, generic does."""
+    a, b = TWO_CORES.cores
+    cores = CoreSet((a, replace(b, stand_ins=("a",))))
+    one = build_driver(cores, kernel_flags={"b": "-DLACKS_WHO"})
+    both = build_driver(cores, kernel_flags={"a": "-DLACKS_WHO", "b": "-DLACKS_WHO"})
+
+    def version(program: Path, core: str) -> str:
+        return run(program, "who", "1", MAVCG_CPU_MAP=f"all={core}").stdout.split()[0]
+
+    assert (version(one, "a"), version(one, "b"), version(both, "b")) == ("2", "2", "1")
+
+
+@pytest.mark.parametrize("what", ["runs 4 100", "two 3 40", "shared 3 100", "cancel 3", "modes 3"])
+def test_under_thread_sanitizer(build_checked: Build, run: Run, what: str) -> None:
+    done = run(build_checked(TSAN), *what.split(), TSAN_OPTIONS="halt_on_error=1")
+
+    assert done.stdout == "ok\n" and "WARNING" not in done.stderr
+
+
+@pytest.mark.parametrize("what", ["runs 1 20", "runs 4 100", "errors", "shared 3 60", "cancel 2", "forks 3"])
+def test_under_address_and_undefined_sanitizers(build_checked: Build, run: Run, what: str) -> None:
+    done = run(build_checked(ASAN), *what.split(), ASAN_OPTIONS="detect_leaks=1")
+
+    assert done.stdout == "ok\n" and done.stderr == ""
+
+
+def test_a_system_without_memory_or_threads(build_checked: Build, run: Run) -> None:
+    faults = ("-Dposix_memalign=failing_memalign", "-Dcalloc=failing_calloc", "-Dpthread_create=failing_create")
+    program = build_checked((*ASAN, "-DFAILING"), (*faults, "-Wno-implicit-function-declaration"))
+
+    assert run(program, "failures").stdout == "ok\n"
+
+
+@pytest.mark.skipif(host_target().arch != "x86_64", reason="needs an x86 processor")
+def test_a_processor_without_avx2(build_checked: Build, run: Run) -> None:
+    assert run(build_checked(("-DOLD_CPU",), ("-DMAVCG_CPUID=old_cpuid",)), "old_cpu").stdout == "ok\n"
+
+
+ARM_CORES = (
+    Core("cortex-a55", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05, 1),)),
+    Core("cortex-a75", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
+    Core("exynos-m4", "aarch64", "out", "exynos-m4", "", (Midr(0x53, 0x003),)),
+)
+
+
+@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@pytest.mark.parametrize(
+    ("midr", "version"), [(0x412FD050, 2), (0x413FD0A1, 3), (0x531F0030, 4), (0x612F0210, 1)], ids=hex
+)
+def test_versions_under_emulation(build_driver: Build, run: Run, midr: int, version: int) -> None:
+    program = build_driver(CoreSet(ARM_CORES), {c.name: c for c in ARM_CORES}, parse_target("aarch64-linux-musl"))
+    qemu = [str(QEMU), "-cpu", f"max,midr={midr:#x}"]
+
+    assert run(*qemu, program, "who", "3").stdout == f"{version}\nok\n"
+    assert run(*qemu, program, "who", "1", MAVCG_CPU_MAP="all=cortex-a75").stdout == "3\nok\n"
+
+
+@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@pytest.mark.parametrize("what", ["runs 3 30", "modes 2", "errors", "cancel 2", "forks 2"])
+def test_under_emulation(build_driver: Build, run: Run, what: str) -> None:
+    program = build_driver(CoreSet(ARM_CORES), {c.name: c for c in ARM_CORES}, parse_target("aarch64-linux-musl"))
+
+    assert run(str(QEMU), "-cpu", "max", program, *what.split()).stdout == "ok\n"

@@ -1,0 +1,88 @@
+"""The texts: C compilers have the last word on them elsewhere; here names, limits, and agreement with the C headers."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mavcg import loading
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, TensorType
+from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.runtime.build import SOURCES
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.model_build import engine_object
+from mavcg.runtime.model_text import TYPE_CODES, api_name, header_text, kernels_of, tables_text
+from mavcg.target import host_target
+from mavcg.toolchain import run_zig
+
+T = TensorType("f32", (2, 3))
+STEP = ProgramStep("n", "op", "k_1", (Place("input"), Place("arena", 8), Place("output")), 6, 4, 6)
+PROGRAM = Program("m", (ProgramTensor("x", T),), (ProgramTensor("y", T),), (STEP,), 64, 0, 0, 64)
+VERSIONS = {"k_1": ("k_1.generic",)}
+
+
+def test_the_header_and_python_agree() -> None:
+    header = (SOURCES / "engine_api.h").read_text()
+    codes = {name.lower(): int(code) for name, code in re.findall(r"MAVCG_([A-Z]\w+) = (\d+)[,\n]", header)}
+    statuses = dict(re.findall(r"MAVCG_(\w+) = (-?\d+)", header))
+
+    assert {name: codes[name] for name in TYPE_CODES} == TYPE_CODES
+    assert set(TYPE_CODES) == set(DTYPES)
+    assert loading._TYPES == {code: name for name, code in TYPE_CODES.items()}
+    assert statuses["CANCELLED"] == str(loading._CANCELLED) and statuses["PIN"] == str(loading._PIN)
+    assert f"#define MAVCG_MODEL_API {loading.API}\n" in header
+    sizes = re.search(r"element_bytes\[\] = \{1, ([\d, ]+)\}", (SOURCES / "engine_run.c").read_text())
+    assert sizes and [int(s) for s in sizes[1].split(", ")] == [DTYPES[name].itemsize for name in TYPE_CODES]
+
+
+@pytest.mark.parametrize(
+    ("name", "api"),
+    [("resnet50", "resnet50"), ("res-net.50", "res_net_50"), ("50x", "model_50x"), ("", "model"), ("é", "model"),
+     ("__x", "x"), ("pthread", "model_pthread")],
+)  # fmt: skip
+def test_names(name: str, api: str) -> None:
+    assert api_name(name) == api
+
+
+def test_kernels_are_numbered_by_first_use() -> None:
+    steps = tuple(replace(STEP, kernel=k) for k in ("b", "a", "b", "c"))
+
+    assert kernels_of(replace(PROGRAM, steps=steps)) == ("b", "a", "c")
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (replace(STEP, rows=0), "0 rows in tasks of 4"),
+        (replace(STEP, grain=0), "6 rows in tasks of 0"),
+        (replace(STEP, rows=1 << 40, grain=1), "rows in tasks of 1"),
+        (replace(STEP, operands=(Place("arena", 65),)), "an operand at"),
+        (replace(STEP, operands=(Place("arena", -1),)), "an operand at"),
+        (replace(STEP, operands=(Place("input", 0, 1),)), "an operand at"),
+        (replace(STEP, operands=(Place("output", 25, 0),)), "an operand at"),
+        (replace(STEP, operands=(Place("constants", 1),)), "an operand at"),
+    ],
+)
+def test_steps_that_the_engine_could_not_run(step: ProgramStep, words: str) -> None:
+    with pytest.raises(MavcgError, match=f"step 'n': .*{words}"):
+        tables_text(replace(PROGRAM, steps=(step,)), CoreSet(()), VERSIONS)
+
+
+def test_more_weights_than_code_can_reach() -> None:
+    with pytest.raises(MavcgError, match="3000000000 bytes of weights"):
+        tables_text(replace(PROGRAM, constants_bytes=3_000_000_000), CoreSet(()), VERSIONS)
+
+
+@pytest.mark.parametrize("program", [
+    replace(PROGRAM, name='*/ "\\\n??/ é', inputs=(ProgramTensor('*/ "q"\\\n', T),)),
+    *(replace(PROGRAM, name=name) for name in ("model", "api", "run", "start", "engine", "create")),
+    Program("empty", (), (), (), 0, 0, 0, 0),
+    replace(PROGRAM, inputs=(ProgramTensor("scalar", TensorType("i64", ())),)),
+])  # fmt: skip
+def test_names_and_sizes_that_are_hard_on_c(program: Program, tmp_path: Path) -> None:
+    engine_object(tables_text(program, CoreSet(()), VERSIONS), host_target(), tmp_path / "engine.o")
+    (tmp_path / "use.c").write_text(header_text(program))
+    flags = ["-target", host_target().zig_name, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    run_zig("cc", [*flags, "-c", str(tmp_path / "use.c"), "-o", str(tmp_path / "use.o")], "compiling the header")
