@@ -1,0 +1,149 @@
+"""What is known when a model is built is computed then: constants folded, nodes that change nothing dropped."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import DTYPES, Array, Graph, Node, TensorType
+from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.reference import evaluate
+
+BLOWN_UP_BYTES = 64 << 20  # a result larger than this,
+BLOWN_UP_TIMES = 4  # and than so many times what it is made of, is better made when the model runs
+GROWTH_BYTES = 1 << 30  # by how much all folding together may make a graph larger, and BLOWN_UP_TIMES its constants
+
+_WEIGHTS = {  # which inputs kernels want packed when the model is built
+    "conv2d": (1, 2),
+    "conv_transpose2d": (1, 2),
+    "matmul": (1, 2),
+    "qconv2d": (1, 2),
+    "qmatmul": (1, 2),
+}
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Compute every node whose inputs are all constants; drop nodes that change nothing.
+
+    Before:
+        input %x: f32[2]
+        const %a: f32[1] = {1.0}
+        %b = broadcast_to(%a) shape=[2]
+        %c = add(%b, %b)
+        %d = reshape(%x) shape=[2]
+        %y = mul(%d, %c)
+        return %y
+    After:
+        input %x: f32[2]
+        const %c: f32[2] = {2.0, 2.0}
+        %y = mul(%x, %c)
+        return %y
+
+    A result that is both large (BLOWN_UP_BYTES) and much larger than what it is made of (BLOWN_UP_TIMES) stays a node,
+    unless a convolution or matrix product reads it as weights, directly or by way of other constants: weights are
+    packed when the model is built. Nothing is folded that would make all constants together grow by more than
+    GROWTH_BYTES and BLOWN_UP_TIMES their size at first. Who asks for a constant as an output of the graph gets a copy
+    of it from one node; the same holds for an input.
+
+    Raises: MavcgError where constants do not go with their operator, such as an index that is out of range.
+    """
+    new = Rewrite(graph)
+    values: dict[str, Array] = dict(graph.constants)
+    wanted = _weights(graph)
+    uses = Counter(name for node in graph.nodes for name in node.inputs if name)
+    given, outputs = {*graph.inputs, *graph.constants}, set(graph.outputs)
+    room = GROWTH_BYTES + BLOWN_UP_TIMES * sum(array.nbytes for array in graph.constants.values())
+
+    def placed(name: str) -> None:
+        """A folded value that something still reads becomes a constant of the new graph, under its own name."""
+        if name in values and name not in new.constants and new.of(name) == name:
+            if name in outputs:  # the engine writes outputs, so one needs a node
+                new.alias(name, new.constant(values[name], name))
+            else:
+                new.constants[name] = values[name]
+
+    for node in graph.nodes:
+        same = changes_nothing(node, graph.types)
+        if same and node.output in outputs and node.inputs[0] in given:
+            new.keep(node)
+            continue
+        growth = _growth(node, graph.types, values)
+        if growth is not None and growth <= room and (node.output in wanted or not _blown_up(node, graph.types)):
+            room -= max(growth, 0)
+            values[node.output] = _value(node, graph.types[node.output], values)
+            if node.output in outputs:
+                placed(node.output)
+        else:
+            for name in node.inputs:
+                placed(name)
+            if same:
+                new.alias(node.output, new.of(node.inputs[0]))
+            else:
+                new.keep(node)
+        for name in filter(None, node.inputs):
+            uses[name] -= 1
+            if not uses[name]:  # a chain of large weights must not be in memory link by link
+                values.pop(name, None)
+    return new.finish()
+
+
+def _growth(node: Node, types: Mapping[str, TensorType], values: Mapping[str, Array]) -> int | None:
+    """By how many bytes the result is larger than the inputs; None where these are not all known."""
+    if len(node.outputs) != 1:
+        return None
+    if types[node.output].elements == 0:
+        return 0
+    if not all(name in values for name in node.inputs if name):
+        return None
+    return types[node.output].bytes - _input_bytes(node, types)
+
+
+def _input_bytes(node: Node, types: Mapping[str, TensorType]) -> int:
+    return sum(types[name].bytes for name in {*node.inputs} if name)
+
+
+def _blown_up(node: Node, types: Mapping[str, TensorType]) -> bool:
+    size = types[node.output].bytes
+    return size > BLOWN_UP_BYTES and size > BLOWN_UP_TIMES * _input_bytes(node, types)
+
+
+def _value(node: Node, tensor: TensorType, values: Mapping[str, Array]) -> Array:
+    if tensor.elements == 0:
+        return np.zeros(tensor.shape, DTYPES[tensor.dtype])
+    (array,) = evaluate(node, [values[name] if name else None for name in node.inputs])
+    return array
+
+
+def _weights(graph: Graph) -> set[str]:
+    """What is made of constants alone and ends, by way of nothing else, in the weights of a convolution or product."""
+    constant = set(graph.constants)
+    for node in graph.nodes:
+        if all(name in constant for name in node.inputs if name):
+            constant.update(node.outputs)
+    found: set[str] = set()
+    for node in reversed(graph.nodes):
+        read = [node.inputs[i] for i in _WEIGHTS.get(node.op, ())]
+        if found & set(node.outputs):
+            read += node.inputs
+        found.update(name for name in read if name in constant)
+    return found
+
+
+def changes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
+    """Whether a node's only output is its first input, whatever that holds."""
+    if not node.inputs or not node.inputs[0] or len(node.outputs) != 1 or types[node.inputs[0]] != types[node.output]:
+        return False
+    shape = types[node.output].shape
+    if node.op in ("cast", "reshape", "broadcast_to", "pad"):
+        return True
+    if node.op == "concat":
+        return len(node.inputs) == 1
+    if node.op == "transpose":
+        # Where dimensions of length 1 lie among the others says nothing.
+        moved = [axis for axis in node.attr("perm") if shape[axis] != 1]
+        return moved == sorted(moved)
+    if node.op == "slice":
+        return all(step > 0 or length == 1 for step, length in zip(node.attr("steps"), shape, strict=True))
+    if node.op == "clip":
+        return bool(node.attr("lo") == -np.inf and node.attr("hi") == np.inf)
+    return node.op.startswith("reduce_") and not node.attr("axes")
