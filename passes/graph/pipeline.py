@@ -1,11 +1,10 @@
 """All passes in order: what every graph goes through before kernels are made of it."""
 
-from mavcg.passes.graph.fold import fold_constants
-
 from mavcg.graph import Graph
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.activations import recognise_activations
 from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.fold import fold_constants
 from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before, merge_scales
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import prune

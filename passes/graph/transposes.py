@@ -71,10 +71,12 @@ class Held:
 
 @dataclass(frozen=True, order=True)
 class Cost:
-    """Transposes that a choice takes, then the bytes that these move, then what decides among equals."""
+    """Transposes that a choice takes, then the bytes that these move, reshapes in their stead, and what decides among
+    equals."""
 
     transposes: float
     bytes: float
+    reshapes: float
     last: float
 
 
@@ -167,22 +169,28 @@ class _Walk:
             self.rows[node.output] = rows
 
     def cost(self, node: Node, operands: tuple[str, ...], order: Perm, rank: int) -> Cost:
-        count, size = 0.0, 0.0
+        count, size, reshapes = 0.0, 0.0, 0
         for name in dict.fromkeys(operands):
             held = self.extended(name, rank)
             shape = (1,) * (rank - len(self.held[name].perm)) + self.new.types[self.held[name].name].shape
             turn = compose(held.perm, inverse(order))
             tensor = self.graph.types[name]
-            free = tensor.elements == 1 or name in self.graph.constants or not moves(shape, turn)
-            as_it_is = order == identity(rank) and name in self.plain
-            if not free and not as_it_is and (held.name, turn) not in self.made:
+            here = order == identity(rank) and name in self.plain or (held.name, turn) in self.made
+            if here or tensor.elements == 1 or name in self.graph.constants:
+                continue
+            if not moves(shape, turn):
+                reshapes += turn != identity(rank)
+            else:
                 count += 1 / self.uses[name]
                 size += tensor.bytes / self.uses[name]
         result = self.graph.types[node.output]
         perm = _reordered(node, order)[1]
         stored = scattered(result.shape, perm)
-        later = sum(moves(stored, compose(perm, o)) for o in self.wanted.get(node.output, ()))
-        return Cost(round(count + later, 6), size + later * result.bytes, later if node.output in self.raw else count)
+        turns = [compose(perm, order) for order in self.wanted.get(node.output, ())]
+        later = sum(moves(stored, turn) for turn in turns)
+        reshapes += sum(turn != identity(len(turn)) and not moves(stored, turn) for turn in turns)
+        last = later if node.output in self.raw else count
+        return Cost(round(count + later, 6), size + later * result.bytes, reshapes, last)
 
     def extended(self, name: str, rank: int) -> Held:
         """An operand of lower rank, seen with dimensions of length 1 before its own."""

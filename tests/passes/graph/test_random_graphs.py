@@ -11,6 +11,7 @@ from mavcg.graph_builder import GraphBuilder
 from mavcg.ops import OPS
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.prune import merge_equal, merge_moves, prune
 from mavcg.passes.graph.transposes import cancel_transposes, moving_transposes
 
@@ -222,6 +223,16 @@ def test_nothing_changes_but_the_form(function: Any, h: Any) -> None:
             h.same(graph, function(graph), relative=1e-6, seed=seed)
         except Exception as error:
             raise AssertionError(f"seed {seed}\n{graph}\n{function(graph)}") from error
+
+
+def test_all_passes_together(h: Any) -> None:
+    for seed in SEEDS:
+        graph = Maker(1000 + seed).graph(4 + seed % 12)
+        after = optimise(graph)
+        try:
+            h.same(graph, after, relative=1e-5, seed=seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}\n{graph}\n{after}") from error
 
 
 def test_transposes_never_become_more_and_a_second_time_changes_nothing() -> None:
