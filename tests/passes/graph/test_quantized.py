@@ -210,3 +210,53 @@ def test_the_pad_of_a_padded_image_is_its_zero_point() -> None:
     after = explicit_padding(checked(m, [m.quantize(y)]))
     assert ops(after) == ["pad", "qconv2d"]
     assert after.nodes[0].attr("value") == -3.0
+
+
+FORMATS = [(0.05, -3), (0.02, -128), (0.11, 40)]
+
+
+def random_step(m: Model, pool: list[str]) -> str:
+    """Something that rounds nothing, or rounds as a table does: results must be equal bit by bit."""
+    rng, x = m.rng, pool[-1] if m.rng.random() < 0.7 else str(m.rng.choice(pool))
+    shape = m.b.types[x].shape
+    kind = int(rng.integers(0, 10))
+    if kind == 0:
+        return m.b.add("clip", (x,), lo=float(rng.uniform(-3, 0)), hi=float(rng.uniform(0.5, 4)))
+    if kind == 1:
+        return m.b.add("relu", (x,))
+    if kind == 2:
+        return m.b.add(str(rng.choice(["sigmoid", "tanh", "hard_swish", "leaky_relu"])), (x,))
+    if kind == 3:
+        return m.b.add("mul", (m.number(1.3), x))
+    if kind == 4:
+        return m.b.add("reshape", (x,), shape=(1, shape[2], shape[1], shape[3]))
+    if kind == 5:
+        return m.b.add("transpose", (x,), perm=(0, 2, 1, 3))
+    if kind == 6:
+        value = float(rng.choice([0.0, 1.0, 0.3]))
+        return m.b.add("pad", (x,), before=(0, 1, 0, 0), after=(0, 0, 1, 1), value=value)
+    if kind == 7:
+        return m.b.add("max_pool2d", (x,), kernel=(2, 2), pads=(1, 0, 0, 1))
+    if kind == 8:
+        scale, zero = FORMATS[int(rng.integers(0, 3))]
+        return m.dequantize(m.quantize(x, scale, zero), scale, zero)
+    like = [n for n in pool if m.b.types[n].shape == shape]
+    return m.b.add("concat", (x, str(rng.choice(like))), axis=3)
+
+
+def test_random_graphs_of_exact_steps_give_the_same_bits() -> None:
+    fewer = 0
+    for seed in range(120):
+        m = Model(["i8", "u8"][seed % 2], seed)
+        pool = [m.input((1, 4, 6, 2)), m.input((1, 4, 6, 2), 0.02, -128, "z")]
+        for _ in range(int(m.rng.integers(2, 9))):
+            pool.append(random_step(m, pool))
+        scale, zero = FORMATS[int(m.rng.integers(0, 3))]
+        graph = m.b.finish([m.quantize(pool[-1], scale, zero), m.quantize(pool[-2], 0.05, -3)])
+        after = prune(eight_bit(graph))
+        verify(after)
+        arrays = [m.rng.integers(0, 256, (1, 4, 6, 2)).astype(np.uint8).view(DTYPES[m.dtype]) for _ in graph.inputs]
+        for wanted, found in zip(run(graph, *arrays), run(after, *arrays), strict=True):
+            np.testing.assert_array_equal(found, wanted, err_msg=f"seed {seed}\n{graph}\n{after}")
+        fewer += ops(graph).count("dequantize") > ops(after).count("dequantize")
+    assert fewer > 60
