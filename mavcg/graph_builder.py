@@ -8,7 +8,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node, TensorType, type_of
 from mavcg.ops import infer, make_node
-from mavcg.ops.op import place
+from mavcg.ops.op import check_type, place
 
 
 class GraphBuilder:
@@ -96,6 +96,7 @@ class GraphBuilder:
             raise MavcgError(f"{where}: a tensor without a name")
         if name in self.types:
             raise MavcgError(f"{where}: the name %{name} is taken; every tensor is made once")
+        check_type(where, name, type)
         self.types[name] = type
 
     def _fresh(self, stem: str) -> str:

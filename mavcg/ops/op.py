@@ -1,17 +1,21 @@
 """What an operator is: the inputs it reads, the attributes it has, and how the types of its outputs follow."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Array, AttrValue, Node, TensorType
+from mavcg.graph import DTYPES, Array, AttrValue, Node, TensorType
 
 FLOATS = ("f32", "f16", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
 NUMBERS = (*FLOATS, *SIGNED, *UNSIGNED)
 ANY = (*NUMBERS, "bool")
+
+MOST_BYTES = 1 << 40  # no tensor is larger: beyond, shapes are somebody's mistake, or malice
+MOST = 1 << 31  # nor is a number in an attribute that counts positions
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,14 @@ def place(node: Node) -> str:
     """How messages name a node: by what the user's file calls it, else by what it makes."""
     name = node.origin or next((n for n in node.outputs if n), "")
     return f"node '{name}' ({node.op})" if name else f"a node {node.op}"
+
+
+def check_type(where: str, name: str, tensor: TensorType) -> None:
+    """Raises: MavcgError for a dtype that graphs do not have, a negative dimension, or a size that no machine has."""
+    if tensor.dtype not in DTYPES or any(d < 0 for d in tensor.shape):
+        raise MavcgError(f"{where}: %{name} is {tensor}, which is no type")
+    if math.prod(max(1, d) for d in tensor.shape) * DTYPES[tensor.dtype].itemsize > MOST_BYTES:
+        raise MavcgError(f"{where}: %{name} is {tensor}; no tensor may be larger than {MOST_BYTES >> 40} TiB")
 
 
 @dataclass(frozen=True)
@@ -121,11 +133,11 @@ class Case:
         return values
 
     def at_least(self, least: int, *names: str) -> None:
-        """Raises: MavcgError where a whole number, or one of a tuple of them, is smaller."""
+        """Raises: MavcgError where a whole number, or one of a tuple of them, is smaller, or larger than MOST."""
         for name in names:
             value = self.attr(name)
-            if any(v < least for v in (value if isinstance(value, tuple) else (value,))):
-                raise self.fail(f"{name} {value} where at least {least} is needed")
+            if any(not least <= v <= MOST for v in (value if isinstance(value, tuple) else (value,))):
+                raise self.fail(f"{name} {value} where {least} to {MOST} are possible")
 
     def broadcast(self, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         """NumPy's common shape. Raises: MavcgError where there is none."""

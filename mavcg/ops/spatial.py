@@ -12,6 +12,8 @@ ACT: Mapping[str, Attr] = {"act": Attr("str", ""), "act_args": Attr("floats", ()
 _PADS = Attr("ints", (0, 0, 0, 0), length=4)  # top, left, bottom, right
 _STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1, 1), length=2), "pads": _PADS}
 
+MOST_WINDOWS = 1 << 24
+
 
 def window_counts(case: Case, kernel: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, int]:
     """How many windows fit over an image's height and width. Raises: MavcgError where none does."""
@@ -26,6 +28,8 @@ def window_counts(case: Case, kernel: tuple[int, ...], lengths: tuple[int, ...])
             size = f"{lengths[axis]} with pads {pads[axis]} and {pads[axis + 2]}"
             raise case.fail(f"a window of {span} does not fit into a {('height', 'width')[axis]} of {size}")
         counts.append(room // stride[axis] + 1)
+        if counts[-1] > MOST_WINDOWS:
+            raise case.fail(f"{counts[-1]} windows along one axis; supported: at most {MOST_WINDOWS}")
     return counts[0], counts[1]
 
 
@@ -104,9 +108,11 @@ def divisors(node: Node, axis: int, length: int, count: int) -> Array:
         node.attr(n)[axis] for n in ("kernel", "stride", "dilation", "pads", "count_pads")
     )
     after = node.attr("count_pads")[axis + 2]
-    at = np.arange(count)[:, None] * stride - pads + np.arange(kernel)[None, :] * dilation
-    inside: Array = (at >= -counted) & (at < length + after)
-    return np.asarray(inside.sum(axis=1, dtype=np.int64))
+    first = np.arange(count) * stride - pads
+    # Position k of a window is at first + k * dilation; rounded up, a // b is -(-a // b).
+    begin = np.clip(-((first + counted) // dilation), 0, kernel)
+    end = np.clip(-((first - length - after) // dilation), 0, kernel)
+    return np.asarray(end - begin)
 
 
 _POOL = {"kernel": Attr("ints", length=2), **_STEPS}

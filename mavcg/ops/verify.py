@@ -1,9 +1,9 @@
 """Whether a graph keeps to the rules: asked between passes."""
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Graph, type_of
+from mavcg.graph import Graph, type_of
 from mavcg.ops.nodes import infer
-from mavcg.ops.op import place
+from mavcg.ops.op import check_type, place
 
 
 def verify(graph: Graph) -> None:
@@ -21,9 +21,7 @@ def verify(graph: Graph) -> None:
             raise MavcgError(f"{by}: %{name} is made a second time; every tensor is made once")
         if name not in graph.types:
             raise MavcgError(f"{by}: %{name} has no type")
-        tensor = graph.types[name]
-        if tensor.dtype not in DTYPES or any(d < 0 for d in tensor.shape):
-            raise MavcgError(f"{by}: %{name} is {tensor}, which is no type")
+        check_type(by, name, graph.types[name])
         made.add(name)
 
     for name in graph.inputs:
