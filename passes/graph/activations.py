@@ -10,6 +10,7 @@ from mavcg.graph import Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite, scalar_of
 
 CLOSE = 2e-6  # relative: constants in files are rounded, some to six digits
+STEPS = 3  # multiplications by numbers in a row that are looked through
 
 
 def recognise_activations(graph: Graph) -> Graph:
@@ -101,7 +102,10 @@ def _scaled(new: Rewrite, name: str) -> Iterator[tuple[str, float]]:
     """A tensor as (t, k) with name == t * k: itself, and what it is a multiple of."""
     factor = 1.0
     yield name, factor
-    while (node := new.made.get(name)) is not None and node.op in ("mul", "div"):
+    for _ in range(STEPS):
+        node = new.made.get(name)
+        if node is None or node.op not in ("mul", "div"):
+            return
         operand = _constant_operand(new, node)
         if operand is None or (node.op == "div" and (operand[0] != node.inputs[0] or operand[1] == 0)):
             return

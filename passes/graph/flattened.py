@@ -48,16 +48,18 @@ def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
         row_axis = rank - 1 if node.attr("transpose_b") else rank - 2
         return maker.inputs[0] in graph.constants and (scalar or maker.attr("axis") != row_axis)
 
-    def for_matmul(name: str) -> bool:
-        found = readers.get(name, ())
-        return len(found) > 0 and uses[name] == len(found) and all(takes(name, node) for node in found)
+    for_matmul: set[str] = set()  # tensors that such products alone read, through what treats every element alone
 
     def takes(name: str, node: Node) -> bool:
         if node.op == "matmul":
             return node.inputs[0] == name and constant_weights(node)
         scalar = node.op in ("quantize", "dequantize") and not graph.shape(node.inputs[1])
-        return (node.op in CARRIERS or scalar) and for_matmul(node.output)
+        return (node.op in CARRIERS or scalar) and node.output in for_matmul
 
+    for node in reversed(graph.nodes):
+        name, after_it = node.output, readers.get(node.output, ())
+        if after_it and uses[name] == len(after_it) and all(takes(name, reader) for reader in after_it):
+            for_matmul.add(name)
     found = {}
     for node in graph.nodes:
         after = graph.shape(node.output)
@@ -65,6 +67,6 @@ def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
             continue
         groups = reshape_groups(graph.shape(node.inputs[0]), after)
         flat = groups and groups[-1].after == (len(after) - 1,) and len(groups[-1].before) > 1
-        if flat and for_matmul(node.output):
+        if flat and node.output in for_matmul:
             found[node.output] = Flattened(groups)
     return found

@@ -83,26 +83,33 @@ def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Arr
     weights, old_bias = new.array(w), new.array(bias)
     if prior.attr("act") or residual or (bias and old_bias is None) or (scale.size not in (1, channels)):
         return None
-    if bool((scale != 1.0).any()):
-        if weights is None:
-            return None
-        w = new.constant(_scaled_outputs(prior, weights, scale), w)
     start = np.zeros(channels) if old_bias is None else old_bias.astype(np.float64)
-    total = (start * scale + np.broadcast_to(shift, (channels,))).astype(np.float32)
+    total = _rounded(start * scale + np.broadcast_to(shift, (channels,)))
+    if total is None:
+        return None
+    if bool((scale != 1.0).any()):
+        scaled = None if weights is None else _rounded(weights * _by_row(prior, scale))
+        if scaled is None:
+            return None
+        w = new.constant(scaled, w)
     if old_bias is not None or total.any():
         bias = new.constant(total, bias or prior.output)
     inputs = (x, w, bias, *prior.inputs[3:])
     return Node(prior.op, inputs, node.outputs, prior.attrs, prior.origin or node.origin)
 
 
-def _scaled_outputs(node: Node, weights: Array, scale: Array) -> Array:
-    """The weights with every output channel multiplied by its scale."""
-    rows = node.op in CONVOLUTIONS
-    if scale.size > 1 and rows:
-        scale = scale.reshape(-1, 1, 1, 1)
-    elif scale.size > 1 and node.attr("transpose_b"):
-        scale = scale.reshape(-1, 1)
-    return (weights * scale).astype(np.float32)
+def _by_row(node: Node, scale: Array) -> Array:
+    """One value an output channel, as it broadcasts to the weights."""
+    if scale.size > 1 and node.op in CONVOLUTIONS:
+        return scale.reshape(-1, 1, 1, 1)
+    return scale.reshape(-1, 1) if scale.size > 1 and node.attr("transpose_b") else scale
+
+
+def _rounded(values: Array) -> Array | None:
+    """As f32; None where that is not finite: the graph may never get to such numbers."""
+    with np.errstate(over="ignore"):
+        single: Array = values.astype(np.float32)
+    return single if bool(np.isfinite(single).all()) else None
 
 
 def fold_scale_before(graph: Graph) -> Graph:
@@ -150,12 +157,17 @@ def _without_scale(new: Rewrite, node: Node) -> Node | None:
         return None
     if node.op == "matmul" and weights.ndim != 2:
         return None
-    scale_by_weight, shift_by_weight = (_along_inputs(node, weights, v) for v in (scale, shift))
-    total = (weights.astype(np.float64) * shift_by_weight).sum(axis=_summed(node))
     if bool((scale != 1.0).any()):
-        w = new.constant((weights * scale_by_weight).astype(np.float32), w)
-    if total.any():
-        bias = new.constant((total + (0.0 if old_bias is None else old_bias)).astype(np.float32), bias or node.output)
+        scaled = _rounded(weights * _along_inputs(node, weights, scale))
+        if scaled is None:
+            return None
+        w = new.constant(scaled, w)
+    if shift.any():
+        total = (weights * _along_inputs(node, weights, shift)).sum(axis=_summed(node))
+        single = _rounded(total + (0.0 if old_bias is None else old_bias))
+        if single is None:
+            return None
+        bias = new.constant(single, bias or node.output)
     return Node(node.op, (source, w, bias, *node.inputs[3:]), node.outputs, node.attrs, node.origin)
 
 
@@ -216,17 +228,19 @@ def _merged(new: Rewrite, last: Node) -> bool:
     name = last.output
     while node is not None and (affine := _affine(new, node)) is not None and (not length or new.only_reader(name)):
         name, more_scale, more_shift = affine
-        scale, shift, length = scale * more_scale, shift + scale * more_shift, length + 1
+        with np.errstate(all="ignore"):
+            scale, shift, length = scale * more_scale, shift + scale * more_shift, length + 1
         node = new.made.get(name)
     scaled, shifted = bool((scale != 1.0).any()), bool((shift != 0.0).any())
-    if length <= scaled + shifted or not (scaled or shifted):
+    factors, shifts = _rounded(scale), _rounded(shift)
+    if length <= scaled + shifted or not (scaled or shifted) or factors is None or shifts is None:
         return False
     if scaled:
-        factor = new.constant(scale.astype(np.float32), "scale")
+        factor = new.constant(factors, "scale")
         inputs = (name, factor)
         name = new.add("mul", inputs, last.output, last.origin) if shifted else new.into(last.output, "mul", inputs)
     if shifted:
-        new.into(last.output, "add", (name, new.constant(shift.astype(np.float32), "shift")), last.origin)
+        new.into(last.output, "add", (name, new.constant(shifts, "shift")), last.origin)
     return True
 
 
@@ -278,19 +292,30 @@ def _pads_alike(new: Rewrite, node: Node, pad: Node) -> bool:
     return bool(whole and harmless) and new.types[pad.output].dtype == "f32"
 
 
-def _no_negative(new: Rewrite, name: str, depth: int = 8) -> bool:
-    """Whether a tensor is known to have no negative element."""
+def _no_negative(new: Rewrite, name: str, most: int = 64) -> bool:
+    """Whether a tensor is known to have no negative element; looks at so many tensors at most."""
+    waiting, seen = [name], {name}
+    while waiting:
+        found = _sign(new, waiting.pop())
+        if found is None or len(seen) > most:
+            return False
+        waiting += [n for n in found if n not in seen]
+        seen.update(found)
+    return True
+
+
+def _sign(new: Rewrite, name: str) -> tuple[str, ...] | None:
+    """The tensors that have no negative element only if this has none; None where it may have one anyhow."""
     node = new.made.get(name)
-    if node is None or depth == 0:
+    if node is None:
         array = new.array(name)
-        return array is not None and bool((array >= 0).all())
+        return () if array is not None and bool((array >= 0).all()) else None
     act = dict(node.attrs).get("act") or node.op
     if act in ("relu", "sigmoid", "hard_sigmoid", "exp", "abs", "softmax", "sqrt"):
-        return True
+        return ()
     if act == "clip":
-        lo = node.attr("act_args")[0] if node.op != "clip" else node.attr("lo")
-        return bool(lo >= 0)
+        return () if (node.attr("act_args")[0] if node.op != "clip" else node.attr("lo")) >= 0 else None
     if node.op == "max_pool2d" and any(node.attr("pads")):
-        return False  # a window in the pads alone gives -infinity
+        return None  # a window in the pads alone gives -infinity
     moved = ("max_pool2d", "avg_pool2d", "reshape", "transpose", "slice", "concat")
-    return node.op in moved and all(_no_negative(new, n, depth - 1) for n in node.inputs)
+    return node.inputs if node.op in moved else None

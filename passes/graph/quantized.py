@@ -20,6 +20,7 @@ MOVES = frozenset(
 )  # fmt: skip
 POINTWISE = frozenset((*(op.name for op in UNARY if op.name != "not"), *ARITHMETIC, "prelu"))
 MOST_NODES = 24  # of a function of one tensor that becomes a table
+MOST_STEPS = 100  # of a row of moves and bounds that is looked through
 MOST_SUM = 2**31 - 1
 
 
@@ -88,13 +89,13 @@ class _Walk:
         else:
             self.new.alias(node.output, found)
 
-    def held_in_eight(self, name: str) -> Held | None:
+    def held_in_eight(self, name: str, depth: int = 0) -> Held | None:
         """An f32 tensor that is a dequantized 8-bit one, or a move of one."""
         if name not in self.held:
-            self.held[name] = self._held_in_eight(name)
+            self.held[name] = self._held_in_eight(name, depth + 1) if depth < MOST_STEPS else None
         return self.held[name]
 
-    def _held_in_eight(self, name: str) -> Held | None:
+    def _held_in_eight(self, name: str, depth: int) -> Held | None:
         node = self.new.made.get(name)
         if node is None:
             return None
@@ -104,7 +105,7 @@ class _Walk:
             return Held(node.inputs[0], format) if format else None
         if node.op not in MOVES:
             return None
-        parts = [self.held_in_eight(n) for n in node.inputs]
+        parts = [self.held_in_eight(n, depth) for n in node.inputs]
         first = parts[0]
         if first is None or any(p is None or p.format != first.format for p in parts):
             return None
@@ -119,25 +120,25 @@ class _Walk:
             attrs["value"] = float(min(max(bound_of(node.attr("value"), format)[0], format.lo), format.hi))
         return self.new.add(node.op, inputs, node.output, node.origin, **attrs)
 
-    def quantized(self, name: str, to: Format) -> str | None:
+    def quantized(self, name: str, to: Format, depth: int = 0) -> str | None:
         """An 8-bit tensor equal to quantize(name) in this format; None where it takes f32 to get it."""
         key = (name, to)
         if key not in self.done:
-            self.done[key] = self._quantized(name, to)
+            self.done[key] = self._quantized(name, to, depth + 1) if depth < MOST_STEPS else None
         return self.done[key]
 
-    def _quantized(self, name: str, to: Format) -> str | None:
+    def _quantized(self, name: str, to: Format, depth: int) -> str | None:
         node = self.new.made.get(name)
         if node is None:
             return None
         if node.op == "dequantize":
             return self.requantized(name, to)
         if node.op in MOVES:
-            return self.quantized_move(node, to)
+            return self.quantized_move(node, to, depth)
         if node.op in ("relu", "clip"):
             lo, hi = (0.0, np.inf) if node.op == "relu" else (node.attr("lo"), node.attr("hi"))
             if lo <= hi and self.new.only_reader(name):
-                return self.quantized(node.inputs[0], to.within(lo, hi))
+                return self.quantized(node.inputs[0], to.within(lo, hi), depth)
         if not self.new.only_reader(name):
             return None
         if node.op in ("conv2d", "matmul"):
@@ -167,11 +168,11 @@ class _Walk:
             return self.new.add("clip", (held.name,), held.name, lo=float(to.lo), hi=float(to.hi))
         return self.new.add("lookup", (held.name, self.new.constant(table, "table")), held.name)
 
-    def quantized_move(self, node: Node, to: Format) -> str | None:
+    def quantized_move(self, node: Node, to: Format, depth: int) -> str | None:
         """quantize after a move is the move of what is quantized: all moves here keep or choose elements by size."""
         if not all(self.new.only_reader(n) or self.held_in_eight(n) for n in (*node.inputs, node.output)):
             return None
-        parts = [self.quantized(n, to) for n in node.inputs]
+        parts = [self.quantized(n, to, depth) for n in node.inputs]
         if all(part is None for part in parts):
             return None
         if any(part is None for part in parts) and (to.lo, to.hi) != limits(to.dtype):
@@ -277,15 +278,15 @@ class _Walk:
         steps = tuple(dict.fromkeys(nodes))
         return self.looked_up(held, table_of(held.format, to, steps, source, name, plain), to)
 
-    def collected(self, name: str, nodes: list[Node]) -> str | None:
+    def collected(self, name: str, nodes: list[Node], depth: int = 0) -> str | None:
         """The one dequantized tensor that a chain of such operators starts from; its nodes in order."""
         if self.held_in_eight(name) is not None:
             return name
         node = self.new.made.get(name)
-        if node is None or node.op not in POINTWISE or len(nodes) > MOST_NODES:
+        if node is None or node.op not in POINTWISE or len(nodes) > MOST_NODES or depth > MOST_NODES:
             return None
         computed = [n for n in node.inputs if self.new.array(n) is None]
-        sources = {self.collected(n, nodes) for n in computed}
+        sources = {self.collected(n, nodes, depth + 1) for n in computed}
         nodes.append(node)
         return sources.pop() if len(sources) == 1 else None
 

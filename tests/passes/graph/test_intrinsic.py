@@ -112,6 +112,14 @@ def test_before(kind: str, op: str, shape: tuple[int, ...], pads: int, h: Any) -
         %c = conv2d(%x, %w)
         %y = mul(%c, %k)
         return %y""",
+        # weights that f32 does not hold
+        """input %x: f32[1,2,2,1]
+        const %w: f32[1,1,1,1] = {1e30}
+        const %k: f32[] = {1e30}
+        %s = mul(%x, %k)
+        %c = conv2d(%s, %w)
+        %y = mul(%c, %k)
+        return %y""",
         # weights that are computed
         """input %x: f32[2,2]
         input %w: f32[2,2]
