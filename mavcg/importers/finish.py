@@ -1,0 +1,48 @@
+"""The end of an import: outputs get the names that the file gives them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from mavcg.graph import Graph, fresh_name, pruned
+from mavcg.importers.onnx_emit import Emitter, Value
+
+
+def finished(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:
+    """The graph with its outputs under their names; what is not needed is gone.
+
+    inputs: the graph's. names, values: of the outputs, each name once; only an input that is an output as it is may
+    have the name of an input.
+    """
+    builder = emitter.builder
+    renamed: dict[str, str] = {}
+    for name, value in zip(names, values, strict=True):
+        made = emitter.place(value)
+        if made in inputs and made == name:
+            renamed[made] = name
+            continue
+        if value.is_constant or made in renamed or made in inputs:
+            # An input, a constant or another output under a second name: a copy of its own.
+            made = builder.add("reshape", [made], name, shape=value.shape)
+        renamed[made] = name
+    return _with_names(pruned(builder.finish(list(renamed))), renamed)
+
+
+def _with_names(graph: Graph, wanted: Mapping[str, str]) -> Graph:
+    """The graph with tensors renamed; others make way where their name is taken."""
+    names = dict(wanted)
+    taken = set(wanted.values()) | set(graph.inputs)
+    everything = set(graph.types) | taken
+    for name in graph.types:
+        if name not in names and name in taken and name not in graph.inputs:
+            names[name] = fresh_name(everything, name)
+            everything.add(names[name])
+    nodes = tuple(
+        replace(node.with_inputs(names), outputs=tuple(names.get(o, o) for o in node.outputs)) for node in graph.nodes
+    )
+    return replace(
+        graph,
+        nodes=nodes,
+        outputs=tuple(names.get(o, o) for o in graph.outputs),
+        types={names.get(n, n): t for n, t in graph.types.items()},
+        constants={names.get(n, n): a for n, a in graph.constants.items()},
+    )

@@ -1,0 +1,196 @@
+"""A TFLite file -> a graph.
+
+Real numbers in f32 or f16, and 8-bit ones that stand for them, per tensor or per channel. An operator on 8-bit tensors
+becomes dequantize, the operator on f32, quantize, which passes/graph/quantized.py turns into arithmetic on 8-bit
+numbers; what only moves elements moves 8-bit numbers. Inputs and outputs have the types that they have in the file.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Graph, TensorType, fresh_name
+from mavcg.importers.finish import finished
+from mavcg.importers.onnx_emit import LARGEST_TENSOR_BYTES, Emitter, Value, constant
+from mavcg.importers.tflite_ops.call import Call, UnsupportedOp, scale_and_zero
+from mavcg.importers.tflite_ops.table import HANDLERS, supported
+from mavcg.importers.tflite_parse import Model, Operator, Tensor, parse_model, read_file, shortened
+
+_SEVERAL = ("IF", "WHILE", "CALL", "CALL_ONCE")
+
+
+def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
+    """The graph of a TFLite file; its inputs and outputs carry the file's names.
+
+    shapes: of inputs, by name, in place of those in the file; needed where another dimension than the first is free. A
+    free first dimension is 1.
+    Raises: UnsupportedOp for an operator that there is nothing for, MavcgError for a file that is damaged or leaves
+    something open, naming the place.
+    """
+    try:
+        return _Import(parse_model(read_file(path)), path.stem, shapes).graph()
+    except MavcgError as error:
+        # The same class, so that callers can tell kinds apart; the file's name in front.
+        error.args = (f"{path}: {error}", *error.args[1:])
+        raise
+
+
+class _Import:
+    """One import. values: of the file's tensors that are in the graph already, by index."""
+
+    def __init__(self, model: Model, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        self.model = model
+        self.emitter = Emitter(name)
+        self.shapes = shapes
+        self.values: dict[int, Value] = {}
+        self.dequantized: dict[int, Value] = {}
+
+    def graph(self) -> Graph:
+        model = self.model
+        if not model.outputs:
+            raise MavcgError("the file has no outputs; nothing would be computed")
+        if len(set(model.inputs)) != len(model.inputs):
+            raise MavcgError("a tensor that is an input twice; the file is damaged")
+        names = _names(model)
+        inputs = [names[i] for i in range(len(model.inputs))]
+        for name in self.shapes:
+            if name not in inputs:
+                raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(inputs) or 'none'}")
+        for index, name in zip(model.inputs, inputs, strict=True):
+            tensor = model.tensors[index]
+            type = TensorType(_dtype(tensor), self.input_shape(tensor, name))
+            self.values[index] = Value(type, self.emitter.builder.input(name, type))
+        for operator in _needed(model):
+            self.convert(operator)
+        found = [self.value(index, "the subgraph's outputs") for index in model.outputs]
+        return finished(self.emitter, inputs, names[len(inputs) :], found)
+
+    def input_shape(self, tensor: Tensor, name: str) -> tuple[int, ...]:
+        """What is given, else what the file says. Raises: MavcgError where that leaves something open."""
+        shape = self.shapes.get(name)
+        if shape is None:
+            for d in tensor.free:
+                if d > 0 and tensor.shape[d] < 2:
+                    example = "x".join("1" if i == 0 else "N" if i in tensor.free else str(n)
+                                       for i, n in enumerate(tensor.shape))  # fmt: skip
+                    raise MavcgError(
+                        f"input '{name}': its dimension {d} is free; give its length N, as --shape {name}={example}"
+                    )
+            shape = tuple(1 if n < 0 else n for n in tensor.shape)
+        elif len(shape) != len(tensor.shape):
+            raise MavcgError(
+                f"--shape {name}={'x'.join(map(str, shape))}: the file has {len(tensor.shape)} dimensions there"
+            )
+        total = DTYPES[_dtype(tensor)].itemsize
+        for length in shape:
+            total *= length  # in Python's whole numbers, which do not overflow
+        if any(n < 0 for n in shape) or total > LARGEST_TENSOR_BYTES:
+            raise MavcgError(
+                f"input '{name}': {list(shape)} takes {total} bytes; at most {LARGEST_TENSOR_BYTES}, none negative"
+            )
+        return shape
+
+    def value(self, index: int, reader: str) -> Value:
+        """A tensor that something reads: made already, or a constant."""
+        if index in self.values:
+            return self.values[index]
+        tensor = self.model.tensors[index]
+        dtype = _dtype(tensor)
+        if tensor.variable:
+            raise UnsupportedOp(
+                f"{reader}: {tensor.label} keeps its value from one run to the next; supported: models without state"
+            )
+        if tensor.sparse:
+            raise UnsupportedOp(f"{reader}: {tensor.label} is stored sparse; supported: dense tensors")
+        data = tensor.data
+        if data is None and 0 in tensor.shape:
+            data = np.zeros(tensor.shape, DTYPES[dtype])
+        if data is None:
+            raise MavcgError(
+                f"{reader}: it reads {tensor.label}, which is no input, no constant and not made before it"
+            )
+        self.values[index] = constant(data, dtype, stem=tensor.name or "c")
+        return self.values[index]
+
+    def convert(self, operator: Operator) -> None:
+        """Put an operator into the graph."""
+        results = tuple(self.model.tensors[i] for i in operator.outputs)
+        origin = f"{operator.index}:{shortened(results[0].name)}"
+        place = f"node '{origin}' ({operator.op})"
+        handler = HANDLERS.get(operator.op)
+        if handler is None:
+            what = "control flow is not supported" if operator.op in _SEVERAL else "there is nothing for this operator"
+            raise UnsupportedOp(f"{place}: {what}; supported: {supported()}")
+        call = Call(
+            self.emitter,
+            operator.op,
+            origin,
+            tuple(self.model.tensors[i] if i >= 0 else None for i in operator.inputs),
+            tuple(self.value(i, place) if i >= 0 else None for i in operator.inputs),
+            results,
+            operator.options,
+            self.dequantized,
+        )
+        made = handler(call)
+        values = made if isinstance(made, tuple) else (made,)
+        if len(values) != len(results):
+            raise call.fail(f"{len(results)} outputs where it has {len(values)}")
+        for tensor, value in zip(results, values, strict=True):
+            if tensor.index in self.values:
+                raise call.fail(f"it makes {tensor.label}, which is made already; the file is damaged")
+            self.values[tensor.index] = _as_stored(call, tensor, value)
+
+
+def _as_stored(call: Call, tensor: Tensor, value: Value) -> Value:
+    """A result in the type that the file has there: real numbers are quantized where it has 8-bit ones."""
+    dtype = _dtype(tensor)
+    if tensor.eight_bit and value.dtype == "f32":
+        assert tensor.quant is not None
+        scale, zero = scale_and_zero(tensor.quant, dtype)
+        return call.add("quantize", value, scale, zero, axis=tensor.quant.axis, to=dtype)
+    if dtype == "f16" and value.dtype == "f32":
+        return call.cast(value, dtype)
+    if dtype != value.dtype:
+        raise call.fail(f"its result is {value.type} where the file says that {tensor.label} is {tensor.kind}")
+    return value
+
+
+def _dtype(tensor: Tensor) -> str:
+    """A tensor's element type. Raises: UnsupportedOp for one that graphs do not have."""
+    if not tensor.dtype:
+        raise UnsupportedOp(f"{tensor.label}: elements of type {tensor.kind}; supported: {', '.join(DTYPES)}")
+    return tensor.dtype
+
+
+def _names(model: Model) -> list[str]:
+    """What the inputs, then the outputs are called: as in the file, with a number where that would be a second one.
+
+    A tensor that is input and output has one name, the first time that it is an output.
+    """
+    found: list[str] = []
+    inputs = dict[int, str]()
+    for index in model.inputs:
+        inputs[index] = fresh_name(found, model.tensors[index].name or f"input_{index}")
+        found.append(inputs[index])
+    passed: set[int] = set()
+    for index in model.outputs:
+        if index in inputs and index not in passed:
+            passed.add(index)
+            found.append(inputs[index])
+        else:
+            found.append(fresh_name(found, model.tensors[index].name or f"output_{index}"))
+    return found
+
+
+def _needed(model: Model) -> Sequence[Operator]:
+    """The operators that the outputs need, in the file's order, in which it says that they run."""
+    wanted = set(model.outputs)
+    found = []
+    for operator in reversed(model.operators):
+        if wanted.intersection(operator.outputs):
+            found.append(operator)
+            wanted.update(operator.inputs)
+    return found[::-1]

@@ -1,0 +1,255 @@
+"""What a handler gets: one TFLite operator with its inputs and options, and the words to answer with.
+
+8-bit tensors come in two ways. `input` gives the 8-bit numbers themselves, for what only moves them. `operand` gives
+the real numbers that they stand for: a dequantize before the operator. Where a result is real and the file has an 8-bit
+tensor there, the importer puts a quantize behind it. So a handler that uses `operand` is the same for every type.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Array
+from mavcg.importers.onnx_emit import LARGEST_TENSOR_BYTES, Emitter, Value, constant
+from mavcg.importers.tflite_parse import Quant, Tensor
+
+MOST_INTS = 64  # entries of a tensor that gives axes, shapes, pads: more than any rank needs
+_ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, ActivationFunctionType
+    1: ("relu", {}),
+    2: ("clip", {"lo": -1.0, "hi": 1.0}),
+    3: ("clip", {"lo": 0.0, "hi": 6.0}),
+    4: ("tanh", {}),
+}
+
+
+class UnsupportedOp(MavcgError):
+    """An operator, or a form of it, that there is nothing for."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operator of the file.
+
+    origin: what messages and reports call it. tensors: what the file says of its inputs; values: what they are in the
+    graph; both None for those absent. results: what the file says of its outputs. dequantized: by tensor, shared by all
+    calls.
+    """
+
+    emitter: Emitter
+    op: str
+    origin: str
+    tensors: tuple[Tensor | None, ...]
+    values: tuple[Value | None, ...]
+    results: tuple[Tensor, ...]
+    options: Mapping[str, Any]
+    dequantized: dict[int, Value] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """How messages name the operator."""
+        return f"node '{self.origin}' ({self.op})"
+
+    def fail(self, what: str) -> MavcgError:
+        """An error in this operator."""
+        return MavcgError(f"{self.place}: {what}")
+
+    def unsupported(self, what: str, supported: str) -> UnsupportedOp:
+        """An error: a form of the operator that there is nothing for."""
+        return UnsupportedOp(f"{self.place}: {what}; supported: {supported}")
+
+    def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
+        """The result of an operator of graphs."""
+        return self.emitter.add(op, inputs, self.origin, **attrs)
+
+    # Inputs
+
+    def input(self, i: int, rank: int | None = None, rank_min: int = 0) -> Value:
+        """An input as it is stored. Raises: MavcgError where it is not there, or its rank is another."""
+        value = self.maybe(i)
+        if value is None:
+            raise self.fail(f"its input {i} is missing")
+        if (rank is not None and value.rank != rank) or value.rank < rank_min:
+            need = f"{rank}" if rank is not None else f"at least {rank_min}"
+            raise self.fail(f"its input {i} is {value.type} where {need} dimensions are needed")
+        return value
+
+    def maybe(self, i: int) -> Value | None:
+        """An input as it is stored; None where it is absent."""
+        return self.values[i] if i < len(self.values) else None
+
+    def tensor(self, i: int) -> Tensor:
+        """What the file says of an input that is there."""
+        self.input(i)
+        found = self.tensors[i]
+        assert found is not None
+        return found
+
+    def operand(self, i: int, rank: int | None = None, rank_min: int = 0) -> Value:
+        """An input to compute with: 8-bit numbers dequantized, f16 as f32, others as they are.
+
+        Constants stay 8-bit numbers, with a dequantize of their own, only where the operator computes on 8-bit numbers:
+        weights that a file stores in 8 bits to be small are real numbers here.
+        """
+        value, tensor = self.input(i, rank, rank_min), self.tensor(i)
+        if value.dtype == "f16":
+            return self.cast(value, "f32")
+        if not tensor.eight_bit:
+            if tensor.quant is not None and value.dtype == "i16":
+                raise self.unsupported(f"its input {i} holds 16-bit quantised numbers", "8-bit ones")
+            return value
+        if value.is_constant:
+            real = self.dequantize(value, tensor)
+            return real if self.eight_bit else constant(real.array, stem=real.stem)
+        if tensor.index not in self.dequantized:
+            self.dequantized[tensor.index] = self.dequantize(value, tensor)
+        return self.dequantized[tensor.index]
+
+    @property
+    def eight_bit(self) -> bool:
+        """Whether some input that is known only at run time holds 8-bit numbers."""
+        pairs = zip(self.tensors, self.values, strict=True)
+        return any(t is not None and t.eight_bit and v is not None and not v.is_constant for t, v in pairs)
+
+    def dequantize(self, value: Value, tensor: Tensor) -> Value:
+        """The real numbers that a tensor stands for."""
+        quant = tensor.quant
+        assert quant is not None
+        if quant.scale.size > 1 and (quant.axis >= value.rank or value.shape[quant.axis] != quant.scale.size):
+            raise self.fail(f"{tensor.label}: {quant.scale.size} scales for {value.type}")
+        scale, zero = scale_and_zero(quant, value.dtype)
+        return self.add("dequantize", value, scale, zero, axis=quant.axis)
+
+    def all_inputs(self) -> range:
+        """The indices of the inputs of an operator that takes any number. Raises: MavcgError where there is none."""
+        if not self.values:
+            raise self.fail("it has no inputs")
+        return range(len(self.values))
+
+    def alike(self, *inputs: int) -> bool:
+        """Whether these inputs and the first result stand for real numbers in the same way, if at all."""
+        result = self.results[0].quant if self.results[0].eight_bit else None
+        for tensor in map(self.tensor, inputs):
+            quant = tensor.quant if tensor.eight_bit else None
+            if (quant is None) != (result is None) or (quant is not None and not quant.same(result)):
+                return False
+        return True
+
+    def stored(self, *inputs: int) -> tuple[Value, ...]:
+        """Inputs of an operator that only chooses among them: as they are stored where all mean the same."""
+        get = self.input if self.alike(*inputs) else self.operand
+        return tuple(get(i) for i in inputs)
+
+    def array(self, i: int, what: str) -> Array:
+        """An input that must be known at import. Raises: MavcgError where it is not."""
+        value = self.input(i)
+        if value.array is None:
+            raise self.fail(
+                f"its input {what} is known only when the model runs; a constant, or what follows from shapes alone, "
+                "is needed"
+            )
+        return value.array
+
+    def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:
+        """An input that is a list of whole numbers known at import: axes, a shape, pads."""
+        array = self.array(i, what)
+        if array.dtype.kind not in "iu" or array.size > MOST_INTS:
+            raise self.fail(
+                f"its input {what} is {self.input(i).type}; a list of at most {MOST_INTS} whole numbers is needed"
+            )
+        if length is not None and array.size != length:
+            raise self.fail(f"its input {what} has {array.size} entries where {length} are needed")
+        return tuple(int(v) for v in array.reshape(-1))
+
+    # Options
+
+    def option(self, name: str, default: Any = None) -> Any:
+        """An option. Raises: MavcgError where the file has none and there is no default."""
+        value = self.options.get(name, default)
+        if value is None:
+            raise self.fail(f"its option {name} is missing; the file has {', '.join(self.options) or 'none'}")
+        return value
+
+    def positive(self, *names: str) -> tuple[int, ...]:
+        """Options that count from 1."""
+        values = tuple(int(self.option(name)) for name in names)
+        for name, value in zip(names, values, strict=True):
+            if value < 1:
+                raise self.fail(f"its option {name} is {value}; at least 1 is needed")
+        return values
+
+    @property
+    def activated(self) -> bool:
+        """Whether an activation follows in the same operator."""
+        return int(self.option("FusedActivationFunction", 0)) != 0
+
+    def activate(self, x: Value) -> Value:
+        """A result after the activation that the operator ends with."""
+        number = int(self.option("FusedActivationFunction", 0))
+        if number == 0:
+            return x
+        if number not in _ACTIVATIONS:
+            raise self.unsupported(f"fused activation {number}", "none, RELU, RELU_N1_TO_1, RELU6, TANH")
+        op, attrs = _ACTIVATIONS[number]
+        return self.add(op, x, **attrs)
+
+    # Axes and shapes
+
+    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
+        """A dimension counted from 0. Raises: MavcgError where there is no such dimension."""
+        if not -rank <= axis < rank:
+            raise self.fail(f"{what} {axis} where there are {-rank} to {rank - 1}")
+        return axis % rank
+
+    def sized(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
+        """A shape that the file gives. Raises: MavcgError where a dimension is negative, or it is too large."""
+        total = DTYPES[like.dtype].itemsize
+        for length in shape:
+            total *= max(1, length)  # in Python's whole numbers, which do not overflow
+        if any(length < 0 for length in shape) or total > LARGEST_TENSOR_BYTES:
+            raise self.fail(f"a result of shape {list(shape)}; at most {LARGEST_TENSOR_BYTES} bytes, none negative")
+        return tuple(shape)
+
+    # Small words that many handlers use
+
+    def scalar(self, number: float | int, like: Value) -> Value:
+        """A known scalar of the same type as a value."""
+        return constant(np.asarray(number), like.dtype)
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """The same elements in another shape; nothing where it has that shape."""
+        return x if x.shape == tuple(shape) else self.add("reshape", x, shape=tuple(shape))
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """Dimensions in another order; nothing where that is the order they have."""
+        return x if list(perm) == list(range(x.rank)) else self.add("transpose", x, perm=tuple(perm))
+
+    def cast(self, x: Value, dtype: str) -> Value:
+        """Elements of another type; nothing where they are of it."""
+        return x if x.dtype == dtype else self.add("cast", x, to=dtype)
+
+    def pad(self, x: Value, before: Sequence[int], after: Sequence[int], value: float, mode: str = "constant") -> Value:
+        """Elements put around a tensor; nothing where that is none."""
+        if not any(before) and not any(after):
+            return x
+        if any(n < 0 for n in (*before, *after)):
+            raise self.fail(f"paddings {list(before)} and {list(after)}; none may be negative")
+        self.sized([b + n + a for b, n, a in zip(before, x.shape, after, strict=True)], x)
+        return self.add("pad", x, before=tuple(before), after=tuple(after), mode=mode, value=value)
+
+    def zero_of(self, i: int) -> float:
+        """What stands for 0 in an input as it is stored."""
+        tensor = self.tensor(i)
+        return float(tensor.quant.zero[0]) if tensor.quant is not None and tensor.eight_bit else 0.0
+
+
+def scale_and_zero(quant: Quant, dtype: str) -> tuple[Value, Value]:
+    """What dequantize and quantize read: scalars, or one entry a position of the axis."""
+    shape = () if quant.scale.size == 1 else quant.scale.shape
+    return constant(quant.scale.reshape(shape), stem="scale"), constant(quant.zero.reshape(shape), dtype, stem="zero")
+
+
+Results = Value | tuple[Value, ...]
+Handler = Callable[[Call], Results]

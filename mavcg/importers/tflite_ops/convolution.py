@@ -1,0 +1,150 @@
+"""Convolutions and matrix products. Images are N, H, W, C, as in graphs.
+
+Source of the shapes and of SAME and VALID: TensorFlow's documentation of tf.nn.convolution and of the operators of
+TensorFlow Lite.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.tflite_ops.call import Call, Handler, Results
+
+SAME, VALID = 0, 1  # schema.fbs, Padding
+
+
+def conv_2d(call: Call) -> Results:
+    """CONV_2D: filters O, KH, KW, I; groups where the image has a multiple of I channels."""
+    x, w = call.operand(0, rank=4), call.operand(1, rank=4)
+    if not w.shape[3] or x.shape[3] % w.shape[3]:
+        raise call.fail(f"an image {x.type} and filters {w.type}: channels that do not go together")
+    return _convolved(call, x, w, x.shape[3] // w.shape[3])
+
+
+def depthwise_conv_2d(call: Call) -> Results:
+    """DEPTHWISE_CONV_2D: filters 1, KH, KW, C * multiplier; output c * multiplier + m reads channel c."""
+    x, w = call.operand(0, rank=4), call.operand(1, rank=4)
+    if w.shape[0] != 1 or not x.shape[3] or w.shape[3] % x.shape[3]:
+        raise call.fail(
+            f"an image {x.type} and filters {w.type}: 1, height, width, a multiple of the channels is needed"
+        )
+    return _convolved(call, x, call.transpose(w, (3, 1, 2, 0)), x.shape[3])
+
+
+def _convolved(call: Call, x: Value, w: Value, groups: int) -> Value:
+    stride = call.positive("StrideH", "StrideW")
+    dilation = call.positive("DilationHFactor", "DilationWFactor")
+    attrs = {
+        "stride": stride,
+        "dilation": dilation,
+        "pads": pads_of(call, x.shape[1:3], w.shape[1:3], stride, dilation),
+    }
+    return call.activate(call.add("conv2d", x, w, bias(call, 2, 0, 1, w.shape[0]), groups=groups, **attrs))
+
+
+def pads_of(
+    call: Call, lengths: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int] = (1, 1)
+) -> tuple[int, int, int, int]:
+    """Top, left, bottom, right for the operator's Padding. SAME: ceil(length / stride) windows, an odd pad last."""
+    padding = call.option("Padding")
+    if padding not in (SAME, VALID):
+        raise call.fail(f"padding {padding}; there are SAME (0) and VALID (1)")
+    if padding == VALID:
+        return 0, 0, 0, 0
+    before, after = [], []
+    for length, taps, step, spread in zip(lengths, kernel, stride, dilation, strict=True):
+        missing = max(0, (-(-length // step) - 1) * step + (taps - 1) * spread + 1 - length)
+        before.append(missing // 2)
+        after.append(missing - missing // 2)
+    return before[0], before[1], after[0], after[1]
+
+
+def bias(call: Call, i: int, image: int, weights: int, channels: int) -> Value | None:
+    """An input that is added, one element a channel; None where it is absent.
+
+    Of an operator on 8-bit numbers it is i32 in units of the sums, the product of the two scales.
+    """
+    value = call.maybe(i)
+    if value is None:
+        return None
+    if value.type.elements != channels:
+        raise call.fail(f"a bias {value.type} where {channels} elements are needed")
+    value = call.reshape(value, (channels,))
+    x, w = call.tensor(image), call.tensor(weights)
+    if value.dtype == "f16":
+        return call.cast(value, "f32")
+    if value.dtype != "i32" or not x.eight_bit or not w.eight_bit:
+        return value
+    assert x.quant is not None and w.quant is not None
+    scale = (x.quant.scale * w.quant.scale).astype(np.float32)
+    if not bool((np.isfinite(scale) & (scale > 0)).all()):
+        raise call.fail("scales whose product is not a positive number")
+    if scale.size not in (1, channels):
+        raise call.fail(f"{scale.size} scales where there are {channels} channels")
+    shape = () if scale.size == 1 else scale.shape
+    parts = constant(scale.reshape(shape), stem="scale"), constant(np.zeros(shape), "i32", stem="zero")
+    return call.add("dequantize", value, *parts, axis=0)
+
+
+def transpose_conv(call: Call) -> Results:
+    """TRANSPOSE_CONV: the image is spread by the strides; input 0 says the size of the result, padding included.
+
+    Pads are those of the convolution from the result back to the image.
+    """
+    sizes = call.ints(0, "output_shape", 4)
+    w, x = call.operand(1, rank=4), call.operand(2, rank=4)
+    stride = call.positive("StrideH", "StrideW")
+    call.sized(sizes, x)
+    pads = pads_of(call, sizes[1:3], w.shape[1:3], stride)
+    after, extra = [], []
+    for axis in (0, 1):
+        full = (x.shape[1 + axis] - 1) * stride[axis] + w.shape[1 + axis]
+        rest = full - pads[axis] - sizes[1 + axis]
+        after.append(max(0, rest))
+        extra.append(max(0, -rest))
+    made = call.add(
+        "conv_transpose2d",
+        x,
+        w,
+        bias(call, 3, 2, 1, w.shape[0]),
+        stride=stride,
+        pads=(pads[0], pads[1], after[0], after[1]),
+        output_pads=tuple(extra),
+    )
+    if made.shape != sizes:
+        raise call.fail(f"the result is {made.type} where output_shape says {list(sizes)}")
+    return call.activate(made)
+
+
+def fully_connected(call: Call) -> Results:
+    """FULLY_CONNECTED: rows of the input times weights [units, depth]."""
+    x, w = call.operand(0), call.operand(1, rank=2)
+    if call.option("WeightsFormat", 0) != 0:
+        raise call.unsupported("weights in a shuffled format", "the default format")
+    units, depth = w.shape
+    if not depth or x.type.elements % depth:
+        raise call.fail(f"{x.type} does not divide into rows of {depth} elements, as the weights {w.type} need")
+    keep = bool(call.option("KeepNumDims", False))
+    if keep and (not x.rank or x.shape[-1] != depth):
+        raise call.fail(f"{x.type} where the weights {w.type} need {depth} elements in the last dimension")
+    rows = call.reshape(x, (x.type.elements // depth, depth))
+    made = call.add("matmul", rows, w, bias(call, 2, 0, 1, units), transpose_b=True)
+    return call.activate(call.reshape(made, (*x.shape[:-1], units)) if keep else made)
+
+
+def batch_matmul(call: Call) -> Results:
+    """BATCH_MATMUL: NumPy's matmul with the last two dimensions of either side swapped on request."""
+    a, b = call.operand(0, rank_min=2), call.operand(1, rank_min=2)
+    if call.option("AdjX", False):
+        a = call.transpose(a, (*range(a.rank - 2), a.rank - 1, a.rank - 2))
+    return call.add("matmul", a, b, transpose_b=bool(call.option("AdjY", False)))
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "CONV_2D": conv_2d,
+    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
+    "TRANSPOSE_CONV": transpose_conv,
+    "FULLY_CONNECTED": fully_connected,
+    "BATCH_MATMUL": batch_matmul,
+}

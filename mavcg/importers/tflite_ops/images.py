@@ -1,0 +1,160 @@
+"""Images in other sizes: resizing, and blocks of pixels to channels or batches and back."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mavcg.graph import Array
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.tflite_ops.call import Call, Handler, Results
+
+LARGEST_LENGTH = 1 << 16  # rows or columns of a resized image
+
+
+def resize_bilinear(call: Call) -> Results:
+    """RESIZE_BILINEAR: between the two neighbours along each axis."""
+    x = call.operand(0, rank=4)
+    for axis, made in _sizes(call, x):
+        at = _sources(call, x.shape[axis], made)
+        low = np.maximum(np.floor(at), 0)
+        high = np.minimum(np.ceil(at), x.shape[axis] - 1)
+        part = np.where(low == high, np.float32(0), at - low)
+        index = np.stack([low, high], axis=1).astype(np.int32)
+        weight = np.stack([np.float32(1) - part, part], axis=1).astype(np.float32)
+        x = call.add("resample", x, constant(index, stem="index"), constant(weight, stem="weight"), axis=axis)
+    return x
+
+
+def resize_nearest_neighbor(call: Call) -> Results:
+    """RESIZE_NEAREST_NEIGHBOR: rows and columns chosen; 8-bit numbers as they are."""
+    x = call.input(0, rank=4)
+    for axis, made in _sizes(call, x):
+        at = _nearest(call, x.shape[axis], made)
+        index = np.minimum(np.maximum(at, 0), x.shape[axis] - 1).astype(np.int32)
+        if x.dtype == "f32":
+            tables = constant(index[:, None], stem="index"), constant(np.ones((made, 1), np.float32), stem="weight")
+            x = call.add("resample", x, *tables, axis=axis)
+        else:
+            x = call.add("gather", x, constant(index, stem="index"), axis=axis)
+    return x
+
+
+def _sizes(call: Call, x: Value) -> list[tuple[int, int]]:
+    """The axes to resize and the lengths that they get."""
+    sizes = call.ints(1, "size", 2)
+    if any(not 1 <= n <= LARGEST_LENGTH for n in sizes) or not all(x.shape[1:3]):
+        raise call.fail(f"{x.type} resized to {list(sizes)}; each from 1 to {LARGEST_LENGTH}")
+    if call.option("AlignCorners", False) and call.option("HalfPixelCenters", False):
+        raise call.fail("AlignCorners and HalfPixelCenters exclude each other")
+    call.sized((x.shape[0], *sizes, x.shape[3]), x)
+    return [(axis, n) for axis, n in zip((1, 2), sizes, strict=True) if n != x.shape[axis]]
+
+
+def _scale(call: Call, length: int, made: int) -> np.float32:
+    if call.option("AlignCorners", False) and made > 1:
+        return np.float32(length - 1) / np.float32(made - 1)
+    return np.float32(length) / np.float32(made)
+
+
+def _sources(call: Call, length: int, made: int) -> Array:
+    """Where in the image each new row or column lies, in f32 as the format's runtime computes it."""
+    numbers, scale = np.arange(made, dtype=np.float32), _scale(call, length, made)
+    if call.option("HalfPixelCenters", False):
+        return np.asarray((numbers + np.float32(0.5)) * scale - np.float32(0.5))
+    return np.asarray(numbers * scale)
+
+
+def _nearest(call: Call, length: int, made: int) -> Array:
+    """Which old row or column each new one is, before it is kept inside the image."""
+    shift = np.float32(0.5 if call.option("HalfPixelCenters", False) else 0.0)
+    at = (np.arange(made, dtype=np.float32) + shift) * _scale(call, length, made)
+    # With corners aligned it is rounded, halves away from 0.
+    return np.asarray(np.floor(at + np.float32(0.5)) if call.option("AlignCorners", False) else np.floor(at))
+
+
+def depth_to_space(call: Call) -> Results:
+    """DEPTH_TO_SPACE: channels are, in this order, the block's row, its column, and the new channel."""
+    x = call.input(0, rank=4)
+    (block,) = call.positive("BlockSize")
+    n, h, w, c = x.shape
+    if c % (block * block):
+        raise call.fail(f"the channels of {x.type} do not make blocks of {block} x {block}")
+    parts = call.transpose(call.reshape(x, (n, h, w, block, block, c // block // block)), (0, 1, 3, 2, 4, 5))
+    return call.reshape(parts, (n, h * block, w * block, c // block // block))
+
+
+def space_to_depth(call: Call) -> Results:
+    """SPACE_TO_DEPTH: the other way."""
+    x = call.input(0, rank=4)
+    (block,) = call.positive("BlockSize")
+    n, h, w, c = x.shape
+    if h % block or w % block:
+        raise call.fail(f"{x.type} does not divide into blocks of {block} x {block}")
+    parts = call.transpose(call.reshape(x, (n, h // block, block, w // block, block, c)), (0, 1, 3, 2, 4, 5))
+    return call.reshape(parts, (n, h // block, w // block, c * block * block))
+
+
+def space_to_batch_nd(call: Call) -> Results:
+    """SPACE_TO_BATCH_ND: the places in a block are, in their order, before the batch."""
+    x = call.input(0, rank_min=1)
+    blocks, pairs = _blocks(call, x)
+    count = len(blocks)
+    rest = x.rank - 1 - count
+    around = [(0, 0), *zip(pairs[::2], pairs[1::2], strict=True), *[(0, 0)] * rest]
+    x = call.pad(x, [b for b, _ in around], [a for _, a in around], call.zero_of(0))
+    lengths = x.shape[1 : 1 + count]
+    if any(length % block for length, block in zip(lengths, blocks, strict=True)):
+        raise call.fail(f"{x.type}, padded, does not divide into blocks of {list(blocks)}")
+    split_up = [n for length, block in zip(lengths, blocks, strict=True) for n in (length // block, block)]
+    parts = call.reshape(x, (x.shape[0], *split_up, *x.shape[1 + count :]))
+    places, grid = range(2, 2 * count + 1, 2), range(1, 2 * count + 1, 2)
+    parts = call.transpose(parts, (*places, 0, *grid, *range(2 * count + 1, parts.rank)))
+    return call.reshape(
+        parts,
+        (x.shape[0] * _product(blocks), *[parts.shape[count + 1 + i] for i in range(count)], *x.shape[1 + count :]),
+    )
+
+
+def batch_to_space_nd(call: Call) -> Results:
+    """BATCH_TO_SPACE_ND: the other way, then pixels cut off at the borders."""
+    x = call.input(0, rank_min=1)
+    blocks, crops = _blocks(call, x)
+    count = len(blocks)
+    if x.shape[0] % _product(blocks):
+        raise call.fail(f"the batch of {x.type} does not make blocks of {list(blocks)}")
+    batch = x.shape[0] // _product(blocks)
+    parts = call.reshape(x, (*blocks, batch, *x.shape[1:]))
+    pairs = [d for i in range(count) for d in (count + 1 + i, i)]
+    parts = call.transpose(parts, (count, *pairs, *range(2 * count + 1, parts.rank)))
+    lengths = [length * block for length, block in zip(x.shape[1 : 1 + count], blocks, strict=True)]
+    whole = call.reshape(parts, (batch, *lengths, *x.shape[1 + count :]))
+    starts = [0, *crops[::2], *[0] * (x.rank - 1 - count)]
+    stops = [batch, *[n - c for n, c in zip(lengths, crops[1::2], strict=True)], *x.shape[1 + count :]]
+    if any(not 0 <= start <= stop <= n for start, stop, n in zip(starts, stops, whole.shape, strict=True)):
+        raise call.fail(f"crops of {list(crops)} do not fit into {whole.type}")
+    if tuple(stops) == whole.shape and not any(starts):
+        return whole
+    return call.add("slice", whole, starts=tuple(starts), stops=tuple(stops), steps=(1,) * x.rank)
+
+
+def _blocks(call: Call, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The block's size along the dimensions after the batch; two numbers for each of them."""
+    blocks = call.ints(1, "block_shape")
+    pairs = call.ints(2, "paddings or crops", 2 * len(blocks))
+    if len(blocks) > x.rank - 1 or any(not 1 <= n <= LARGEST_LENGTH for n in blocks) or any(n < 0 for n in pairs):
+        raise call.fail(f"blocks of {list(blocks)} with {list(pairs)} around them for {x.type}")
+    return blocks, pairs
+
+
+def _product(numbers: Sequence[int]) -> int:
+    return int(np.prod(numbers, dtype=object)) if numbers else 1
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "BATCH_TO_SPACE_ND": batch_to_space_nd,
+    "DEPTH_TO_SPACE": depth_to_space,
+    "RESIZE_BILINEAR": resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": resize_nearest_neighbor,
+    "SPACE_TO_BATCH_ND": space_to_batch_nd,
+    "SPACE_TO_DEPTH": space_to_depth,
+}

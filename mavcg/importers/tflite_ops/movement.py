@@ -1,0 +1,299 @@
+"""Operators that only move elements: 8-bit numbers pass through them as they are."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.tflite_ops.call import Call, Handler, Results
+
+_REFLECT, _SYMMETRIC = 0, 1  # schema.fbs, MirrorPadMode
+
+
+def reshape(call: Call) -> Results:
+    """RESHAPE: to input 1, or to the option NewShape; -1 stands for what is left."""
+    x = call.input(0)
+    second = call.maybe(1)
+    if second is not None and second.rank == 1:
+        wanted = call.ints(1, "shape")
+    else:
+        wanted = tuple(call.option("NewShape", ()))
+        if wanted == (0,):
+            wanted = ()  # how old files write the shape of a scalar
+    return call.reshape(x, _without_hole(call, wanted, x))
+
+
+def _without_hole(call: Call, wanted: Sequence[int], x: Value) -> tuple[int, ...]:
+    known = int(np.prod([n for n in wanted if n != -1], dtype=object))
+    holes = sum(n == -1 for n in wanted)
+    if holes > 1 or any(n < -1 for n in wanted) or (holes and (not known or x.type.elements % known)):
+        raise call.fail(f"{x.type} does not take the shape {list(wanted)}")
+    return call.sized([x.type.elements // known if n == -1 else n for n in wanted], x)
+
+
+def squeeze(call: Call) -> Results:
+    """SQUEEZE: takes the named dimensions away, or all of length 1."""
+    x = call.input(0)
+    named = {call.axis(a, x.rank, "SqueezeDims") for a in call.option("SqueezeDims", ())}
+    for axis in named:
+        if x.shape[axis] != 1:
+            raise call.fail(f"dimension {axis} of {x.type} is not 1")
+    gone = named or {i for i, n in enumerate(x.shape) if n == 1}
+    return call.reshape(x, [n for i, n in enumerate(x.shape) if i not in gone])
+
+
+def expand_dims(call: Call) -> Results:
+    """EXPAND_DIMS."""
+    x = call.input(0)
+    (axis,) = call.ints(1, "axis", 1)
+    at = call.axis(axis, x.rank + 1)
+    return call.reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+
+
+def transpose(call: Call) -> Results:
+    """TRANSPOSE."""
+    x = call.input(0)
+    perm = tuple(call.axis(a, x.rank, "perm") for a in call.ints(1, "perm", x.rank))
+    return call.transpose(x, perm)
+
+
+def concatenation(call: Call) -> Results:
+    """CONCATENATION: of 8-bit numbers as they are where all mean the same."""
+    inputs = call.all_inputs()
+    parts = [call.operand(i) for i in inputs] if call.activated else list(call.stored(*inputs))
+    axis = call.axis(int(call.option("Axis")), parts[0].rank)
+    return call.activate(parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis))
+
+
+def pack(call: Call) -> Results:
+    """PACK: a new dimension of as many elements as there are inputs."""
+    parts = call.stored(*call.all_inputs())
+    axis = call.axis(int(call.option("Axis", 0)), parts[0].rank + 1)
+    wide = [call.reshape(p, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
+    return wide[0] if len(wide) == 1 else call.add("concat", *wide, axis=axis)
+
+
+def unpack(call: Call) -> Results:
+    """UNPACK: a dimension's elements, each a result."""
+    x = call.input(0, rank_min=1)
+    axis = call.axis(int(call.option("Axis", 0)), x.rank)
+    if x.shape[axis] != len(call.results):
+        raise call.fail(f"dimension {axis} of {x.type} does not make {len(call.results)} results")
+    parts = _parts(call, x, axis, [1] * len(call.results))
+    return tuple(call.reshape(p, (*x.shape[:axis], *x.shape[axis + 1 :])) for p in parts)
+
+
+def split(call: Call) -> Results:
+    """SPLIT: equal parts."""
+    (axis,) = call.ints(0, "axis", 1)
+    x = call.input(1)
+    at, count = call.axis(axis, x.rank), len(call.results)
+    if x.shape[at] % count:
+        raise call.fail(f"dimension {at} of {x.type} does not divide into {count} equal parts")
+    return _parts(call, x, at, [x.shape[at] // count] * count)
+
+
+def split_v(call: Call) -> Results:
+    """SPLIT_V: parts of given lengths, of which one may be -1, what is left."""
+    x = call.input(0)
+    lengths = list(call.ints(1, "size_splits", len(call.results)))
+    (axis,) = call.ints(2, "axis", 1)
+    at = call.axis(axis, x.rank)
+    if lengths.count(-1) == 1:
+        rest = x.shape[at] - sum(n for n in lengths if n != -1)
+        lengths = [rest if n == -1 else n for n in lengths]
+    if any(n < 0 for n in lengths) or sum(lengths) != x.shape[at]:
+        raise call.fail(f"parts of {lengths} do not make dimension {at} of {x.type}")
+    return _parts(call, x, at, lengths)
+
+
+def _parts(call: Call, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
+    found, start = [], 0
+    for length in lengths:
+        starts, stops = [0] * x.rank, list(x.shape)
+        starts[axis], stops[axis] = start, start + length
+        found.append(_cut(call, x, starts, stops))
+        start += length
+    return tuple(found)
+
+
+def _cut(call: Call, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()) -> Value:
+    every = tuple(steps) or (1,) * x.rank
+    if not any(starts) and tuple(stops) == x.shape and all(s == 1 for s in every):
+        return x
+    return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=every)
+
+
+def slice_(call: Call) -> Results:
+    """SLICE: from begin as many elements as size says, -1 for all that follow."""
+    x = call.input(0)
+    begin, size = call.ints(1, "begin", x.rank), call.ints(2, "size", x.rank)
+    stops = [n if s == -1 else b + s for n, b, s in zip(x.shape, begin, size, strict=True)]
+    if any(not 0 <= b <= e <= n for n, b, e in zip(x.shape, begin, stops, strict=True)):
+        raise call.fail(f"from {list(begin)}, {list(size)} elements: not inside {x.type}")
+    return _cut(call, x, begin, stops)
+
+
+def strided_slice(call: Call) -> Results:
+    """STRIDED_SLICE: NumPy's x[begin:end:stride, ...], its masks as bits, one an entry."""
+    x = call.input(0)
+    begin = call.ints(1, "begin")
+    end, stride = call.ints(2, "end", len(begin)), call.ints(3, "strides", len(begin))
+    masks = {name: int(call.option(name + "Mask", 0)) for name in ("Begin", "End", "Ellipsis", "NewAxis", "ShrinkAxis")}
+    ellipses = [i for i in range(len(begin)) if masks["Ellipsis"] >> i & 1]
+    new = [i for i in range(len(begin)) if masks["NewAxis"] >> i & 1 and i not in ellipses]
+    covered = len(begin) - len(ellipses) - len(new)
+    if len(ellipses) > 1 or covered > x.rank:
+        raise call.fail(f"{covered} entries and {len(ellipses)} ellipses for {x.type}")
+    ranges: list[tuple[int, int, int]] = []  # start, stop, step of each dimension of x
+    made: list[int] = []
+    for i, (first, last, step) in enumerate(zip(begin, end, stride, strict=True)):
+        if i in ellipses:
+            skipped = x.shape[len(ranges) : len(ranges) + x.rank - covered]
+            ranges += [(0, length, 1) for length in skipped]
+            made += skipped
+        elif i in new:
+            made.append(1)
+        elif masks["ShrinkAxis"] >> i & 1:
+            at = call.axis(first, x.shape[len(ranges)], f"dimension {len(ranges)}, element")
+            ranges.append((at, at + 1, 1))
+        else:
+            if call.option("Offset", False):
+                last += first
+            start = None if masks["Begin"] >> i & 1 else first
+            stop = None if masks["End"] >> i & 1 else last
+            if step == 0:
+                raise call.fail("a stride of 0")
+            chosen = range(x.shape[len(ranges)])[start:stop:step]
+            ranges.append((chosen.start, chosen.stop, step) if len(chosen) else (0, 0, 1))
+            made.append(len(chosen))
+    made += x.shape[len(ranges) :]
+    ranges += [(0, length, 1) for length in x.shape[len(ranges) :]]
+    starts, stops, steps = (tuple(r[k] for r in ranges) for k in range(3))
+    return call.reshape(_cut(call, x, starts, stops, steps), made)
+
+
+def reverse_v2(call: Call) -> Results:
+    """REVERSE_V2."""
+    x = call.input(0)
+    axes = {call.axis(a, x.rank, "axes") for a in call.ints(1, "axes")}
+    turned = [i in axes and n > 0 for i, n in enumerate(x.shape)]
+    starts = [n - 1 if t else 0 for n, t in zip(x.shape, turned, strict=True)]
+    stops = [-1 if t else n for n, t in zip(x.shape, turned, strict=True)]
+    return _cut(call, x, starts, stops, [-1 if t else 1 for t in turned])
+
+
+def pad(call: Call) -> Results:
+    """PAD: with what stands for 0."""
+    x = call.input(0)
+    before, after = _paddings(call, x.rank)
+    return call.pad(x, before, after, call.zero_of(0))
+
+
+def pad_v2(call: Call) -> Results:
+    """PADV2: with input 2."""
+    x, value = call.stored(0, 2)
+    if value.array is None or value.array.size != 1:
+        raise call.fail("its input constant_values must be one number, known at import")
+    before, after = _paddings(call, x.rank)
+    return call.pad(x, before, after, float(value.array.reshape(())))
+
+
+def _paddings(call: Call, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    pairs = call.ints(1, "paddings", 2 * rank)
+    return pairs[::2], pairs[1::2]
+
+
+def mirror_pad(call: Call) -> Results:
+    """MIRROR_PAD: around the outermost element, or with it twice (a table of which element comes where)."""
+    x = call.input(0)
+    before, after = _paddings(call, x.rank)
+    mode = call.option("Mode", _REFLECT)
+    if mode == _REFLECT:
+        return call.pad(x, before, after, 0.0, "reflect")
+    if mode != _SYMMETRIC:
+        raise call.fail(f"mode {mode}; there are REFLECT (0) and SYMMETRIC (1)")
+    for axis, (length, b, a) in enumerate(zip(x.shape, before, after, strict=True)):
+        if not 0 <= b <= length or not 0 <= a <= length:
+            raise call.fail(f"paddings of {b} and {a} where dimension {axis} has {length} elements")
+        if a or b:
+            indices = np.pad(np.arange(length, dtype=np.int32), (b, a), "symmetric")
+            x = call.add("gather", x, constant(indices, stem="indices"), axis=axis)
+    return x
+
+
+def gather(call: Call) -> Results:
+    """GATHER: along one axis."""
+    x, indices = call.input(0, rank_min=1), call.input(1)
+    axis = call.axis(int(call.option("Axis", 0)), x.rank)
+    if call.option("BatchDims", 0) != 0:
+        raise call.unsupported(f"BatchDims {call.option('BatchDims')}", "0")
+    return call.add("gather", x, indices, axis=axis)
+
+
+def embedding_lookup(call: Call) -> Results:
+    """EMBEDDING_LOOKUP: rows of input 1."""
+    return call.add("gather", call.operand(1, rank_min=1), call.input(0), axis=0)
+
+
+def tile(call: Call) -> Results:
+    """TILE."""
+    x = call.input(0)
+    times = call.ints(1, "multiples", x.rank)
+    shape = call.sized([n * t for n, t in zip(x.shape, times, strict=True)], x)
+    pairs = list(zip(times, x.shape, strict=True))
+    if all(t == 1 for t in times):
+        return x
+    split_up = call.reshape(x, [n for _, length in pairs for n in (1, length)])
+    return call.reshape(call.add("broadcast_to", split_up, shape=tuple(n for pair in pairs for n in pair)), shape)
+
+
+def broadcast_to(call: Call) -> Results:
+    """BROADCAST_TO."""
+    x = call.input(0)
+    shape = call.sized(call.ints(1, "shape"), x)
+    return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
+
+
+def fill(call: Call) -> Results:
+    """FILL: input 1, a scalar, everywhere in a tensor of shape input 0."""
+    value = call.input(1)
+    if value.type.elements != 1:
+        raise call.fail(f"its value is {value.type}; one number is needed")
+    return call.add("broadcast_to", call.reshape(value, ()), shape=call.sized(call.ints(0, "dims"), value))
+
+
+def shape(call: Call) -> Results:
+    """SHAPE: known at import."""
+    return constant(np.array(call.input(0).shape), call.results[0].dtype or "i32")
+
+
+def rank(call: Call) -> Results:
+    """RANK: known at import."""
+    return constant(np.array(call.input(0).rank), "i32")
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "BROADCAST_TO": broadcast_to,
+    "CONCATENATION": concatenation,
+    "EMBEDDING_LOOKUP": embedding_lookup,
+    "EXPAND_DIMS": expand_dims,
+    "FILL": fill,
+    "GATHER": gather,
+    "MIRROR_PAD": mirror_pad,
+    "PACK": pack,
+    "PAD": pad,
+    "PADV2": pad_v2,
+    "RANK": rank,
+    "RESHAPE": reshape,
+    "REVERSE_V2": reverse_v2,
+    "SHAPE": shape,
+    "SLICE": slice_,
+    "SPLIT": split,
+    "SPLIT_V": split_v,
+    "SQUEEZE": squeeze,
+    "STRIDED_SLICE": strided_slice,
+    "TILE": tile,
+    "TRANSPOSE": transpose,
+    "UNPACK": unpack,
+}

@@ -1,0 +1,188 @@
+"""Operators that treat every element alone, and softmax.
+
+Source of what they compute: the operators' descriptions in TensorFlow's API documentation (tf.math, tf.nn).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from mavcg.graph import DTYPES
+from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.tflite_ops.call import Call, Handler, Results
+from mavcg.ops.op import FLOATS
+
+
+def _unary(op: str, call: Call, **attrs: float) -> Results:
+    return call.add(op, call.operand(0), **attrs)
+
+
+def _binary(op: str, call: Call, **attrs: bool) -> Results:
+    return call.activate(call.add(op, call.operand(0), call.operand(1), **attrs))
+
+
+def add_n(call: Call) -> Results:
+    """ADD_N."""
+    total = call.operand(0)
+    for i in call.all_inputs()[1:]:
+        total = call.add("add", total, call.operand(i))
+    return total
+
+
+def square(call: Call) -> Results:
+    """SQUARE."""
+    x = call.operand(0)
+    return call.add("mul", x, x)
+
+
+def squared_difference(call: Call) -> Results:
+    """SQUARED_DIFFERENCE."""
+    difference = call.add("sub", call.operand(0), call.operand(1))
+    return call.add("mul", difference, difference)
+
+
+def rsqrt(call: Call) -> Results:
+    """RSQRT."""
+    return call.add("reciprocal", call.add("sqrt", call.operand(0)))
+
+
+def floor_div(call: Call) -> Results:
+    """FLOOR_DIV: rounds down, also whole numbers."""
+    a, b = call.operand(0), call.operand(1)
+    if a.dtype in FLOATS:
+        return call.add("floor", call.add("div", a, b))
+    # What is left divides without a rest, so that it does not matter how div rounds.
+    return call.add("div", call.add("sub", a, call.add("mod", a, b, fmod=False)), b)
+
+
+def not_equal(call: Call) -> Results:
+    """NOT_EQUAL."""
+    return call.add("not", call.add("equal", call.operand(0), call.operand(1)))
+
+
+def prelu(call: Call) -> Results:
+    """PRELU: one slope an element of the trailing dimensions."""
+    return call.add("prelu", call.operand(0), call.operand(1))
+
+
+def leaky_relu(call: Call) -> Results:
+    """LEAKY_RELU."""
+    return call.add("leaky_relu", call.operand(0), alpha=float(call.option("Alpha")))
+
+
+def gelu(call: Call) -> Results:
+    """GELU, exact or by tanh."""
+    return call.add("gelu", call.operand(0), tanh=bool(call.option("Approximate", False)))
+
+
+def softmax(call: Call) -> Results:
+    """SOFTMAX over the last dimension of the input times beta."""
+    x = call.operand(0, rank_min=1)
+    beta = float(call.option("Beta", 1.0))
+    if beta != 1.0:
+        x = call.add("mul", x, call.scalar(beta, x))
+    return call.add("softmax", x, axis=x.rank - 1)
+
+
+def log_softmax(call: Call) -> Results:
+    """LOG_SOFTMAX over the last dimension."""
+    x = call.operand(0, rank_min=1)
+    return call.add("log_softmax", x, axis=x.rank - 1)
+
+
+def l2_normalization(call: Call) -> Results:
+    """L2_NORMALIZATION: the last dimension over its length, which counts as at least 1e-6."""
+    x = call.operand(0, rank_min=1)
+    squares = call.add("reduce_sum", call.add("mul", x, x), axes=(x.rank - 1,), keepdims=True)
+    length = call.add("clip", call.add("sqrt", squares), lo=1e-6)
+    return call.activate(call.add("div", x, length))
+
+
+def local_response_normalization(call: Call) -> Results:
+    """LOCAL_RESPONSE_NORMALIZATION: sums over 2 radius + 1 channels; ONNX's alpha is for their mean."""
+    radius = int(call.option("Radius"))
+    x = call.operand(0, rank_min=1)
+    if radius < 0:
+        raise call.fail(f"its option Radius is {radius}; at least 0 is needed")
+    size = 2 * min(radius, max(1, x.shape[-1])) + 1  # wider windows see nothing more
+    alpha, beta, plus = (float(call.option(name)) for name in ("Alpha", "Beta", "Bias"))
+    return call.add("lrn", x, size=size, alpha=alpha * size, beta=beta, bias=plus)
+
+
+def select(call: Call) -> Results:
+    """SELECT: a condition of one dimension chooses whole elements of the first dimension of the others."""
+    condition, a = call.input(0), call.input(1)
+    if condition.rank == 1 and a.rank > 1:
+        condition = call.reshape(condition, (*condition.shape, *(1,) * (a.rank - 1)))
+    return _chosen(call, condition)
+
+
+def select_v2(call: Call) -> Results:
+    """SELECT_V2: everything broadcasts."""
+    return _chosen(call, call.input(0))
+
+
+def _chosen(call: Call, condition: Value) -> Value:
+    a, b = call.stored(1, 2)
+    ranks = max(v.rank for v in (condition, a, b))
+    shapes = [(1,) * (ranks - v.rank) + v.shape for v in (condition, a, b)]
+    call.sized([max(lengths) for lengths in zip(*shapes, strict=True)], a)
+    return call.add("where", condition, a, b)
+
+
+def cast(call: Call) -> Results:
+    """CAST: of numbers as they are stored."""
+    to = call.results[0].dtype
+    if to not in DTYPES:
+        raise call.unsupported(f"a cast to {call.results[0].kind}", ", ".join(DTYPES))
+    return call.cast(call.input(0), to)
+
+
+def real(call: Call) -> Results:
+    """QUANTIZE and DEQUANTIZE: operands are dequantized, and results quantized, as everywhere."""
+    return call.operand(0)
+
+
+def zeros_like(call: Call) -> Results:
+    """ZEROS_LIKE."""
+    x = call.input(0)
+    return call.add("broadcast_to", constant(np.asarray(call.zero_of(0)), x.dtype), shape=x.shape)
+
+
+_UNARY = {
+    "RELU": "relu", "LOGISTIC": "sigmoid", "TANH": "tanh", "HARD_SWISH": "hard_swish", "EXP": "exp", "LOG": "log",
+    "SQRT": "sqrt", "NEG": "neg", "ABS": "abs", "FLOOR": "floor", "CEIL": "ceil", "ROUND": "round", "SIN": "sin",
+    "COS": "cos", "SIGN": "sign", "LOGICAL_NOT": "not", "ELU": "elu",
+}  # fmt: skip
+_BINARY = {
+    "ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div", "POW": "pow", "MAXIMUM": "max", "MINIMUM": "min",
+    "EQUAL": "equal", "LESS": "less", "LESS_EQUAL": "less_equal", "GREATER": "greater",
+    "GREATER_EQUAL": "greater_equal", "LOGICAL_AND": "and", "LOGICAL_OR": "or", "FLOOR_MOD": "mod",
+}  # fmt: skip
+HANDLERS: Mapping[str, Handler] = {
+    **{name: partial(_unary, op) for name, op in _UNARY.items()},
+    **{name: partial(_binary, op) for name, op in _BINARY.items()},
+    "RELU6": partial(_unary, "clip", lo=0.0, hi=6.0),
+    "RELU_N1_TO_1": partial(_unary, "clip", lo=-1.0, hi=1.0),
+    "RELU_0_TO_1": partial(_unary, "clip", lo=0.0, hi=1.0),
+    "ADD_N": add_n,
+    "CAST": cast,
+    "DEQUANTIZE": real,
+    "FLOOR_DIV": floor_div,
+    "GELU": gelu,
+    "L2_NORMALIZATION": l2_normalization,
+    "LEAKY_RELU": leaky_relu,
+    "LOCAL_RESPONSE_NORMALIZATION": local_response_normalization,
+    "LOG_SOFTMAX": log_softmax,
+    "NOT_EQUAL": not_equal,
+    "PRELU": prelu,
+    "QUANTIZE": real,
+    "RSQRT": rsqrt,
+    "SELECT": select,
+    "SELECT_V2": select_v2,
+    "SOFTMAX": softmax,
+    "SQUARE": square,
+    "SQUARED_DIFFERENCE": squared_difference,
+    "ZEROS_LIKE": zeros_like,
+}

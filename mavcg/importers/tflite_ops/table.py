@@ -1,0 +1,19 @@
+"""All handlers, by the name that the format's schema gives the operator."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mavcg.importers.tflite_ops import convolution, images, movement, pointwise, pooling
+from mavcg.importers.tflite_ops.call import Handler
+
+# A family is a module with a mapping HANDLERS; a new one is added here.
+FAMILIES = (convolution, pointwise, pooling, movement, images)
+
+HANDLERS: Mapping[str, Handler] = MappingProxyType(
+    {name: handler for family in FAMILIES for name, handler in family.HANDLERS.items()}
+)
+
+
+def supported() -> str:
+    """The operators that there are, for messages."""
+    return ", ".join(sorted(HANDLERS))

@@ -1,0 +1,337 @@
+"""A TFLite file -> checked plain values: its tensors and operators, with no flatbuffer left in them.
+
+Nothing here trusts the file. The accessors of flatbuffers follow offsets wherever these lead; what they raise outside
+of the file, and whatever the file's parts say against each other, becomes one error that names the place. Lengths are
+compared with the file's size before anything is read by them.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Array
+
+MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
+MOST_TABLES = 1 << 16  # tensors, operators, buffers or subgraphs of one file
+MOST_INTS = 1 << 16  # entries of a list of whole numbers: a shape, an operator's inputs, channels with scales
+MOST_RANK = 16
+
+# schema.fbs, TensorType -> the element type here. What is missing (strings, complex numbers, 4-bit integers, ...)
+# graphs do not have.
+DTYPE_NAMES: Mapping[int, str] = {
+    0: "f32", 1: "f16", 2: "i32", 3: "u8", 4: "i64", 6: "bool", 7: "i16", 9: "i8", 10: "f64", 12: "u64", 15: "u32",
+    16: "u16",
+}  # fmt: skip
+_DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, eq=False)
+class Quant:
+    """How real numbers follow from a tensor's: (q - zero) * scale.
+
+    scale: f32[n], each finite and above 0; zero: i64[n]; n is 1, or the length of dimension `axis`.
+    """
+
+    scale: Array
+    zero: Array
+    axis: int
+
+    def same(self, other: "Quant | None") -> bool:
+        """Whether the same numbers mean the same."""
+        return (
+            other is not None
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero, other.zero)
+            and (self.scale.size == 1 or self.axis == other.axis)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor as the file describes it.
+
+    dtype: "" where graphs have no such type, which `kind` then names. shape: as it stands there; of what an operator
+    makes it says little, since it may be from another batch. free: the dimensions that the file leaves open.
+    data: of a constant. sparse: whether that is in a compressed form, which is not read.
+    """
+
+    index: int
+    name: str
+    dtype: str
+    kind: str
+    shape: tuple[int, ...]
+    free: tuple[int, ...]
+    quant: Quant | None
+    data: Array | None
+    variable: bool
+    sparse: bool
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return f"tensor {self.index} '{shortened(self.name)}'"
+
+    @property
+    def eight_bit(self) -> bool:
+        """Whether it holds 8-bit numbers that stand for real ones."""
+        return self.quant is not None and self.dtype in ("i8", "u8")
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """An operator of the file. inputs, outputs: indices of tensors, -1 for an input that is absent.
+
+    options: by the accessor's name, such as StrideH; a list of whole numbers is a tuple.
+    """
+
+    index: int
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The one subgraph of a file."""
+
+    name: str
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def shortened(name: str) -> str:
+    """A name for messages: fused operators have names of hundreds of letters."""
+    return name if len(name) <= 80 else name[:77] + "..."
+
+
+def tflite_module() -> Any:
+    """The tflite package. Raises: MavcgError where it is not installed."""
+    try:
+        import tflite  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MavcgError(f"TFLite files need the tflite package ({error}); pip install mavcg[models]") from error
+    return tflite
+
+
+def parse_model(data: bytes) -> Model:
+    """What a TFLite file says. Raises: MavcgError where it is none, is damaged, or has several subgraphs."""
+    if len(data) < 8 or data[4:8] != MARK:
+        raise MavcgError(
+            f"is no TFLite file, or one cut short: {len(data)} bytes, with {data[4:8]!r} where {MARK!r} should stand"
+        )
+    return _Reader(data, tflite_module()).model()
+
+
+class _Reader:
+    """One file being read. place: which part, for the message when an accessor runs out of it."""
+
+    def __init__(self, data: bytes, tflite: Any) -> None:
+        self.data = data
+        self.tflite = tflite
+        self.place = "the header"
+
+    def model(self) -> Model:
+        try:
+            return self._model()
+        except _DAMAGE as error:
+            raise MavcgError(
+                f"{self.place}: it points out of the file or makes no sense; the file is damaged"
+            ) from error
+
+    def fail(self, what: str) -> MavcgError:
+        return MavcgError(f"{self.place}: {what}; the file is damaged")
+
+    def _model(self) -> Model:
+        model = self.tflite.Model.GetRootAs(self.data, 0)
+        version = model.Version()
+        if version != 3:
+            raise MavcgError(f"the header: version {version} of the format; 3 is supported")
+        subgraphs = self.count(model.SubgraphsLength(), "subgraphs")
+        if subgraphs != 1:
+            raise MavcgError(
+                f"the file has {subgraphs} subgraphs; one is supported: export one function, without control flow"
+            )
+        codes = self.tables(model.OperatorCodes, model.OperatorCodesLength(), "operator code", self.code)
+        buffers = self.tables(model.Buffers, model.BuffersLength(), "buffer", self.buffer)
+        self.place = "the subgraph"
+        graph = model.Subgraphs(0)
+        name = self.text(graph.Name())
+        self.place = "the subgraph's inputs and outputs"
+        inputs, outputs = self.ints(graph, "Inputs"), self.ints(graph, "Outputs")
+        tensors = self.tables(
+            graph.Tensors, graph.TensorsLength(), "tensor", lambda table, i: self.tensor(table, i, buffers)
+        )
+        operators = self.tables(
+            graph.Operators, graph.OperatorsLength(), "operator", lambda table, i: self.operator(table, i, codes)
+        )
+        for operator in operators:
+            self.place = f"operator {operator.index} ({operator.op})"
+            if not operator.outputs:
+                raise self.fail("it has no outputs")
+            self.check_indices(operator.inputs, -1, len(tensors))
+            self.check_indices(operator.outputs, 0, len(tensors))
+        self.place = "the subgraph's inputs and outputs"
+        self.check_indices((*inputs, *outputs), 0, len(tensors))
+        return Model(name, tuple(tensors), tuple(operators), inputs, outputs)
+
+    def check_indices(self, indices: tuple[int, ...], least: int, tensors: int) -> None:
+        for index in indices:
+            if not least <= index < tensors:
+                raise self.fail(f"tensor {index} where there are {tensors}")
+
+    def count(self, length: int, what: str) -> int:
+        """A number of tables. An offset to each has 4 bytes."""
+        if length > MOST_TABLES or length * 4 > len(self.data):
+            raise MavcgError(
+                f"the file says that it has {length} {what}; at most {MOST_TABLES} are read, "
+                f"and {len(self.data)} bytes must hold them; the file is damaged"
+            )
+        return length
+
+    def tables(self, get: Callable[[int], Any], length: int, what: str, read: Callable[[Any, int], _T]) -> list[_T]:
+        found = []
+        for i in range(self.count(length, f"{what}s")):
+            self.place = f"{what} {i}"
+            found.append(read(get(i), i))
+        return found
+
+    def text(self, data: bytes | None) -> str:
+        """A name, on one line."""
+        text = (data or b"").decode("utf-8", "replace")
+        return "".join(c if c.isprintable() else "?" for c in text)
+
+    def vector(self, table: Any, name: str) -> Array:
+        """A list of numbers."""
+        if getattr(table, name + "IsNone")():
+            return np.zeros(0, np.int64)
+        length = getattr(table, name + "Length")()
+        if length > MOST_INTS:
+            raise self.fail(f"{name} has {length} entries; at most {MOST_INTS} are read")
+        return np.asarray(getattr(table, name + "AsNumpy")())
+
+    def ints(self, table: Any, name: str) -> tuple[int, ...]:
+        return tuple(self.vector(table, name).tolist())
+
+    def code(self, table: Any, i: int) -> str:
+        """The name of an operator. Codes up to 127 stand in the older field too, or in that only."""
+        number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
+        custom = table.CustomCode()
+        name = self.tflite.utils.BUILTIN_OPCODE2NAME.get(number, f"operator code {number}")
+        return f"CUSTOM {shortened(self.text(custom))}" if name == "CUSTOM" else str(name)
+
+    def buffer(self, table: Any, i: int) -> memoryview:
+        """The bytes of a buffer; large ones lie behind the flatbuffer, at an offset from the file's start."""
+        start, length = table.Offset(), table.Size()
+        if start > 1:
+            if start + length > len(self.data):
+                raise self.fail(f"{length} bytes at {start} of a file of {len(self.data)}")
+            return memoryview(self.data)[start : start + length]
+        return memoryview(table.DataAsNumpy()) if table.DataLength() else memoryview(b"")
+
+    def tensor(self, table: Any, i: int, buffers: list[memoryview]) -> Tensor:
+        name = self.text(table.Name())
+        self.place = f"tensor {i} '{shortened(name)}'"
+        number = table.Type()
+        dtype = DTYPE_NAMES.get(number, "")
+        kinds = {value: key for key, value in vars(self.tflite.TensorType).items() if not key.startswith("_")}
+        shape, signature = self.ints(table, "Shape"), self.ints(table, "ShapeSignature")
+        if len(shape) > MOST_RANK:
+            raise self.fail(f"{len(shape)} dimensions; at most {MOST_RANK} are read")
+        free = tuple(d for d, length in enumerate(signature or shape) if length == -1)
+        if len(signature) not in (0, len(shape)) or any(n < 0 and d not in free for d, n in enumerate(shape)):
+            raise self.fail(f"its shape is {list(shape)} and its signature {list(signature)}")
+        if table.Buffer() >= len(buffers):
+            raise self.fail(f"buffer {table.Buffer()} where there are {len(buffers)}")
+        raw, sparse = buffers[table.Buffer()], table.Sparsity() is not None
+        return Tensor(
+            i,
+            name,
+            dtype,
+            str(kinds.get(number, f"type {number}")).lower(),
+            shape,
+            free,
+            self.quant(table.Quantization(), shape, dtype),
+            self.constant(raw, dtype, shape) if len(raw) and dtype and not sparse else None,
+            bool(table.IsVariable()),
+            sparse,
+        )
+
+    def constant(self, raw: memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
+        kind = DTYPES[dtype]
+        wanted = kind.itemsize
+        for length in shape:
+            wanted *= length  # in Python's whole numbers, which do not overflow
+        if wanted != len(raw):
+            raise self.fail(f"{dtype}{list(shape)} takes {wanted} bytes; its buffer has {len(raw)}")
+        if dtype == "bool":
+            return np.asarray(np.frombuffer(raw, np.uint8).reshape(shape) != 0)
+        # Where it does not lie on a multiple of its elements' size it is copied.
+        return np.require(np.frombuffer(raw, kind.newbyteorder("<")), requirements="A").reshape(shape)
+
+    def quant(self, table: Any, shape: tuple[int, ...], dtype: str) -> Quant | None:
+        """Scales and zero points; None where a tensor has none, or is of real numbers and only tells their range."""
+        if table is None or table.ScaleIsNone() or not table.ScaleLength() or dtype.startswith("f"):
+            return None
+        scale = self.vector(table, "Scale").astype(np.float32)
+        zero = self.vector(table, "ZeroPoint").astype(np.int64)
+        axis = table.QuantizedDimension()
+        if scale.size == 1:
+            axis = 0
+        elif not 0 <= axis < len(shape) or shape[axis] != scale.size:
+            raise self.fail(f"{scale.size} scales along dimension {axis} of {list(shape)}")
+        if not zero.size:
+            zero = np.zeros(scale.size, np.int64)
+        if zero.size == 1:
+            zero = np.repeat(zero, scale.size)
+        if zero.size != scale.size:
+            raise self.fail(f"{scale.size} scales and {zero.size} zero points")
+        if not bool((np.isfinite(scale) & (scale > 0)).all()):
+            raise self.fail("a scale that is not a positive number")
+        if dtype:
+            limits = np.iinfo(DTYPES[dtype]) if dtype != "bool" else np.iinfo(np.uint8)
+            if int(zero.min()) < limits.min or int(zero.max()) > limits.max:
+                raise self.fail(f"a zero point that {dtype} does not hold")
+        return Quant(scale, zero, axis)
+
+    def operator(self, table: Any, i: int, codes: list[str]) -> Operator:
+        if table.OpcodeIndex() >= len(codes):
+            raise self.fail(f"operator code {table.OpcodeIndex()} where there are {len(codes)}")
+        op = codes[table.OpcodeIndex()]
+        self.place = f"operator {i} ({op})"
+        return Operator(i, op, self.ints(table, "Inputs"), self.ints(table, "Outputs"), self.options(table))
+
+    def options(self, operator: Any) -> Mapping[str, Any]:
+        """An operator's options: every field of the table that it has, by its accessor's name."""
+        number = operator.BuiltinOptionsType()
+        at = operator.BuiltinOptions()
+        if not number or at is None:
+            return MappingProxyType({})
+        kinds = {value: key for key, value in vars(self.tflite.BuiltinOptions).items() if not key.startswith("_")}
+        if number not in kinds:
+            raise self.fail(f"options of kind {number}, which is not known; is the file newer than the tflite package?")
+        kind = getattr(self.tflite, kinds[number])
+        options = kind()
+        options.Init(at.Bytes, at.Pos)
+        names = [n for n in vars(kind) if not n.startswith(("_", "Init", "GetRootAs")) and "BufferHasIdent" not in n]
+        lists = {n.removesuffix("Length") for n in names if n.endswith("Length")}
+        plain = [n for n in names if not any(n.startswith(listed) for listed in lists)]
+        found = {n: getattr(options, n)() for n in plain}
+        return found | {n: self.ints(options, n) for n in lists}
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file. Raises: MavcgError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise MavcgError(f"cannot be read ({error.strerror}); name a TFLite file") from error
