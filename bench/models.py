@@ -32,6 +32,7 @@ from mavcg.graph import Array
 TORCH = ("torch==2.13.0", "onnx==1.23.2", "onnxscript", "numpy")
 LARGEST_TORCH_BYTES = 500_000_000  # an environment larger than this is deleted after use
 CALIBRATION_IMAGES = 4
+SPREAD = 2.0  # standard deviation of the scores of networks with random weights
 INT8_OPSET = 13  # the first with scales per channel
 
 
@@ -216,12 +217,45 @@ def _with_random_weights(name: str, path: Path) -> None:
             drawn[node.output[0]] = _draw(random, shape, _role(graph, node.output[0]))
     kept = [n for n in graph.node if n.op_type != "ConstantOfShape"]
     used = {name for node in kept for name in node.input}
-    initializers = [t for t in graph.initializer if t.name in used]
-    initializers += [numpy_helper.from_array(array, name) for name, array in drawn.items()]
-    inputs = [i for i in graph.input if i.name in used and i.name not in {t.name for t in graph.initializer}]
-    made = onnx.helper.make_graph(kept, f"{graph.name}-random", inputs, graph.output, initializers)
-    # IR version 4 is the first in which initializers need not be inputs.
-    _keep(path, onnx.helper.make_model(made, opset_imports=model.opset_import, ir_version=4).SerializeToString())
+    shipped = {t.name: t for t in graph.initializer}
+    inputs = [i for i in graph.input if i.name in used and i.name not in shipped]
+
+    def made(outputs: Any) -> bytes:
+        initializers = [t for name, t in shipped.items() if name in used and name not in drawn]
+        initializers += [numpy_helper.from_array(array, name) for name, array in drawn.items()]
+        graph_made = onnx.helper.make_graph(kept, f"{graph.name}-random", inputs, outputs, initializers)
+        # IR version 4 is the first in which initializers need not be inputs.
+        data: bytes = onnx.helper.make_model(
+            graph_made, opset_imports=model.opset_import, ir_version=4
+        ).SerializeToString()
+        return data
+
+    # Sums of branches grow with depth: the last layer brings the classes' scores to a spread that softmax leaves apart.
+    last, scores = _last_layer(kept)
+    probe = onnx.helper.make_tensor_value_info(scores, onnx.TensorProto.FLOAT, None)
+    spread = float(_run(made([probe]))[0].std())
+    for name in set(last.input[1:]) & {*drawn, *shipped}:
+        array = drawn[name] if name in drawn else numpy_helper.to_array(shipped[name])
+        drawn[name] = (array * (SPREAD / spread)).astype(np.float32)
+    _keep(path, made(graph.output))
+
+
+def _last_layer(nodes: Any) -> tuple[Any, str]:
+    """The last convolution or matrix product, and the tensor that softmax reads, or would."""
+    ends = next((n.input[0] for n in reversed(nodes) if n.op_type == "Softmax"), nodes[-1].output[0])
+    return next(n for n in reversed(nodes) if n.op_type in ("Conv", "Gemm")), ends
+
+
+def _run(model: bytes) -> list[Array]:
+    """The outputs for seeded noise, by onnxruntime."""
+    try:
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise MavcgError(f"random weights need onnxruntime ({error}); pip install mavcg[dev]") from error
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    noise = {i.name: np.random.default_rng(0).standard_normal(i.shape).astype(np.float32) for i in session.get_inputs()}
+    found: list[Array] = session.run(None, noise)
+    return found
 
 
 _BATCH_NORM = ("x", "scale", "bias", "mean", "variance")

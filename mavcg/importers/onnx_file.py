@@ -52,8 +52,10 @@ def import_model(
     try:
         return _graph(model, path, shapes, opsets)
     except MavcgError as error:
-        # The same class, so that callers can tell kinds apart; the file's name in front.
-        error.args = (f"{path}: {error}", *error.args[1:])
+        # The same class, so that callers can tell kinds apart; the file's name in front, and one line, whatever
+        # the file calls its tensors.
+        text = "".join(c if c.isprintable() else " " for c in str(error))
+        error.args = (f"{path}: {text}", *error.args[1:])
         raise
 
 
@@ -121,9 +123,9 @@ def _bytes(type: TensorType) -> int:
 
 
 def _dims(info: onnx.ValueInfoProto) -> list[int | str]:
-    """A number for what is fixed, a name or "" for what is free; some exporters write -1 for that."""
+    """A number for what is fixed, a name or "" for what is free; some exporters write -1 or ? for that."""
     return [
-        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param
+        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param.strip("?")
         for d in info.type.tensor_type.shape.dim
     ]
 

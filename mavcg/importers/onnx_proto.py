@@ -67,9 +67,22 @@ def load_model(path: Path) -> onnx.ModelProto:
         model.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:
         raise MavcgError(f"{path}: is no ONNX model, or a damaged one ({one_line(error)})") from error
+    _check_text(model, str(path))
     if not model.HasField("graph"):
         raise MavcgError(f"{path}: has no graph; is it an ONNX model?")
     return model  # type: ignore[no-any-return]
+
+
+def _check_text(message: Any, place: str) -> None:
+    """Raises: MavcgError where a name is no UTF-8: the parser then gives bytes in place of text."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            for text in [value] if isinstance(value, str | bytes) else value:
+                if isinstance(text, bytes):
+                    raise MavcgError(f"{place}: {text[:40]!r}, a {field.name}, is not UTF-8; the file is damaged")
+        elif field.type == field.TYPE_MESSAGE:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                _check_text(inner, place)
 
 
 def one_line(error: object) -> str:

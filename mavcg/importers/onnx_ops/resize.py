@@ -57,7 +57,7 @@ def resize(call: Call) -> Results:
     mode = _mode(call.attr_str("mode", "nearest"), call)
     if call.version < 11:
         return resized(
-            call, x, _by_scales(call, x, _floats(call, 1, "scales"), range(x.rank)), Rule(mode, "asymmetric", "floor")
+            call, x, _by_scales(call, x, _floats(call, 1, "scales"), range(x.rank)), Rule(mode, "asymmetric", "simple")
         )
     rule = Rule(
         mode,
@@ -190,7 +190,9 @@ def table(call: Call, s: Axis, rule: Rule) -> tuple[Array, Array]:
     if not np.isfinite(at).all() or np.abs(at).max() > 1 << 40:
         raise call.fail("coordinates that are not finite; its scales or roi are not usable")
     if rule.mode == "nearest":
-        index = _nearest(call, at, rule.nearest)[:, None]
+        # Opset 10 does not say which neighbour; this is what runtimes do.
+        way = rule.nearest if rule.nearest != "simple" else "ceil" if s.scale < 1 else "floor"
+        index = _nearest(call, at, way)[:, None]
         return np.clip(index, 0, s.length - 1), np.ones(index.shape)
     left = np.floor(at).astype(np.int64)
     shrink = min(s.scale, 1.0) if rule.antialias else 1.0

@@ -1,0 +1,450 @@
+"""Whole ONNX files: dimensions, names, constants, and what is refused."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, TensorType
+from mavcg.importers.onnx_emit import NeedsConstant
+from mavcg.importers.onnx_file import import_onnx
+from mavcg.importers.onnx_ops.call import UnsupportedOp
+from mavcg.importers.onnx_proto import Unsupported
+from mavcg.ops.verify import verify
+from mavcg.reference import run
+
+onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx package")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+F32, I64 = TensorProto.FLOAT, TensorProto.INT64
+Dims = Sequence[int | str | None] | None
+
+
+def value(name: str, dims: Dims, dtype: int = F32) -> Any:
+    return helper.make_tensor_value_info(name, dtype, dims)
+
+
+def model(
+    nodes: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[str],
+    constants: dict[str, Any] | None = None,
+    opset: int = 17,
+    **kwargs: Any,
+) -> Any:
+    initializers = [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()]
+    outs = [onnx.ValueInfoProto(name=n) for n in outputs]
+    graph = helper.make_graph(nodes, "g", inputs, outs, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8, **kwargs)
+
+
+@pytest.fixture
+def imported(tmp_path: Path) -> Callable[..., Graph]:
+    def do(message: Any, shapes: dict[str, tuple[int, ...]] | None = None) -> Graph:
+        path = tmp_path / "m.onnx"
+        path.write_bytes(message if isinstance(message, bytes) else message.SerializeToString())
+        graph = import_onnx(path, shapes or {})
+        verify(graph)
+        return graph
+
+    return do
+
+
+Imported = Callable[..., Graph]
+RELU = helper.make_node("Relu", ["x"], ["y"])
+
+
+# Dimensions
+
+
+def test_a_free_first_dimension_is_one(imported: Imported) -> None:
+    graph = imported(model([RELU], [value("x", ["batch", 3])], ["y"]))
+
+    assert graph.types["x"] == TensorType("f32", (1, 3))
+    assert graph.inputs == ("x",) and graph.outputs == ("y",)
+
+
+@pytest.mark.parametrize("free", ["height", None, -1, "?"])
+def test_another_free_dimension_names_the_shape_to_give(imported: Imported, free: int | str | None) -> None:
+    message = model([RELU], [value("x", [None, 3, free, 5])], ["y"])
+
+    with pytest.raises(MavcgError, match=r"dimension 2 .*is free; give its length N, as --shape x=1x3xNx5"):
+        imported(message)
+    assert imported(message, {"x": (2, 3, 4, 5)}).shape("y") == (2, 3, 4, 5)
+
+
+def test_a_named_dimension_is_the_same_everywhere(imported: Imported) -> None:
+    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
+    message = model(nodes, [value("a", ["n", "w"]), value("b", ["n", "w"])], ["y"])
+
+    assert imported(message, {"a": (1, 7)}).shape("b") == (1, 7)
+
+
+def test_the_batch_is_one_wherever_it_stands(imported: Imported) -> None:
+    nodes = [helper.make_node("Transpose", ["b"], ["t"]), helper.make_node("Add", ["a", "t"], ["y"])]
+    message = model(nodes, [value("a", ["n", 4]), value("b", [4, "n"])], ["y"])
+
+    assert imported(message).shape("b") == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        ({"z": (1, 3)}, "there is no such input; inputs are x"),
+        ({"x": (1, 4)}, "the file says batchx3; only free dimensions can be chosen"),
+        ({"x": (1, 3, 1)}, "only free dimensions can be chosen"),
+        ({"x": (1 << 40, 3)}, "too large"),
+    ],
+)
+def test_shapes_that_do_not_go_with_the_file(
+    imported: Imported, shapes: dict[str, tuple[int, ...]], words: str
+) -> None:
+    with pytest.raises(MavcgError, match=words):
+        imported(model([RELU], [value("x", ["batch", 3])], ["y"]), shapes)
+
+
+def test_an_input_without_a_shape(imported: Imported) -> None:
+    message = model([RELU], [onnx.ValueInfoProto(name="x", type=helper.make_tensor_type_proto(F32, None))], ["y"])
+
+    with pytest.raises(MavcgError, match="does not say its shape"):
+        imported(message)
+    assert imported(message, {"x": (2, 2)}).shape("y") == (2, 2)
+
+
+# What is known at import
+
+
+def test_shapes_computed_in_the_file_are_resolved(imported: Imported) -> None:
+    """The chain that exporters write for x.view(x.shape[0], -1)."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["batch"]),
+        helper.make_node("Unsqueeze", ["batch", "axes"], ["batch1"]),
+        helper.make_node("Concat", ["batch1", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    constants = {"zero": np.int64(0), "axes": np.array([0]), "rest": np.array([-1])}
+    graph = imported(model(nodes, [value("x", [2, 3, 4])], ["y"], constants))
+
+    assert [n.op for n in graph.nodes] == ["reshape"] and graph.shape("y") == (2, 12)
+    assert not graph.constants
+
+
+def test_weights_made_in_the_file_are_constants(imported: Imported) -> None:
+    nodes = [
+        helper.make_node("ConstantOfShape", ["dims"], ["ones"], value=numpy_helper.from_array(np.ones(1, np.float32))),
+        helper.make_node("Mul", ["ones", "half"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    constants = {"dims": np.array([3, 2]), "half": np.float32(0.5)}
+    graph = imported(model(nodes, [value("x", [1, 3])], ["y"], constants))
+
+    assert [n.op for n in graph.nodes] == ["matmul"]
+    np.testing.assert_array_equal(run(graph, np.ones((1, 3), np.float32))[0], [[1.5, 1.5]])
+
+
+def test_what_no_output_needs_is_not_looked_at(imported: Imported) -> None:
+    nodes = [RELU, helper.make_node("NonMaxSuppression", ["x", "x"], ["unread"])]
+
+    assert [n.op for n in imported(model(nodes, [value("x", [1, 3])], ["y"])).nodes] == ["relu"]
+
+
+def test_nodes_out_of_order(imported: Imported) -> None:
+    nodes = [helper.make_node("Neg", ["t"], ["y"]), helper.make_node("Relu", ["x"], ["t"])]
+
+    assert [n.op for n in imported(model(nodes, [value("x", [3])], ["y"])).nodes] == ["relu", "neg"]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_decided_at_import(imported: Imported, taken: bool) -> None:
+    def branch(name: str, op: str) -> Any:
+        return helper.make_graph([helper.make_node(op, ["x"], [name])], name, [], [onnx.ValueInfoProto(name=name)])
+
+    nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branch("a", "Relu"), else_branch=branch("b", "Neg"))]
+    graph = imported(model(nodes, [value("x", [3])], ["y"], {"c": np.array(taken)}))
+
+    assert [n.op for n in graph.nodes] == ["relu" if taken else "neg"]
+
+
+def test_functions_of_the_file(imported: Imported) -> None:
+    body = helper.make_node("Elu", ["a"], ["b"])
+    body.attribute.append(onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope"))
+    function = helper.make_function("mine", "Act", ["a"], ["b"], [body], [helper.make_opsetid("", 17)], ["slope"])
+    nodes = [helper.make_node("Act", ["x"], ["y"], domain="mine", slope=0.25)]
+    graph = imported(model(nodes, [value("x", [3])], ["y"], functions=[function]))
+
+    assert [(n.op, n.attr("alpha")) for n in graph.nodes] == [("elu", 0.25)]
+
+
+def test_an_operator_that_onnx_defines_by_others(imported: Imported) -> None:
+    """MeanVarianceNormalization has no handler of its own."""
+    graph = imported(
+        model([helper.make_node("MeanVarianceNormalization", ["x"], ["y"])], [value("x", [2, 3, 4, 5])], ["y"])
+    )
+    x = np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    centred = x - x.mean((0, 2, 3), keepdims=True)
+
+    np.testing.assert_allclose(run(graph, x)[0], centred / x.std((0, 2, 3), keepdims=True), rtol=1e-4, atol=1e-5)
+
+
+# Names of outputs
+
+
+def test_outputs_that_are_inputs_constants_or_twice_the_same(imported: Imported) -> None:
+    nodes = [
+        RELU,
+        helper.make_node("Identity", ["x"], ["same"]),
+        helper.make_node("Identity", ["y"], ["again"]),
+        helper.make_node("Identity", ["k"], ["known"]),
+    ]
+    graph = imported(
+        model(nodes, [value("x", [2])], ["y", "same", "again", "known", "x"], {"k": np.array([1.0, 2.0], np.float32)})
+    )
+    results = run(graph, np.array([-1.0, 3.0], np.float32))
+
+    assert graph.outputs == ("y", "same", "again", "known", "x")
+    assert [r.tolist() for r in results] == [[0, 3], [-1, 3], [0, 3], [1, 2], [-1, 3]]
+
+
+def test_names_that_the_graph_would_give_itself(imported: Imported) -> None:
+    """An output called as the builder calls the first relu, made by the second."""
+    nodes = [helper.make_node("Relu", ["neg"], ["t"]), helper.make_node("Neg", ["t"], ["relu"])]
+    graph = imported(model(nodes, [value("neg", [2])], ["relu"]))
+
+    assert graph.inputs == ("neg",) and graph.outputs == ("relu",)
+    np.testing.assert_array_equal(run(graph, np.array([-1.0, 2.0], np.float32))[0], [0, -2])
+
+
+# External data
+
+
+def with_external_data(tmp_path: Path, location: str, **changed: str) -> Path:
+    message = model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [3])], ["y"], {"w": np.arange(3, dtype=np.float32)}
+    )
+    tensor = message.graph.initializer[0]
+    (tmp_path / "w.bin").write_bytes(b"head" + tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, text in ({"location": location, "offset": "4", "length": "12"} | changed).items():
+        tensor.external_data.add(key=key, value=text)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(message.SerializeToString())
+    return path
+
+
+def test_external_data(tmp_path: Path) -> None:
+    graph = import_onnx(with_external_data(tmp_path, "w.bin"))
+
+    np.testing.assert_array_equal(run(graph, np.zeros(3, np.float32))[0], [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("location", "changed", "words"),
+    [
+        ("gone.bin", {}, "is not there; put it beside the model"),
+        ("../w.bin", {}, "outside the model's folder"),
+        ("/etc/passwd", {}, "outside the model's folder"),
+        ("", {}, "without a usable location"),
+        ("w.bin", {"offset": "99999999999"}, "lie beyond"),
+        ("w.bin", {"offset": "-1"}, "a number of bytes is needed"),
+        ("w.bin", {"length": "8"}, "8 bytes where 12 are needed"),
+    ],
+)
+def test_external_data_that_cannot_be_had(tmp_path: Path, location: str, changed: dict[str, str], words: str) -> None:
+    with pytest.raises(MavcgError, match=words):
+        import_onnx(with_external_data(tmp_path, location, **changed))
+
+
+# Refused
+
+
+def test_an_unsupported_operator_is_named_with_what_there_is(imported: Imported) -> None:
+    nodes = [RELU, helper.make_node("RoiAlign", ["y", "y", "y"], ["z"], name="crop")]
+
+    with pytest.raises(UnsupportedOp, match=r"node 'crop' \(RoiAlign\).*supported: Abs, .*, Conv, .*Xor"):
+        imported(model(nodes, [value("x", [1, 3])], ["z"]))
+
+
+def test_three_spatial_dimensions(imported: Imported) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="deep")]
+    message = model(nodes, [value("x", [1, 1, 4, 4, 4])], ["y"], {"w": np.ones((1, 1, 2, 2, 2), np.float32)})
+
+    with pytest.raises(UnsupportedOp, match=r"node 'deep' \(Conv\): 3 spatial dimensions.*supported: 1 or 2"):
+        imported(message)
+
+
+def test_a_shape_that_only_a_run_would_tell(imported: Imported) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["y"], name="r")]
+
+    with pytest.raises(
+        NeedsConstant, match=r"node 'r' \(Reshape\): its input shape \(%s\) is known only when"
+    ) as caught:
+        imported(model(nodes, [value("x", [4]), value("s", [2], I64)], ["y"]))
+    assert caught.value.tensor == "s"
+
+
+HUGE = np.array([1 << 20, 1 << 20])
+BAD: list[tuple[str, Any, str]] = [
+    (
+        "cycle",
+        model(
+            [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])],
+            [value("x", [1])],
+            ["b"],
+        ),
+        "a cycle",
+    ),
+    ("own result", model([helper.make_node("Add", ["x", "y"], ["y"])], [value("x", [1])], ["y"]), "a cycle"),
+    (
+        "missing",
+        model([helper.make_node("Add", ["x", "b"], ["y"])], [value("x", [1])], ["y"]),
+        "reads %b, which is no input",
+    ),
+    ("twice", model([RELU, RELU], [value("x", [1])], ["y"]), "makes %y, which is made already"),
+    ("no outputs", model([RELU], [value("x", [1])], []), "no outputs"),
+    ("unmade output", model([RELU], [value("x", [1])], ["z"]), "%z is made by no node"),
+    (
+        "broadcast",
+        model([helper.make_node("Add", ["x", "c"], ["y"])], [value("x", [2])], ["y"], {"c": np.ones(3, np.float32)}),
+        "broadcast",
+    ),
+    (
+        "rank",
+        model([helper.make_node("Conv", ["x", "w"], ["y"])], [value("x", [2])], ["y"], {"w": np.ones(3, np.float32)}),
+        "spatial dimensions are needed",
+    ),
+    ("missing input", model([helper.make_node("Add", ["x"], ["y"])], [value("x", [2])], ["y"]), "input 1 is missing"),
+    (
+        "attribute kind",
+        model([helper.make_node("Softmax", ["x"], ["y"], axis="a")], [value("x", [2])], ["y"]),
+        "axis is not a whole number",
+    ),
+    ("axis", model([helper.make_node("Softmax", ["x"], ["y"], axis=5)], [value("x", [2])], ["y"]), "axis 5"),
+    ("text", model([RELU], [value("x", [2], TensorProto.STRING)], ["y"]), "elements of type string"),
+    ("huge constant", model([helper.make_node("ConstantOfShape", ["s"], ["y"])], [], ["y"], {"s": HUGE}), "at most"),
+    (
+        "huge range",
+        model(
+            [helper.make_node("Range", ["a", "b", "c"], ["y"])],
+            [],
+            ["y"],
+            {"a": np.int64(0), "b": np.int64(1 << 60), "c": np.int64(1)},
+        ),
+        "at most",
+    ),
+    (
+        "huge expand",
+        model([helper.make_node("Expand", ["c", "s"], ["y"])], [], ["y"], {"c": np.float32(1), "s": HUGE}),
+        "at most",
+    ),
+    (
+        "huge tile",
+        model([helper.make_node("Tile", ["x", "s"], ["y"])], [value("x", [1, 1])], ["y"], {"s": HUGE}),
+        "at most|larger than",
+    ),
+    ("huge input", model([RELU], [value("x", [1 << 20, 1 << 20])], ["y"]), "too large"),
+    (
+        "huge pads",
+        model(
+            [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], pads=[1 << 40] * 4)],
+            [value("x", [1, 1, 4, 4])],
+            ["y"],
+        ),
+        "pads",
+    ),
+    (
+        "huge scale",
+        model(
+            [helper.make_node("Resize", ["x", "", "s"], ["y"])],
+            [value("x", [1, 1, 4, 4])],
+            ["y"],
+            {"s": np.array([1, 1, 1e30, 1], np.float32)},
+        ),
+        "scales",
+    ),
+    ("loop", model([helper.make_node("Loop", ["x"], ["y"])], [value("x", [1])], ["y"]), "nothing for this operator"),
+    ("old", model([RELU], [value("x", [2])], ["y"], opset=6), "opset 6; at least 7"),
+    ("not a model", b"\x00garbage" * 20, "is no ONNX model"),
+    ("empty", b"", "no graph"),
+]
+
+
+@pytest.mark.parametrize(("message", "words"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
+def test_bad_models_are_one_clear_line(imported: Imported, message: Any, words: str) -> None:
+    with pytest.raises(MavcgError, match=words) as caught:
+        imported(message)
+    assert "m.onnx: " in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_tensor_whose_bytes_do_not_fit_its_dims(imported: Imported) -> None:
+    message = model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], [value("x", [3])], ["y"], {"w": np.ones(3, np.float32)}
+    )
+    message.graph.initializer[0].dims[0] = 1 << 30
+
+    with pytest.raises(MavcgError, match="12 bytes of data where f32"):
+        imported(message)
+
+
+def test_a_function_that_calls_itself(imported: Imported) -> None:
+    body = helper.make_node("F", ["a"], ["b"], domain="mine")
+    function = helper.make_function("mine", "F", ["a"], ["b"], [body], [helper.make_opsetid("mine", 1)])
+    nodes = [helper.make_node("F", ["x"], ["y"], domain="mine")]
+
+    with pytest.raises(MavcgError, match="deep in one another"):
+        imported(model(nodes, [value("x", [3])], ["y"], functions=[function]))
+
+
+def test_sequences_are_unsupported(imported: Imported) -> None:
+    info = helper.make_value_info("x", helper.make_sequence_type_proto(helper.make_tensor_type_proto(F32, [1])))
+
+    with pytest.raises(Unsupported, match="is a sequence"):
+        imported(model([RELU], [info], ["y"]))
+
+
+def test_names_that_are_not_text(imported: Imported) -> None:
+    data = model([RELU], [value("x", [3])], ["y"]).SerializeToString().replace(b"Relu", b"R\xffl\xfe")
+
+    with pytest.raises(MavcgError, match="is not UTF-8"):
+        imported(data)
+
+
+def test_without_the_onnx_package(imported: Imported, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = model([RELU], [value("x", [3])], ["y"])
+    monkeypatch.setitem(sys.modules, "onnx", None)
+
+    with pytest.raises(MavcgError, match=r"pip install mavcg\[models\]"):
+        imported(message)
+
+
+def test_the_light_squeezenet_meets_its_shipped_output() -> None:
+    folder = Path(str(importlib.util.find_spec("onnx").submodule_search_locations[0])) / "backend/test/data/light"  # type: ignore[union-attr,index]
+    if not (folder / "light_squeezenet.onnx").exists():
+        pytest.skip("this onnx package has no light models")
+    graph = import_onnx(folder / "light_squeezenet.onnx")
+    shape = graph.types[graph.inputs[0]].shape
+    ramp = (np.arange(np.prod(shape)).reshape(shape) / np.prod(shape)).astype(np.float32)
+    expected = numpy_helper.to_array(TensorProto.FromString((folder / "light_squeezenet_output_0.pb").read_bytes()))
+
+    np.testing.assert_allclose(run(graph, ramp)[0], expected, rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "name", ["bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "zfnet512"]
+)
+def test_light_models_import(name: str) -> None:
+    folder = Path(str(importlib.util.find_spec("onnx").submodule_search_locations[0])) / "backend/test/data/light"  # type: ignore[union-attr,index]
+    if not (folder / f"light_{name}.onnx").exists():
+        pytest.skip("this onnx package has no light models")
+    graph = import_onnx(folder / f"light_{name}.onnx")
+    verify(graph)
+
+    assert graph.types[graph.outputs[0]].shape[:2] == (1, 1000)
+    # Weights are folded: every convolution reads a constant filter.
+    assert all(n.inputs[1] in graph.constants for n in graph.nodes if n.op == "conv2d")

@@ -1,0 +1,60 @@
+"""ONNX's own node tests through the importer and the reference: all in scope pass, and the scope does not shrink."""
+
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("onnx.backend.test.case.node", reason="the tests come with the onnx package")
+
+from bench.onnx_node_tests import Outcome, cases, counts, inputs_behind, run_all  # noqa: E402
+
+# Attention in half precision: ONNX's results come from wider intermediate values, and differ by the last bit of f16.
+EXPECTED_TO_FAIL = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
+# Operators that are promised. Of these only forms may be out of scope: other element types, three dimensions, training.
+PROMISED = (
+    "Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "MaxPool", "AveragePool",
+    "GlobalAveragePool", "GlobalMaxPool", "Relu", "Clip", "PRelu", "LeakyRelu", "HardSwish", "HardSigmoid",
+    "Sigmoid", "Tanh", "Softmax", "Gelu", "Erf", "Add", "Sub", "Mul", "Div", "Concat", "Split", "Slice", "Pad",
+    "Reshape", "Transpose", "Flatten", "Squeeze", "Resize", "LRN", "LayerNormalization",
+    "InstanceNormalization", "GroupNormalization", "Mean", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceL2",
+    "Gather", "DepthToSpace", "SpaceToDepth", "QuantizeLinear", "DequantizeLinear", "QLinearConv",
+    "QLinearMatMul",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    return run_all()
+
+
+def test_none_fails(outcomes: list[Outcome]) -> None:
+    failed = {o.name: o.reason for o in outcomes if o.status == "failed"}
+
+    assert not {name: reason for name, reason in failed.items() if name not in EXPECTED_TO_FAIL}
+
+
+def test_each_is_accounted_for(outcomes: list[Outcome]) -> None:
+    found = counts(outcomes)
+
+    assert found["passed"] + found["failed"] + found["out of scope"] == len(cases()) == len(outcomes)
+    assert found["passed"] >= 1300
+    assert all(o.reason for o in outcomes if o.status != "passed")
+
+
+def test_what_is_promised_is_in_scope(outcomes: list[Outcome]) -> None:
+    passed = Counter(o.operators[0] for o in outcomes if o.status == "passed" and len(o.operators) == 1)
+    reasons = [
+        o.reason
+        for o in outcomes
+        if o.status == "out of scope" and o.operators[0] in PROMISED and len(o.operators) == 1
+    ]
+    known = ("elements of type", "3 spatial dimensions", "is read", "of training", "block_size", "quantisation to")
+
+    assert [op for op in PROMISED if not passed[op]] == []
+    assert [r for r in reasons if not any(k in r for k in known)] == []
+
+
+def test_what_an_input_decides_is_found_behind_other_nodes() -> None:
+    (case,) = [c for c in cases() if c.name == "test_reshape_negative_dim"]
+
+    assert inputs_behind(case.model, "shape") == ["shape"]
