@@ -120,7 +120,7 @@ def bionic_stub(objects: Sequence[Path], target: Target, folder: Path) -> Path:
 # What the engine and compiled kernels may call; all of it is in Android's libc.so since API level 21.
 BIONIC = frozenset((
     "calloc", "clock_gettime", "free", "getpid", "memcpy", "memmove", "memset", "posix_memalign", "pthread_create",
-    "pthread_join", "pthread_sigmask", "sigfillset", "syscall", "getauxval", "environ",
+    "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset", "syscall", "getauxval", "environ",
 ))  # fmt: skip
 
 

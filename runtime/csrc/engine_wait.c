@@ -1,6 +1,6 @@
 /* Waiting for a word in memory to change: looking for a while, then sleeping in the kernel (futex). */
 
-enum { SPIN_NS = 50000, LOOKS_PER_CLOCK = 32 };
+enum { SPIN_NS = 50000, ALONE_NS = 5000, LOOKS_PER_CLOCK = 32 };
 
 static uint64_t now_ns(void) {
     struct timespec time;
@@ -20,13 +20,15 @@ static inline void relax(void) {
 static int changes_soon(const uint32_t *word, uint32_t value, int spin) {
     if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return 1;
     if (!spin) return 0;
-    uint64_t end = now_ns() + SPIN_NS;
+    uint64_t start = now_ns(), waited = 0;
     do {
+        if (waited > ALONE_NS) sched_yield(); /* the one who is waited for may be waiting for this very CPU */
         for (int looks = 0; looks < LOOKS_PER_CLOCK; looks++) {
             relax();
             if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return 1;
         }
-    } while (now_ns() < end);
+        waited = now_ns() - start;
+    } while (waited < SPIN_NS);
     return 0;
 }
 

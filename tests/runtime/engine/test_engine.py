@@ -153,3 +153,17 @@ def test_under_emulation(build_driver: Build, run: Run, what: str) -> None:
     program = build_driver(CoreSet(ARM_CORES), {c.name: c for c in ARM_CORES}, parse_target("aarch64-linux-musl"))
 
     assert run(str(QEMU), "-cpu", "max", program, *what.split()).stdout == "ok\n"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["runs 8 1000", "two 4 400", "shared 3 800"])
+def test_many_runs_under_thread_sanitizer(build_checked: Build, run: Run, what: str) -> None:
+    done = run(build_checked(TSAN), *what.split(), TSAN_OPTIONS="halt_on_error=1")
+
+    assert done.stdout == "ok\n" and "WARNING" not in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("threads", range(1, 9))
+def test_ten_thousand_runs_with_any_number_of_threads(build_driver: Build, run: Run, threads: int) -> None:
+    assert run(build_driver(), "runs", str(threads), "10000").stdout == "ok\n"

@@ -31,7 +31,7 @@ API = {
 }  # fmt: skip
 LIBC = {
     "calloc", "free", "posix_memalign", "memset", "getpid", "syscall", "clock_gettime", "pthread_create",
-    "pthread_join", "pthread_sigmask", "sigfillset",
+    "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset",
 }  # fmt: skip
 TARGETS = [
     "aarch64-linux-gnu.2.17", "aarch64-linux-musl", "aarch64-linux-android", "x86_64-linux-gnu.2.17",
