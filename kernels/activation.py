@@ -108,7 +108,7 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:
-    """The operator `act` on f32 lanes; "" is none. args: its parameters as ACTIVATIONS in mavcg.ops.elementwise has them.
+    """The operator `act` on f32 lanes; "" is none. args: its parameters, as mavcg.ops.elementwise.ACTIVATIONS has them.
 
     The same operations on every core, so that results are bit-identical. NaN comes out as NaN.
     """

@@ -1,0 +1,356 @@
+"""Convolution and products with a constant matrix, as implicit GEMM: the sum runs over the input where it lies, no
+im2col copy; weights are packed in panels of output channels, which all versions of a library share.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.emit import Values, address, const, for_range, kernel_function, operand, repeat, scaled
+from mavcg.kernels.gemm import F32_BYTES, Pointers, Sum, Tile, Weights, emit_tile, merged
+from mavcg.kernels.tiling import Tiling, choose, lanes_f32
+
+Array = NDArray[Any]
+Value = ir.Value
+
+# Pixels of a piece of a long row: enough for weights, read once a piece, to cost little beside the arithmetic.
+PIECE_PIXELS = (16, 64)
+# Where there are fewer rows than this, threads share the output channels instead.
+FEW_ROWS = 4
+MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
+
+
+@dataclass(frozen=True)
+class Conv2d(KernelSpec):
+    """act(bias + convolution + residual) of f32 images.
+
+    x, out, residual: N, H, W, C. kernel, stride, dilation: height, width. packed: weights are packed in panels of
+    `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else O, KH, KW, C/groups as in the graph. Operands: x,
+    weights, out, then bias and residual as far as there are any. A row of work is a row of output pixels, or, where
+    by_channels, `lanes` output channels of a group.
+    """
+
+    x: View
+    out: View
+    residual: View | None
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    bias: bool
+    packed: bool
+    act: str
+    act_args: tuple[float, ...]
+
+    @property
+    def family(self) -> str:
+        return "conv2d_f32" if self.packed else "conv2d_f32_unpacked"
+
+    @property
+    def in_channels(self) -> int:
+        """Of a group."""
+        return self.x.shape[3] // self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """Of a group."""
+        return self.out.shape[3] // self.groups
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels of a group."""
+        return -(-self.out_channels // self.lanes)
+
+    @property
+    def pixel_rows(self) -> int:
+        """Rows of output pixels of all images."""
+        return self.out.shape[0] * self.out.shape[1]
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of the packed weights."""
+        return self.groups * self.panels * self.lanes * self.kernel[0] * self.kernel[1] * self.in_channels * F32_BYTES
+
+    @property
+    def by_channels(self) -> bool:
+        """Whether work is cut along the output channels: where there is more of weights than of images."""
+        enough = self.groups * self.panels >= FEW_ROWS
+        images = (self.x.elements + self.out.elements) * F32_BYTES
+        heavy = self.weight_bytes > max(MANY_WEIGHTS, images)
+        return enough and (heavy or self.pixel_rows < FEW_ROWS)
+
+    @property
+    def rows(self) -> int:
+        if 0 in self.out.shape:
+            return 0
+        return self.groups * self.panels if self.by_channels else self.pixel_rows
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+
+
+def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """The kernel of a conv2d node without padding."""
+    x, w = views[node.inputs[0]], node.inputs[1]
+    if x.dtype != "f32":
+        raise MavcgError(f"node '{node.origin}' (conv2d): of {x.dtype}; there is a kernel for f32 only")
+    if any(node.attr("pads")):
+        raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding is a step of its own, before the kernel")
+    shape = graph.shape(w)
+    return conv_step(
+        node, x, views[node.output], shape[1:3], node.attr("stride"), node.attr("dilation"), node.attr("groups"),
+        views, packing, graph.constants.get(w),
+    )  # fmt: skip
+
+
+def conv_step(
+    node: Node, x: View, out: View, kernel: Any, stride: Any, dilation: Any, groups: int,
+    views: Mapping[str, View], packing: Packing, weights: Array | None,
+) -> tuple[Step, ...]:  # fmt: skip
+    """The step of a node whose inputs are x, weights, bias?, residual?, with x and out given as images.
+
+    weights: O, KH, KW, I, to be packed; None: they are there at run time only.
+    """
+    bias, residual = (*node.inputs[2:], "", "")[:2]
+    spec = Conv2d(
+        x, out, views[residual] if residual else None, tuple(kernel), tuple(stride), tuple(dilation), groups,
+        packing.lanes, bool(bias), weights is not None, node.attr("act"), tuple(node.attr("act_args")),
+    )  # fmt: skip
+    spec = _in_pieces(spec)
+    packed = Operand(node.inputs[1]) if weights is None else Operand(constant=pack(weights, groups, packing.lanes))
+    operands = [Operand(node.inputs[0]), packed, Operand(node.output, written=True)]
+    operands += [Operand(name) for name in (bias, residual) if name]
+    return (Step(spec, tuple(operands), node.origin),)
+
+
+def pack(weights: Array, groups: int, lanes: int) -> Array:
+    """[O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes]: the order in which the micro-kernel reads them.
+
+    The last panel of a group is filled up with zeros, which nobody stores.
+    """
+    out_ch = weights.shape[0] // groups
+    k = int(np.prod(weights.shape[1:]))
+    panels = -(-out_ch // lanes)
+    filled = np.zeros((groups, panels * lanes, k), np.float32)
+    filled[:, :out_ch] = weights.reshape(groups, out_ch, k)
+    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, k).transpose(0, 1, 3, 2))
+
+
+def _in_pieces(spec: Conv2d) -> Conv2d:
+    """A 1x1 convolution whose pixels lie evenly, also from row to row, is one over rows of another length."""
+    views = [v for v in (spec.x, spec.out, spec.residual) if v is not None]
+    if spec.kernel != (1, 1) or spec.stride != (1, 1) or not all(map(_even, views)):
+        return spec
+    pixels = spec.out.shape[0] * spec.out.shape[1] * spec.out.shape[2]
+    least, most = PIECE_PIXELS
+    whole = [n for n in range(least, most + 1) if pixels % n == 0]
+    width = pixels if pixels <= most else max(whole, default=0)
+    if not width:
+        return spec
+
+    def again(view: View) -> View:
+        pitch = _pitch(view)
+        return View(view.dtype, (1, pixels // width, width, view.shape[3]), (0, width * pitch, pitch, view.strides[3]))
+
+    return replace(spec, x=again(spec.x), out=again(spec.out), residual=again(spec.residual) if spec.residual else None)
+
+
+def _pitch(view: View) -> int:
+    """Elements from a pixel to the next."""
+    for length, stride in ((view.shape[2], view.strides[2]), (view.shape[1], view.strides[1])):
+        if length > 1:
+            return stride
+    return view.strides[0] if view.shape[0] > 1 else view.shape[3]
+
+
+def _even(view: View) -> bool:
+    """Whether all pixels are one pitch apart, across rows and images too."""
+    pitch, (n, h, w, _) = _pitch(view), view.shape
+    return (h == 1 or view.strides[1] == w * pitch) and (n == 1 or view.strides[0] == h * w * pitch)
+
+
+def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    _Emitter(b, spec, machine).emit(function.args[1], function.args[2])
+    b.ret_void()
+    return function
+
+
+def conv_sum(spec: Conv2d) -> Sum:
+    """How k runs: rows of taps, taps, channels; neighbours in memory are one level."""
+    _, row, col, _ = spec.x.strides
+    return merged([
+        (spec.kernel[0], spec.dilation[0] * row * F32_BYTES),
+        (spec.kernel[1], spec.dilation[1] * col * F32_BYTES),
+        (spec.in_channels, F32_BYTES),
+    ])  # fmt: skip
+
+
+class _Emitter:
+    """Loops around the micro-kernels of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: Conv2d, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias = operand(b, 3, "bias") if spec.bias else None
+        self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
+        self.lanes = lanes_f32(machine)
+        self.total = conv_sum(spec)
+        k = self.total.length * F32_BYTES
+        if spec.packed:
+            self.weights = Weights(spec.lanes * F32_BYTES, F32_BYTES, k * spec.lanes, spec.lanes, True)
+        else:
+            self.weights = Weights(F32_BYTES, k, k * spec.lanes, spec.lanes, False)
+
+    def tiling(self, channels: int) -> Tiling:
+        """For a run of so many output channels."""
+        if not self.spec.packed:
+            return choose(self.machine, self.spec.out.shape[2], 1)
+        vectors, panel = -(-channels // self.lanes), max(1, self.spec.lanes // self.lanes)
+        return choose(self.machine, self.spec.out.shape[2], vectors, panel)
+
+    def emit(self, begin: Value, end: Value) -> None:
+        b, spec = self.b, self.spec
+        if spec.by_channels:
+            self.by_channels(begin, end)
+            return
+
+        def group(index: Value) -> None:
+            self.channels(index, const(0), spec.out_channels, begin, end)
+
+        repeat(b, 0, spec.groups, group, "group")
+
+    def by_channels(self, begin: Value, end: Value) -> None:
+        """The panels from begin to end, each group's apart; whole chunks first."""
+        b, spec = self.b, self.spec
+        per_group = const(spec.panels)
+
+        def turn(group: Value) -> None:
+            first = b.mul(group, per_group)
+            low = self.bounded(b.sub(begin, first), spec.panels)
+            high = self.bounded(b.sub(end, first), spec.panels)
+            self.panels(group, low, high)
+
+        if spec.groups == 1:
+            self.panels(const(0), begin, end)
+        else:
+            repeat(b, b.sdiv(begin, per_group), b.sdiv(b.add(end, const(spec.panels - 1)), per_group), turn, "group")
+
+    def bounded(self, value: Value, most: int) -> Value:
+        """value between 0 and most."""
+        b = self.b
+        low = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
+        return b.select(b.icmp_signed(">", low, const(most)), const(most), low)
+
+    def panels(self, group: Value, begin: Value, end: Value) -> None:
+        """A range of a group's panels, known at run time only: chunks as long as they fit, then panel by panel."""
+        b, spec = self.b, self.spec
+        all_rows = const(0), const(spec.pixel_rows)
+        tail = spec.out_channels % spec.lanes
+        whole = const(spec.panels - bool(tail))
+        last_whole = b.select(b.icmp_signed("<", end, whole), end, whole)
+        tiling = self.tiling(spec.out_channels)
+        together = max(1, tiling.vectors * self.lanes // spec.lanes) if spec.packed else 1
+        at: Value = begin
+        for count in dict.fromkeys((together, 1)):
+
+            def chunk(index: Value, _: Values, count: int = count) -> Values:
+                self.channels(group, b.mul(index, const(spec.lanes)), count * spec.lanes, *all_rows)
+                return ()
+
+            if spec.panels - bool(tail) < count:
+                continue
+            turns = b.sdiv(b.sub(last_whole, at), const(count))
+            # Where `at` is past the last whole panel already the division gives 0 or less.
+            stop = b.add(at, b.mul(turns, const(count)))
+            for_range(b, at, stop, count, (), chunk, "chunk")
+            at = b.select(b.icmp_signed(">", stop, at), stop, at)
+        if tail:
+            with b.if_then(b.and_(b.icmp_signed("<=", begin, whole), b.icmp_signed(">", end, whole))):
+                self.channels(group, const((spec.panels - 1) * spec.lanes), tail, *all_rows)
+
+    def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
+        """`count` output channels of a group from `first`, for a range of pixel rows."""
+        b = self.b
+        tiling = self.tiling(count)
+        step = tiling.vectors * self.lanes
+        chunks, rest = divmod(count, step)
+        if chunks:
+
+            def chunk(index: Value) -> None:
+                self.rows(group, b.add(first, index), step, tiling, begin, end)
+
+            repeat(b, 0, chunks * step, chunk, "channel", step)
+        if rest:
+            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
+
+    def rows(self, group: Value, channel: Value, count: int, tiling: Tiling, begin: Value, end: Value) -> None:
+        """`count` channels, no more than a chunk, of the rows from begin to end."""
+        b, spec = self.b, self.spec
+        vectors = -(-count // self.lanes)
+        used = count - (vectors - 1) * self.lanes
+        k_bytes = self.total.length * F32_BYTES
+        in_first = b.mul(group, const(spec.in_channels * F32_BYTES))
+        out_first = b.mul(b.add(b.mul(group, const(spec.out_channels)), channel), const(F32_BYTES))
+        panel_channels = spec.panels * spec.lanes if spec.packed else spec.out_channels
+        w_first = b.mul(b.add(b.mul(group, const(panel_channels)), channel), const(k_bytes))
+        images = [(self.x, spec.x, in_first), (self.out, spec.out, out_first)]
+        if spec.residual is not None:
+            images.append((self.residual, spec.residual, out_first))
+
+        def row(index: Value) -> None:
+            height = spec.out.shape[1]
+            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+            places = []
+            for pointer, view, first in images:
+                down = view.strides[1] * F32_BYTES * (spec.stride[0] if view is spec.x else 1)
+                offset = b.add(scaled(b, image, view.strides[0] * F32_BYTES), scaled(b, y, down))
+                places.append(address(b, pointer, b.add(offset, first)))
+            bias = address(b, self.bias, out_first) if self.bias is not None else None
+            residual = places[2] if len(places) > 2 else None
+            at = Pointers(places[0], address(b, self.w, w_first), places[1], bias, residual)
+            self.tiles(tiling, vectors, used, at)
+
+        repeat(b, begin, end, row, "row")
+
+    def tiles(self, tiling: Tiling, vectors: int, used: int, at: Pointers) -> None:
+        """One row of pixels."""
+        b, spec = self.b, self.spec
+        steps = (
+            spec.x.strides[2] * spec.stride[1] * F32_BYTES,
+            spec.out.strides[2] * F32_BYTES,
+            spec.residual.strides[2] * F32_BYTES if spec.residual else 0,
+        )
+        done = 0
+        for mr, count in tiling.widths.tiles:
+            offsets = [tuple(step * p for p in range(mr)) for step in steps]
+            tile = Tile(offsets[0], offsets[1], offsets[2], vectors, used)
+
+            def one(pixel: Value, tile: Tile = tile) -> None:
+                here = replace(
+                    at,
+                    inputs=address(b, at.inputs, scaled(b, pixel, steps[0])),
+                    out=address(b, at.out, scaled(b, pixel, steps[1])),
+                    residual=address(b, at.residual, scaled(b, pixel, steps[2])) if at.residual is not None else None,
+                )
+                emit_tile(b, self.machine, self.total, self.weights, tile, here, spec.act, spec.act_args)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count
+
+
+LOWER = {"conv2d": lower_conv2d}
+EMIT = {Conv2d: emit_conv2d}

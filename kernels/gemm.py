@@ -1,0 +1,219 @@
+"""The micro-kernel of convolution and matrix product: a tile of outputs held in registers while the sum runs.
+
+Each output is bias + sum over k of input * weight, one fused multiply-add a step in the order of k, whatever the tile:
+so all tilings give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.kernel import Machine
+from mavcg.kernels.activation import activate
+from mavcg.kernels.emit import (
+    F32,
+    I32,
+    Values,
+    address,
+    const,
+    f32_splat,
+    fma,
+    for_range,
+    load_vector,
+    scaled,
+    splat,
+    store_vector,
+)
+from mavcg.kernels.tiling import by_lane, lanes_f32
+
+Value = ir.Value
+F32_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Sum:
+    """How k runs over the inputs: nested loops, outermost first, (count, step in bytes); the last one's step is 4."""
+
+    levels: tuple[tuple[int, int], ...]
+
+    @property
+    def length(self) -> int:
+        """Terms of the sum."""
+        total = 1
+        for count, _ in self.levels:
+            total *= count
+        return total
+
+
+def merged(levels: Sequence[tuple[int, int]]) -> Sum:
+    """The same loops with as few levels as can be: a level that goes on where the one inside ends is one with it."""
+    found: list[tuple[int, int]] = []
+    for count, step in levels:
+        if count == 1 and step != F32_BYTES:
+            continue
+        found.append((count, step))
+    while len(found) > 1 and found[-2][1] == found[-1][0] * found[-1][1]:
+        (outer, _), (inner, step) = found[-2:]
+        found[-2:] = [(outer * inner, step)]
+    return Sum(tuple(found))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where weight (k, n) of a chunk lies, in bytes from the chunk's pointer: k * k_step + that of the n-th channel,
+    panel_step * (n // lanes) + n_step * (n % lanes).
+
+    n_step: 4 where a vector can be loaded at once. padded: channels that are not there may be read.
+    """
+
+    k_step: int
+    n_step: int
+    panel_step: int
+    lanes: int
+    padded: bool
+
+    def offset(self, channel: int) -> int:
+        """Of a channel of the chunk."""
+        return channel // self.lanes * self.panel_step + channel % self.lanes * self.n_step
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one micro-kernel computes: pixels x vectors of channels.
+
+    in_offsets, out_offsets, residual_offsets: of each pixel in bytes. used: channels of the last vector.
+    """
+
+    in_offsets: tuple[int, ...]
+    out_offsets: tuple[int, ...]
+    residual_offsets: tuple[int, ...]
+    vectors: int
+    used: int
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """Of the tile's first pixel and channel; bias and residual are None where there is none."""
+
+    inputs: Value
+    weights: Value
+    out: Value
+    bias: Value | None = None
+    residual: Value | None = None
+
+
+Rows = list[list[Value]]  # [pixel][vector]
+
+
+def emit_tile(
+    b: ir.IRBuilder, machine: Machine, total: Sum, weights: Weights, tile: Tile, at: Pointers, act: str,
+    act_args: tuple[float, ...],
+) -> None:  # fmt: skip
+    """Compute and store one tile."""
+    lanes = lanes_f32(machine)
+    used = [lanes] * (tile.vectors - 1) + [tile.used]
+    start = [_bias(b, at.bias, v, lanes, used[v]) for v in range(tile.vectors)]
+    flat = [start[v] for _ in tile.in_offsets for v in range(tile.vectors)]
+    micro = _Micro(b, machine, weights, tile, at, used)
+    results = micro.levels(total.levels, at.inputs, const(0), tuple(flat))
+    for p in range(len(tile.in_offsets)):
+        for v in range(tile.vectors):
+            value = results[p * tile.vectors + v]
+            if at.residual is not None:
+                place = address(b, at.residual, tile.residual_offsets[p] + v * lanes * F32_BYTES)
+                value = b.fadd(value, load_vector(b, place, value.type, used[v], "residual"), name="with_residual")
+            value = activate(b, act, act_args, value)
+            place = address(b, at.out, tile.out_offsets[p] + v * lanes * F32_BYTES)
+            store_vector(b, value, place, used[v])
+
+
+def _bias(b: ir.IRBuilder, bias: Value | None, vector: int, lanes: int, used: int) -> Value:
+    if bias is None:
+        return f32_splat(0.0, lanes)
+    return load_vector(b, address(b, bias, vector * lanes * F32_BYTES), ir.VectorType(F32, lanes), used, "bias")
+
+
+@dataclass(frozen=True)
+class _Micro:
+    """The loops of one tile's sum."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    weights: Weights
+    tile: Tile
+    at: Pointers
+    used: Sequence[int]
+
+    def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, k: Value, acc: Values) -> Values:
+        """Run the loops over k; `k` is the number of the first step."""
+        b = self.b
+        count, step = levels[0]
+        if len(levels) == 1:
+            return self.run(count, inputs, k, acc)
+        inside = Sum(tuple(levels[1:])).length
+
+        def turn(index: Value, carried: Values) -> Values:
+            first = address(b, inputs, scaled(b, index, step), "taps")
+            return self.levels(levels[1:], first, b.add(k, scaled(b, index, inside)), carried)
+
+        return for_range(b, const(0), const(count), 1, acc, turn, "tap")
+
+    def run(self, count: int, inputs: Value, k: Value, acc: Values) -> Values:
+        """`count` steps whose inputs are neighbours in memory."""
+        b, unroll = self.b, 4 if by_lane(self.machine) else 2
+        first = address(b, self.at.weights, scaled(b, k, self.weights.k_step), "panel")
+        whole = count - count % unroll
+
+        def turn(index: Value, carried: Values) -> Values:
+            here = address(b, inputs, scaled(b, index, F32_BYTES), "x")
+            panel = address(b, first, scaled(b, index, self.weights.k_step), "w")
+            return self.steps(unroll, here, panel, carried)
+
+        if whole:
+            acc = for_range(b, const(0), const(whole), unroll, acc, turn, "k")
+        if count % unroll:
+            here = address(b, inputs, whole * F32_BYTES)
+            acc = self.steps(count % unroll, here, address(b, first, whole * self.weights.k_step), acc)
+        return acc
+
+    def steps(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
+        """Some steps one after the other, without a loop."""
+        b, tile = self.b, self.tile
+        together = by_lane(self.machine) and count == 4
+        vectors4 = ir.VectorType(F32, 4)
+        held = [load_vector(b, address(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
+        for u in range(count):
+            w = [self.weight(panel, u, v) for v in range(tile.vectors)]
+            new = list(acc)
+            for p, offset in enumerate(tile.in_offsets):
+                if together:
+                    x = _lane(b, held[p], u, lanes_f32(self.machine))
+                else:
+                    one = b.load(address(b, inputs, offset + u * F32_BYTES), name="x1", align=4, typ=F32)
+                    x = splat(b, one, lanes_f32(self.machine))
+                for v in range(tile.vectors):
+                    i = p * tile.vectors + v
+                    new[i] = fma(b, x, w[v], acc[i], f"acc_{p}_{v}")
+            acc = tuple(new)
+        return acc
+
+    def weight(self, panel: Value, step: int, vector: int) -> Value:
+        """The weights of one vector of channels."""
+        b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
+        typ = ir.VectorType(F32, lanes)
+        offset = step * ws.k_step + ws.offset(vector * lanes)
+        used = lanes if ws.padded else self.used[vector]
+        if ws.n_step == F32_BYTES:
+            return load_vector(b, address(b, panel, offset), typ, used, "w")
+        gathered: Value = f32_splat(0.0, lanes)
+        for lane in range(used):
+            place = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
+            gathered = b.insert_element(gathered, b.load(place, align=4, typ=F32), const(lane, I32))
+        return gathered
+
+
+def _lane(b: ir.IRBuilder, x4: Value, lane: int, lanes: int) -> Value:
+    """One lane of four in every lane of a vector."""
+    undefined = ir.Constant(x4.type, ir.Undefined)
+    return b.shuffle_vector(x4, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

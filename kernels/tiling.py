@@ -1,0 +1,91 @@
+"""How many pixels and vectors of output channels a micro-kernel takes: a choice for a core that changes no result.
+
+A micro-kernel holds MR x NV accumulators, and for each step of the sum loads NV vectors of weights and MR inputs.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from mavcg.kernel import Machine
+
+FMA_PER_CYCLE = 2  # vector instructions; of small cores half, of all loads too: only ratios count here
+LOADS_PER_CYCLE = 2
+FMA_LATENCY = 4  # cycles: 3 to 5 on the cores that we know
+ONE_PIXEL_VECTORS = 12  # of a single pixel: covers the latency, and more streams than that are not prefetched
+
+
+@dataclass(frozen=True)
+class Widths:
+    """A row of pixels cut into tiles: `count` of `mr` pixels, then `count_less` of mr - 1."""
+
+    mr: int
+    count: int
+    count_less: int
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        """(pixels, how many such tiles), those that there are."""
+        return tuple((mr, n) for mr, n in ((self.mr, self.count), (self.mr - 1, self.count_less)) if n)
+
+
+def lanes_f32(machine: Machine) -> int:
+    """f32 elements of one of the machine's vectors."""
+    return machine.vector_bytes // 4
+
+
+def by_lane(machine: Machine) -> bool:
+    """Whether inputs are loaded in vectors and multiplied lane by lane (fmla by element) rather than broadcast."""
+    return machine.arch == "aarch64"
+
+
+def most_pixels(machine: Machine, vectors: int) -> int:
+    """The largest MR whose accumulators, weights and inputs fit the registers."""
+    free = machine.vector_registers - vectors
+    return max(1, free // (vectors + 1) if by_lane(machine) else (free - 1) // vectors)
+
+
+def most_vectors(machine: Machine, pixels: int) -> int:
+    """The largest NV for tiles of at most so many pixels."""
+    if pixels == 1:
+        return ONE_PIXEL_VECTORS
+    return max(nv for nv in range(1, machine.vector_registers) if nv == 1 or most_pixels(machine, nv) >= 2)
+
+
+def step_cycles(pixels: int, vectors: int) -> float:
+    """Cycles of one step of the sum by a simple model: multiplies, loads, or waiting for a result."""
+    return max(pixels * vectors / FMA_PER_CYCLE, (pixels + vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
+
+
+def cut(width: int, most: int) -> Widths:
+    """The row in as few tiles as can be, of nearly equal width."""
+    tiles = -(-width // most)
+    less = -width % tiles
+    return Widths(-(-width // tiles), tiles - less, less)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """vectors: NV of a whole chunk of output channels; widths: of a row of pixels."""
+
+    vectors: int
+    widths: Widths
+
+
+@cache
+def choose(machine: Machine, width: int, vectors: int, panel: int = 1) -> Tiling:
+    """The tiling of `width` pixels by `vectors` vectors of channels that the model finds fastest.
+
+    panel: vectors of a panel of packed weights; a chunk is whole panels, or all there is.
+    """
+    found = []
+    most = min(vectors, max(panel, most_vectors(machine, width)))
+    for nv in (n for n in range(1, most + 1) if n % panel == 0 or n == vectors):
+        widths = cut(width, min(width, most_pixels(machine, nv)))
+        chunks, rest = divmod(vectors, nv)
+
+        def cycles(nv: int, widths: Widths = widths) -> float:
+            return sum(n * step_cycles(mr, nv) for mr, n in widths.tiles)
+
+        total = chunks * cycles(nv) + (cycles(rest) if rest else 0)
+        found.append((total, -nv, Tiling(nv, widths)))
+    return min(found, key=lambda f: f[:2])[2]

@@ -1,0 +1,178 @@
+"""Convolution and matrix products against the definition in double precision, around tile edges and in strided views."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mavcg.graph import Graph, Node, TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.kernel import View
+from mavcg.reference import evaluate
+
+Array = NDArray[Any]
+
+
+def graph_of(
+    op: str, arrays: dict[str, Array], constants: set[str], inputs: list[str], **attrs: Any
+) -> tuple[Graph, Node]:
+    """One node over these arrays."""
+    b = GraphBuilder("test")
+    names = {}
+    for name, array in arrays.items():
+        if name in constants:
+            names[name] = b.constant(array, name)
+        else:
+            names[name] = b.input(name, TensorType("f32", array.shape))
+    out = b.add(op, [names[n] if n else "" for n in inputs], **attrs)
+    graph = b.finish([out])
+    return graph, graph.nodes[-1]
+
+
+def check(run_node: Any, graph: Graph, node: Node, arrays: dict[str, Array], views: Any = None, parts: int = 1) -> None:
+    """Within one rounding per term of the sum of absolute products."""
+    values = {**graph.constants, **arrays}
+    given = [values[n] if n else None for n in node.inputs]
+    (wanted,) = evaluate(node, given, wide=True)
+    sizes = [None if v is None else np.abs(v) for v in given]
+    (bound,) = evaluate(node.with_attrs(act="", act_args=()), sizes, wide=True)
+    (found,) = run_node(node, graph, arrays, views, parts)
+    terms = int(np.prod(graph.shape(node.inputs[1])[1:])) if node.op == "conv2d" else given[0].shape[-1]
+    scale = 1.2 if not node.attr("act") else 3.0
+    assert np.all(np.abs(found - wanted) <= scale * (terms + 4) * 2.0**-24 * bound + 1e-6 * np.abs(wanted) + 1e-30)
+
+
+def conv(
+    run_node: Any, x: tuple[int, ...], w: tuple[int, ...], bias: bool = True, residual: bool = False, constant: bool = True,
+    parts: int = 1, views: Any = None, **attrs: Any,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(sum(x) + sum(w))
+    arrays = {"x": rng.standard_normal(x), "w": rng.standard_normal(w), "bias": rng.standard_normal(w[0])}
+    stride, dilation = attrs.get("stride", (1, 1)), attrs.get("dilation", (1, 1))
+    size = [(x[1 + i] - dilation[i] * (w[1 + i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    arrays["residual"] = rng.standard_normal((x[0], *size, w[0]))
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    inputs = ["x", "w", "bias" if bias else "", "residual" if residual else ""]
+    arrays = {name: array for name, array in arrays.items() if name in inputs}
+    constants = {"w", "bias"} & set(arrays) if constant else set[str]()
+    graph, node = graph_of("conv2d", arrays, constants, inputs, **{"pads": (0, 0, 0, 0), **attrs})
+    seen = views(graph, node) if views else None
+    check(run_node, graph, node, {n: a for n, a in arrays.items() if n not in constants}, seen, parts)
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 6, 7, 13, 29])
+def test_widths_around_tiles(run_node: Any, width: int) -> None:
+    conv(run_node, (1, 5, width + 2, 4), (18, 3, 3, 4))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8, 9, 15, 16, 17, 24, 33, 40])
+def test_channels_around_vectors(run_node: Any, channels: int) -> None:
+    conv(run_node, (1, 4, 9, 5), (channels, 1, 1, 5), parts=2)
+    conv(run_node, (1, 1, 1, 70), (channels, 1, 1, 70), parts=3)  # by channels
+
+
+@pytest.mark.parametrize(
+    "x, w, more",
+    [
+        ((1, 11, 9, 3), (10, 7, 7, 3), {"stride": (2, 2)}),
+        ((2, 9, 9, 6), (12, 3, 3, 3), {"groups": 2, "parts": 3}),
+        ((1, 9, 9, 6), (6, 3, 3, 1), {"groups": 6}),
+        ((1, 12, 12, 5), (20, 3, 3, 5), {"dilation": (2, 3)}),
+        ((3, 7, 7, 40), (130, 1, 1, 40), {"residual": True, "act": "relu", "parts": 4}),
+        ((1, 14, 14, 32), (48, 1, 1, 32), {"act": "clip", "act_args": (0.0, 6.0), "parts": 5}),
+        ((1, 3, 3, 64), (200, 3, 3, 64), {"act": "hard_swish", "parts": 7}),
+        ((1, 2, 2, 64), (96, 1, 1, 32), {"groups": 2, "parts": 5}),
+        ((1, 6, 6, 4), (8, 1, 3, 4), {"bias": False, "residual": True}),
+        ((1, 6, 6, 4), (19, 3, 1, 4), {"constant": False, "act": "sigmoid"}),
+        ((1, 8, 8, 3), (6, 3, 3, 1), {"groups": 3, "constant": False}),
+        ((1, 29, 31, 2), (3, 1, 1, 2), {"stride": (3, 2)}),
+        ((1, 1, 1, 3000), (70, 1, 1, 3000), {"parts": 3}),
+        ((1, 1, 67, 8), (16, 1, 1, 8), {}),
+    ],
+)
+def test_forms(run_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]) -> None:
+    conv(run_node, x, w, **more)
+
+
+def test_inside_other_buffers(run_node: Any) -> None:
+    """The input within a padded buffer, the output within a concatenation, the residual strided too."""
+
+    def views(graph: Graph, node: Node) -> dict[str, View]:
+        x, out = graph.shape(node.inputs[0]), graph.shape(node.output)
+        wide = View("f32", x, (900 * x[3], 12 * x[3], x[3], 1))
+        part = View("f32", out, (out[1] * out[2] * 50, out[2] * 50, 50, 1))
+        lines = View("f32", out, (out[1] * 400, 400, out[3], 1))
+        return {node.inputs[0]: wide, node.output: part, node.inputs[3]: lines}
+
+    conv(run_node, (2, 8, 9, 7), (18, 3, 3, 7), residual=True, parts=3, views=views)
+    conv(run_node, (2, 8, 9, 7), (18, 1, 1, 7), residual=True, parts=2, views=views)
+
+
+def test_pixels_inside_a_concatenation(run_node: Any) -> None:
+    def views(graph: Graph, node: Node) -> dict[str, View]:
+        n, h, w, c = graph.shape(node.inputs[0])
+        return {node.inputs[0]: View("f32", (n, h, w, c), (h * w * 30, w * 30, 30, 1))}
+
+    conv(run_node, (1, 8, 9, 7), (17, 3, 3, 7), views=views)
+    conv(run_node, (2, 8, 10, 7), (17, 1, 1, 7), views=views, parts=2)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_any_shape(data: st.DataObject) -> None:
+    from tests.kernels.conftest import host_machines, run_node_on
+
+    machine = host_machines()[-1]
+    pick = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
+    groups, kernel, stride, dilation = (
+        pick(1, 3),
+        (pick(1, 4), pick(1, 4)),
+        (pick(1, 3), pick(1, 3)),
+        (pick(1, 2), pick(1, 2)),
+    )
+    in_ch, out_ch = pick(1, 9), pick(1, 35)
+    size = [dilation[i] * (kernel[i] - 1) + pick(1, 15) for i in range(2)]
+    conv(
+        lambda *args: run_node_on(machine, *args), (pick(1, 2), *size, in_ch * groups), (out_ch * groups, *kernel, in_ch),
+        residual=data.draw(st.booleans()), groups=groups, stride=stride, dilation=dilation, parts=pick(1, 4),
+    )  # fmt: skip
+
+
+def product(
+    run_node: Any, a: tuple[int, ...], right: tuple[int, ...], constant: bool, parts: int = 1, **attrs: Any
+) -> None:
+    rng = np.random.default_rng(len(a) + sum(right))
+    arrays = {"a": rng.standard_normal(a).astype(np.float32), "b": rng.standard_normal(right).astype(np.float32)}
+    inputs = ["a", "b"]
+    if attrs.pop("bias", False):
+        arrays["c"] = rng.standard_normal(right[-2] if attrs.get("transpose_b") else right[-1]).astype(np.float32)
+        inputs.append("c")
+    graph, node = graph_of("matmul", arrays, {"b", "c"} & set(arrays) if constant else set(), inputs, **attrs)
+    check(run_node, graph, node, {n: v for n, v in arrays.items() if n in graph.inputs}, None, parts)
+
+
+@pytest.mark.parametrize(
+    "a, right, constant, more",
+    [
+        ((5, 12), (12, 20), True, {"bias": True}),
+        ((1, 512), (300, 512), True, {"transpose_b": True, "parts": 3, "bias": True}),
+        ((2, 3, 50, 12), (12, 20), True, {"parts": 3, "act": "relu"}),
+        ((5, 12), (12, 20), False, {"bias": True}),
+        ((3, 50, 12), (3, 12, 21), False, {"parts": 4}),
+        ((2, 1, 7, 5), (4, 5, 9), False, {"parts": 3}),
+        ((2, 7, 5), (2, 9, 5), False, {"transpose_b": True}),
+        ((3, 2, 12), (3, 12, 7), True, {}),
+        ((4, 12), (12, 1), False, {"act": "gelu", "act_args": (0.0,)}),
+    ],
+)
+def test_products(
+    run_node: Any, a: tuple[int, ...], right: tuple[int, ...], constant: bool, more: dict[str, Any]
+) -> None:
+    product(run_node, a, right, constant, **more)
+
+
+def test_512(run_node: Any) -> None:
+    product(run_node, (512, 96), (96, 512), True, parts=3)
