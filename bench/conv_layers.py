@@ -1,0 +1,180 @@
+"""Convolution layers and matrix products, kernel by kernel, beside this core's measured peak: `python -m bench.conv_layers`.
+
+One thread, everything warm in the cache as far as it fits. Peak and kernel take turns; the share is of medians of
+rounds. GFLOP/s count a multiply-add as two.
+"""
+
+import argparse
+import ctypes
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from rich.console import Console
+from rich.table import Table
+
+from bench.jit import Compiled, caller, compile_step, host_machine
+from bench.record import facts, write
+from mavcg.graph import TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.kernel import Machine, View, dense_view
+from mavcg.kernels.emit import F32, I64, PTR, Values, const, f32_splat, fma, for_range, prepared
+from mavcg.kernels.registry import lower
+from mavcg.machines import packing_for
+from mavcg.target import host_target
+
+# (out size, in channels, out channels, kernel, stride, groups)
+LAYERS = {
+    "resnet50 conv1": (112, 3, 64, 7, 2, 1),
+    "resnet50 2.1x1a": (56, 64, 64, 1, 1, 1),
+    "resnet50 2.3x3": (56, 64, 64, 3, 1, 1),
+    "resnet50 2.1x1b": (56, 64, 256, 1, 1, 1),
+    "resnet50 3.3x3": (28, 128, 128, 3, 1, 1),
+    "resnet50 3.1x1b": (28, 128, 512, 1, 1, 1),
+    "resnet50 4.3x3": (14, 256, 256, 3, 1, 1),
+    "resnet50 4.1x1a": (14, 1024, 256, 1, 1, 1),
+    "resnet50 5.3x3": (7, 512, 512, 3, 1, 1),
+    "resnet50 5.1x1b": (7, 512, 2048, 1, 1, 1),
+    "squeezenet fire2 squeeze": (54, 96, 16, 1, 1, 1),
+    "squeezenet fire2 3x3": (54, 16, 64, 3, 1, 1),
+    "mobilenet_v2 expand": (56, 24, 144, 1, 1, 1),
+    "mobilenet_v2 project": (28, 144, 32, 1, 1, 1),
+    "mobilenet_v2 dw 56": (56, 144, 144, 3, 1, 144),
+    "mobilenet_v2 dw 14 s2": (7, 576, 576, 3, 2, 576),
+    "mobilenet_v2 last": (7, 320, 1280, 1, 1, 1),
+}
+PRODUCTS = ((512, 512, 512), (64, 64, 64), (12544, 64, 147), (784, 128, 1152), (49, 512, 4608), (1, 1000, 2048))
+ROUNDS, SECONDS = 7, 0.03
+PEAK_ACCUMULATORS, PEAK_TURNS = 12, 100_000
+
+
+def peak_caller(machine: Machine) -> tuple[Callable[[], None], float]:
+    """(a call that does nothing but independent fused multiply-adds, the operations of one call)."""
+    lanes = machine.vector_bytes // 4
+    module = ir.Module("peak")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "peak")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    typ = ir.VectorType(F32, lanes)
+    x = b.load(function.args[0], align=4, typ=typ)
+
+    def turn(_: ir.Value, acc: Values) -> Values:
+        return tuple(fma(b, x, x, a) for a in acc)
+
+    start = [b.fadd(x, f32_splat(float(i), lanes)) for i in range(PEAK_ACCUMULATORS)]
+    acc = for_range(b, const(0), const(PEAK_TURNS), 1, start, turn)
+    total = acc[0]
+    for a in acc[1:]:
+        total = b.fadd(total, a)
+    b.store(total, function.args[0], align=4)
+    b.ret_void()
+    assert I64.width == 64
+    compiled = Compiled(prepared(module, machine), machine)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(compiled.address("peak"))
+    room = np.full(64, 1e-3, np.float32)
+
+    def call(keep: object = (compiled, room)) -> None:
+        room[:] = 1e-3
+        run(room.ctypes.data)
+
+    return call, 2.0 * lanes * PEAK_ACCUMULATORS * PEAK_TURNS
+
+
+def conv_caller(machine: Machine, size: int, ic: int, oc: int, k: int, stride: int, groups: int) -> tuple[Any, float]:
+    """A layer of `size` x `size` output pixels; its input lies in a padded buffer, as in a library."""
+    b = GraphBuilder("layer")
+    side = (size - 1) * stride + k
+    x = b.input("x", TensorType("f32", (1, side, side, ic)))
+    rng = np.random.default_rng(0)
+    w = b.constant(rng.standard_normal((oc, k, k, ic // groups)).astype(np.float32), "w")
+    bias = b.constant(np.zeros(oc, np.float32), "bias")
+    attrs = {"stride": (stride, stride), "pads": (0, 0, 0, 0), "groups": groups, "act": "relu"}
+    out = b.add("conv2d", [x, w, bias], **attrs)
+    return _caller(b, out, machine), 2.0 * size * size * oc * k * k * ic / groups
+
+
+def product_caller(machine: Machine, m: int, n: int, k: int) -> tuple[Any, float]:
+    """m x k by a constant k x n."""
+    b = GraphBuilder("product")
+    a = b.input("a", TensorType("f32", (m, k)))
+    right = b.constant(np.random.default_rng(0).standard_normal((k, n)).astype(np.float32), "b")
+    return _caller(b, b.add("matmul", [a, right]), machine), 2.0 * m * n * k
+
+
+def _caller(b: GraphBuilder, out: str, machine: Machine) -> Callable[[], None]:
+    graph = b.finish([out])
+    node = graph.nodes[-1]
+    views: dict[str, View] = {n: dense_view(graph.types[n]) for n in (*node.inputs, *node.outputs) if n}
+    (step,) = lower(node, graph, views, packing_for(host_target()))
+    rng = np.random.default_rng(1)
+    arrays = []
+    for operand in step.operands:
+        source = operand.constant if operand.constant is not None else graph.constants.get(operand.tensor)
+        shape = source.shape if source is not None else graph.shape(operand.tensor)
+        raw = np.zeros(int(np.prod(shape)) + 32, np.float32)
+        start = (-raw.ctypes.data % 64) // 4
+        array = raw[start : start + int(np.prod(shape))].reshape(shape)
+        array[...] = source if source is not None else rng.standard_normal(shape)
+        arrays.append(array)
+    return caller(compile_step(step, machine), step, arrays)
+
+
+def seconds_of(call: Callable[[], None], least: float) -> float:
+    """One call's time, the mean over enough calls to fill `least` seconds."""
+    calls, start = 0, time.perf_counter()
+    while True:
+        call()
+        calls += 1
+        took = time.perf_counter() - start
+        if took >= least:
+            return took / calls
+
+
+def measure(wanted: str = "") -> list[dict[str, Any]]:
+    """Every layer and product whose name holds `wanted`, each in turns with the peak."""
+    machine = host_machine()
+    peak, peak_work = peak_caller(machine)
+    cases: dict[str, Callable[[], tuple[Any, float]]] = {
+        name: lambda layer=layer: conv_caller(machine, *layer) for name, layer in LAYERS.items()
+    }  # type: ignore[misc]
+    cases |= {f"gemm {m}x{n}x{k}": lambda s=(m, n, k): product_caller(machine, *s) for m, n, k in PRODUCTS}  # type: ignore[misc]
+    rows = []
+    for name, make in cases.items():
+        if wanted not in name:
+            continue
+        call, work = make()
+        call()
+        pairs = [(peak_work / seconds_of(peak, SECONDS), work / seconds_of(call, SECONDS)) for _ in range(ROUNDS)]
+        share = statistics.median(mine / top for top, mine in pairs)
+        rows.append({
+            "name": name, "gflops": round(statistics.median(p[1] for p in pairs) / 1e9, 2),
+            "peak_gflops": round(statistics.median(p[0] for p in pairs) / 1e9, 2), "share": round(share, 4),
+        })  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/conv_layers.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", default="", help="only what has this in its name")
+    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    args = parser.parse_args()
+    rows = measure(args.name)
+    if not args.name:
+        write("conv_layers", {**facts("measured", "bench.conv_layers"), "rows": rows})
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None)
+    for title in ("layer", "GFLOP/s", "peak", "share"):
+        table.add_column(title, justify="left" if title == "layer" else "right")
+    for row in rows:
+        table.add_row(row["name"], f"{row['gflops']:.1f}", f"{row['peak_gflops']:.1f}", f"{100 * row['share']:.0f} %")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Kernels compiled in memory for this machine, for measurements of one kernel alone."""
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+
+from mavcg.host import host_board
+from mavcg.kernel import Machine, Step
+from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.registry import emit
+from mavcg.machines import GENERIC, machines_for
+from mavcg.profiles.load import cores_for
+from mavcg.target import parse_target
+
+
+def host_machine() -> Machine:
+    """What emitters are told about this machine's first core."""
+    board = host_board()
+    cores = cores_for(board.cores) if board.cores else ()
+    machines = machines_for(cores, parse_target(board.target))
+    return machines[cores[0].name if cores else GENERIC]
+
+
+class Compiled:
+    """A module of this machine's code; .text is its IR."""
+
+    def __init__(self, text: str, machine: Machine) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.text = text
+        parsed = llvm.parse_assembly(text)
+        target_machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3, jit=True
+        )
+        options = llvm.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+        builder = llvm.create_pass_builder(target_machine, options)
+        builder.getModulePassManager().run(parsed, builder)
+        self.assembly = target_machine.emit_assembly(parsed)
+        self.engine = llvm.create_mcjit_compiler(parsed, target_machine)
+        self.engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Of a function."""
+        return int(self.engine.get_function_address(name))
+
+
+def compile_step(step: Step, machine: Machine) -> Compiled:
+    """One kernel."""
+    module = ir.Module("bench")
+    module.triple = llvm.get_default_triple()
+    emit(module, step.spec, machine)
+    return Compiled(prepared(module, machine), machine)
+
+
+def caller(compiled: Compiled, step: Step, arrays: Sequence[np.ndarray]) -> Callable[[], None]:  # type: ignore[type-arg]
+    """A call of the kernel over all its rows; arrays: its operands in order, kept alive by the caller returned."""
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    function = kind(compiled.address(kernel_name(step.spec)))
+    args = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+    scratch = np.zeros(step.spec.scratch_bytes + 64, np.uint8)
+    place, rows, temporary = ctypes.addressof(args), step.spec.rows, scratch.ctypes.data
+    keep = (compiled, args, scratch, list(arrays))
+
+    def call(keep: object = keep) -> None:
+        function(place, 0, rows, temporary)
+
+    return call
