@@ -14,7 +14,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Node, TensorType, type_of
 from mavcg.graph_builder import GraphBuilder
-from mavcg.importers.onnx_proto import LARGEST_BYTES
+from mavcg.importers.onnx_proto import LARGEST_BYTES, MOST_BYTES
 from mavcg.ops import infer, make_node
 from mavcg.ops.op import place
 from mavcg.reference import evaluate
@@ -103,6 +103,7 @@ class Emitter:
     def __init__(self, name: str) -> None:
         self.builder = GraphBuilder(name)
         self._placed: dict[Value, str] = {}
+        self._made_bytes = 0
 
     def place(self, value: Value) -> str:
         """The name by which nodes can read a value; a known one becomes a constant."""
@@ -117,6 +118,9 @@ class Emitter:
                 ]
                 self._placed[value] = self.builder.add("dequantize", parts, value.stem, axis=w.axis)
             else:
+                assert value.known is not None
+                if not value.known.flags.c_contiguous:
+                    self._count(value.type.bytes, f"constant %{value.stem}")
                 self._placed[value] = self.builder.constant(value.known, value.stem)
         return self._placed[value]
 
@@ -146,6 +150,12 @@ class Emitter:
             )
         return Value(type, name)
 
+    def _count(self, bytes: int, where: str) -> None:
+        """Raises: MavcgError where what the import makes would be too much together."""
+        self._made_bytes += bytes
+        if self._made_bytes > MOST_BYTES:
+            raise MavcgError(f"{where}: what the file computes from its constants takes more than {MOST_BYTES} bytes")
+
     def _folded(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value | None:
         """The result computed now; None where that is too much work."""
         names = [str(i) if v is not None else "" for i, v in enumerate(inputs)]
@@ -161,6 +171,7 @@ class Emitter:
         if _work(node, type, given) > MOST_FOLDED_WORK:
             return None
         arrays = [v.array if v is not None else None for v in inputs]
+        self._count(type.bytes, place(node))
         (array,) = evaluate(node, [*arrays, *[None] * (len(node.inputs) - len(arrays))])
         return Value(type, known=array, stem=given[0].stem)
 

@@ -18,7 +18,8 @@ from mavcg.graph import Array
 if TYPE_CHECKING:
     import onnx
 
-LARGEST_BYTES = 1 << 30  # of one tensor that the import itself makes
+LARGEST_BYTES = 1 << 29  # of one tensor that the import itself makes
+MOST_BYTES = 1 << 31  # of all of them together
 LARGEST_DIMENSION = 1 << 31
 _DEEPEST_PATH = 4096
 

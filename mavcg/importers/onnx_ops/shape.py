@@ -175,7 +175,8 @@ def constant_of_shape(call: Call) -> Results:
     if any(n < 0 for n in shape):
         raise call.fail(f"shape {list(shape)}; each entry must be at least 0")
     check_size(call, math.prod(shape), value.dtype.itemsize)
-    return constant(np.full(shape, value.reshape(()), value.dtype))
+    # One element seen many times: it takes room only once somebody reads it.
+    return constant(np.broadcast_to(value.reshape(()), shape))
 
 
 def check_size(call: Call, elements: int, item_bytes: int) -> None:

@@ -435,9 +435,10 @@ def test_the_light_squeezenet_meets_its_shipped_output() -> None:
     np.testing.assert_allclose(run(graph, ramp)[0], expected, rtol=1e-3, atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "name", ["bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "zfnet512"]
-)
+LARGE = [pytest.param(name, marks=pytest.mark.long) for name in ("bvlc_alexnet", "vgg19", "zfnet512")]
+
+
+@pytest.mark.parametrize("name", ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", *LARGE])
 def test_light_models_import(name: str) -> None:
     folder = Path(str(importlib.util.find_spec("onnx").submodule_search_locations[0])) / "backend/test/data/light"  # type: ignore[union-attr,index]
     if not (folder / f"light_{name}.onnx").exists():
