@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.depthwise import MOST_TAPS, Depthwise, emit_depthwise, pack_depthwise
 from mavcg.kernels.emit import Values, address, const, for_range, kernel_function, operand, repeat, scaled
 from mavcg.kernels.gemm import F32_BYTES, Pointers, Sum, Tile, Weights, emit_tile, merged
 from mavcg.kernels.tiling import Tiling, choose, lanes_f32
@@ -106,10 +107,32 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     if any(node.attr("pads")):
         raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding is a step of its own, before the kernel")
     shape = graph.shape(w)
+    if _is_depthwise(node, graph, x):
+        return (_depthwise_step(node, graph, views),)
     return conv_step(
         node, x, views[node.output], shape[1:3], node.attr("stride"), node.attr("dilation"), node.attr("groups"),
         views, packing, graph.constants.get(w),
     )  # fmt: skip
+
+
+def _is_depthwise(node: Node, graph: Graph, x: View) -> bool:
+    """Whether each channel is by itself, with weights known now."""
+    shape, groups = graph.shape(node.inputs[1]), node.attr("groups")
+    alone = shape[3] == 1 and groups == shape[0] == x.shape[3] and groups > 1
+    return alone and shape[1] * shape[2] <= MOST_TAPS and node.inputs[1] in graph.constants
+
+
+def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View]) -> Step:
+    weights = graph.constants[node.inputs[1]]
+    bias, residual = (*node.inputs[2:], "", "")[:2]
+    spec = Depthwise(
+        views[node.inputs[0]], views[node.output], views[residual] if residual else None, weights.shape[1:3],
+        tuple(node.attr("stride")), tuple(node.attr("dilation")), bool(bias), node.attr("act"),
+        tuple(node.attr("act_args")),
+    )  # fmt: skip
+    operands = [Operand(node.inputs[0]), Operand(constant=pack_depthwise(weights)), Operand(node.output, written=True)]
+    operands += [Operand(name) for name in (bias, residual) if name]
+    return Step(spec, tuple(operands), node.origin)
 
 
 def conv_step(
@@ -353,4 +376,4 @@ class _Emitter:
 
 
 LOWER = {"conv2d": lower_conv2d}
-EMIT = {Conv2d: emit_conv2d}
+EMIT = {Conv2d: emit_conv2d, Depthwise: emit_depthwise}

@@ -97,6 +97,25 @@ def test_forms(run_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict
     conv(run_node, x, w, **more)
 
 
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 9, 17])
+@pytest.mark.parametrize("channels, kernel, stride", [(2, 3, 1), (8, 3, 2), (9, 5, 1), (24, 3, 1), (35, 2, 3)])
+def test_depthwise(run_node: Any, width: int, channels: int, kernel: int, stride: int) -> None:
+    side = (width - 1) * stride + kernel
+    act = {"act": "clip", "act_args": (0.0, 6.0)} if width > 2 else {}
+    conv(
+        run_node, (2, side + 1, side, channels), (channels, kernel, kernel, 1), groups=channels,
+        stride=(stride, stride), residual=width == 7, parts=3, **act,
+    )  # fmt: skip
+
+
+def test_depthwise_with_dilation_in_a_wider_buffer(run_node: Any) -> None:
+    def views(graph: Graph, node: Node) -> dict[str, View]:
+        n, h, w, c = graph.shape(node.inputs[0])
+        return {node.inputs[0]: View("f32", (n, h, w, c), (h * w * 30, w * 30, 30, 1))}
+
+    conv(run_node, (1, 9, 9, 13), (13, 3, 3, 1), groups=13, dilation=(2, 3), views=views)
+
+
 def test_inside_other_buffers(run_node: Any) -> None:
     """The input within a padded buffer, the output within a concatenation, the residual strided too."""
 

@@ -1,0 +1,159 @@
+"""Depthwise convolution: every channel by itself, vectors along the channels, several pixels of a row at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.kernel import KernelSpec, Machine, View
+from mavcg.kernels.activation import activate
+from mavcg.kernels.emit import (
+    F32,
+    address,
+    const,
+    f32_splat,
+    fma,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+)
+from mavcg.kernels.gemm import F32_BYTES
+from mavcg.kernels.tiling import cut, lanes_f32
+
+Value = ir.Value
+MOST_TAPS = 49  # all of them are written out; a larger filter is left to conv2d's loops
+
+
+@dataclass(frozen=True)
+class Depthwise(KernelSpec):
+    """act(bias + depthwise convolution + residual) of f32 images with as many channels out as in.
+
+    x, out, residual: N, H, W, C. Weights are packed KH, KW, C. Operands: x, weights, out, then bias and residual as far
+    as there are any. A row of work is a row of output pixels.
+    """
+
+    x: View
+    out: View
+    residual: View | None
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    bias: bool
+    act: str
+    act_args: tuple[float, ...]
+
+    @property
+    def family(self) -> str:
+        return "depthwise_f32"
+
+    @property
+    def rows(self) -> int:
+        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
+
+
+def pack_depthwise(weights: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """[C, KH, KW, 1] -> [KH, KW, C]."""
+    return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
+
+
+def most_pixels(machine: Machine) -> int:
+    """Accumulators beside which a weight and an input have room; more than eight hide no more latency."""
+    return min(8, machine.vector_registers - 4)
+
+
+def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    _Emitter(b, spec, machine).emit(function.args[1], function.args[2])
+    b.ret_void()
+    return function
+
+
+class _Emitter:
+    """The loops: rows, vectors of channels, tiles of pixels, taps."""
+
+    def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
+        self.b, self.spec = b, spec
+        self.lanes = lanes_f32(machine)
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias = operand(b, 3, "bias") if spec.bias else None
+        self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
+        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], most_pixels(machine)))
+
+    def emit(self, begin: Value, end: Value) -> None:
+        b, spec = self.b, self.spec
+        channels, height = spec.out.shape[3], spec.out.shape[1]
+        whole = channels // self.lanes * self.lanes
+
+        def row(index: Value) -> None:
+            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+
+            def start(pointer: Value, view: View, down: int) -> Value:
+                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                return address(b, pointer, b.mul(offset, const(F32_BYTES)))
+
+            x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
+            residual = start(self.residual, spec.residual, 1) if spec.residual is not None else None
+
+            def vector(channel: Value, used: int) -> None:
+                move = b.mul(channel, const(F32_BYTES))
+                moved = [address(b, p, move) if p is not None else None for p in (x, self.w, out, self.bias, residual)]
+                self.pixels(moved, used)
+
+            if whole:
+                repeat(b, 0, whole, lambda channel: vector(channel, self.lanes), "channel", self.lanes)
+            if channels % self.lanes:
+                vector(const(whole), channels % self.lanes)
+
+        repeat(b, begin, end, row, "row")
+
+    def pixels(self, at: list[Value | None], used: int) -> None:
+        """All pixels of a row for one vector of channels; at: x, weights, out, bias, residual."""
+        b, spec = self.b, self.spec
+        done = 0
+        for mr, count in self.widths.tiles:
+
+            def one(pixel: Value, mr: int = mr) -> None:
+                steps = (spec.x.strides[2] * spec.stride[1], 0, spec.out.strides[2], 0)
+                last = spec.residual.strides[2] if spec.residual is not None else 0
+                here = [
+                    address(b, p, scaled(b, pixel, step * F32_BYTES)) if p is not None else None
+                    for p, step in zip(at, (*steps, last), strict=True)
+                ]
+                self.tile(here, mr, used)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count
+
+    def tile(self, at: list[Value | None], pixels: int, used: int) -> None:
+        """`pixels` neighbours: a weight is loaded once for all of them."""
+        b, spec = self.b, self.spec
+        x, weights, out, bias, residual = at
+        typ = ir.VectorType(F32, self.lanes)
+        start = load_vector(b, bias, typ, used, "bias") if bias is not None else f32_splat(0.0, self.lanes)
+        acc = [start] * pixels
+        channels, step = spec.out.shape[3], spec.x.strides[2] * spec.stride[1]
+        for ky in range(spec.kernel[0]):
+            for kx in range(spec.kernel[1]):
+                place = address(b, weights, (ky * spec.kernel[1] + kx) * channels * F32_BYTES)
+                w = load_vector(b, place, typ, used, "w")
+                tap = ky * spec.dilation[0] * spec.x.strides[1] + kx * spec.dilation[1] * spec.x.strides[2]
+                for p in range(pixels):
+                    value = load_vector(b, address(b, x, (tap + p * step) * F32_BYTES), typ, used, "x")
+                    acc[p] = fma(b, value, w, acc[p], f"acc_{p}")
+        for p, value in enumerate(acc):
+            if residual is not None and spec.residual is not None:
+                place = address(b, residual, p * spec.residual.strides[2] * F32_BYTES)
+                value = b.fadd(value, load_vector(b, place, typ, used, "residual"))
+            value = activate(b, spec.act, spec.act_args, value)
+            store_vector(b, value, address(b, out, p * spec.out.strides[2] * F32_BYTES), used)
