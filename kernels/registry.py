@@ -9,7 +9,7 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Packing, Step, View
-from mavcg.kernels import conv2d, matmul
+from mavcg.kernels import conv2d, copies, elementwise, matmul, pad
 
 # lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
 Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
@@ -18,7 +18,13 @@ Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
 
 
 # Every module with LOWER, operator -> Lower, and EMIT, class of spec -> Emit.
-_FAMILIES: tuple[ModuleType, ...] = (conv2d, matmul)
+_FAMILIES: tuple[ModuleType, ...] = (
+    conv2d,
+    matmul,
+    pad,
+    copies,
+    elementwise,
+)
 
 
 @cache

@@ -1,0 +1,182 @@
+"""Padding: the border alone where the inside is written in place by its producer, else border and inside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.copies import copy_steps
+from mavcg.kernels.emit import TYPES, address, const, element_bytes, kernel_function, operand, repeat, scaled, splat
+from mavcg.kernels.nest import Line, Nest, along_line, collapsed, decode, maximum, minimum, store_lanes
+
+Region = tuple[tuple[int, int], ...]  # of each axis: from, to
+
+
+@dataclass(frozen=True)
+class PadBorder(KernelSpec):
+    """Everything of `out` but the inside is `bits`, the element's bytes as an unsigned number. Operand: out."""
+
+    out: View
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bits: int
+
+    @property
+    def family(self) -> str:
+        return f"pad_border_{self.out.item_bytes * 8}"
+
+    @property
+    def rows(self) -> int:
+        return 1 if any(self.before) or any(self.after) else 0
+
+    @property
+    def work(self) -> int:
+        inside = 1
+        for length, low, high in zip(self.out.shape, self.before, self.after, strict=True):
+            inside *= length - low - high
+        return self.out.elements - inside
+
+
+@dataclass(frozen=True)
+class PadMapped(KernelSpec):
+    """Each element of `out` is one of x: the nearest (edge), or its mirror image (reflect). A row is one element along
+    all axes but the last. Operands: x, out."""
+
+    x: View
+    out: View
+    before: tuple[int, ...]
+    mode: str
+
+    @property
+    def family(self) -> str:
+        return f"pad_{self.mode}_{self.out.item_bytes * 8}"
+
+    @property
+    def rows(self) -> int:
+        return self.out.elements // self.out.shape[-1] if self.out.elements else 0
+
+    @property
+    def work(self) -> int:
+        return 4 * self.out.elements
+
+
+def lower_border(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Of a pad with a constant whose input lies inside its output."""
+    out = views[node.output]
+    kind = DTYPES[out.dtype]
+    bits = int.from_bytes(kind.type(node.attr("value")).tobytes(), "little")
+    spec = PadBorder(out, tuple(node.attr("before")), tuple(node.attr("after")), bits)
+    return (Step(spec, (Operand(node.output, written=True),), node.origin),)
+
+
+def lower_pad(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Of a pad whose input lies elsewhere."""
+    x, out = views[node.inputs[0]], views[node.output]
+    before = tuple(node.attr("before"))
+    if node.attr("mode") != "constant":
+        spec = PadMapped(x, out, before, node.attr("mode"))
+        return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+    start = sum(stride * first for stride, first in zip(out.strides, before, strict=True))
+    nest = collapsed(x.shape, (x.strides, out.strides))
+    copy = copy_steps(node.inputs[0], node.output, out.item_bytes, nest, 0, start, node.origin)
+    return (*lower_border(node, graph, views, packing), *copy)
+
+
+def border(shape: Sequence[int], before: Sequence[int], after: Sequence[int]) -> list[Region]:
+    """Boxes that together are all but the inside, none meeting another: of each axis the two ends, along the axes
+    before it only where these are inside."""
+    found: list[Region] = []
+    for axis, length in enumerate(shape):
+        outer = [(before[i], shape[i] - after[i]) for i in range(axis)]
+        inner = [(0, n) for n in shape[axis + 1 :]]
+        for low, high in ((0, before[axis]), (length - after[axis], length)):
+            if low < high:
+                found.append((*outer, (low, high), *inner))
+    return [region for region in found if all(low < high for low, high in region)]
+
+
+def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """One loop nest for each box."""
+    assert isinstance(spec, PadBorder)
+    function, b = kernel_function(module, spec, machine)
+    size = spec.out.item_bytes
+    typ = ir.IntType(8 * size)
+    lanes = machine.vector_bytes // size
+    base = operand(b, 0, "out")
+    value = splat(b, ir.Constant(typ, spec.bits), lanes, "value")
+
+    def fill(place: ir.Value, nest: Nest, axis: int) -> None:
+        (strides,) = nest.strides
+        length, stride = nest.shape[axis], strides[axis]
+        if axis + 1 < len(nest.shape) or stride != 1:
+
+            def turn(index: ir.Value) -> None:
+                there = address(b, place, scaled(b, index, stride * size))
+                if axis + 1 < len(nest.shape):
+                    fill(there, nest, axis + 1)
+                else:
+                    b.store(ir.Constant(typ, spec.bits), there, align=size)
+
+            repeat(b, 0, length, turn, "border")
+            return
+
+        def vectors(index: ir.Value, count: int, used: int) -> None:
+            for i in range(count):
+                there = address(b, place, b.add(scaled(b, index, size), const(i * lanes * size)))
+                store_lanes(b, value, there, lanes, used)
+
+        along_line(b, Line(const(0), length, length), lanes, 1, vectors)
+
+    whole = function.args[1], function.args[2]
+
+    def all_boxes(_: ir.Value) -> None:
+        for region in border(spec.out.shape, spec.before, spec.after):
+            first = sum(low * s for (low, _), s in zip(region, spec.out.strides, strict=True))
+            nest = collapsed([high - low for low, high in region], (spec.out.strides,))
+            fill(address(b, base, first * size), nest, 0)
+
+    repeat(b, *whole, all_boxes, "once")
+    b.ret_void()
+    return function
+
+
+def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Element by element: padding by edges is seldom and small."""
+    assert isinstance(spec, PadMapped)
+    function, b = kernel_function(module, spec, machine)
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    typ = TYPES[spec.out.dtype]
+    size = element_bytes(typ)
+    last = len(spec.out.shape) - 1
+
+    def source(index: ir.Value, axis: int) -> ir.Value:
+        at = b.sub(index, const(spec.before[axis]))
+        end = spec.x.shape[axis] - 1
+        if spec.mode == "reflect":
+            at = maximum(b, at, b.sub(const(0), at))
+            return b.sub(const(end), maximum(b, b.sub(const(end), at), b.sub(at, const(end))))
+        return minimum(b, maximum(b, at, const(0)), const(end))
+
+    def row(index: ir.Value) -> None:
+        outer = decode(b, index, spec.out.shape[:-1])
+        from_, to = x, out
+        for axis, i in enumerate(outer):
+            from_ = address(b, from_, scaled(b, source(i, axis), spec.x.strides[axis] * size))
+            to = address(b, to, scaled(b, i, spec.out.strides[axis] * size))
+
+        def one(i: ir.Value) -> None:
+            there = address(b, from_, scaled(b, source(i, last), spec.x.strides[last] * size))
+            value = b.load(there, align=size, typ=typ)
+            b.store(value, address(b, to, scaled(b, i, spec.out.strides[last] * size)), align=size)
+
+        repeat(b, 0, spec.out.shape[last], one, "element")
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+LOWER = {"pad": lower_pad}
+EMIT = {PadBorder: emit_border, PadMapped: emit_mapped}
