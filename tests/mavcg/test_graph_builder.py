@@ -95,7 +95,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
     with pytest.raises(MavcgError, match="a constant of type complex128"):
         b.constant(1j)
     with pytest.raises(MavcgError, match="larger than 1 TiB"):
-        b.add("broadcast_to", [x], shape=[1 << 31, 4, 4, 2])
+        b.add("broadcast_to", [x], shape=[1 << 31, 1 << 31, 1, 4, 4, 2])
     assert (b.types, b.nodes) == before
 
 
