@@ -1,8 +1,10 @@
 """Runs a lowered node on this machine, compiled in memory, for the tests of the families."""
 
 import ctypes
+import itertools
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -11,10 +13,12 @@ import pytest
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from mavcg.graph import DTYPES, Graph, Node
-from mavcg.kernel import Machine, Packing, Step, View, dense_view
+from mavcg.graph import DTYPES, Graph, Node, type_of
+from mavcg.kernel import Machine, Packing, Step, View, dense_strides, dense_view
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit, lower
+from mavcg.ops import infer, make_node
+from mavcg.reference import evaluate
 
 Array = NDArray[Any]
 X86_64_V3 = Machine("x86-64-v3", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
@@ -146,3 +150,72 @@ def run_node_on(
 def run_node(request: pytest.FixtureRequest) -> RunNode:
     """run_node_on for every kind of machine that can be run here."""
     return lambda *args, **named: run_node_on(request.param, *args, **named)
+
+
+def machines_of_all_widths() -> tuple[Machine, ...]:
+    """The machines of host_machines, and the first of them with shorter and longer vectors than it has."""
+    first, *others = host_machines()
+    widths = (first.vector_bytes, 16, 32, 64)
+    return (*(replace(first, vector_bytes=width) for width in dict.fromkeys(widths)), *others)
+
+
+CheckNode = Callable[..., list[Array]]
+
+
+@pytest.fixture
+def check_node() -> CheckNode:
+    """Computes one node with vectors of every length, in one and several parts, and asserts that it is right.
+
+    check_node(op, inputs, rtol=0, atol=0, views={}, constants=(), compare=True, **attrs): inputs are arrays, None where
+    absent, named x0, x1, .. and the output y, for `views`; constants: the numbers of those that the graph knows. Every
+    machine's result has the same bytes and, but for compare=False, agrees with the reference: exactly, or within rtol
+    of it and atol.
+    """
+
+    def check(
+        op: str,
+        inputs: Sequence[Array | None],
+        rtol: float = 0.0,
+        atol: float = 0.0,
+        views: Mapping[str, View] | None = None,
+        constants: Sequence[int] = (),
+        compare: bool = True,
+        **attrs: Any,
+    ) -> list[Array]:
+        names = ["" if array is None else f"x{i}" for i, array in enumerate(inputs)]
+        arrays = {name: np.asarray(array) for name, array in zip(names, inputs, strict=True) if array is not None}
+        node = make_node(op, names, ("y",), "tested", **attrs)
+        types = {name: type_of(array) for name, array in arrays.items()}
+        types["y"] = infer(node, types, arrays)[0]
+        known = {f"x{i}": arrays[f"x{i}"] for i in constants}
+        graph = Graph("test", tuple(n for n in arrays if n not in known), ("y",), (node,), types, known)
+        (want,) = evaluate(node, inputs, wide=DTYPES[types["y"].dtype].kind == "f" and op not in ("cast", "equal"))
+        found = [
+            run_node_on(machine, node, graph, arrays, views, parts)[0]
+            for machine, parts in zip(machines_of_all_widths(), itertools.cycle((1, 3, 2)), strict=False)
+        ]
+        assert found[0].dtype == DTYPES[types["y"].dtype] and found[0].shape == want.shape
+        if compare and (rtol or atol):
+            with np.errstate(over="ignore"):
+                rounded = want.astype(found[0].dtype)
+            want = np.where(np.isinf(rounded), rounded, want)
+            np.testing.assert_allclose(found[0], want, rtol=rtol, atol=atol)
+        elif compare:
+            np.testing.assert_array_equal(found[0], want.astype(found[0].dtype))
+        for other in found[1:]:
+            assert other.tobytes() == found[0].tobytes(), "another vector length, another result"
+        return found
+
+    return check
+
+
+def padded_view(dtype: str, shape: Sequence[int], gap: int = 3) -> View:
+    """A view whose lines have a gap after each of them, as inside a larger buffer."""
+    strides = list(dense_strides([*shape[:-1], shape[-1] + gap] if shape else ()))
+    return View(dtype, tuple(shape), tuple(strides))
+
+
+@pytest.fixture
+def inside() -> Callable[..., View]:
+    """padded_view(dtype, shape, gap)."""
+    return padded_view
