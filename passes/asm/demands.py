@@ -42,6 +42,9 @@ class Demand:
     first: bool = False
 
 
+_Beside = tuple[frozenset[int], tuple[tuple[int, frozenset[int]], ...]]
+
+
 def demands(ops: Sequence[Op], timing: Timing) -> tuple[Demand, ...]:
     """The demands of every op of a loop's body, in order.
 
@@ -50,17 +53,17 @@ def demands(ops: Sequence[Op], timing: Timing) -> tuple[Demand, ...]:
     """
     units = unit_names(timing)
     after = dependences(ops, timing)
-    return tuple(
-        Demand(
-            after[index],
-            _uses(op, timing, units),
-            blocked_cycles(op, timing),
-            _apart(op, ops, timing),
-            _spaced(op, ops, timing),
-            timing.of(op.op_class).first,
-        )
-        for index, op in enumerate(ops)
-    )
+    alike: dict[tuple[str, bool], tuple[_Beside, tuple[Use, ...], int, bool]] = {}  # of a class, with write-back or not
+    for op in ops:
+        kind = op.op_class, op.writeback is None
+        if kind not in alike:
+            beside = _apart(op, ops, timing), _spaced(op, ops, timing)
+            alike[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing), timing.of(op.op_class).first
+    found = []
+    for index, op in enumerate(ops):
+        (apart, spaced), uses, blocks, first = alike[op.op_class, op.writeback is None]
+        found.append(Demand(after[index], uses, blocks, apart, spaced, first))
+    return tuple(found)
 
 
 def dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[After, ...], ...]:

@@ -17,7 +17,7 @@ from itertools import count as count_from
 import numpy as np
 
 from mavcg.passes.asm.op import Edge, Schedule
-from mavcg.passes.asm.slots import Needs, Table
+from mavcg.passes.asm.slots import WIDTH, Needs, Table
 from mavcg.passes.asm.windows import Cycles, cycle_ranges, windows
 
 # Stages beyond the fewest that the edges allow, seed by seed: one more is what most loops need.
@@ -38,7 +38,8 @@ def search(
     count = len(needs.kind_of)
     # Evictions in all. One costs some 150 us and 2 more per op: at effort 1 no search takes much over a second.
     left = int(effort * min(400_000 / (100 + count), 200 * count))
-    share = left // 6  # of the evictions, for one interval on the way up
+    ways = 2 if _rhythms(needs, intervals.start, 0) else 1  # with the rhythm and without
+    share = left // (6 * ways)  # of the evictions, for one attempt on the way up
 
     @cache
     def closures(interval: int) -> list[Cycles]:
@@ -57,9 +58,9 @@ def search(
     for misses in count_from(0):
         if best is not None or at >= intervals.stop or left <= 0:
             break
-        if closures(at):
-            best = attempt(at, 0, EXTRA_STAGES[0], min(4 * count, share))
-            tried[at] = 1
+        while closures(at) and best is None and tried[at] < ways and left > 0:
+            best = attempt(at, tried[at], EXTRA_STAGES[0], min(4 * count, share))
+            tried[at] += 1
         at = min(at + max(1, 2 ** (misses - 1)), max(at + 1, intervals.stop - 1))
     while left > 0:
         shorter = [at for at in intervals if (best is None or at < best.interval) and closures(at)]
@@ -110,8 +111,8 @@ class _Attempt:
         self._noise = np.array([self._rng.random() for _ in range(count)]) * (0.5 if seed < 2 else 2.0)
         self._reach = [self._table.reach(op) for op in range(count)]
         self._kind_of = needs.kind_of
-        # A help for some loops and a hindrance for others: tried now and then.
-        self._rhythm = _rhythms(needs, interval) if seed % 4 == 3 else {}
+        # A help for some loops and too strict for others: tried by turns.
+        self._rhythm = _rhythms(needs, interval, self._rng.randrange(interval)) if seed % 2 == 0 else {}
         self._known: dict[tuple[int, int], tuple[int, float, list[int]]] = {}
         self._possible = not any(self._table.impossible(op) for op in range(count))
         if self._possible:
@@ -144,9 +145,9 @@ class _Attempt:
         rhythm = self._rhythm.get(self._kind_of[op])
         late = self._rng.random() < LATE
         any_slot = self._table.open_slots(op)
-        for slots in (any_slot,) if rhythm is None else (any_slot & rhythm, any_slot):
-            if free := (slots >> turn | slots << interval - turn) & within:
-                return start + (free if late else free & -free).bit_length() - 1
+        slots = any_slot if rhythm is None else any_slot & rhythm
+        if free := (slots >> turn | slots << interval - turn) & within:
+            return start + (free if late else free & -free).bit_length() - 1
         return None
 
     def _put(self, op: int, cycle: int) -> None:
@@ -177,10 +178,13 @@ class _Attempt:
         below = np.bincount(np.clip(highest + 1 - span.start, 0, len(span)), penalties, len(span) + 1)
         by_edges = (above.sum() - np.cumsum(above) + np.cumsum(below))[: len(span)]
         best, found_at, found = PINNED, None, list[int]()
+        rhythm = self._rhythm.get(self._kind_of[op], -1)
         for index in np.argsort(by_edges, kind="stable").tolist():
             if by_edges[index] >= best:
                 break
             cycle = span[index]
+            if not rhythm >> cycle % self._interval & 1:
+                continue
             cost, out = self._in_the_way(op, cycle % self._interval)
             if by_edges[index] > 0.5:
                 gone = others[(lowest > cycle) | (highest < cycle)].tolist()
@@ -204,19 +208,29 @@ class _Attempt:
         return known[1], known[2]
 
 
-def _rhythms(needs: Needs, interval: int) -> dict[int, int]:
+def _rhythms(needs: Needs, interval: int, turn: int) -> dict[int, int]:
     """Slots, as a bit set, that suit a kind where cycles a certain way apart exclude each other.
 
     An A53 loads no vector four cycles after a multiply-add: loads then do best four cycles from one another, each in
-    the gap that the one before leaves, with what may not stand beside a multiply-add either, and those in between.
+    the gap that the one before leaves, with what may not stand beside a multiply-add either, and those in between. As
+    many gaps as there are loads, and one before the first, unless they close the circle. turn: where the first is.
     """
     periods = [after for kind in needs.kinds for after, _ in kind.bans if after > 1]
     if not periods:
         return {}
-    beats = sum(1 << slot for slot in range(0, interval, min(periods)))
+    period = min(periods)
     between = {number for number, kind in enumerate(needs.kinds) if any(after > 1 for after, _ in kind.bans)}
-    found = dict.fromkeys(between, ~beats & (1 << interval) - 1)
+    late = {number for number, kind in enumerate(needs.kinds) if any(after < -1 for after, _ in kind.bans)}
+    if any(after and resource == WIDTH for kind in late for after, resource, _ in needs.kinds[kind].uses):
+        return {}  # a load that blocks more than its cycle
+    loads = sum(kind in late for kind in needs.kind_of)
+    beats = [(turn + at) % interval for at in range(0, interval, period)]
+    closed = interval % period == 0 and loads >= len(beats)
+    gaps = beats if closed else beats[: loads + 1]
+    gap_bits, load_bits = (sum(1 << slot for slot in some) for some in (gaps, gaps if closed else gaps[1:]))
+    found = dict.fromkeys(between, ~gap_bits & (1 << interval) - 1)
+    found.update(dict.fromkeys(late - between, load_bits))
     for number, kind in enumerate(needs.kinds):
-        if number not in between and any(kinds >> other & 1 for _, kinds in kind.bans for other in between):
-            found[number] = beats
+        if number not in found and any(kinds >> other & 1 for _, kinds in kind.bans for other in between):
+            found[number] = gap_bits
     return found

@@ -1,41 +1,37 @@
 """One loop of one block for one core: loads split, registers chosen anew, iterations overlapped."""
 
 import hashlib
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mavcg.core import LoadPolicy
-from mavcg.passes.asm.broadcast import by_element
 from mavcg.passes.asm.dependences import Code, as_op, known, loop_edges
 from mavcg.passes.asm.estimate import estimate_loop
-from mavcg.passes.asm.fold import fold_addresses
-from mavcg.passes.asm.modulo import kernel_order, minimum_interval, schedule_loop
-from mavcg.passes.asm.op import NO_SCHEDULE, Schedule
+from mavcg.passes.asm.holding import held, kernel_ops
+from mavcg.passes.asm.loop_forms import Form, Loop, Parts, forms_of, is_kernel, one_step, plain, with_moves_last
+from mavcg.passes.asm.modulo import kernel_order, schedule_loop
+from mavcg.passes.asm.op import NO_SCHEDULE, Edge, Op, Schedule
 from mavcg.passes.asm.pairing import kernel_with_firsts
-from mavcg.passes.asm.parking import Parked, park
 from mavcg.passes.asm.pipelining import aimed, pipelined
-from mavcg.passes.asm.rename import SCRATCH_GENERAL, NoRegister, allocate
-from mavcg.passes.asm.split import Split, split_loads
+from mavcg.passes.asm.split import Split
 from mavcg.passes.asm.straight_tuning import straight_order
 from mavcg.passes.asm.syntax import Instr
-from mavcg.passes.asm.unroll import unroll
 from mavcg.passes.asm.work import Work, work_of
 from mavcg.timing import MissingFact, Timing
 
 # Longer bodies are list-scheduled: overlapping their iterations gains little, and takes long to find.
 LONGEST_PIPELINED = 400
-UNROLLED = (2, 4)  # iterations in one
-LONGEST_UNROLLED = 160  # instructions of the longest body that unrolling may make
 # Arithmetic instructions for each split load from which an out-of-order core's profile is believed against the model:
 # the thesis (section 3.2.2) has 96 for 32 loads in the function that gained, and expects less of one with 8 for 12.
 WORK_PER_SPLIT = 2
-# Of the solver's time: for the loop with its loads split, and for each of UNROLLED, where it may be unrolled at all.
-SOLVER_SHARES = (0.3, 0.6, 0.1)
-KERNEL_SHARE = 0.2  # of a loop's instructions do arithmetic: see is_kernel
-FURTHER_EFFORT = 0.1  # of the heuristic for other loops, in seconds
-WORTH_UNROLLING = 0.99  # of the cycles without it, at most: its code is several times as long
+# Of the time of the heuristic, round after round, and of the solver, in the last: for the loop with its loads split
+# and whole, and for each of UNROLLED.
+ROUNDS = ((0.2, 0.1, 0.3, 0.1), (1.0, 0.1, 0.3, 0.2))
+SOLVER_SHARES = (0.3, 0.0, 0.6, 0.1)
+ONE_STEP_SHARE = 0.9  # of both, for a loop that was found to be several steps, as one of them
+FURTHER_EFFORT = 0.1  # of the heuristic's time for other loops
+WORTH_UNROLLING = 0.98  # of the cycles without it, at most: its code is several times as long
 
 
 class ScheduleStore(Protocol):
@@ -48,14 +44,19 @@ class ScheduleStore(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to look: seconds of the exact solver for a loop (0: the heuristic alone), and the store, if any."""
+    """How hard to look for a loop's schedule, and where those are kept that were found.
+
+    exact_seconds: of the exact solver; 0: the heuristic alone. heuristic_seconds: about as many of the heuristic.
+    """
 
     exact_seconds: float = 0.0
     store: ScheduleStore | None = None
+    heuristic_seconds: float = 1.0
 
-    def part(self, share: float) -> "Effort":
-        """A share of the solver's seconds, for one of several forms of a loop."""
-        return replace(self, exact_seconds=self.exact_seconds * share)
+    def part(self, share: float, solver_share: float | None = None) -> "Effort":
+        """A share of the seconds, for one of several forms of a loop."""
+        exact = self.exact_seconds * (share if solver_share is None else solver_share)
+        return replace(self, exact_seconds=exact, heuristic_seconds=self.heuristic_seconds * share)
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class LoopReport:
     """What was done to a loop; cycles by the model, per iteration of the loop as it was.
 
     scheduled_by: "cp-sat", "heuristic" or "kept". initiation_interval: cycles between the starts of two iterations of
-    the new loop; `unrolled` of the old loop's are one of them. kept: why the loop stayed as it was, or "".
+    the new loop; `unrolled` of the old loop's are one of them, or `rerolled` of them one of the old loop's. kept: why
+    the loop stayed as it was, or "".
     """
 
     label: str
@@ -77,6 +79,7 @@ class LoopReport:
     scheduled_by: str = "kept"
     initiation_interval: float | None = None
     unrolled: int = 1
+    rerolled: int = 1
     stages: int = 1
     kept: str = ""
 
@@ -89,19 +92,17 @@ class NewLoop:
     remark: str
 
 
-_Parts = tuple[tuple[str, tuple[Instr, ...]], ...]
-
-
 @dataclass(frozen=True)
 class _Candidate:
     cycles: float
-    parts: _Parts
+    parts: Parts
     split: Split
     by: str
     interval: float
     stages: int
     length: int
     unrolled: int = 1
+    rerolled: int = 1
 
 
 def tune_loop(
@@ -124,7 +125,7 @@ def tune_loop(
     try:
         start = estimate_loop([as_op(c) for c in known(instrs)], timing).cycles
         report = LoopReport(label, line, start, start, len(instrs), len(instrs))
-        candidates = list(_candidates(_Loop(tuple(instrs), live_in, live_out, timing, policy, effort, prefix)))
+        candidates = list(_candidates(Loop(tuple(instrs), live_in, live_out, timing, policy, prefix), effort, start))
     except MissingFact as fact:
         return LoopReport(label, line, None, None, len(instrs), len(instrs), kept=str(fact)), None
     work = sum(work_of(instr) != Work() for instr in instrs)
@@ -146,152 +147,107 @@ def tune_loop(
         scheduled_by=best.by,
         initiation_interval=best.interval,
         unrolled=best.unrolled,
+        rerolled=best.rerolled,
         stages=best.stages,
     )
     return report, NewLoop(best.parts, remark)
 
 
-@dataclass(frozen=True)
-class _Loop:
-    """What all forms of one loop have in common. live_in and live_out: without what is parked, with what holds it."""
-
-    instrs: tuple[Instr, ...]
-    live_in: frozenset[str]
-    live_out: frozenset[str]
-    timing: Timing
-    policy: LoadPolicy
-    effort: Effort
-    prefix: str
-    parked: Parked = Parked()
-
-    def with_parking(self, form: Split) -> "_Loop":
-        """The loop with general registers freed for a form's scratch registers, as far as it lacks them."""
-        accessed = frozenset(reg.name for instr in form.instrs for reg in instr.registers())
-        parked = park(accessed, self.live_in, self.live_out) if form.scratch else Parked()
-        live_in, live_out = ((live - parked.registers) | parked.holders for live in (self.live_in, self.live_out))
-        return replace(self, live_in=live_in, live_out=live_out, parked=parked)
-
-    def wrapped(self, parts: _Parts) -> _Parts:
-        """The loop's parts with the parking around them."""
-        if not self.parked.before:
-            return parts
-        return (("", self.parked.before), *parts, ("", self.parked.after))
-
-    def allocated(self, instrs: Sequence[Instr], carried: frozenset[str] = frozenset()) -> tuple[Instr, ...]:
-        """Instructions with real registers. Raises: NoRegister."""
-        return allocate(known(instrs), self.live_in | carried, self.live_out | carried, self.parked.registers)
+def _candidates(loop: Loop, effort: Effort, start: float) -> Iterator[_Candidate]:
+    """Forms of the loop that may be better than it is, of `start` cycles."""
+    folded = plain(loop)
+    steps = one_step(loop, folded) if _overlaps(loop) else None
+    best = start
+    if steps is not None:
+        single, count, unpaired = steps
+        for found in _forms(single, single.instrs, effort.part(ONE_STEP_SHARE), start / count):
+            split = replace(found.split, unpaired=unpaired)
+            candidate = replace(found, cycles=found.cycles * count, split=split, rerolled=count)
+            best = min(best, candidate.cycles)
+            yield candidate
+        effort = effort.part(1 - ONE_STEP_SHARE)
+    elif _overlaps(loop):
+        folded = with_moves_last(loop, folded)
+    yield from _forms(loop, folded, effort, best, in_line=steps is None)
 
 
-def _candidates(loop: _Loop) -> Iterator[_Candidate]:
-    """Forms of the loop that may be better than it is: loads split or not, iterations overlapped, several in one."""
-    policy, timing, prefix = loop.policy, loop.timing, loop.prefix
-    folded = fold_addresses(loop.instrs, loop.live_out)
-    if policy.split:
-        folded = by_element(folded, loop.live_out)
-    forms = [split_loads(folded, policy.split, policy.unpair)]
-    if forms[0].splits or forms[0].unpaired:
-        forms.append(split_loads(folded, False, False))
-    best = math.inf
-    overlapping = policy.schedule and timing.order == "in"
-    longest = LONGEST_UNROLLED if is_kernel(folded) else LONGEST_UNROLLED // 4
-    several_times = [times for times in UNROLLED if overlapping and times * len(forms[0].instrs) <= longest]
-    shares = SOLVER_SHARES if several_times else (1.0,)
-    for form in forms:
-        here = loop.with_parking(form)
-        parted = _with_registers(here, form, folded)
-        if parted is None:
-            continue
-        form, body = parted
-        code = known(body)
-        if overlapping and len(body) <= LONGEST_PIPELINED and (
-            found := _schedule(code, timing, loop.effort.part(shares[0] if form is forms[0] else 0.0), best)
-        ):
-            new = pipelined(body, found, prefix, _kernel_order(code, timing, found))
-            cycles = estimate_loop([as_op(code[i]) for i in new.kernel], timing).cycles
+def _overlaps(loop: Loop) -> bool:
+    return loop.policy.schedule and loop.timing.order == "in"
+
+
+def _forms(
+    loop: Loop, folded: Sequence[Instr], effort: Effort, best: float, in_line: bool = True
+) -> Iterator[_Candidate]:
+    """Candidates with loads split or whole, with one iteration or several in one.
+
+    best: overlapped ones of no fewer cycles are of no use. in_line: also those that overlap nothing.
+    """
+    timing = loop.timing
+    forms = list(forms_of(loop, folded, _overlaps(loop)))
+    for form in forms if in_line else ():
+        if form.times == 1:
+            order = _straight_order(form.code, timing)
+            cycles = _cycles(form.ops, order, timing)
+            top = f"{loop.prefix}_kernel"
+            ordered = (*(form.body[i] for i in order[:-1]), aimed(form.body[-1], top))
+            yield _Candidate(cycles, form.around(((top, ordered),)), form.split, "heuristic", cycles, 1, len(order))
             best = min(best, cycles)
-            parts = here.wrapped(new.parts)
-            yield _Candidate(cycles, parts, form, found.by, found.interval, new.stages, len(new.kernel))
-        order = _straight_order(code, timing)
-        cycles = estimate_loop([as_op(code[i]) for i in order], timing).cycles
-        top = f"{prefix}_kernel"
-        ordered = (*(body[i] for i in order[:-1]), aimed(body[-1], top))
-        yield _Candidate(cycles, here.wrapped(((top, ordered),)), form, "heuristic", cycles, 1, len(order))
-        best = min(best, cycles)
-    for times, share in zip(several_times, shares[1:], strict=False):
-        several = _unrolled(loop.with_parking(forms[0]), forms[0], times, best, loop.effort.part(share))
-        if several is not None:
-            best = min(best, several.cycles)
-            yield several
+    if not _overlaps(loop):
+        return
+    edges = {form.kind: loop_edges(form.code, timing) for form in forms}
+    # All forms in short first: what one of them reaches spares the others the search for as much.
+    for shares in ROUNDS:
+        for form in forms:
+            solver = SOLVER_SHARES[form.kind] if shares is ROUNDS[-1] else 0.0
+            part = effort.part(shares[form.kind], solver if len(forms) > 2 else bool(solver))
+            candidate = _overlapped(form, edges[form.kind], loop, best, part)
+            if candidate is not None:
+                best = min(best, candidate.cycles)
+                yield candidate
 
 
-def _unrolled(loop: _Loop, form: Split, times: int, best: float, effort: Effort) -> _Candidate | None:
-    """Several iterations in one, overlapped; None where that cannot be done or does not pay for its code."""
-    taken = {reg.name for instr in form.instrs for reg in instr.registers()} | loop.live_in | loop.live_out
-    free = [r for r in (*SCRATCH_GENERAL, *sorted(loop.parked.registers)) if r not in taken]
-    if not free:
+def _overlapped(form: Form, edges: Sequence[Edge], loop: Loop, best: float, effort: Effort) -> _Candidate | None:
+    """A form with its iterations overlapped; None where that does not make it better than `best`."""
+    if len(form.body) > LONGEST_PIPELINED:
         return None
-    counter, rest, end = free[-1], f"{loop.prefix}_rest", f"{loop.prefix}_done"
-    new = unroll(form.instrs, times, counter, loop.live_in, loop.live_out, rest, end)
-    if new is None:
-        return None
-    try:
-        body = loop.allocated(new.body, frozenset([counter]))
-    except NoRegister:
-        return None
-    code = known(body)
-    found = _schedule(code, loop.timing, effort, best * times * WORTH_UNROLLING)
+    worth = best * (WORTH_UNROLLING if form.times > 1 else 1.0)
+    effort = effort if is_kernel(form.body) else effort.part(FURTHER_EFFORT, 0.0)
+    found = _schedule(form.ops, edges, loop.timing, effort, worth * form.times)
     if found is None:
         return None
-    kernel = pipelined(body, found, loop.prefix, _kernel_order(code, loop.timing, found))
-    cycles = estimate_loop([as_op(code[i]) for i in kernel.kernel], loop.timing).cycles / times
-    if cycles > best * WORTH_UNROLLING:
+    order = _kernel_order(form.ops, edges, loop.timing, found)
+    new = pipelined(form.body, found, loop.prefix, order)
+    cycles = _cycles(form.ops, new.kernel, loop.timing) / form.times
+    if cycles > worth:
         return None
-    old = (*loop.instrs[:-1], aimed(loop.instrs[-1], rest))
-    parts = loop.wrapped((("", new.before), *kernel.parts, ("", new.after), (rest, old), (end, ())))
-    return _Candidate(cycles, parts, form, found.by, found.interval, kernel.stages, len(kernel.kernel), times)
+    parts = form.around(new.parts)
+    return _Candidate(cycles, parts, form.split, found.by, found.interval, new.stages, len(new.kernel), form.times)
 
 
-def _with_registers(loop: _Loop, form: Split, folded: Sequence[Instr]) -> tuple[Split, tuple[Instr, ...]] | None:
-    """A form with real registers; where scratch registers do not suffice, with as many loads split as they do for."""
-    while True:
-        try:
-            return form, loop.allocated(form.instrs)
-        except NoRegister:
-            if not form.scratch:
-                return None
-            form = split_loads(folded, loop.policy.split, loop.policy.unpair, len(form.scratch) - 1)
-
-
-def is_kernel(instrs: Iterable[Instr]) -> bool:
-    """Whether a loop is there for its arithmetic, so that looking longer for its schedule is likely to pay."""
-    busy = [work_of(instr) != Work() for instr in instrs]
-    return sum(busy) >= KERNEL_SHARE * len(busy)
-
-
-def _schedule(code: Sequence[Code], timing: Timing, effort: Effort, most: float) -> Schedule | None:
-    """A schedule of the loop; None where its interval would be above `most` in any case."""
-    ops = [as_op(c) for c in code]
-    edges = loop_edges(code, timing)
-    if minimum_interval(ops, edges, timing) > most:
-        return None
-    kernel = is_kernel(c.instr for c in code)
-    seconds = effort.exact_seconds if kernel else 0.0
-    key = hashlib.sha256(repr((ops, edges, timing.key(), kernel, seconds)).encode()).hexdigest()
+def _schedule(
+    ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, effort: Effort, below: float
+) -> Schedule | None:
+    """A schedule of the loop whose interval is below this, or None."""
+    seconds = effort.exact_seconds
+    asked = ops, edges, timing.key(), effort.heuristic_seconds, seconds, below
+    key = hashlib.sha256(repr(asked).encode()).hexdigest()
     found = effort.store.get(key) if effort.store is not None else None
     if found is None:
-        found = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, 1.0 if kernel else FURTHER_EFFORT)
+        found = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, effort.heuristic_seconds, below)
         if effort.store is not None:
             effort.store.put(key, found or NO_SCHEDULE)
     return None if found == NO_SCHEDULE else found
 
 
-def _kernel_order(code: Sequence[Code], timing: Timing, schedule: Schedule) -> tuple[int, ...]:
-    ops = [as_op(c) for c in code]
+def _kernel_order(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, schedule: Schedule) -> tuple[int, ...]:
+    """The kernel's order: those in front of their cycle that must be, nops where they hold others in theirs."""
     last = len(ops) - 1
-    order = kernel_with_firsts(
-        kernel_order(schedule, last)[:-1], ops, loop_edges(code, timing), timing, schedule
-    )
-    return (*order, last)
+    order = kernel_with_firsts(kernel_order(schedule, last)[:-1], ops, edges, timing, schedule)
+    return held((*order, last), ops, timing, schedule)
+
+
+def _cycles(ops: Sequence[Op], order: Sequence[int], timing: Timing) -> float:
+    return estimate_loop(kernel_ops(ops, order), timing).cycles
 
 
 def _straight_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ A seeded heuristic (eviction.py) looks for the smallest interval; a solver (exac
 Source: Rau, "Iterative Modulo Scheduling" (1994).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -78,6 +79,7 @@ def schedule_loop(
     last: int,
     exact_seconds: float = 0.0,
     effort: float = 1.0,
+    below: float | None = None,
 ) -> Schedule | None:
     """A software pipeline for a loop whose body is `ops`, or None where none is found that beats overlapping nothing.
 
@@ -88,11 +90,12 @@ def schedule_loop(
         exact_seconds: about as long as all may take where the heuristic does not reach the minimum interval, the
             solver included; counted in deterministic work and not by a clock. 0: the heuristic alone.
         effort: about as many seconds as the heuristic may take when it is alone, counted alike.
-    Returns: cycles of at most STAGES intervals. None: no interval is shorter than that of the list schedule.
+        below: intervals from this on are of no use; that of the list schedule unless it is given.
+    Returns: cycles of at most STAGES intervals. None: no interval below `below` was found.
         The same input gives the same schedule.
     Raises: ValueError for edges that no order can keep; MissingFact when the core knows nothing of a class.
     """
-    bound = sequential_interval(ops, edges, timing, last)
+    bound = math.ceil(sequential_interval(ops, edges, timing, last) if below is None else below)
     held = ordered_edges(edges, last)
     least = minimum_interval(ops, [*held, *branch_edges(len(ops), last)], timing)
     if least >= bound:

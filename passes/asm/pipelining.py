@@ -16,6 +16,7 @@ Source: Rau, "Iterative Modulo Scheduling" (1994), section 1; Lam, "Software Pip
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mavcg.passes.asm.holding import NOP, NOP_INSTR
 from mavcg.passes.asm.modulo import kernel_order
 from mavcg.passes.asm.op import Schedule
 from mavcg.passes.asm.syntax import INVERSE, Instr, Word
@@ -27,8 +28,8 @@ _INVERSE_TEST = {"cbz": "cbnz", "cbnz": "cbz", "tbz": "tbnz", "tbnz": "tbz"}
 class Pipelined:
     """A loop in its new form: parts of text, in order, each with the label at its top ("" for none).
 
-    kernel: the indices into the body that the kernel runs, in its order. stages: how many iterations are under way at
-    once.
+    kernel: the indices into the body that the kernel runs, in its order, NOP for those put in. stages: how many
+    iterations are under way at once.
     """
 
     parts: tuple[tuple[str, tuple[Instr, ...]], ...]
@@ -43,19 +44,19 @@ def pipelined(
 
     body: one iteration, its branch last, registers such that the schedule holds. label: for the new labels, each of
     which gets a suffix; no other label of the file may begin with it. order: of the kernel, its branch last; that of
-    modulo.kernel_order unless given.
+    modulo.kernel_order unless given. Its NOPs are for the kernel alone.
     """
     last = len(body) - 1
     order = order or kernel_order(schedule, last)
     stage = [cycle // schedule.interval for cycle in schedule.cycles]
     stages = max(stage) + 1
     branch = body[last]
-    kernel = tuple(body[i] for i in order[:-1]) + (aimed(branch, f"{label}_kernel"),)
+    kernel = tuple(NOP_INSTR if i == NOP else body[i] for i in order[:-1]) + (aimed(branch, f"{label}_kernel"),)
     if stages == 1:
         return Pipelined(((f"{label}_kernel", kernel),), order, 1)
 
     def run(first: int, final: int) -> tuple[Instr, ...]:
-        return tuple(body[i] for i in order[:-1] if first <= stage[i] <= final)
+        return tuple(body[i] for i in order[:-1] if i != NOP and first <= stage[i] <= final)
 
     def drain(started: int) -> tuple[Instr, ...]:
         """What is left to do when the loop ends with `started` iterations under way."""

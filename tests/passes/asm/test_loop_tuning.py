@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mavcg.core import LoadPolicy
-from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, is_kernel, tune_loop
+from mavcg.passes.asm.loop_forms import is_kernel
+from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, tune_loop
 from mavcg.passes.asm.op import Schedule
 from mavcg.passes.asm.syntax import parse_instr
 from mavcg.profiles.load import load_core

@@ -113,13 +113,13 @@ def test_an_8x12_loop_of_160_ops() -> None:
 
 
 def test_a_split_8x8_loop_where_loads_and_multiplies_stay_apart() -> None:
-    """Per 16 multiplies 21 cycles: 4 loads need a cycle of their own each, 4 after one that has no multiply either."""
+    """Per 32 multiplies 41 cycles: 8 loads need a cycle of their own each, 4 after one that has no multiply either."""
     ops = outer_product(8, 8, 2, scratch=8)
     last = len(ops) - 1
     edges = edges_of(ops, LIKE_A53)
-    assert minimum_interval(ops, edges, LIKE_A53) == 40
+    assert minimum_interval(ops, edges, LIKE_A53) == 41
     schedule = schedule_loop(ops, edges, LIKE_A53, last)
-    assert schedule is not None and schedule.interval <= 42
+    assert schedule is not None and schedule.interval == 41
     assert complaints(schedule, ops, edges, LIKE_A53, last) == []
 
 

@@ -121,7 +121,7 @@ def test_out_of_order_cores_count_micro_operations() -> None:
     assert resource_interval(ops, timing) == 2
 
 
-@pytest.mark.parametrize(("multiplies", "loads", "least"), [(16, 4, 20), (1, 1, 2), (4, 0, 4), (0, 3, 3)])
+@pytest.mark.parametrize(("multiplies", "loads", "least"), [(16, 4, 21), (15, 5, 20), (1, 1, 2), (4, 0, 4), (0, 3, 3)])
 def test_classes_apart_need_cycles_of_their_own(multiplies: int, loads: int, least: int) -> None:
     ops = [op("fmla_q")] * multiplies + [op("ldr_d"), op("ins")] * loads
     assert resource_interval(ops, LIKE_A53) == least
