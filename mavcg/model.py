@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mavcg.binaries import note_assembly
@@ -24,7 +24,7 @@ from mavcg.objects import assemble
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.model_build import build_model_objects, write_companions
+from mavcg.runtime.model_build import build_model_objects, library_stem, write_companions
 from mavcg.target import Target
 from mavcg.tuning import FAST, Tuning
 
@@ -75,7 +75,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     started = time.monotonic()
     progress(f"reading {request.model.name}")
     machines = machines_for(request.cores, request.target)
-    graph = import_model(request.model, request.shapes)
+    graph = replace(import_model(request.model, request.shapes), name=library_stem(request.output))
     dump("import", graph)
     progress("rewriting the graph")
     graph = optimise(graph, dump)
@@ -89,14 +89,14 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         )
         progress("compiling the engine")
         engine = build_model_objects(
-            lowered.program, lowered.constants, kernels, core_set, load_cores(), request.target, folder
+            lowered.program, lowered.constants, kernels, core_set, load_cores(), request.target, folder, request.threads
         )
         note = folder / "model-note.o"
         text = note_assembly(model_note(lowered, tuple(machines)), request.target)
         assemble(text, note, request.target, "the library's note")
         progress(f"linking {request.output}")
         link_shared([*engine, note], request.output, request.target)
-    companions = write_companions(lowered.program, request.output)
+    companions = write_companions(lowered.program, request.output, request.threads)
     return ModelResult(
         request.output, request.target, request.cores, machines, graph, lowered,
         dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),

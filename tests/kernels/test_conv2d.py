@@ -1,4 +1,4 @@
-"""Convolution and matrix products against the definition in double precision, around tile edges and in strided views."""
+"""Convolution and matrix products against the definition in double precision, at tile edges and in strided views."""
 
 from typing import Any
 
