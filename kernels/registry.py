@@ -9,7 +9,7 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Packing, Step, View
-from mavcg.kernels import conv2d, copies, elementwise, matmul, pad, pool, reduce, softmax
+from mavcg.kernels import conv2d, copies, elementwise, matmul, pad, pool, reduce, softmax, transpose
 
 # lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
 Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
