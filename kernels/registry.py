@@ -9,7 +9,7 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Packing, Step, View
-from mavcg.kernels import conv2d, copies, elementwise, matmul, pad, pool, reduce, softmax, transpose
+from mavcg.kernels import conv2d, conv_transpose, copies, elementwise, gather, matmul, pad, pool, reduce, resample, softmax, transpose
 
 # lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
 Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
@@ -20,6 +20,7 @@ Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
 # Every module with LOWER, operator -> Lower, and EMIT, class of spec -> Emit.
 _FAMILIES: tuple[ModuleType, ...] = (
     conv2d,
+    conv_transpose,
     matmul,
     pad,
     pool,
@@ -28,6 +29,8 @@ _FAMILIES: tuple[ModuleType, ...] = (
     copies,
     elementwise,
     transpose,
+    gather,
+    resample,
 )
 
 
