@@ -9,7 +9,20 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Packing, Step, View
-from mavcg.kernels import conv2d, conv_transpose, copies, elementwise, gather, matmul, pad, pool, reduce, resample, softmax, transpose
+from mavcg.kernels import (
+    conv2d,
+    conv_transpose,
+    copies,
+    elementwise,
+    gather,
+    matmul,
+    pad,
+    pool,
+    reduce,
+    resample,
+    softmax,
+    transpose,
+)
 
 # lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
 Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
