@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import inf, pi, sqrt
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -19,7 +20,7 @@ from mavcg.kernels.float_math import (
     tanh,
 )
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 
 def at_least(b: ir.IRBuilder, x: Value, low: Value) -> Value:

@@ -4,7 +4,7 @@ im2col copy; weights are packed in panels of output channels, which all versions
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -19,7 +19,7 @@ from mavcg.kernels.gemm import F32_BYTES, Pointers, Sum, Tile, Weights, emit_til
 from mavcg.kernels.tiling import Tiling, choose, lanes_f32
 
 Array = NDArray[Any]
-Value = ir.Value
+Value: TypeAlias = ir.Value
 
 # Pixels of a piece of a long row: enough for weights, read once a piece, to cost little beside the arithmetic.
 PIECE_PIXELS = (16, 64)

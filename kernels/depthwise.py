@@ -1,11 +1,12 @@
 """Depthwise convolution: every channel by itself, vectors along the channels, several pixels of a row at once."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernel import KernelSpec, Machine, View
+from mavcg.kernel import Array, KernelSpec, Machine, View
 from mavcg.kernels.activation import activate
 from mavcg.kernels.emit import (
     F32,
@@ -23,7 +24,7 @@ from mavcg.kernels.emit import (
 from mavcg.kernels.gemm import F32_BYTES
 from mavcg.kernels.tiling import cut, lanes_f32
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 MOST_TAPS = 49  # all of them are written out; a larger filter is left to conv2d's loops
 
 
@@ -58,7 +59,7 @@ class Depthwise(KernelSpec):
         return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
 
 
-def pack_depthwise(weights: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def pack_depthwise(weights: Array) -> Array:
     """[C, KH, KW, 1] -> [KH, KW, C]."""
     return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
 

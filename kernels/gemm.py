@@ -6,6 +6,7 @@ so all tilings give the same bits. Method: Goto and van de Geijn, "Anatomy of Hi
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -27,7 +28,7 @@ from mavcg.kernels.emit import (
 )
 from mavcg.kernels.tiling import by_lane, lanes_f32
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 F32_BYTES = 4
 
 
