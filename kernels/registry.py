@@ -16,6 +16,7 @@ from mavcg.kernels import (
     elementwise,
     gather,
     matmul,
+    normalize,
     pad,
     pool,
     reduce,
@@ -44,6 +45,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     transpose,
     gather,
     resample,
+    normalize,
 )
 
 
