@@ -21,7 +21,7 @@ from rich.table import Table
 from bench.models import model_path
 from bench.record import ROOT, facts, write
 
-NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "face_detection_front", "hand_landmark_full")
+NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "blazeface", "hand_landmark")
 WARM, MIN_RUNS, SECONDS = 2, 5, 0.7
 
 

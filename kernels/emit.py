@@ -210,10 +210,14 @@ def element_bytes(typ: ir.Type) -> int:
     return {F16: 2, F32: 4, F64: 8}[typ]
 
 
+# What every core of an architecture has that kernels run on. Said even where the CPU's name says it: a function without
+# features of its own gets the compiler's, and those are of the oldest CPU.
+_EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
+
+
 def prepared(module: ir.Module, machine: Machine) -> str:
     """The module's text with every function of its own told the core it is for."""
-    features = ",".join(machine.llvm_features)
-    told = f'nounwind "target-cpu"="{machine.llvm_cpu}"' + (f' "target-features"="{features}"' if features else "")
-    text = str(module)
-    lines = [line + f" {told}" if line.startswith("define ") else line for line in text.splitlines()]
+    features = ",".join((_EVERYWHERE[machine.arch], *machine.llvm_features))
+    told = f'nounwind "target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'
+    lines = [line + f" {told}" if line.startswith("define ") else line for line in str(module).splitlines()]
     return "\n".join(lines) + "\n"
