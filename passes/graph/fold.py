@@ -43,7 +43,7 @@ def fold_constants(graph: Graph) -> Graph:
     unless a convolution or matrix product reads it as weights, directly or by way of other constants: weights are
     packed when the model is built. Nothing is folded that would make all constants together grow by more than
     GROWTH_BYTES and BLOWN_UP_TIMES their size at first. Who asks for a constant as an output of the graph gets a copy
-    of it from one node; the same holds for an input.
+    of it from one node; the same holds for an input and for another output.
 
     Raises: MavcgError where constants do not go with their operator, such as an index that is out of range.
     """
@@ -51,7 +51,8 @@ def fold_constants(graph: Graph) -> Graph:
     values: dict[str, Array] = dict(graph.constants)
     wanted = _weights(graph)
     uses = Counter(name for node in graph.nodes for name in node.inputs if name)
-    given, outputs = {*graph.inputs, *graph.constants}, set(graph.outputs)
+    outputs = set(graph.outputs)
+    copied = {*graph.inputs, *graph.constants, *outputs}  # these have names of their own, so a second one takes a copy
     room = GROWTH_BYTES + BLOWN_UP_TIMES * sum(array.nbytes for array in graph.constants.values())
 
     def placed(name: str) -> None:
@@ -64,8 +65,9 @@ def fold_constants(graph: Graph) -> Graph:
 
     for node in graph.nodes:
         same = changes_nothing(node, graph.types)
-        if same and node.output in outputs and node.inputs[0] in given:
-            new.keep(node)
+        if same and node.output in outputs and node.inputs[0] in copied:
+            shape = graph.shape(node.output)
+            new.into(node.output, "reshape", [new.of(node.inputs[0])], node.origin, shape=shape)
             continue
         growth = _growth(node, graph.types, values)
         if growth is not None and growth <= room and (node.output in wanted or not _blown_up(node, graph.types)):

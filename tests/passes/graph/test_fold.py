@@ -102,6 +102,27 @@ def test_a_constant_output_keeps_one_node_and_so_does_an_input(h: Any) -> None:
     assert fold_constants(after) == after
 
 
+def test_outputs_that_are_one_tensor_are_copied_from_each_other(h: Any) -> None:
+    before = h.graph(
+        """
+        input %x: f32[2]
+        const %a: f32[2] = {1.0, 2.0}
+        %y = neg(%x)
+        %z = pad(%y) before=[0] after=[0] # "the copy"
+        %c = add(%a, %a)
+        return %y, %z, %c
+        """
+    )
+    after = fold_constants(before)
+    assert [(n.op, n.output, n.origin) for n in after.nodes] == [
+        ("neg", "y", ""),
+        ("reshape", "z", "the copy"),
+        ("reshape", "c", ""),
+    ]
+    h.same(before, after)
+    assert fold_constants(after) == after
+
+
 def test_a_tensor_without_elements_is_known(h: Any) -> None:
     before = h.graph(
         """
