@@ -13,6 +13,7 @@ from mavcg.kernels import (
     conv2d,
     conv_transpose,
     copies,
+    eight_bit,
     elementwise,
     gather,
     matmul,
@@ -46,6 +47,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     gather,
     resample,
     normalize,
+    eight_bit,
 )
 
 
