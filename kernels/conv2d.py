@@ -238,9 +238,9 @@ class _Emitter:
     def tiling(self, channels: int) -> Tiling:
         """For a run of so many output channels."""
         if not self.spec.packed:
-            return choose(self.machine, self.spec.out.shape[2], 1)
+            return choose(self.machine, self.spec.out.shape[2], 1, self.total.length)
         vectors, panel = -(-channels // self.lanes), max(1, self.spec.lanes // self.lanes)
-        return choose(self.machine, self.spec.out.shape[2], vectors, panel)
+        return choose(self.machine, self.spec.out.shape[2], vectors, self.total.length, panel)
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec

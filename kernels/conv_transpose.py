@@ -273,11 +273,11 @@ class _Phases(_Emitter):
         b, spec = self.b, self.spec
         lanes = lanes_f32(self.machine)
         vectors, panel = -(-self.out_ch // lanes), max(1, spec.lanes // lanes)
-        tiling = choose(self.machine, max(1, self.fewest), vectors, panel)
-        step = tiling.vectors * lanes
         down, across = spec.taps
         pixel = spec.x.shape[3] * F32_BYTES
         total = merged([(down, spec.columns * pixel), (across, pixel), (self.in_ch, F32_BYTES)])
+        tiling = choose(self.machine, max(1, self.fewest), vectors, total.length, panel)
+        step = tiling.vectors * lanes
         weights = Weights(spec.lanes * F32_BYTES, F32_BYTES, total.length * spec.lanes * F32_BYTES, spec.lanes, True)
         pitch = spec.out.strides[2] * spec.stride[1] * F32_BYTES
 

@@ -128,7 +128,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine) -> ir.Functio
     def piece(rows: int, starts: list[ir.Value]) -> None:
         """`rows` rows of one product, all its columns."""
         vectors = -(-spec.n // lanes)
-        tiling = choose(machine, rows, vectors)
+        tiling = choose(machine, rows, vectors, spec.k)
         steps = [s[-2] * F32_BYTES for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]
 
         def columns(first: ir.Value, count: int) -> None:
