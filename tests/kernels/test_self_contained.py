@@ -1,23 +1,33 @@
-"""What kernels are compiled to, for every architecture: they call nothing, but for moving memory."""
+"""What kernels are compiled to: they call nothing, on any architecture, and an emulated Arm core computes the same."""
 
 import re
-from collections.abc import Sequence
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 import pytest
 from llvmlite import ir
+from numpy.typing import NDArray
 
-from mavcg.graph import Graph, TensorType
-from mavcg.kernel import Machine, Packing, dense_view
-from mavcg.kernels.emit import prepared
+from mavcg.graph import DTYPES, Graph, Node, TensorType
+from mavcg.kernel import Machine, Packing, Step, dense_view
+from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit, lower
 from mavcg.ops import infer, make_node
+from mavcg.reference import evaluate
+from mavcg.toolchain import run_zig
 
 CORES = {
     "aarch64": Machine("generic", "aarch64", "cortex-a55", (), vector_bytes=16, in_order=True),
     "x86_64": Machine("x86-64-v3", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16),
     "avx512": Machine("icelake-server", "x86_64", "icelake-server", ("-prefer-256-bit",), vector_bytes=64),
 }
+EXYNOS = Machine("exynos-m4", "aarch64", "exynos-m4", (), vector_bytes=16)
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 TRIPLES = {"aarch64": "aarch64-linux-gnu", "x86_64": "x86_64-linux-gnu"}
 IMAGE = TensorType("f32", (1, 7, 9, 37))
 BYTES = TensorType("i8", (1, 7, 9, 37))
@@ -64,22 +74,30 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
 }  # fmt: skip
 
 
-def assembly(name: str, machine: Machine) -> str:
-    """A node's kernels, compiled for a machine that need not be this one."""
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+Array = NDArray[Any]
+
+
+def lowered(name: str) -> tuple[Node, dict[str, TensorType], tuple[Step, ...]]:
+    """A node of NODES with the types of x0, x1, .. and y, and its steps."""
     op, inputs, attrs = NODES[name]
     names = [f"x{i}" for i in range(len(inputs))]
-    node = make_node(op, names, ("y",), name, **attrs)  # type: ignore[arg-type]
+    node = make_node(op, names, ("y",), name, **attrs)
     types = dict(zip(names, inputs, strict=True))
     types["y"] = infer(node, types)[0]
     graph = Graph("test", tuple(names), ("y",), (node,), types)
+    return node, types, lower(node, graph, {k: dense_view(t) for k, t in types.items()}, Packing(8))
+
+
+def assembly(steps: Iterable[Step], machine: Machine) -> str:
+    """Kernels, compiled for a machine that need not be this one."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     module = ir.Module("test")
     module.triple = TRIPLES[machine.arch]
-    for step in lower(node, graph, {k: dense_view(t) for k, t in types.items()}, Packing(8)):
-        emit(module, step.spec, machine)
+    for spec in dict.fromkeys(step.spec for step in steps):
+        emit(module, spec, machine)
     parsed = llvm.parse_assembly(prepared(module, machine))
-    target = llvm.Target.from_triple(module.triple).create_target_machine(cpu=machine.llvm_cpu, opt=2)
+    target = llvm.Target.from_triple(module.triple).create_target_machine(cpu=machine.llvm_cpu, opt=2, reloc="pic")
     builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(parsed, builder)
     return str(target.emit_assembly(parsed))
@@ -88,8 +106,87 @@ def assembly(name: str, machine: Machine) -> str:
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("name", NODES)
 def test_kernels_call_nothing(core: str, name: str) -> None:
-    text = assembly(name, CORES[core])
+    text = assembly(lowered(name)[2], CORES[core])
     called = set(re.findall(r"^\s(?:bl|b|callq?|jmp)\s+([A-Za-z_]\w*)", text, re.M))
     assert called <= {"memcpy", "memset", "memmove"}
-    traps = re.findall(r"\b(?:udf|ud2|brk)\b", text)
-    assert not traps
+    assert not re.findall(r"\b(?:udf|ud2|brk)\b", text)
+
+
+def inputs_of(name: str) -> list[Array]:
+    """Random inputs: floats that logarithms and roots take, indices that exist."""
+    rng = np.random.default_rng(0)
+    found = []
+    for tensor in NODES[name][1]:
+        dtype = DTYPES[tensor.dtype]
+        if dtype.kind == "f":
+            found.append(np.asarray(rng.standard_normal(tensor.shape) + 2).astype(dtype))
+        else:
+            low, high = (0, 2) if dtype.itemsize > 1 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            found.append(np.asarray(rng.integers(low, high, tensor.shape, endpoint=True)).astype(dtype))
+    return found
+
+
+def _call(number: int, name: str) -> str:
+    """C that reads a node's inputs, runs its steps in two halves, the second first, and writes the output."""
+    node, types, steps = lowered(name)
+    lines = []
+    for tensor, kind in types.items():
+        lines.append(f"char *{tensor} = aligned_alloc(64, {kind.bytes // 64 * 64 + 128});")
+        lines += [f"fread({tensor}, 1, {kind.bytes}, stdin);"] if tensor in node.inputs else []
+    for step in steps:
+        places = ", ".join(operand.tensor for operand in step.operands)
+        rows = step.spec.rows
+        scratch = step.spec.scratch_bytes // 64 * 64 + 64
+        lines.append(f"{{ void *args[] = {{{places}}}; char *s = aligned_alloc(64, {scratch});")
+        lines += [f"{kernel_name(step.spec)}(args, {a}, {b}, s);" for a, b in ((rows // 2, rows), (0, rows // 2))] + [
+            "}"
+        ]
+    lines.append(f"fwrite(y, 1, {types['y'].bytes}, stdout);")
+    return f"static void node_{number}(void) {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def emulated(machine: Machine, folder: Path) -> bytes:
+    """The outputs of all nodes, one behind the other, from kernels for an Arm core."""
+    steps = [step for name in NODES for step in lowered(name)[2]]
+    folder.mkdir()
+    (folder / "kernels.s").write_text(assembly(steps, machine))
+    kernels = dict.fromkeys(kernel_name(step.spec) for step in steps)
+    (folder / "main.c").write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\n"
+        + "".join(f"void {kernel}(void *, long, long, void *);\n" for kernel in kernels)
+        + "".join(_call(i, name) for i, name in enumerate(NODES))
+        + "int main(void) {\n" + "".join(f"node_{i}();\n" for i in range(len(NODES))) + "return 0; }\n"
+    )  # fmt: skip
+    files = [str(folder / name) for name in ("main.c", "kernels.s", "main")]
+    run_zig("cc", ["-target", "aarch64-linux-musl", "-O1", "-w", "-static", *files[:2], "-o", files[2]], "kernels")
+    data = b"".join(array.tobytes() for name in NODES for array in inputs_of(name))
+    assert QEMU is not None
+    return subprocess.run([QEMU, str(folder / "main")], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def from_cores(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """What an in-order and an out-of-order core make of the same inputs."""
+    if QEMU is None:
+        pytest.skip("qemu-aarch64 is not installed")
+    folder = tmp_path_factory.mktemp("emulated")
+    return {machine.name: emulated(machine, folder / machine.name) for machine in (CORES["aarch64"], EXYNOS)}
+
+
+def test_cores_agree_in_every_bit(from_cores: Mapping[str, bytes]) -> None:
+    first, second = from_cores.values()
+    assert len(first) == sum(lowered(name)[1]["y"].bytes for name in NODES) and first == second
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_an_emulated_core_computes_the_same(from_cores: Mapping[str, bytes], name: str) -> None:
+    order = list(NODES)
+    start = sum(lowered(other)[1]["y"].bytes for other in order[: order.index(name)])
+    node, types, _ = lowered(name)
+    arrays: list[Array | None] = [*inputs_of(name)]
+    (want,) = evaluate(node, arrays + [None] * (len(node.inputs) - len(arrays)))
+    found = np.frombuffer(from_cores["generic"], want.dtype, want.size, start).reshape(want.shape)
+    if want.dtype.kind == "f":
+        np.testing.assert_allclose(found, want, rtol=2e-5, atol=2e-5)
+    else:
+        np.testing.assert_array_equal(found, want)
