@@ -26,6 +26,8 @@ PIECE_PIXELS = (16, 64)
 # Where there are fewer rows than this, threads share the output channels instead.
 FEW_ROWS = 4
 MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
+# Tiles that go on in the next row must be so much faster to be worth addresses made at run time.
+CROSSING_GAIN = 0.95
 
 
 @dataclass(frozen=True)
@@ -235,12 +237,22 @@ class _Emitter:
         else:
             self.weights = Weights(F32_BYTES, k, k * spec.lanes, spec.lanes, False)
 
-    def tiling(self, channels: int) -> Tiling:
-        """For a run of so many output channels."""
+    def tiling(self, channels: int, pixels: int) -> Tiling:
+        """For a run of so many output channels and neighbouring pixels."""
         if not self.spec.packed:
-            return choose(self.machine, self.spec.out.shape[2], 1, self.total.length)
+            return choose(self.machine, pixels, 1, self.total.length)
         vectors, panel = -(-channels // self.lanes), max(1, self.spec.lanes // self.lanes)
-        return choose(self.machine, self.spec.out.shape[2], vectors, self.total.length, panel)
+        return choose(self.machine, pixels, vectors, self.total.length, panel)
+
+    def best(self, channels: int) -> tuple[Tiling, bool]:
+        """The tiling of a run of output channels, and whether its tiles cross from a row of pixels to the next."""
+        spec = self.spec
+        apart = self.tiling(channels, spec.out.shape[2])
+        if spec.by_channels and spec.pixel_rows > 1:
+            crossing = self.tiling(channels, spec.pixel_rows * spec.out.shape[2])
+            if crossing.cycles < CROSSING_GAIN * apart.cycles * spec.pixel_rows:
+                return crossing, True
+        return apart, False
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
@@ -282,7 +294,7 @@ class _Emitter:
         tail = spec.out_channels % spec.lanes
         whole = const(spec.panels - bool(tail))
         last_whole = b.select(b.icmp_signed("<", end, whole), end, whole)
-        tiling = self.tiling(spec.out_channels)
+        tiling, _ = self.best(spec.out_channels)
         together = max(1, tiling.vectors * self.lanes // spec.lanes) if spec.packed else 1
         at: Value = begin
         for count in dict.fromkeys((together, 1)):
@@ -305,20 +317,22 @@ class _Emitter:
     def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
         """`count` output channels of a group from `first`, for a range of pixel rows."""
         b = self.b
-        tiling = self.tiling(count)
+        tiling, crossing = self.best(count)
         step = tiling.vectors * self.lanes
         chunks, rest = divmod(count, step)
         if chunks:
 
             def chunk(index: Value) -> None:
-                self.rows(group, b.add(first, index), step, tiling, begin, end)
+                self.rows(group, b.add(first, index), step, tiling, crossing, begin, end)
 
             repeat(b, 0, chunks * step, chunk, "channel", step)
         if rest:
-            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
+            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, crossing, begin, end)
 
-    def rows(self, group: Value, channel: Value, count: int, tiling: Tiling, begin: Value, end: Value) -> None:
-        """`count` channels, no more than a chunk, of the rows from begin to end."""
+    def rows(
+        self, group: Value, channel: Value, count: int, tiling: Tiling, crossing: bool, begin: Value, end: Value
+    ) -> None:
+        """`count` channels, no more than a chunk, of the rows from begin to end; these are all rows where crossing."""
         b, spec = self.b, self.spec
         vectors = -(-count // self.lanes)
         used = count - (vectors - 1) * self.lanes
@@ -331,20 +345,51 @@ class _Emitter:
         if spec.residual is not None:
             images.append((self.residual, spec.residual, out_first))
 
-        def row(index: Value) -> None:
-            height = spec.out.shape[1]
-            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+        def pointers(row: Value | None) -> Pointers:
+            """Of a row's first pixel, or of the first of all."""
             places = []
             for pointer, view, first in images:
-                down = view.strides[1] * F32_BYTES * (spec.stride[0] if view is spec.x else 1)
-                offset = b.add(scaled(b, image, view.strides[0] * F32_BYTES), scaled(b, y, down))
-                places.append(address(b, pointer, b.add(offset, first)))
+                offset = first if row is None else b.add(self.row_offset(view, row), first)
+                places.append(address(b, pointer, offset))
             bias = address(b, self.bias, out_first) if self.bias is not None else None
             residual = places[2] if len(places) > 2 else None
-            at = Pointers(places[0], address(b, self.w, w_first), places[1], bias, residual)
-            self.tiles(tiling, vectors, used, at)
+            return Pointers(places[0], address(b, self.w, w_first), places[1], bias, residual)
 
-        repeat(b, begin, end, row, "row")
+        if crossing:
+            self.crossing(tiling, vectors, used, pointers(None))
+        else:
+            repeat(b, begin, end, lambda row: self.tiles(tiling, vectors, used, pointers(row)), "row")
+
+    def row_offset(self, view: View, row: Value) -> Value:
+        """Where a row of output pixels begins in a view, or its window in x; in bytes."""
+        b, height = self.b, self.spec.out.shape[1]
+        image, y = (b.udiv(row, const(height)), b.urem(row, const(height))) if height > 1 else (row, const(0))
+        if self.spec.out.shape[0] == 1:
+            image, y = const(0), row
+        down = view.strides[1] * F32_BYTES * (self.spec.stride[0] if view is self.spec.x else 1)
+        return b.add(scaled(b, image, view.strides[0] * F32_BYTES), scaled(b, y, down))
+
+    def crossing(self, tiling: Tiling, vectors: int, used: int, at: Pointers) -> None:
+        """All pixels of all rows, counted through."""
+        b, spec = self.b, self.spec
+        width, done = spec.out.shape[2], 0
+        views = [spec.x, spec.out, spec.residual]
+        for mr, count in tiling.widths.tiles:
+
+            def one(pixel: Value, mr: int = mr) -> None:
+                offsets: list[list[Value]] = [[], [], []]
+                for p in range(mr):
+                    here = b.add(pixel, const(p))
+                    row, column = b.udiv(here, const(width), name="y"), b.urem(here, const(width), name="x")
+                    for view, found in zip(views, offsets, strict=True):
+                        if view is not None:
+                            step = view.strides[2] * F32_BYTES * (spec.stride[1] if view is spec.x else 1)
+                            found.append(b.add(self.row_offset(view, row), scaled(b, column, step), name="offset"))
+                tile = Tile(tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used)
+                emit_tile(b, self.machine, self.total, self.weights, tile, at, spec.act, spec.act_args)
+
+            repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count
 
     def tiles(self, tiling: Tiling, vectors: int, used: int, at: Pointers) -> None:
         """One row of pixels."""

@@ -83,12 +83,13 @@ class Weights:
 class Tile:
     """What one micro-kernel computes: pixels x vectors of channels.
 
-    in_offsets, out_offsets, residual_offsets: of each pixel in bytes. used: channels of the last vector.
+    in_offsets, out_offsets, residual_offsets: of each pixel in bytes, known now or at run time. used: channels of the
+    last vector.
     """
 
-    in_offsets: tuple[int, ...]
-    out_offsets: tuple[int, ...]
-    residual_offsets: tuple[int, ...]
+    in_offsets: tuple[int | Value, ...]
+    out_offsets: tuple[int | Value, ...]
+    residual_offsets: tuple[int | Value, ...]
     vectors: int
     used: int
 
@@ -122,11 +123,18 @@ def emit_tile(
         for v in range(tile.vectors):
             value = results[p * tile.vectors + v]
             if at.residual is not None:
-                place = address(b, at.residual, tile.residual_offsets[p] + v * lanes * F32_BYTES)
+                place = _moved(b, at.residual, tile.residual_offsets[p], v * lanes * F32_BYTES)
                 value = b.fadd(value, load_vector(b, place, value.type, used[v], "residual"), name="with_residual")
             value = activate(b, act, act_args, value)
-            place = address(b, at.out, tile.out_offsets[p] + v * lanes * F32_BYTES)
+            place = _moved(b, at.out, tile.out_offsets[p], v * lanes * F32_BYTES)
             store_vector(b, value, place, used[v])
+
+
+def _moved(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
+    """base + offset + more."""
+    if isinstance(offset, int):
+        return address(b, base, offset + more)
+    return address(b, address(b, base, offset), more)
 
 
 def _bias(b: ir.IRBuilder, bias: Value | None, vector: int, lanes: int, used: int) -> Value:
@@ -183,7 +191,7 @@ class _Micro:
         b, tile = self.b, self.tile
         together = by_lane(self.machine) and count == 4
         vectors4 = ir.VectorType(F32, 4)
-        held = [load_vector(b, address(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
+        held = [load_vector(b, _moved(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
         for u in range(count):
             w = [self.weight(panel, u, v) for v in range(tile.vectors)]
             new = list(acc)
@@ -191,7 +199,7 @@ class _Micro:
                 if together:
                     x = _lane(b, held[p], u, lanes_f32(self.machine))
                 else:
-                    one = b.load(address(b, inputs, offset + u * F32_BYTES), name="x1", align=4, typ=F32)
+                    one = b.load(_moved(b, inputs, offset, u * F32_BYTES), name="x1", align=4, typ=F32)
                     x = splat(b, one, lanes_f32(self.machine))
                 for v in range(tile.vectors):
                     i = p * tile.vectors + v

@@ -17,6 +17,8 @@ LOAD_BESIDE_FMA = 0.5  # cycles that a load costs an in-order core, which issues
 # tile with more channels is 5, as it writes longer lines.
 STREAMED_BYTES = 16384
 WEIGHT_BYTES_PER_CYCLE = 256
+# Left to whoever schedules the loop, so that loads of the next step may come before this one's last use.
+SPARE_REGISTERS = 4
 ONE_PIXEL_VECTORS = 12  # of a single pixel: covers the latency, and more streams than that are not prefetched
 
 
@@ -47,7 +49,9 @@ def by_lane(machine: Machine) -> bool:
 def most_pixels(machine: Machine, vectors: int) -> int:
     """The largest MR whose accumulators, weights and inputs fit the registers."""
     free = machine.vector_registers - vectors
-    return max(1, free // (vectors + 1) if by_lane(machine) else (free - 1) // vectors)
+    if by_lane(machine):
+        return max(1, (free - SPARE_REGISTERS) // (vectors + 1))
+    return max(1, (free - 1) // vectors)
 
 
 def most_vectors(machine: Machine, pixels: int) -> int:
@@ -76,10 +80,11 @@ def cut(width: int, most: int) -> Widths:
 
 @dataclass(frozen=True)
 class Tiling:
-    """vectors: NV of a whole chunk of output channels; widths: of a row of pixels."""
+    """vectors: NV of a whole chunk of output channels; widths: of a row of pixels; cycles: of a step of all sums."""
 
     vectors: int
     widths: Widths
+    cycles: float
 
 
 @cache
@@ -98,5 +103,5 @@ def choose(machine: Machine, width: int, vectors: int, terms: int, panel: int = 
             return sum(n * step_cycles(machine, mr, nv, terms) for mr, n in widths.tiles)
 
         total = chunks * cycles(nv) + (cycles(rest) if rest else 0)
-        found.append((total, -nv, Tiling(nv, widths)))
+        found.append((total, -nv, Tiling(nv, widths, total)))
     return min(found, key=lambda f: f[:2])[2]

@@ -1,5 +1,6 @@
 """Convolution and matrix products against the definition in double precision, at tile edges and in strided views."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph_builder import GraphBuilder
-from mavcg.kernel import View
+from mavcg.kernel import Packing, View
 from mavcg.reference import evaluate
+from tests.kernels.conftest import host_machines, run_node_on
 
 Array = NDArray[Any]
 
@@ -40,14 +42,14 @@ def check(run_node: Any, graph: Graph, node: Node, arrays: dict[str, Array], vie
     sizes = [None if v is None else np.abs(v) for v in given]
     (bound,) = evaluate(node.with_attrs(act="", act_args=()), sizes, wide=True)
     (found,) = run_node(node, graph, arrays, views, parts)
-    terms = int(np.prod(graph.shape(node.inputs[1])[1:])) if node.op == "conv2d" else given[0].shape[-1]
+    terms = int(np.prod(graph.shape(node.inputs[1])[1:])) if node.op == "conv2d" else graph.shape(node.inputs[0])[-1]
     scale = 1.2 if not node.attr("act") else 3.0
     assert np.all(np.abs(found - wanted) <= scale * (terms + 4) * 2.0**-24 * bound + 1e-6 * np.abs(wanted) + 1e-30)
 
 
 def conv(
-    run_node: Any, x: tuple[int, ...], w: tuple[int, ...], bias: bool = True, residual: bool = False, constant: bool = True,
-    parts: int = 1, views: Any = None, **attrs: Any,
+    run_node: Any, x: tuple[int, ...], w: tuple[int, ...], bias: bool = True, residual: bool = False,
+    constant: bool = True, parts: int = 1, views: Any = None, **attrs: Any,
 ) -> None:  # fmt: skip
     rng = np.random.default_rng(sum(x) + sum(w))
     arrays = {"x": rng.standard_normal(x), "w": rng.standard_normal(w), "bias": rng.standard_normal(w[0])}
@@ -101,7 +103,7 @@ def test_forms(run_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict
 @pytest.mark.parametrize("channels, kernel, stride", [(2, 3, 1), (8, 3, 2), (9, 5, 1), (24, 3, 1), (35, 2, 3)])
 def test_depthwise(run_node: Any, width: int, channels: int, kernel: int, stride: int) -> None:
     side = (width - 1) * stride + kernel
-    act = {"act": "clip", "act_args": (0.0, 6.0)} if width > 2 else {}
+    act: dict[str, Any] = {"act": "clip", "act_args": (0.0, 6.0)} if width > 2 else {}
     conv(
         run_node, (2, side + 1, side, channels), (channels, kernel, kernel, 1), groups=channels,
         stride=(stride, stride), residual=width == 7, parts=3, **act,
@@ -114,6 +116,50 @@ def test_depthwise_with_dilation_in_a_wider_buffer(run_node: Any) -> None:
         return {node.inputs[0]: View("f32", (n, h, w, c), (h * w * 30, w * 30, 30, 1))}
 
     conv(run_node, (1, 9, 9, 13), (13, 3, 3, 1), groups=13, dilation=(2, 3), views=views)
+
+
+def test_tiles_that_cross_rows(run_node: Any) -> None:
+    """Maps too narrow for whole tiles, whose output channels are shared out."""
+
+    def views(graph: Graph, node: Node) -> dict[str, View]:
+        n, h, w, c = graph.shape(node.inputs[0])
+        out = graph.shape(node.output)
+        lines = View("f32", out, (out[1] * 700, 700, out[3] + 5, 1))
+        wide = View("f32", (n, h, w, c), (h * 900, 900, c + 3, 1))
+        return {node.inputs[0]: wide, node.output: lines, node.inputs[3]: lines}
+
+    conv(run_node, (1, 5, 9, 8), (70, 3, 3, 8), residual=True, act="relu", views=views, parts=2)
+    conv(run_node, (2, 9, 15, 64), (132, 3, 3, 64), stride=(2, 2), parts=3)
+
+
+@pytest.mark.parametrize(
+    "x, w, more",
+    [
+        ((1, 9, 11, 5), (37, 3, 3, 5), {"stride": (1, 2), "act": "relu"}),
+        ((1, 6, 31, 23), (20, 1, 1, 23), {"act": "sigmoid"}),
+        ((1, 5, 9, 8), (70, 3, 3, 8), {}),  # by channels
+        ((2, 7, 7, 8), (12, 3, 3, 4), {"groups": 2, "dilation": (2, 1)}),
+        ((1, 7, 19, 21), (21, 3, 3, 1), {"groups": 21}),
+        ((1, 7, 19, 21), (42, 3, 3, 1), {"groups": 21}),
+        ((1, 1, 1, 301), (75, 1, 1, 301), {"act": "tanh"}),
+    ],
+)
+def test_the_same_bytes_on_every_machine(x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]) -> None:
+    """Tiles and vectors of all kinds of machines, that of NEON too, run here."""
+    rng = np.random.default_rng(sum(x) + sum(w))
+    arrays = {n: rng.standard_normal(s).astype(np.float32) for n, s in (("x", x), ("w", w), ("bias", w[:1]))}
+    graph, node = graph_of("conv2d", arrays, {"w", "bias"}, list(arrays), **{"pads": (0, 0, 0, 0), **more})
+    host = host_machines()[0]
+    shapes = [(host.vector_bytes, host.vector_registers, host.arch), (64, 32, "x86_64"), (16, 32, "aarch64")]
+    shapes += [(16, 16, "x86_64")]
+    found = {
+        run_node_on(
+            replace(host, vector_bytes=size, vector_registers=registers, arch=arch, in_order=size == 16), node, graph,
+            {"x": arrays["x"]}, parts=1 + number, packing=Packing(16),
+        )[0].tobytes()
+        for number, (size, registers, arch) in enumerate(shapes)
+    }  # fmt: skip
+    assert len(found) == 1
 
 
 def test_inside_other_buffers(run_node: Any) -> None:
@@ -142,10 +188,11 @@ def test_pixels_inside_a_concatenation(run_node: Any) -> None:
 @settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_any_shape(data: st.DataObject) -> None:
-    from tests.kernels.conftest import host_machines, run_node_on
-
     machine = host_machines()[-1]
-    pick = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
+
+    def pick(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
     groups, kernel, stride, dilation = (
         pick(1, 3),
         (pick(1, 4), pick(1, 4)),
@@ -155,8 +202,9 @@ def test_any_shape(data: st.DataObject) -> None:
     in_ch, out_ch = pick(1, 9), pick(1, 35)
     size = [dilation[i] * (kernel[i] - 1) + pick(1, 15) for i in range(2)]
     conv(
-        lambda *args: run_node_on(machine, *args), (pick(1, 2), *size, in_ch * groups), (out_ch * groups, *kernel, in_ch),
-        residual=data.draw(st.booleans()), groups=groups, stride=stride, dilation=dilation, parts=pick(1, 4),
+        lambda *args: run_node_on(machine, *args), (pick(1, 2), *size, in_ch * groups),
+        (out_ch * groups, *kernel, in_ch), residual=data.draw(st.booleans()), groups=groups, stride=stride,
+        dilation=dilation, parts=pick(1, 4),
     )  # fmt: skip
 
 
