@@ -1,0 +1,293 @@
+"""The micro-kernel over 8-bit numbers: a tile of exact sums held in registers, brought back to 8 bits at its end.
+
+Packed weights hold four terms of a sum beside each other for each channel of a panel, so that one instruction takes
+four terms of a vector of channels. Inputs are read where they lie, four bytes at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.kernel import Machine
+from mavcg.kernels.emit import F32, I8, I16, I32, Values, address, const, for_range, scaled, splat
+from mavcg.kernels.nest import shuffle, store_lanes
+from mavcg.kernels.qtiling import GROUP, Form, chains
+from mavcg.kernels.quantize import requantised
+
+Value = ir.Value
+F32_BYTES = 4
+UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 4}  # groups of terms a turn; of x86 with 16 registers half of them
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a sum runs over the inputs: nested loops, outermost first, (count, step in bytes), around `length` bytes that
+    are neighbours. A run is taken in groups of four; the last group ends where the run ends, so that some bytes may be
+    in two groups, in one of them with weights of zero. A run of less than four bytes is one group.
+    """
+
+    levels: tuple[tuple[int, int], ...]
+    length: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of one run."""
+        return -(-self.length // GROUP)
+
+    @property
+    def steps(self) -> int:
+        """Groups of the whole sum."""
+        total = self.groups
+        for count, _ in self.levels:
+            total *= count
+        return total
+
+    def terms(self) -> list[tuple[int, ...]]:
+        """Which byte of a run each place of each group multiplies; -1: the weight there is zero."""
+        found = []
+        for start in range(0, self.length, GROUP):
+            first = max(0, min(start, self.length - GROUP))
+            found.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
+        return found
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What becomes of a sum: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi)."""
+
+    zero: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True)
+class QTile:
+    """What one micro-kernel computes: pixels x vectors of channels, `used` of the last vector.
+
+    in_offsets, out_offsets: of each pixel in bytes. panel: channels of a panel of weights; panel_bytes: of all of it.
+    dtype: of the inputs. narrow: no weight is -128, so that i16 holds the sum of two products.
+    """
+
+    in_offsets: tuple[int, ...]
+    out_offsets: tuple[int, ...]
+    vectors: int
+    used: int
+    panel: int
+    panel_bytes: int
+    dtype: str
+    narrow: bool
+
+
+@dataclass(frozen=True)
+class QPointers:
+    """Of the tile's first pixel and channel; bias, i32, and multiplier, f32, are filled up to whole panels."""
+
+    inputs: Value
+    weights: Value
+    out: Value
+    bias: Value
+    multiplier: Value
+
+
+def emit_qtile(
+    b: ir.IRBuilder, machine: Machine, form: Form, run: Run, tile: QTile, at: QPointers, ending: Ending
+) -> None:
+    """Compute and store one tile."""
+    micro = _Micro(b, machine, form, tile, at, run)
+    pixels, lanes = len(tile.in_offsets), form.lanes
+    sums = micro.sums()
+    for p in range(pixels):
+        for first, count in _together(tile.vectors, lanes):
+            used = min(count * lanes, (tile.vectors - 1) * lanes + tile.used - first * lanes)
+            total = _joined(b, [sums[p][v] for v in range(first, first + count)])
+            move = first * lanes * F32_BYTES
+            bias = b.load(address(b, at.bias, move), name="bias", align=4, typ=total.type)
+            kind = ir.VectorType(F32, count * lanes)
+            multiplier = b.load(address(b, at.multiplier, move), name="multiplier", align=4, typ=kind)
+            value = b.fmul(b.sitofp(b.add(total, bias), kind), multiplier)
+            result = requantised(b, value, ending.zero, ending.lo, ending.hi)
+            store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
+
+
+def _together(vectors: int, lanes: int) -> list[tuple[int, int]]:
+    """(first, count) of vectors that are brought to 8 bits at once: a power of two, at most 32 bytes."""
+    found, first = [], 0
+    while first < vectors:
+        count = 1 << (min(vectors - first, max(1, 32 // lanes)).bit_length() - 1)
+        found.append((first, count))
+        first += count
+    return found
+
+
+def _joined(b: ir.IRBuilder, parts: Sequence[Value]) -> Value:
+    """Vectors of one length, a power of two of them, one after the other."""
+    values = list(parts)
+    while len(values) > 1:
+        count = 2 * values[0].type.count
+        values = [shuffle(b, x, y, range(count)) for x, y in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
+
+
+class _Micro:
+    """The loops of one tile's sums. Accumulators are one list: by chain, then pixel, then piece."""
+
+    def __init__(
+        self, b: ir.IRBuilder, machine: Machine, form: Form, tile: QTile, at: QPointers, run: Run
+    ) -> None:  # fmt: skip
+        self.b, self.form, self.tile, self.at, self.run = b, form, tile, at, run
+        self.pixels, self.pieces = len(tile.in_offsets), tile.vectors * form.parts
+        self.unroll = UNROLL[form.kind] // (2 if form.kind == "vnni" and machine.vector_registers < 32 else 1)
+        # Two groups at once, their products added before they get wider.
+        self.pair = 2 if form.kind == "mull" and tile.narrow else 1
+        self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
+        self.flip = form.signed(tile.dtype) != (tile.dtype == "i8")
+
+    def sums(self) -> list[list[Value]]:
+        """[pixel][vector] of i32 lanes, one a channel."""
+        b, form, size = self.b, self.form, self.pixels * self.pieces
+        zero = ir.Constant(ir.VectorType(I32, form.lanes), [0] * form.lanes)
+        acc = self.levels(self.run.levels, self.at.inputs, const(0), (zero,) * (size * self.chains))
+        one = list(acc[:size])
+        for chain in range(1, self.chains):
+            one = [b.add(x, y) for x, y in zip(one, acc[chain * size : (chain + 1) * size], strict=True)]
+        rows = [one[p * self.pieces : (p + 1) * self.pieces] for p in range(self.pixels)]
+        if form.parts == 1:
+            return rows
+        return [[self.halved(x, y) for x, y in zip(row[::2], row[1::2], strict=True)] for row in rows]
+
+    def halved(self, x: Value, y: Value) -> Value:
+        """Sums of neighbouring lanes of x, then of y."""
+        lanes = 2 * self.form.lanes
+        even, odd = (shuffle(self.b, x, y, range(i, lanes, 2)) for i in (0, 1))
+        return self.b.add(even, odd)
+
+    def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, step: Value, acc: Values) -> Values:
+        """Run the loops; `step` is the number of the first group."""
+        b = self.b
+        if not levels:
+            return self.neighbours(inputs, step, acc)
+        count, stride = levels[0]
+        inside = Run(tuple(levels[1:]), self.run.length).steps
+
+        def turn(index: Value, carried: Values) -> Values:
+            first = address(b, inputs, scaled(b, index, stride), "taps")
+            return self.levels(levels[1:], first, b.add(step, scaled(b, index, inside)), carried)
+
+        return for_range(b, const(0), const(count), 1, acc, turn, "tap")
+
+    def neighbours(self, inputs: Value, step: Value, acc: Values) -> Values:
+        """One run."""
+        b, unroll, group_bytes = self.b, self.unroll, self.tile.panel * GROUP
+        full = self.run.length // GROUP
+        panel = address(b, self.at.weights, scaled(b, step, group_bytes), "panel")
+        looped = full - full % unroll
+
+        def turn(index: Value, carried: Values) -> Values:
+            here = address(b, inputs, scaled(b, index, GROUP), "x")
+            return self.groups(unroll, here, address(b, panel, scaled(b, index, group_bytes), "w"), carried)
+
+        if looped:
+            acc = for_range(b, const(0), const(looped), unroll, acc, turn, "k")
+        if full % unroll:
+            here = address(b, inputs, looped * GROUP)
+            acc = self.groups(full % unroll, here, address(b, panel, looped * group_bytes), acc)
+        if self.run.length % GROUP:
+            here = address(b, inputs, max(0, self.run.length - GROUP))
+            acc = self.groups(1, here, address(b, panel, full * group_bytes), acc)
+        return acc
+
+    def groups(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
+        """Some groups one after the other, without a loop."""
+        new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
+        wide = [self.four(address(self.b, inputs, o)) for o in self.tile.in_offsets] if self.by_lane(count) else []
+        done, turn = 0, 0
+        while done < count:
+            several = range(done, min(count, done + self.pair))
+            weights = [
+                [self.weight(address(self.b, panel, g * group_bytes), piece) for g in several]
+                for piece in range(self.pieces)
+            ]
+            for p, offset in enumerate(self.tile.in_offsets):
+                if wide:
+                    xs = [self.input(self.lane(wide[p], g)) for g in several]
+                else:
+                    xs = [self.word(address(self.b, inputs, offset + g * GROUP)) for g in several]
+                for piece in range(self.pieces):
+                    i = turn % self.chains * size + p * self.pieces + piece
+                    new[i] = self.multiplied(new[i], xs, weights[piece])
+            done, turn = several.stop, turn + 1
+        return tuple(new)
+
+    def by_lane(self, count: int) -> bool:
+        """Whether the inputs of so many groups are loaded at once."""
+        return count == 4 and self.form.kind in ("sdot", "mull")
+
+    def four(self, place: Value) -> Value:
+        """The inputs of four groups."""
+        return self.flipped(self.b.load(place, name="x16", align=1, typ=ir.VectorType(I8, 16)))
+
+    def flipped(self, x: Value) -> Value:
+        """u8 as i8 or i8 as u8, 128 apart: what the bias makes good."""
+        return self.b.xor(x, ir.Constant(x.type, [-128] * x.type.count)) if self.flip else x
+
+    def lane(self, x16: Value, group: int) -> Value:
+        """One group of four wherever a product reads it."""
+        words = self.b.bitcast(x16, ir.VectorType(I32, 4))
+        copies = shuffle(self.b, words, words, [group] * (self.form.weight_bytes // GROUP))
+        return self.b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))
+
+    def word(self, place: Value) -> Value:
+        """Four neighbouring bytes, or as many as a run has, as a product reads them."""
+        b, length = self.b, min(GROUP, self.run.length)
+        if length == GROUP:
+            value = b.load(place, name="x4", align=1, typ=I32)
+        else:
+            value = b.zext(b.load(place, align=1, typ=I8), I32)
+            for i in range(1, length):
+                byte = b.zext(b.load(address(b, place, i), align=1, typ=I8), I32)
+                value = b.or_(value, b.shl(byte, const(8 * i, I32)))
+        copies = splat(b, value, self.form.weight_bytes // GROUP)
+        return self.input(self.flipped(b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))))
+
+    def input(self, x: Value) -> Value:
+        """Bytes as the product takes them."""
+        return self.extended(x, self.form.signed(self.tile.dtype))
+
+    def extended(self, x: Value, signed: bool) -> Value:
+        if self.form.parts == 1:
+            return x
+        kind = ir.VectorType(I16, x.type.count)
+        return self.b.sext(x, kind) if signed else self.b.zext(x, kind)
+
+    def weight(self, group: Value, piece: int) -> Value:
+        """The weights of one piece; `group`: where the chunk's weights of a group lie in its first panel."""
+        form, tile = self.form, self.tile
+        channel = piece * form.piece
+        offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * GROUP
+        kind = ir.VectorType(I8, form.weight_bytes)
+        return self.extended(
+            self.b.load(address(self.b, group, offset), name="w", align=form.weight_bytes, typ=kind), True
+        )
+
+    def multiplied(self, acc: Value, xs: Sequence[Value], weights: Sequence[Value]) -> Value:
+        """acc + the products of some groups."""
+        b, kind = self.b, self.form.kind
+        if kind == "sdot":
+            return self.call("llvm.aarch64.neon.sdot.v4i32.v16i8", acc.type, acc, weights[0], xs[0])
+        if kind == "vnni":
+            name = f"llvm.x86.avx512.vpdpbusd.{self.form.lanes * 32}"
+            return self.call(name, acc.type, acc, xs[0], weights[0])
+        if kind == "madd":
+            names = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+            return b.add(acc, self.call(f"llvm.x86.{names[self.form.lanes]}", acc.type, xs[0], weights[0]))
+        product = b.mul(xs[0], weights[0])
+        for x, w in zip(xs[1:], weights[1:], strict=True):
+            product = b.add(product, b.mul(x, w))
+        return b.add(acc, self.call("llvm.aarch64.neon.saddlp.v4i32.v8i16", acc.type, product))
+
+    def call(self, name: str, result: ir.Type, *args: Value) -> Value:
+        """An instruction of the machine's own."""
+        kind = ir.FunctionType(result, [a.type for a in args])
+        function = self.b.module.globals.get(name) or ir.Function(self.b.module, kind, name)
+        return self.b.call(function, args)

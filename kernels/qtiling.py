@@ -1,0 +1,119 @@
+"""How a core multiplies 8-bit numbers, and how many pixels and channels its micro-kernel takes: speed, never results.
+
+All sums are exact, so each core may use what it has. What they share is how weights are packed: groups of four terms
+of a sum beside each other, for one output channel after the other.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from mavcg.kernel import Machine
+from mavcg.kernels.tiling import Widths, cut
+
+GROUP = 4  # terms of a sum that lie beside each other in packed weights
+
+ISSUE_PER_CYCLE = 4  # vector instructions of all kinds; only ratios count here
+MULTIPLIES_PER_CYCLE = 2
+LOADS_PER_CYCLE = 2
+WEIGHT_BYTES_PER_CYCLE = 128  # they come from a level-2 cache as often as not, mostly beside the arithmetic
+LEAST_CHANNELS = 8  # of a tile, where there are as many: so many bytes are stored at once
+MOST_VECTORS = 8
+CHAIN = 8  # accumulators that hide the latency of an instruction that adds to one
+
+
+@dataclass(frozen=True)
+class Form:
+    """kind: the instruction that multiplies.
+
+    "sdot": NEON, four products i8 x i8 added to each i32 lane. "vnni": the same on x86, u8 x i8. "madd": x86 without
+    that, products of i16 added in pairs. "mull": NEON without it, products i8 x i8 in i16, added in pairs.
+    lanes: of i32 in a register. parts: of them that add up to one channel's sum.
+    """
+
+    kind: str
+    lanes: int
+    parts: int
+
+    @property
+    def piece(self) -> int:
+        """Output channels of one accumulator."""
+        return self.lanes // self.parts
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of packed weights that one product takes."""
+        return self.piece * GROUP
+
+    def signed(self, dtype: str) -> bool:
+        """Whether inputs are multiplied as i8 rather than as u8; if that is not their type, 128 apart."""
+        return dtype == "i8" if self.kind == "madd" else self.kind != "vnni"
+
+    def registers(self, pixels: int, pieces: int) -> int:
+        """Registers that a tile takes: accumulators, inputs or weights of one step, products."""
+        held = {
+            "sdot": pixels + 2, "vnni": min(pixels, pieces) + 1, "madd": min(pixels, pieces) + 2,
+            "mull": 2 * min(pixels, pieces) + 4,
+        }  # fmt: skip
+        return pixels * pieces + held[self.kind]
+
+    def step_cycles(self, pixels: int, pieces: int) -> float:
+        """Cycles of four terms of the sum by a simple model: instructions, and of them those that multiply."""
+        # "madd" also adds, "mull" takes three instructions for two steps; both bring inputs into lanes.
+        products, each = pixels * pieces, {"sdot": 1.0, "vnni": 1.0, "madd": 2.0, "mull": 1.5}[self.kind]
+        inputs = pixels * (0.25 if self.kind == "sdot" else 1.0)
+        issue = (products * each + inputs + pieces) / ISSUE_PER_CYCLE
+        stream = pieces * self.weight_bytes / WEIGHT_BYTES_PER_CYCLE
+        return max(products / MULTIPLIES_PER_CYCLE, issue, (inputs + pieces) / LOADS_PER_CYCLE) + stream
+
+
+def form_of(machine: Machine, panel: int) -> Form:
+    """The machine's way, with registers no longer than a panel of `panel` channels fills."""
+    if machine.arch == "aarch64":
+        return Form("sdot", 4, 1) if machine.dot_product else Form("mull", 4, 2)
+    # Registers of 64 bytes come in thirty-twos, AVX-512; without it longer vectors are several registers.
+    register_bytes = min(machine.vector_bytes, 64 if machine.vector_registers >= 32 else 32)
+    lanes = min(register_bytes // 4, panel)
+    return Form("vnni", lanes, 1) if machine.dot_product else Form("madd", lanes, 2)
+
+
+def widths_of(form: Form, registers: int, width: int, vectors: int) -> Widths | None:
+    """`width` pixels in tiles of `vectors` vectors of form.lanes channels; None where no pixel fits the registers."""
+    fitting = [mr for mr in range(1, width + 1) if form.registers(mr, vectors * form.parts) <= registers]
+    return cut(width, fitting[-1]) if fitting else None
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """vectors: of a whole chunk of output channels; widths: of a row of pixels."""
+
+    vectors: int
+    widths: Widths
+
+
+@cache
+def choose_tiling(form: Form, registers: int, width: int, vectors: int, panel: int) -> Tiling:
+    """The tiling of `width` pixels by `vectors` vectors of form.lanes channels that the model finds fastest.
+
+    panel: vectors of a panel of packed weights; a chunk is whole panels, an even part of one, or all there is.
+    """
+    found = []
+    least = min(vectors, -(-LEAST_CHANNELS // form.lanes))
+    for nv in range(least, min(vectors, MOST_VECTORS) + 1):
+        widths = widths_of(form, registers, width, nv)
+        if widths is None or (nv % panel and panel % nv and nv != vectors):
+            continue
+        chunks, rest = divmod(vectors, nv)
+
+        def cycles(nv: int, widths: Widths = widths) -> float:
+            return sum(n * form.step_cycles(mr, nv * form.parts) for mr, n in widths.tiles)
+
+        found.append((chunks * cycles(nv) + (cycles(rest) if rest else 0), -nv, Tiling(nv, widths)))
+    return min(found, key=lambda f: f[:2])[2]
+
+
+def chains(form: Form, pixels: int, pieces: int, registers: int, most: int) -> int:
+    """Sums that each output is split into, to be added at the end: where a tile's outputs alone are too few."""
+    wanted = min(most, -(-CHAIN // (pixels * pieces)))
+    while wanted > 1 and form.registers(pixels, pieces * wanted) > registers:
+        wanted -= 1
+    return 1 if form.kind in ("madd", "mull") else wanted
