@@ -6,6 +6,7 @@ four terms of a vector of channels. Inputs are read where they lie, four bytes a
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -15,7 +16,7 @@ from mavcg.kernels.nest import shuffle, store_lanes
 from mavcg.kernels.qtiling import GROUP, Form, chains
 from mavcg.kernels.quantize import requantised
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 F32_BYTES = 4
 UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 4}  # groups of terms a turn; of x86 with 16 registers half of them
 

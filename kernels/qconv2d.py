@@ -1,0 +1,335 @@
+"""Convolution and products with a constant matrix over 8-bit numbers, as implicit GEMM on packed weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.qgemm import F32_BYTES, Ending, QPointers, QTile, Run, emit_qtile
+from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
+
+Array: TypeAlias = NDArray[Any]
+Value: TypeAlias = ir.Value
+
+# Where there are fewer rows than this, threads share the output channels instead.
+FEW_ROWS = 4
+MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
+# Pixels of a piece of a long row: enough for weights, read once a piece, to cost little beside the arithmetic.
+PIECE_PIXELS = (16, 96)
+
+
+@dataclass(frozen=True)
+class QConv2d(KernelSpec):
+    """Requantised convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+
+    x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
+    lanes, 4], out, bias i32 [2, groups * panels * lanes], multiplier f32 [groups * panels * lanes]. The zero point of x
+    is in the bias: its first row is for inputs taken as i8, the second for u8. narrow: no weight is
+    -128. A row of work is a row of output pixels, or, where by_channels, a panel.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    ending: Ending
+    narrow: bool
+
+    @property
+    def family(self) -> str:
+        return f"qconv2d_{self.x.dtype}"
+
+    @property
+    def in_channels(self) -> int:
+        """Of a group."""
+        return self.x.shape[3] // self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """Of a group."""
+        return self.out.shape[3] // self.groups
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels of a group."""
+        return -(-self.out_channels // self.lanes)
+
+    @property
+    def run(self) -> Run:
+        """How a sum runs: rows of taps, taps, channels; neighbours in memory are one level."""
+        _, row, col, _ = self.x.strides
+        steps = (self.dilation[0] * row, self.dilation[1] * col)
+        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Of the packed weights of one panel."""
+        return self.run.steps * self.lanes * GROUP
+
+    @property
+    def pixel_rows(self) -> int:
+        """Rows of output pixels of all images."""
+        return self.out.shape[0] * self.out.shape[1]
+
+    @property
+    def by_channels(self) -> bool:
+        """Whether work is cut along the output channels: where there is more of weights than of images."""
+        enough = self.groups * self.panels >= FEW_ROWS
+        weights = self.groups * self.panels * self.panel_bytes
+        heavy = weights > max(MANY_WEIGHTS, self.x.elements + self.out.elements)
+        return enough and (heavy or self.pixel_rows < FEW_ROWS)
+
+    @property
+    def rows(self) -> int:
+        if 0 in self.out.shape:
+            return 0
+        return self.groups * self.panels if self.by_channels else self.pixel_rows
+
+    @property
+    def work(self) -> int:
+        return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+
+
+def merged_run(levels: list[tuple[int, int]], length: int) -> Run:
+    """Loops around neighbours, as few as can be: one that goes on where the one inside ends is one with it."""
+    found: list[tuple[int, int]] = []
+    for count, step in reversed(levels):
+        if count == 1:
+            continue
+        if not found and step == length:
+            length *= count
+        elif found and step == found[0][0] * found[0][1]:
+            found[0] = (count * found[0][0], found[0][1])
+        else:
+            found.insert(0, (count, step))
+    return Run(tuple(found), length)
+
+
+def qconv_step(
+    node: Node, graph: Graph, x: View, out: View, weights: Array, packing: Packing, **window: Any
+) -> tuple[Step, ...]:
+    """The step of a node with inputs x, weights, bias, multiplier, with x and out given as images.
+
+    weights: O, KH, KW, C/groups. window: stride, dilation, groups; none for a product.
+    """
+    bias, multiplier = (graph.constants.get(name) for name in node.inputs[2:4])
+    if bias is None or multiplier is None:
+        raise MavcgError(f"node '{node.origin}' ({node.op}): bias and multiplier must be constants")
+    groups, kernel = window.get("groups", 1), (int(weights.shape[1]), int(weights.shape[2]))
+    stride, dilation = tuple(window.get("stride", (1, 1))), tuple(window.get("dilation", (1, 1)))
+    spec = QConv2d(
+        x, out, kernel, stride, dilation, groups, packing.lanes, ending_of(node), not bool((weights == -128).any())
+    )
+    spec = in_pieces(spec)
+    corrected = folded_bias(bias, weights, x.dtype, node.attr("x_zero"))
+    constants = (
+        pack_weights(weights, groups, packing.lanes, spec.run),
+        in_panels(corrected, groups, packing.lanes),
+        in_panels(multiplier.astype(np.float32)[None], groups, packing.lanes),
+    )
+    packed, sums, factors = (Operand(constant=constant) for constant in constants)
+    operands = (Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors)
+    return (Step(spec, operands, node.origin),)
+
+
+def ending_of(node: Node) -> Ending:
+    """The end of a node's sums."""
+    return Ending(node.attr("out_zero"), node.attr("lo"), node.attr("hi"))
+
+
+def folded_bias(bias: Array, weights: Array, dtype: str, zero: int) -> Array:
+    """[2, O]: what is added to sums of x * w with x taken as i8, and as u8; in i32, which wraps around as sums do.
+
+    Taken as the type that it is not, x is 128 less, or more, and so is its zero point.
+    """
+    total = weights.astype(np.int64).reshape(weights.shape[0], -1).sum(axis=1)
+    zeros = (zero, zero + 128) if dtype == "i8" else (zero - 128, zero)
+    return np.stack([bias.astype(np.int64) - z * total for z in zeros]).astype(np.int32)
+
+
+def in_panels(values: Array, groups: int, lanes: int) -> Array:
+    """[rows, O] -> [rows, groups * panels * lanes], each group filled up to whole panels with zeros."""
+    rows, out_ch = values.shape[0], values.shape[1] // groups
+    filled = np.zeros((rows, groups, -(-out_ch // lanes) * lanes), values.dtype)
+    filled[:, :, :out_ch] = values.reshape(rows, groups, out_ch)
+    return filled.reshape(rows, -1)
+
+
+def pack_weights(weights: Array, groups: int, lanes: int, run: Run) -> Array:
+    """[O, KH, KW, C/groups] -> [groups, panels, run.steps, lanes, 4], zeros where there is nothing."""
+    out_ch, terms = weights.shape[0] // groups, np.array(run.terms(), np.int64)
+    flat = weights.reshape(groups, out_ch, -1, run.length)
+    taken = np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(groups, out_ch, run.steps, GROUP)
+    panels = -(-out_ch // lanes)
+    filled = np.zeros((groups, panels * lanes, run.steps, GROUP), np.int8)
+    filled[:, :out_ch] = taken
+    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, run.steps, GROUP).transpose(0, 1, 3, 2, 4))
+
+
+def in_pieces(spec: QConv2d) -> QConv2d:
+    """A 1x1 convolution whose pixels lie evenly, also from row to row, is one over rows of another length."""
+    if spec.kernel != (1, 1) or spec.stride != (1, 1) or not (_even(spec.x) and _even(spec.out)):
+        return spec
+    pixels = spec.pixel_rows * spec.out.shape[2]
+    least, most = PIECE_PIXELS
+    whole = [n for n in range(least, most + 1) if pixels % n == 0]
+    width = pixels if pixels <= most else max(whole, default=0)
+    if not width:
+        return spec
+
+    def again(view: View) -> View:
+        pitch = _pitch(view)
+        return View(view.dtype, (1, pixels // width, width, view.shape[3]), (0, width * pitch, pitch, view.strides[3]))
+
+    return replace(spec, x=again(spec.x), out=again(spec.out))
+
+
+def _pitch(view: View) -> int:
+    """Elements from a pixel to the next."""
+    for length, stride in zip(view.shape[2::-1], view.strides[2::-1], strict=True):
+        if length > 1:
+            return stride
+    return view.shape[3]
+
+
+def _even(view: View) -> bool:
+    """Whether all pixels are one pitch apart, across rows and images too."""
+    pitch, (n, h, w, _) = _pitch(view), view.shape
+    return (h == 1 or view.strides[1] == w * pitch) and (n == 1 or view.strides[0] == h * w * pitch)
+
+
+def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """The kernel of a qconv2d node without padding."""
+    weights = graph.constants.get(node.inputs[1])
+    if weights is None:
+        raise MavcgError(f"node '{node.origin}' (qconv2d): weights are computed; there is a kernel for constant ones")
+    if any(node.attr("pads")):
+        raise MavcgError(f"node '{node.origin}' (qconv2d): has pads; padding is a step of its own, before the kernel")
+    window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
+    return qconv_step(node, graph, views[node.inputs[0]], views[node.output], weights, packing, **window)
+
+
+def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    assert isinstance(spec, QConv2d)
+    function, b = kernel_function(module, spec, machine)
+    _Emitter(b, spec, machine).emit(function.args[1], function.args[2])
+    b.ret_void()
+    return function
+
+
+class _Emitter:
+    """Loops around the micro-kernels of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.form = form_of(machine, spec.lanes)
+        self.run = spec.run
+        names = ("x", "weights", "out", "bias", "multiplier")
+        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
+        row = 0 if self.form.signed(spec.x.dtype) else spec.groups * spec.panels * spec.lanes
+        self.bias = address(b, bias, row * F32_BYTES)
+
+    def emit(self, begin: Value, end: Value) -> None:
+        b, spec = self.b, self.spec
+        if not spec.by_channels:
+            repeat(b, 0, spec.groups, lambda g: self.channels(g, const(0), spec.out_channels, begin, end), "group")
+            return
+        rest, rows = spec.out_channels % spec.lanes, (const(0), const(spec.pixel_rows))
+
+        def panel(index: Value) -> None:
+            group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
+            first = b.mul(number, const(spec.lanes))
+            if not rest or spec.panels == 1:
+                self.channels(group, first, rest or spec.lanes, *rows)
+                return
+            with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, other):
+                with last:
+                    self.channels(group, first, rest, *rows)
+                with other:
+                    self.channels(group, first, spec.lanes, *rows)
+
+        repeat(b, begin, end, panel, "panel")
+
+    def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
+        """`count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
+        b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
+        vectors = -(-count // form.lanes)
+        tiling = choose_tiling(form, registers, width, vectors, max(1, self.spec.lanes // form.lanes))
+        step = tiling.vectors * form.lanes
+        chunks, rest = divmod(count, step)
+        if chunks:
+
+            def chunk(index: Value) -> None:
+                self.rows(group, b.add(first, index), step, tiling, begin, end)
+
+            repeat(b, 0, chunks * step, chunk, "channel", step)
+        if rest:
+            fewer = -(-rest // form.lanes)
+            tiling = Tiling(fewer, widths_of(form, registers, width, fewer) or tiling.widths)
+            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
+
+    def rows(self, group: Value, channel: Value, count: int, tiling: Tiling, begin: Value, end: Value) -> None:
+        """`count` channels, no more than a chunk, of the rows from begin to end."""
+        b, spec, lanes = self.b, self.spec, self.spec.lanes
+        used = count - (tiling.vectors - 1) * self.form.lanes
+        in_first = b.mul(group, const(spec.in_channels))
+        out_first = b.add(b.mul(group, const(spec.out_channels)), channel)
+        packed_first = b.mul(b.add(b.mul(group, const(spec.panels * lanes)), channel), const(F32_BYTES))
+        panel = b.add(b.mul(group, const(spec.panels)), b.udiv(channel, const(lanes)))
+        w_first = b.add(
+            b.mul(panel, const(spec.panel_bytes)), b.mul(b.urem(channel, const(lanes)), const(GROUP)), name="w_first"
+        )
+        weights = address(b, self.w, w_first)
+        bias, multiplier = (address(b, p, packed_first) for p in (self.bias, self.multiplier))
+
+        def row(index: Value) -> None:
+            height = spec.out.shape[1]
+            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+
+            def start(pointer: Value, view: View, down: int, first: Value) -> Value:
+                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                return address(b, pointer, b.add(offset, first))
+
+            x = start(self.x, spec.x, spec.stride[0], in_first)
+            out = start(self.out, spec.out, 1, out_first)
+            self.tiles(tiling, used, QPointers(x, weights, out, bias, multiplier))
+
+        repeat(b, begin, end, row, "row")
+
+    def tiles(self, tiling: Tiling, used: int, at: QPointers) -> None:
+        """One row of pixels."""
+        b, spec = self.b, self.spec
+        in_step, out_step = spec.x.strides[2] * spec.stride[1], spec.out.strides[2]
+        done = 0
+        for mr, count in tiling.widths.tiles:
+            offsets = [tuple(step * p for p in range(mr)) for step in (in_step, out_step)]
+            tile = QTile(
+                offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.x.dtype, spec.narrow
+            )
+
+            def one(pixel: Value, tile: QTile = tile) -> None:
+                inputs = address(b, at.inputs, scaled(b, pixel, in_step))
+                out = address(b, at.out, scaled(b, pixel, out_step))
+                here = replace(at, inputs=inputs, out=out)
+                emit_qtile(b, self.machine, self.form, self.run, tile, here, spec.ending)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count
+
+
+LOWER = {"qconv2d": lower_qconv2d}
+EMIT = {QConv2d: emit_qconv2d}

@@ -1,0 +1,84 @@
+"""Convolution and products over 8-bit numbers: every bit as the definition has it, on every machine."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mavcg.graph import DTYPES
+from mavcg.kernel import View
+
+Array = NDArray[Any]
+
+
+def numbers(seed: int, dtype: str, shape: tuple[int, ...]) -> Array:
+    """All of a type's numbers, its ends more often than others."""
+    rng, info = np.random.default_rng(seed), np.iinfo(DTYPES[dtype])
+    ends = rng.choice([info.min, info.max], shape)
+    return np.where(rng.random(shape) < 0.1, ends, rng.integers(info.min, info.max + 1, shape)).astype(DTYPES[dtype])
+
+
+def ending(seed: int, terms: int, channels: int, dtype: str, to: str) -> tuple[Array, Array, dict[str, Any]]:
+    """Bias and multiplier that bring such sums into 8 bits, some of them beyond its ends; the attributes."""
+    rng, info = np.random.default_rng(seed + 1), np.iinfo(DTYPES[to])
+    bias = rng.integers(-5000, 5000, channels).astype(np.int32)
+    multiplier = (rng.uniform(0.5, 2, channels) * 60 / (5500 * terms**0.5)).astype(np.float32)
+    of = np.iinfo(DTYPES[dtype])
+    zeros = {"x_zero": int(rng.integers(of.min, of.max + 1)), "out_zero": int(rng.integers(info.min, info.max + 1))}
+    return bias, multiplier, {**zeros, "lo": info.min + 3, "hi": info.max, "to": to}
+
+
+def conv(
+    check_node: Any, x: tuple[int, ...], w: tuple[int, ...], dtype: str = "u8", to: str = "i8", least: int = -127,
+    views: Any = None, **attrs: Any,
+) -> None:  # fmt: skip
+    seed = sum(x) + 7 * sum(w)
+    weights = np.maximum(numbers(seed, "i8", w), np.int8(least))
+    bias, multiplier, result = ending(seed, w[1] * w[2] * w[3], w[0], dtype, to)
+    inputs = [numbers(seed, dtype, x), weights, bias, multiplier]
+    check_node("qconv2d", inputs, constants=(1, 2, 3), views=views, **attrs, **result)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+@pytest.mark.parametrize("width", [1, 2, 6, 13])
+def test_widths_around_tiles(check_node: Any, dtype: str, width: int) -> None:
+    conv(check_node, (1, 4, width + 2, 4), (18, 3, 3, 4), dtype, "u8")
+
+
+@pytest.mark.parametrize("channels", [1, 7, 8, 9, 16, 17, 31, 40])
+def test_channels_around_vectors(check_node: Any, channels: int) -> None:
+    conv(check_node, (1, 4, 5, 5), (channels, 1, 1, 5))
+    conv(check_node, (1, 1, 1, 70), (channels * 3, 1, 1, 70), "i8")  # by channels
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 21, 35])
+def test_sums_of_every_length(check_node: Any, terms: int) -> None:
+    conv(check_node, (1, 2, 3, terms), (9, 1, 1, terms), "u8" if terms % 2 else "i8", least=-128)
+
+
+@pytest.mark.parametrize(
+    "x, w, more",
+    [
+        ((1, 11, 9, 3), (10, 7, 7, 3), {"stride": (2, 2)}),
+        ((2, 9, 9, 6), (12, 3, 3, 3), {"groups": 2}),
+        ((1, 6, 6, 24), (72, 3, 3, 8), {"groups": 3, "dtype": "i8"}),
+        ((1, 12, 12, 5), (20, 3, 3, 5), {"dilation": (2, 3)}),
+        ((3, 7, 7, 40), (130, 1, 1, 40), {"least": -128}),
+        ((1, 3, 3, 64), (200, 3, 3, 64), {"dtype": "i8"}),
+        ((1, 2, 2, 64), (96, 1, 1, 32), {"groups": 2}),
+        ((1, 29, 31, 2), (3, 1, 1, 2), {"stride": (3, 2)}),
+        ((1, 1, 67, 8), (16, 1, 1, 8), {}),
+    ],
+)
+def test_forms(check_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]) -> None:
+    conv(check_node, x, w, **more)
+
+
+def test_inside_other_buffers(check_node: Any) -> None:
+    """The input within a padded buffer, the output within a concatenation."""
+    views = {"x0": View("u8", (2, 8, 9, 7), (9000, 100, 7, 1)), "y": View("i8", (2, 6, 7, 18), (2100, 350, 50, 1))}
+    conv(check_node, (2, 8, 9, 7), (18, 3, 3, 7), views=views)
+    views = {"x0": View("u8", (2, 8, 9, 7), (8 * 9 * 11, 99, 11, 1))}
+    conv(check_node, (2, 8, 9, 7), (18, 3, 3, 7), views=views)
+    conv(check_node, (2, 8, 9, 7), (18, 1, 1, 7), views=views)
