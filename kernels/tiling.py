@@ -19,6 +19,7 @@ STREAMED_BYTES = 16384
 WEIGHT_BYTES_PER_CYCLE = 256
 # Left to whoever schedules the loop, so that loads of the next step may come before this one's last use.
 SPARE_REGISTERS = 4
+SPARE_OF_LLVM = 3  # with fewer it spills accumulators of AVX-512 tiles; where there are 16 registers in all it does not
 ONE_PIXEL_VECTORS = 12  # of a single pixel: covers the latency, and more streams than that are not prefetched
 
 
@@ -42,16 +43,22 @@ def lanes_f32(machine: Machine) -> int:
 
 
 def by_lane(machine: Machine) -> bool:
-    """Whether inputs are loaded in vectors and multiplied lane by lane (fmla by element) rather than broadcast."""
-    return machine.arch == "aarch64"
+    """Whether inputs are loaded in vectors of four steps and multiplied lane by lane, rather than one by one.
+
+    Of AArch64's cores the in-order ones load single elements beside a multiplication at no cost, and 128 bits not
+    (an A55 issues `ldr s` with `fmla`, and nothing with the second half of `ldr q`: its TOML).
+    """
+    return machine.arch == "aarch64" and not machine.in_order
 
 
 def most_pixels(machine: Machine, vectors: int) -> int:
     """The largest MR whose accumulators, weights and inputs fit the registers."""
     free = machine.vector_registers - vectors
-    if by_lane(machine):
-        return max(1, (free - SPARE_REGISTERS) // (vectors + 1))
-    return max(1, (free - 1) // vectors)
+    if machine.arch == "aarch64":
+        free -= SPARE_REGISTERS
+    elif machine.vector_registers > 16:
+        free -= SPARE_OF_LLVM
+    return max(1, free // (vectors + 1) if by_lane(machine) else (free - 1) // vectors)
 
 
 def most_vectors(machine: Machine, pixels: int) -> int:
