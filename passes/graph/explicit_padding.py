@@ -1,5 +1,7 @@
 """Padding as a step of its own, since the kernels of convolutions read only what is there."""
 
+from dataclasses import replace
+
 from mavcg.graph import Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite
 
@@ -34,7 +36,8 @@ def explicit_padding(graph: Graph) -> Graph:
         key = (image, node.attr("pads"), value)
         if key not in padded:
             padded[key] = _padded(new, node, image, value)
-        new.put(node.with_attrs(pads=(0, 0, 0, 0)).with_inputs({node.inputs[0]: padded[key]}))
+        # By position: the image may be the residual too, and that is added as it is.
+        new.put(replace(node.with_attrs(pads=(0, 0, 0, 0)), inputs=(padded[key], *map(new.of, node.inputs[1:]))))
     return new.finish()
 
 
