@@ -82,3 +82,27 @@ def test_inside_other_buffers(check_node: Any) -> None:
     views = {"x0": View("u8", (2, 8, 9, 7), (8 * 9 * 11, 99, 11, 1))}
     conv(check_node, (2, 8, 9, 7), (18, 3, 3, 7), views=views)
     conv(check_node, (2, 8, 9, 7), (18, 1, 1, 7), views=views)
+
+
+@pytest.mark.parametrize(
+    "a, right, constant, more",
+    [
+        ((5, 12), (12, 20), True, {}),
+        ((1, 512), (300, 512), True, {"transpose_b": True}),
+        ((2, 3, 50, 12), (12, 20), True, {}),
+        ((3, 2, 12), (3, 12, 7), True, {}),
+        ((5, 12), (12, 20), False, {}),
+        ((3, 5, 12), (3, 12, 21), False, {}),
+        ((2, 1, 7, 5), (4, 5, 9), False, {}),
+        ((2, 7, 5), (2, 9, 5), False, {"transpose_b": True}),
+        ((4, 12), (12, 1), False, {}),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_products(
+    check_node: Any, a: tuple[int, ...], right: tuple[int, ...], constant: bool, more: dict[str, Any], dtype: str
+) -> None:
+    channels = right[-2] if more.get("transpose_b") else right[-1]
+    bias, multiplier, result = ending(sum(a), a[-1], channels, dtype, "u8")
+    inputs = [numbers(sum(a), dtype, a), numbers(sum(right), "i8", right), bias, multiplier]
+    check_node("qmatmul", inputs, constants=(1, 2, 3) if constant else (), **more, **result)
