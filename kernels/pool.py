@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -28,7 +29,7 @@ from mavcg.kernels.emit import (
 )
 from mavcg.kernels.nest import maximum, minimum
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 TOGETHER = 4  # vectors of channels whose windows are walked at once, to hide the latency of an addition
 
 

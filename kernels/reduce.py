@@ -4,7 +4,7 @@ after the other for each output along the vectors' lanes, or PARTS partial resul
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -12,8 +12,9 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.kernels.activation import at_least, at_most
+from mavcg.kernels.arithmetic import is_signed, larger, number, smaller, with_element
 from mavcg.kernels.emit import (
+    I64,
     TYPES,
     Values,
     address,
@@ -29,7 +30,7 @@ from mavcg.kernels.emit import (
 )
 from mavcg.kernels.nest import Nest, collapsed, decode, load_lanes, shuffle
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, Value, Value], Value]
 PARTS = 16  # partial results of a sum along the last axis; lane i takes every sixteenth term from i on
 TOGETHER = 4  # vectors of outputs that are computed at once
@@ -90,8 +91,8 @@ def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     x, out = views[node.inputs[0]], views[node.output]
     kind, rank = node.op.removeprefix("reduce_"), len(x.shape)
     axes = {a % rank for a in node.attr("axes")}
-    if kind == "mean" and x.dtype not in ("f32", "f64"):
-        raise MavcgError(f"node '{node.origin}' ({node.op}): of {x.dtype}; there is a mean of floats only")
+    if x.dtype == "f16":
+        raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for f16; cast to f32 before it")
     kept = _kept(x, out, axes, node.attr("keepdims"))
     gone = sorted(axes)
     reduced = collapsed([x.shape[a] for a in gone], [[x.strides[a] for a in gone]])
@@ -122,9 +123,16 @@ def combiner(kind: str, dtype: str) -> Combine:
         floats: dict[str, Combine] = {
             "sum": lambda b, x, y: b.fadd(x, y), "mean": lambda b, x, y: b.fadd(x, y),
             "prod": lambda b, x, y: b.fmul(x, y),
-            "max": lambda b, x, y: at_least(b, y, x), "min": lambda b, x, y: at_most(b, y, x),
+            "max": lambda b, x, y: larger(b, dtype, y, x), "min": lambda b, x, y: smaller(b, dtype, y, x),
         }  # fmt: skip
         return floats[kind]
+    if kind == "mean":  # the sum is wider than its terms
+
+        def summed(b: ir.IRBuilder, x: Value, y: Value) -> Value:
+            extend = b.sext if is_signed(dtype) else b.zext
+            return b.add(x, y if y.type == x.type else extend(y, x.type))
+
+        return summed
 
     def pick(b: ir.IRBuilder, x: Value, y: Value) -> Value:
         compare = b.icmp_unsigned if dtype[0] in "ub" else b.icmp_signed
@@ -132,6 +140,11 @@ def combiner(kind: str, dtype: str) -> Combine:
 
     whole: dict[str, Combine] = {"sum": lambda b, x, y: b.add(x, y), "prod": lambda b, x, y: b.mul(x, y)}
     return whole.get(kind, pick)
+
+
+def partial_type(kind: str, dtype: str) -> ir.Type:
+    """What partial results are in."""
+    return I64 if kind == "mean" and not dtype.startswith("f") else TYPES[dtype]
 
 
 def identity(kind: str, dtype: str) -> Any:
@@ -155,13 +168,16 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
+    partial = partial_type(spec.kind, spec.dtype)
 
     def finished(value: Value) -> Value:
         if spec.kind != "mean":
             return value
-        count = float(spec.reduced.elements)
-        lanes = value.type.count if isinstance(value.type, ir.VectorType) else 0
-        return b.fdiv(value, ir.Constant(value.type, [count] * lanes if lanes else count))
+        count = number(value, spec.reduced.elements)
+        if spec.dtype.startswith("f"):
+            return b.fdiv(value, count)
+        found = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
+        return found if partial == typ else b.trunc(found, with_element(value, typ))
 
     outer = spec.kept.shape[:-1] if spec.along else spec.kept.shape
 
@@ -173,7 +189,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         if spec.along:
             line(from_, to)
         else:
-            b.store(finished(total_of(b, spec.reduced, spec.dtype, from_, combine, start)), to, align=size)
+            b.store(finished(total_of(b, spec.reduced, spec.dtype, from_, combine, start, partial)), to, align=size)
 
     def line(from_: Value, to: Value) -> None:
         lanes, length = machine.vector_bytes // size, spec.kept.shape[-1]
@@ -186,7 +202,8 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
                 loaded = [load_vector(b, address(b, there, v * lanes * size), of_vector, used) for v in range(count)]
                 return tuple(combine(b, a, value) for a, value in zip(acc, loaded, strict=True))
 
-            acc = walk(b, spec.reduced, size, place, (ir.Constant(of_vector, [start] * lanes),) * count, term)
+            starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
+            acc = walk(b, spec.reduced, size, place, starts, term)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
                 store_vector(b, finished(value), at, used)
@@ -222,34 +239,47 @@ def walk(
     return level(0, place, acc)
 
 
-def total_of(b: ir.IRBuilder, nest: Nest, dtype: str, place: Value, combine: Combine, start: Any) -> Value:
-    """All terms of one output: by PARTS partial results where the innermost loop runs over neighbours."""
+def total_of(
+    b: ir.IRBuilder,
+    nest: Nest,
+    dtype: str,
+    place: Value,
+    combine: Combine,
+    start: Any,
+    partial: ir.Type | None = None,
+    term: Callable[[Value], Value] = lambda value: value,
+) -> Value:
+    """All terms of one output: by PARTS partial results where the innermost loop runs over neighbours.
+
+    partial: the type of partial results, where it is not that of the elements. term: of an element or a vector of them.
+    """
     typ, size = TYPES[dtype], DTYPES[dtype].itemsize
+    partial = partial or typ
     length = nest.shape[-1]
     if nest.strides[0][-1] != 1 or length < PARTS:
-        one = (ir.Constant(typ, start),)
+        one = (ir.Constant(partial, start),)
         (value,) = walk(
-            b, nest, size, place, one, lambda at, acc: (combine(b, acc[0], b.load(at, align=size, typ=typ)),)
+            b, nest, size, place, one, lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),)
         )
         return value
     parts = vector(typ, PARTS)
-    identity_vector = ir.Constant(parts, [start] * PARTS)
+    filling = ir.Constant(parts, [start] * PARTS)
     outer = Nest(nest.shape[:-1] or (1,), ((nest.strides[0][:-1] or (0,)),))
     whole, rest = length // PARTS * PARTS, length % PARTS
 
     def run(at: Value, acc: Values) -> Values:
         def turn(index: Value, carried: Values) -> Values:
             there = address(b, at, scaled(b, index, size))
-            return (combine(b, carried[0], b.load(there, align=size, typ=parts)),)
+            return (combine(b, carried[0], term(b.load(there, align=size, typ=parts))),)
 
         (value,) = for_range(b, const(0), const(whole), PARTS, acc, turn, "part")
         if rest:
-            loaded = load_lanes(b, address(b, at, whole * size), typ, PARTS, rest)
+            loaded = term(load_lanes(b, address(b, at, whole * size), typ, PARTS, rest))
             lanes = [i if i < rest else PARTS + i for i in range(PARTS)]
-            value = combine(b, value, shuffle(b, loaded, identity_vector, lanes))
+            value = combine(b, value, shuffle(b, loaded, filling, lanes))
         return (value,)
 
-    (value,) = walk(b, outer, size, place, (identity_vector,), run)
+    (value,) = walk(b, outer, size, place, (ir.Constant(vector(partial, PARTS), [start] * PARTS),), run)
     width = PARTS
     while width > 1:  # halves onto each other: 8, 4, 2, 1
         width //= 2

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, prod
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -10,12 +11,12 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.activation import at_least
-from mavcg.kernels.emit import F32, address, const, kernel_function, operand, repeat, scaled, splat
+from mavcg.kernels.emit import F32, Values, address, const, kernel_function, operand, repeat, scaled, splat
 from mavcg.kernels.float_math import exp, log_
 from mavcg.kernels.nest import Nest, decode, load_lanes, store_lanes
 from mavcg.kernels.reduce import combiner, total_of, walk
 
-Value = ir.Value
+Value: TypeAlias = ir.Value
 SIZE = 4
 LANES = 8  # the same on every core: a vector of another length is made of these or cut into them
 
@@ -23,8 +24,8 @@ LANES = 8  # the same on every core: a vector of another length is made of these
 @dataclass(frozen=True)
 class Softmax(KernelSpec):
     """log: the logarithm of it. outer: the dimensions that are neither the axis nor the line, with strides of x and
-    out. axis, line: (length, stride in x, stride in out); line: neighbours that are taken as vectors, of length 1 where the
-    axis itself is the last. A row is one point of the outer dimensions. Operands: x, out."""
+    out. axis, line: (length, stride in x, stride in out); line: neighbours that are taken as vectors, of length 1 where
+    the axis itself is the last. A row is one point of the outer dimensions. Operands: x, out, which may be one."""
 
     log: bool
     outer: Nest
@@ -113,12 +114,17 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     def shifted(value: Value, lanes: int) -> Value:
         return b.fsub(value, splat(b, largest, lanes))
 
-    each(lambda value, _, lanes: exp(b, shifted(value, lanes)))
-    total = total_of(b, Nest((length,), ((out_step,),)), "f32", out, combiner("sum", "f32"), 0.0)
     if spec.log:
+
+        def term(value: Value) -> Value:
+            return exp(b, shifted(value, value.type.count if isinstance(value.type, ir.VectorType) else 1))
+
+        total = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("sum", "f32"), 0.0, term=term)
         less = log_(b, total)
         each(lambda value, _, lanes: b.fsub(shifted(value, lanes), splat(b, less, lanes)))
     else:
+        each(lambda value, _, lanes: exp(b, shifted(value, lanes)))
+        total = total_of(b, Nest((length,), ((out_step,),)), "f32", out, combiner("sum", "f32"), 0.0)
         factor = b.fdiv(ir.Constant(F32, 1.0), total)
         each(lambda _, old, lanes: b.fmul(old, splat(b, factor, lanes)))
 
@@ -148,13 +154,17 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
 
             repeat(b, 0, length, one, "element")
 
-        each(lambda value, _: exp(b, b.fsub(value, largest)))
         zero = ir.Constant(typ, [0.0] * LANES)
-        (total,) = walk(b, along_out, SIZE, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
-        if spec.log:
-            less = log_(b, total)
+        if spec.log:  # x is read again at the end, and may lie where the results go
+
+            def term(at: Value, acc: Values) -> Values:
+                return (b.fadd(acc[0], exp(b, b.fsub(load(at), largest))),)
+
+            less = log_(b, walk(b, along_x, SIZE, from_, (zero,), term)[0])
             each(lambda value, _: b.fsub(b.fsub(value, largest), less))
         else:
+            each(lambda value, _: exp(b, b.fsub(value, largest)))
+            (total,) = walk(b, along_out, SIZE, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
             factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
             each(lambda _, old: b.fmul(old, factor))
 

@@ -23,7 +23,7 @@ def noise(dtype: str, shape: tuple[int, ...]) -> Array:
     return np.random.default_rng(0).integers(0, 100, shape).astype(DTYPES[dtype])
 
 
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 17, 64, 67])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 17, 67])
 def test_images_to_channels_last_and_back(check_node: Check, channels: int) -> None:
     x = noise("f32", (2, channels, 7, 15))
     check_node("transpose", (x,), perm=(0, 2, 3, 1))
@@ -59,7 +59,7 @@ def test_without_elements(check_node: Check) -> None:
     check_node("transpose", (noise("f32", ()),), perm=())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     shape=st.lists(st.integers(1, 19), min_size=2, max_size=4),
     data=st.data(),
