@@ -4,6 +4,7 @@ from mavcg.graph import Graph
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.activations import recognise_activations
 from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.float_widths import spell_out_double, widen_half
 from mavcg.passes.graph.fold import fold_constants
 from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before, merge_scales
 from mavcg.passes.graph.pointwise import fuse_pointwise
@@ -16,6 +17,8 @@ PASSES: tuple[Pass, ...] = (
     prune,
     cancel_transposes,
     prune,
+    widen_half,  # before constants are folded, the widened among them
+    spell_out_double,
     eight_bit,  # before constants are folded, dequantized weights among them
     fold_constants,
     recognise_activations,  # before scales are folded, which takes such forms apart

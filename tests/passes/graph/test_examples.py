@@ -6,6 +6,7 @@ import pytest
 
 from mavcg.passes.graph.activations import recognise_activations
 from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.float_widths import spell_out_double, widen_half
 from mavcg.passes.graph.intrinsic import fold_pads, fold_scale_after, fold_scale_before, merge_scales
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import merge_equal, merge_moves
@@ -24,6 +25,8 @@ PASSES = [
     recognise_activations,
     fuse_pointwise,
     eight_bit,
+    widen_half,
+    spell_out_double,
 ]
 
 
