@@ -30,7 +30,7 @@ WORK_PER_SPLIT = 2
 ROUNDS = ((0.2, 0.1, 0.3, 0.1), (1.0, 0.1, 0.3, 0.2))
 SOLVER_SHARES = (0.3, 0.0, 0.6, 0.1)
 ONE_STEP_SHARE = 0.9  # of both, for a loop that was found to be several steps, as one of them
-FURTHER_EFFORT = 0.1  # of the heuristic's time for other loops
+FURTHER_EFFORT = 0.25  # of the heuristic's time for other loops
 WORTH_UNROLLING = 0.98  # of the cycles without it, at most: its code is several times as long
 
 
@@ -229,7 +229,9 @@ def _schedule(
 ) -> Schedule | None:
     """A schedule of the loop whose interval is below this, or None."""
     seconds = effort.exact_seconds
-    asked = ops, edges, timing.key(), effort.heuristic_seconds, seconds, below
+    # Classes and edges are all that it depends on: kernels of many shapes share their loops but for offsets.
+    classes = [op.op_class for op in ops]
+    asked = classes, edges, timing.key(), effort.heuristic_seconds, seconds, below
     key = hashlib.sha256(repr(asked).encode()).hexdigest()
     found = effort.store.get(key) if effort.store is not None else None
     if found is None:
