@@ -25,6 +25,9 @@ from mavcg.kernels.gemm import F32_BYTES
 from mavcg.kernels.tiling import cut, lanes_f32
 
 Value: TypeAlias = ir.Value
+Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None where there is none
+# The weights and inputs of a tile, all channels of a block: they stay in the level-1 cache from tile to tile.
+BLOCK_BYTES = 32768
 MOST_TAPS = 49  # all of them are written out; a larger filter is left to conv2d's loops
 
 
@@ -64,9 +67,9 @@ def pack_depthwise(weights: Array) -> Array:
     return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
 
 
-def most_pixels(machine: Machine) -> int:
-    """Accumulators beside which a weight and an input have room; more than eight hide no more latency."""
-    return min(8, machine.vector_registers - 4)
+def most_pixels(machine: Machine, kernel_width: int) -> int:
+    """Accumulators beside which a row of weights and two inputs have room; more than eight hide no more latency."""
+    return max(1, min(8, machine.vector_registers - kernel_width - 2))
 
 
 def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
@@ -77,8 +80,14 @@ def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.F
     return function
 
 
+def _moved(b: ir.IRBuilder, at: Pointers, index: Value, steps: tuple[int, ...] = (1,) * 5) -> Pointers:
+    """The pointers `index` times their steps further on, in elements."""
+    pairs = zip(at, steps, strict=True)
+    return tuple(address(b, p, scaled(b, index, step * F32_BYTES)) if p is not None else None for p, step in pairs)
+
+
 class _Emitter:
-    """The loops: rows, vectors of channels, tiles of pixels, taps."""
+    """The loops: rows, blocks of channels, tiles of pixels, vectors of channels, taps."""
 
     def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
         self.b, self.spec = b, spec
@@ -86,7 +95,7 @@ class _Emitter:
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
-        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], most_pixels(machine)))
+        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], most_pixels(machine, spec.kernel[1])))
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
@@ -103,32 +112,45 @@ class _Emitter:
             x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
             residual = start(self.residual, spec.residual, 1) if spec.residual is not None else None
 
-            def vector(channel: Value, used: int) -> None:
-                move = b.mul(channel, const(F32_BYTES))
-                moved = [address(b, p, move) if p is not None else None for p in (x, self.w, out, self.bias, residual)]
-                self.pixels(moved, used)
+            def block(channel: Value, count: int, used: int) -> None:
+                self.pixels(_moved(b, (x, self.w, out, self.bias, residual), channel), count, used)
 
-            if whole:
-                repeat(b, 0, whole, lambda channel: vector(channel, self.lanes), "channel", self.lanes)
+            size = self.block_vectors * self.lanes
+            blocked = whole // size * size
+            if blocked:
+                repeat(b, 0, blocked, lambda channel: block(channel, self.block_vectors, self.lanes), "block", size)
+            if whole > blocked:
+                block(const(blocked), (whole - blocked) // self.lanes, self.lanes)
             if channels % self.lanes:
-                vector(const(whole), channels % self.lanes)
+                block(const(whole), 1, channels % self.lanes)
 
         repeat(b, begin, end, row, "row")
 
-    def pixels(self, at: list[Value | None], used: int) -> None:
-        """All pixels of a row for one vector of channels; at: x, weights, out, bias, residual."""
+    @property
+    def block_vectors(self) -> int:
+        """Vectors of channels that a row's tiles are computed for before the next ones, all blocks about equal."""
+        spec = self.spec
+        vectors = max(1, spec.out.shape[3] // self.lanes)
+        columns = (self.widths.mr - 1) * spec.stride[1] + (spec.kernel[1] - 1) * spec.dilation[1] + 1
+        lines = spec.kernel[0] * (spec.kernel[1] + columns)
+        blocks = -(-vectors * lines * self.lanes * F32_BYTES // BLOCK_BYTES)
+        return -(-vectors // blocks)
+
+    def pixels(self, at: Pointers, vectors: int, used: int) -> None:
+        """All pixels of a row for some vectors of channels; at: x, weights, out, bias, residual."""
         b, spec = self.b, self.spec
+        last = spec.residual.strides[2] if spec.residual is not None else 0
+        steps = (spec.x.strides[2] * spec.stride[1], 0, spec.out.strides[2], 0, last)
         done = 0
         for mr, count in self.widths.tiles:
 
             def one(pixel: Value, mr: int = mr) -> None:
-                steps = (spec.x.strides[2] * spec.stride[1], 0, spec.out.strides[2], 0)
-                last = spec.residual.strides[2] if spec.residual is not None else 0
-                here = [
-                    address(b, p, scaled(b, pixel, step * F32_BYTES)) if p is not None else None
-                    for p, step in zip(at, (*steps, last), strict=True)
-                ]
-                self.tile(here, mr, used)
+                here = _moved(b, at, pixel, steps)
+                if vectors == 1:
+                    self.tile(here, mr, used)
+                    return
+                end = vectors * self.lanes
+                repeat(b, 0, end, lambda channel: self.tile(_moved(b, here, channel), mr, used), "channel", self.lanes)
 
             if count == 1:
                 one(const(done))
@@ -136,22 +158,27 @@ class _Emitter:
                 repeat(b, done, done + mr * count, one, "pixel", mr)
             done += mr * count
 
-    def tile(self, at: list[Value | None], pixels: int, used: int) -> None:
-        """`pixels` neighbours: a weight is loaded once for all of them."""
+    def tile(self, at: Pointers, pixels: int, used: int) -> None:
+        """`pixels` neighbours: a weight is loaded once for all of them, an input once for all that see it."""
         b, spec = self.b, self.spec
         x, weights, out, bias, residual = at
         typ = ir.VectorType(F32, self.lanes)
         start = load_vector(b, bias, typ, used, "bias") if bias is not None else f32_splat(0.0, self.lanes)
         acc = [start] * pixels
-        channels, step = spec.out.shape[3], spec.x.strides[2] * spec.stride[1]
+        channels = spec.out.shape[3]
+        across, apart = range(spec.kernel[1]), spec.dilation[1]
+        columns = sorted({p * spec.stride[1] + kx * apart for p in range(pixels) for kx in across})
         for ky in range(spec.kernel[0]):
-            for kx in range(spec.kernel[1]):
-                place = address(b, weights, (ky * spec.kernel[1] + kx) * channels * F32_BYTES)
-                w = load_vector(b, place, typ, used, "w")
-                tap = ky * spec.dilation[0] * spec.x.strides[1] + kx * spec.dilation[1] * spec.x.strides[2]
+            row = ky * spec.dilation[0] * spec.x.strides[1]
+            places = [(ky * spec.kernel[1] + kx) * channels * F32_BYTES for kx in across]
+            w = [load_vector(b, address(b, weights, place), typ, used, "w") for place in places]
+            for column in columns:
+                place = address(b, x, (row + column * spec.x.strides[2]) * F32_BYTES)
+                value = load_vector(b, place, typ, used, "x")
                 for p in range(pixels):
-                    value = load_vector(b, address(b, x, (tap + p * step) * F32_BYTES), typ, used, "x")
-                    acc[p] = fma(b, value, w, acc[p], f"acc_{p}")
+                    kx, rest = divmod(column - p * spec.stride[1], apart)
+                    if kx in across and not rest:
+                        acc[p] = fma(b, value, w[kx], acc[p], f"acc_{p}")
         for p, value in enumerate(acc):
             if residual is not None and spec.residual is not None:
                 place = address(b, residual, p * spec.residual.strides[2] * F32_BYTES)
