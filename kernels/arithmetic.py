@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from llvmlite import ir
 
+from mavcg.kernels.double_math import exp64, fmod64, log64
 from mavcg.kernels.emit import F16, F32, I8, I32, TYPES, intrinsic, type_suffix, vector
 from mavcg.kernels.power import fmod, power
 
@@ -105,7 +106,7 @@ def _divide(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
 def remainder(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value, like_c: bool) -> ir.Value:
     """x mod y with the sign of y, or with that of x where like_c; 0 where an integer y is 0."""
     if is_float(dtype):
-        rest = fmod(b, x, y)
+        rest = fmod64(b, x, y) if dtype == "f64" else fmod(b, x, y)
         below = b.fcmp_ordered("<", rest, number(x, 0.0))
         nothing = b.fcmp_ordered("==", rest, number(x, 0.0))
         negative = b.fcmp_ordered("<", y, number(x, 0.0))
@@ -164,7 +165,7 @@ def _exact_unary(stem: str) -> Callable[[ir.IRBuilder, ir.Value], ir.Value]:
     return lambda b, x: intrinsic(b, stem, [x])
 
 
-# Of f64: what takes an instruction or two.
+# Of f64: what takes an instruction or two, and what compound operators are made of.
 DOUBLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, ir.Value], ir.Value]] = {
     "neg": lambda b, x: b.fneg(x),
     "abs": _exact_unary("fabs"),
@@ -174,6 +175,8 @@ DOUBLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, ir.Value], ir.Value]] = {
     "round": _exact_unary("roundeven"),
     "reciprocal": lambda b, x: b.fdiv(number(x, 1.0), x),
     "relu": lambda b, x: larger(b, "f64", x, number(x, 0.0)),
+    "exp": exp64,
+    "log": log64,
 }
 
 

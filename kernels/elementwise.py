@@ -91,8 +91,14 @@ def _unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Va
     if dtype == "f32":
         return activate(b, op, args, x)
     if dtype == "f64":
-        return DOUBLE_UNARY[op](b, x)
+        return _clip_double(b, x, *args) if op == "clip" else DOUBLE_UNARY[op](b, x)
     return _clip_whole(b, dtype, x, *args) if op == "clip" else WHOLE_UNARY[op](b, dtype, x)
+
+
+def _clip_double(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
+    """Between two bounds; NaN stays NaN."""
+    x = b.select(b.fcmp_ordered("<", x, number(x, low)), number(x, low), x)
+    return b.select(b.fcmp_ordered(">", x, number(x, high)), number(x, high), x)
 
 
 Values = Sequence[ir.Value]
@@ -188,7 +194,7 @@ def _supported(node: Node, op: str, dtype: str) -> bool:
     if dtype == "f16":
         return False
     if dtype == "f64":
-        return op in DOUBLE_UNARY or (op in BINARY and op != "pow") or op in ("not", "prelu", "where")
+        return op in DOUBLE_UNARY or (op in BINARY and op != "pow") or op in ("not", "prelu", "where", "clip", "mod")
     return dtype == "f32" or op not in ACTIVATIONS or op in WHOLE_UNARY or op == "clip"
 
 

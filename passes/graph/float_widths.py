@@ -76,11 +76,11 @@ def spell_out_double(graph: Graph) -> Graph:
 
 def _softmax(new: Rewrite, node: Node) -> None:
     x, name, origin = new.of(node.inputs[0]), node.output, node.origin
-    along = {"axes": (node.attr("axis"),), "keepdims": True}
-    largest = new.add("reduce_max", (x,), name, origin, **along)
+    axes = (node.attr("axis"),)
+    largest = new.add("reduce_max", (x,), name, origin, axes=axes, keepdims=True)
     below = new.add("sub", (x, largest), name, origin)
     powers = new.add("exp", (below,), name, origin)
-    total = new.add("reduce_sum", (powers,), name, origin, **along)
+    total = new.add("reduce_sum", (powers,), name, origin, axes=axes, keepdims=True)
     if node.op == "softmax":
         new.into(name, "div", (powers, total), origin)
     else:
