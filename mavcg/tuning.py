@@ -5,9 +5,12 @@ import pickle
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from queue import SimpleQueue
 from typing import Any
 
 from mavcg.core import Core
@@ -143,33 +146,72 @@ def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuni
 def tune_versions(
     jobs: Sequence[TuningJob], workers: int, progress: Callable[[], None], solver_seconds: float = 0.0
 ) -> list[tuple[str, VersionTuning]]:
-    """Tune versions, `workers` at a time, each of them in a process of its own; progress is called once for each."""
+    """Tune versions, `workers` at a time, in as many processes; progress is called once for each."""
     if workers < 2 or len(jobs) < 2:
         found = []
         for job in jobs:
             found.append(tune_version(job, solver_seconds))
             progress()
         return found
+    count = min(workers, len(jobs))
+    with ExitStack() as stack:
+        idle: SimpleQueue[_Process] = SimpleQueue()
+        for _ in range(count):
+            idle.put(stack.enter_context(_Process()))
 
-    def work(job: TuningJob) -> tuple[str, VersionTuning]:
-        run = subprocess.run(
+        def work(job: TuningJob) -> tuple[str, VersionTuning]:
+            process = idle.get()
+            try:
+                result = process.tune(job, solver_seconds)
+            finally:
+                idle.put(process)
+            progress()
+            return result
+
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(work, jobs))
+
+
+class _Process:
+    """A process that tunes one version after the other: Python and its packages are loaded once."""
+
+    def __enter__(self) -> "_Process":
+        self._said = tempfile.TemporaryFile()
+        self._run = subprocess.Popen(
             [sys.executable, "-c", "from mavcg.tuning import _serve; _serve()"],
-            input=pickle.dumps((job, solver_seconds)),
-            capture_output=True,
-            check=False,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
         )
-        if run.returncode:
-            said = run.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise ToolError(f"tuning {job.symbol}: the process ended with {run.returncode}: {said}")
-        progress()
-        result: tuple[str, VersionTuning] = pickle.loads(run.stdout)
+        return self
+
+    def tune(self, job: TuningJob, solver_seconds: float) -> tuple[str, VersionTuning]:
+        """tune_version there. Raises: ToolError with its last words where the process has ended."""
+        assert self._run.stdin is not None and self._run.stdout is not None
+        try:
+            pickle.dump((job, solver_seconds), self._run.stdin)
+            self._run.stdin.flush()
+            result: tuple[str, VersionTuning] = pickle.load(self._run.stdout)
+        except (OSError, EOFError) as error:
+            status = self._run.wait()
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise ToolError(f"tuning {job.symbol}: the process ended with {status}: {said}") from error
         return result
 
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, jobs))
+    def __exit__(self, *error: object) -> None:
+        # A job under way is of no use any more when this is reached early.
+        self._run.kill()
+        self._run.communicate()
+        self._said.close()
 
 
 def _serve() -> None:
-    """The other end of tune_versions: one job from standard input, its result to standard output."""
-    job, solver_seconds = pickle.load(sys.stdin.buffer)
-    sys.stdout.buffer.write(pickle.dumps(tune_version(job, solver_seconds)))
+    """The other end of _Process: a job from standard input, its result to standard output, until there are no more."""
+    while True:
+        try:
+            job, solver_seconds = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(tune_version(job, solver_seconds), sys.stdout.buffer)
+        sys.stdout.buffer.flush()

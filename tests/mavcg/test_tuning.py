@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.errors import ToolError
 from mavcg.objects import assemble
 from mavcg.profiles.load import cores_for, load_core
 from mavcg.sources.compile_commands import CompileUnit, read_command
@@ -197,3 +198,11 @@ int main(void) {
     assert QEMU is not None
     ran = subprocess.run([QEMU, str(tmp_path / "main")], capture_output=True, text=True, check=False)
     assert ran.stdout == "same\n", ran.stdout + ran.stderr
+
+
+def test_a_process_that_ends_is_an_error_with_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", shutil.which("false") or "/bin/false")
+    job = TuningJob(load_core("cortex-a55"), "f:\n\tret\n", "f", "f:\n\tret\n", "f")
+
+    with pytest.raises(ToolError, match="tuning f: the process ended with 1"):
+        tune_versions([job, job], 2, lambda: None)
