@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.qgemm import F32_BYTES, Ending, QPointers, QTile, Run, emit_qtile
 from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
 
@@ -21,6 +21,7 @@ Value: TypeAlias = ir.Value
 # Where there are fewer rows than this, threads share the output channels instead.
 FEW_ROWS = 4
 MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
+FLIP, FLIP_WORDS = -0x7F7F7F80, 16  # four bytes of 128, and how many times they fill the longest register
 # Pixels of a piece of a long row: enough for weights, read once a piece, to cost little beside the arithmetic.
 PIECE_PIXELS = (16, 96)
 
@@ -30,9 +31,10 @@ class QConv2d(KernelSpec):
     """Requantised convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
 
     x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
-    lanes, 4], out, bias i32 [2, groups * panels * lanes], multiplier f32 [groups * panels * lanes]. The zero point of x
-    is in the bias: its first row is for inputs taken as i8, the second for u8. narrow: no weight is
-    -128. A row of work is a row of output pixels, or, where by_channels, a panel.
+    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
+    point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
+    one becomes the other. narrow: no weight is -128. A row of work is a row of output pixels, or, where by_channels, a
+    panel.
     """
 
     x: View
@@ -134,7 +136,7 @@ def qconv_step(
     corrected = folded_bias(bias, weights, x.dtype, node.attr("x_zero"))
     constants = (
         pack_weights(weights, groups, packing.lanes, spec.run),
-        in_panels(corrected, groups, packing.lanes),
+        np.concatenate([in_panels(corrected, groups, packing.lanes).reshape(-1), np.full(FLIP_WORDS, FLIP, np.int32)]),
         in_panels(multiplier.astype(np.float32)[None], groups, packing.lanes),
     )
     packed, sums, factors = (Operand(constant=constant) for constant in constants)
@@ -233,12 +235,16 @@ class _Emitter:
 
     def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
-        self.form = form_of(machine, spec.lanes)
+        self.form = form_of(machine, spec.lanes, spec.x.dtype)
         self.run = spec.run
         names = ("x", "weights", "out", "bias", "multiplier")
         self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
-        row = 0 if self.form.signed(spec.x.dtype) else spec.groups * spec.panels * spec.lanes
-        self.bias = address(b, bias, row * F32_BYTES)
+        outputs = spec.groups * spec.panels * spec.lanes
+        self.bias = address(b, bias, 0 if self.form.signed else outputs * F32_BYTES)
+        self.flip = None
+        if self.form.flip:
+            flip = address(b, bias, 2 * outputs * F32_BYTES)
+            self.flip = b.load(flip, name="flip", align=4, typ=ir.VectorType(I8, 4 * self.form.lanes))
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
@@ -303,7 +309,7 @@ class _Emitter:
 
             x = start(self.x, spec.x, spec.stride[0], in_first)
             out = start(self.out, spec.out, 1, out_first)
-            self.tiles(tiling, used, QPointers(x, weights, out, bias, multiplier))
+            self.tiles(tiling, used, QPointers(x, weights, out, bias, multiplier, self.flip))
 
         repeat(b, begin, end, row, "row")
 
@@ -314,9 +320,7 @@ class _Emitter:
         done = 0
         for mr, count in tiling.widths.tiles:
             offsets = [tuple(step * p for p in range(mr)) for step in (in_step, out_step)]
-            tile = QTile(
-                offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.x.dtype, spec.narrow
-            )
+            tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow)
 
             def one(pixel: Value, tile: QTile = tile) -> None:
                 inputs = address(b, at.inputs, scaled(b, pixel, in_step))

@@ -67,7 +67,7 @@ class QTile:
     """What one micro-kernel computes: pixels x vectors of channels, `used` of the last vector.
 
     in_offsets, out_offsets: of each pixel in bytes. panel: channels of a panel of weights; panel_bytes: of all of it.
-    dtype: of the inputs. narrow: no weight is -128, so that i16 holds the sum of two products.
+    narrow: no weight is -128, so that i16 holds the sum of two products.
     """
 
     in_offsets: tuple[int, ...]
@@ -76,19 +76,22 @@ class QTile:
     used: int
     panel: int
     panel_bytes: int
-    dtype: str
     narrow: bool
 
 
 @dataclass(frozen=True)
 class QPointers:
-    """Of the tile's first pixel and channel; bias, i32, and multiplier, f32, are filled up to whole panels."""
+    """Of the tile's first pixel and channel; bias, i32, and multiplier, f32, are filled up to whole panels. flip: a
+    register of bytes 128 where the form flips inputs. It comes from memory: if LLVM knew that all bytes are equal it
+    would flip single numbers before they are brought into all lanes, which the load then no longer does.
+    """
 
     inputs: Value
     weights: Value
     out: Value
     bias: Value
     multiplier: Value
+    flip: Value | None
 
 
 def emit_qtile(
@@ -142,7 +145,6 @@ class _Micro:
         # Two groups at once, their products added before they get wider.
         self.pair = 2 if form.kind == "mull" and tile.narrow else 1
         self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
-        self.flip = form.signed(tile.dtype) != (tile.dtype == "i8")
 
     def sums(self) -> list[list[Value]]:
         """[pixel][vector] of i32 lanes, one a channel."""
@@ -230,7 +232,7 @@ class _Micro:
 
     def flipped(self, x: Value) -> Value:
         """u8 as i8 or i8 as u8, 128 apart: what the bias makes good."""
-        return self.b.xor(x, ir.Constant(x.type, [-128] * x.type.count)) if self.flip else x
+        return x if self.at.flip is None else self.b.xor(x, self.at.flip)
 
     def lane(self, x16: Value, group: int) -> Value:
         """One group of four wherever a product reads it."""
@@ -248,28 +250,34 @@ class _Micro:
             for i in range(1, length):
                 byte = b.zext(b.load(address(b, place, i), align=1, typ=I8), I32)
                 value = b.or_(value, b.shl(byte, const(8 * i, I32)))
-        copies = splat(b, value, self.form.weight_bytes // GROUP)
-        return self.input(self.flipped(b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))))
+        words = splat(b, value, self.form.lanes)
+        x = self.flipped(b.bitcast(words, ir.VectorType(I8, 4 * self.form.lanes)))
+        if self.form.kind == "madd":
+            return self.widened(x)
+        return x if self.form.parts == 1 else self.input(self.lane(x, 0))
+
+    def widened(self, x: Value) -> Value:
+        """u8 that are the same in each lane of i32, as i16.
+
+        Bytes are interleaved with zeros within 16 of them. An extension would bring bytes from one half of a register
+        to the other, which takes three times as long.
+        """
+        b, count = self.b, x.type.count
+        places = [half + i + side for half in range(0, count, 16) for i in range(8) for side in (0, count)]
+        pairs = shuffle(b, x, ir.Constant(x.type, [0] * count), places)
+        return b.bitcast(pairs, ir.VectorType(I16, count // 2))
 
     def input(self, x: Value) -> Value:
-        """Bytes as the product takes them."""
-        return self.extended(x, self.form.signed(self.tile.dtype))
-
-    def extended(self, x: Value, signed: bool) -> Value:
-        if self.form.parts == 1:
-            return x
-        kind = ir.VectorType(I16, x.type.count)
-        return self.b.sext(x, kind) if signed else self.b.zext(x, kind)
+        """Signed bytes as the product takes them."""
+        return x if self.form.parts == 1 else self.b.sext(x, ir.VectorType(I16, x.type.count))
 
     def weight(self, group: Value, piece: int) -> Value:
         """The weights of one piece; `group`: where the chunk's weights of a group lie in its first panel."""
         form, tile = self.form, self.tile
         channel = piece * form.piece
         offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * GROUP
-        kind = ir.VectorType(I8, form.weight_bytes)
-        return self.extended(
-            self.b.load(address(self.b, group, offset), name="w", align=form.weight_bytes, typ=kind), True
-        )
+        place, size = address(self.b, group, offset), form.weight_bytes
+        return self.input(self.b.load(place, name="w", align=size, typ=ir.VectorType(I8, size)))
 
     def multiplied(self, acc: Value, xs: Sequence[Value], weights: Sequence[Value]) -> Value:
         """acc + the products of some groups."""

@@ -10,6 +10,7 @@ from functools import cache
 from mavcg.kernel import Machine
 from mavcg.kernels.tiling import Widths, cut
 
+SIGNED = ("sdot", "mull")
 GROUP = 4  # terms of a sum that lie beside each other in packed weights
 
 ISSUE_PER_CYCLE = 4  # vector instructions of all kinds; only ratios count here
@@ -27,12 +28,14 @@ class Form:
 
     "sdot": NEON, four products i8 x i8 added to each i32 lane. "vnni": the same on x86, u8 x i8. "madd": x86 without
     that, products of i16 added in pairs. "mull": NEON without it, products i8 x i8 in i16, added in pairs.
-    lanes: of i32 in a register. parts: of them that add up to one channel's sum.
+    lanes: of i32 in a register. parts: of them that add up to a channel's sum. flip: whether u8 is multiplied as i8 or
+    i8 as u8, by numbers 128 apart, which the bias makes good.
     """
 
     kind: str
     lanes: int
     parts: int
+    flip: bool
 
     @property
     def piece(self) -> int:
@@ -44,9 +47,10 @@ class Form:
         """Bytes of packed weights that one product takes."""
         return self.piece * GROUP
 
-    def signed(self, dtype: str) -> bool:
-        """Whether inputs are multiplied as i8 rather than as u8; if that is not their type, 128 apart."""
-        return dtype == "i8" if self.kind == "madd" else self.kind != "vnni"
+    @property
+    def signed(self) -> bool:
+        """Whether inputs are multiplied as i8 rather than as u8."""
+        return self.kind in SIGNED
 
     def registers(self, pixels: int, pieces: int) -> int:
         """Registers that a tile takes: accumulators, inputs or weights of one step, products."""
@@ -54,7 +58,7 @@ class Form:
             "sdot": pixels + 2, "vnni": min(pixels, pieces) + 1, "madd": min(pixels, pieces) + 2,
             "mull": 2 * min(pixels, pieces) + 4,
         }  # fmt: skip
-        return pixels * pieces + held[self.kind]
+        return pixels * pieces + held[self.kind] + self.flip
 
     def step_cycles(self, pixels: int, pieces: int) -> float:
         """Cycles of four terms of the sum by a simple model: instructions, and of them those that multiply."""
@@ -66,14 +70,15 @@ class Form:
         return max(products / MULTIPLIES_PER_CYCLE, issue, (inputs + pieces) / LOADS_PER_CYCLE) + stream
 
 
-def form_of(machine: Machine, panel: int) -> Form:
-    """The machine's way, with registers no longer than a panel of `panel` channels fills."""
+def form_of(machine: Machine, panel: int, dtype: str) -> Form:
+    """The machine's way with inputs of i8 or u8; registers are no longer than a panel of `panel` channels fills."""
     if machine.arch == "aarch64":
-        return Form("sdot", 4, 1) if machine.dot_product else Form("mull", 4, 2)
-    # Registers of 64 bytes come in thirty-twos, AVX-512; without it longer vectors are several registers.
-    register_bytes = min(machine.vector_bytes, 64 if machine.vector_registers >= 32 else 32)
-    lanes = min(register_bytes // 4, panel)
-    return Form("vnni", lanes, 1) if machine.dot_product else Form("madd", lanes, 2)
+        kind, lanes = "sdot" if machine.dot_product else "mull", 4
+    else:
+        # Registers of 64 bytes come in thirty-twos, AVX-512; without it longer vectors are several registers.
+        register_bytes = min(machine.vector_bytes, 64 if machine.vector_registers >= 32 else 32)
+        kind, lanes = "vnni" if machine.dot_product else "madd", min(register_bytes // 4, panel)
+    return Form(kind, lanes, 1 if machine.dot_product else 2, (kind in SIGNED) != (dtype == "i8"))
 
 
 def widths_of(form: Form, registers: int, width: int, vectors: int) -> Widths | None:
