@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.depthwise import MOST_TAPS
 from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.qdepthwise import QDepthwise, emit_qdepthwise, in_vectors
 from mavcg.kernels.qgemm import F32_BYTES, Ending, QPointers, QTile, Run, emit_qtile
 from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
 
@@ -124,9 +126,7 @@ def qconv_step(
 
     weights: O, KH, KW, C/groups. window: stride, dilation, groups; none for a product.
     """
-    bias, multiplier = (graph.constants.get(name) for name in node.inputs[2:4])
-    if bias is None or multiplier is None:
-        raise MavcgError(f"node '{node.origin}' ({node.op}): bias and multiplier must be constants")
+    bias, multiplier = constants_of(node, graph)
     groups, kernel = window.get("groups", 1), (int(weights.shape[1]), int(weights.shape[2]))
     stride, dilation = tuple(window.get("stride", (1, 1))), tuple(window.get("dilation", (1, 1)))
     spec = QConv2d(
@@ -217,8 +217,41 @@ def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: 
         raise MavcgError(f"node '{node.origin}' (qconv2d): weights are computed; there is a kernel for constant ones")
     if any(node.attr("pads")):
         raise MavcgError(f"node '{node.origin}' (qconv2d): has pads; padding is a step of its own, before the kernel")
+    if 0 in weights.shape:
+        raise MavcgError(f"node '{node.origin}' (qconv2d): weights without elements")
+    if _is_depthwise(weights, views[node.inputs[0]], node.attr("groups")):
+        return (_depthwise_step(node, graph, views, weights),)
     window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
     return qconv_step(node, graph, views[node.inputs[0]], views[node.output], weights, packing, **window)
+
+
+def _is_depthwise(weights: Array, x: View, groups: int) -> bool:
+    """Whether each channel is by itself."""
+    alone = weights.shape[3] == 1 and groups == weights.shape[0] == x.shape[3] and groups > 1
+    return alone and weights.shape[1] * weights.shape[2] <= MOST_TAPS
+
+
+def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View], weights: Array) -> Step:
+    x, out = views[node.inputs[0]], views[node.output]
+    bias, multiplier = constants_of(node, graph)
+    kernel = (int(weights.shape[1]), int(weights.shape[2]))
+    narrow = not bool((weights == -128).any())
+    spec = QDepthwise(x, out, kernel, tuple(node.attr("stride")), tuple(node.attr("dilation")), ending_of(node), narrow)
+    packed = (
+        in_vectors(weights.reshape(weights.shape[0], -1).T),
+        in_vectors(folded_bias(bias, weights, x.dtype, node.attr("x_zero"))),
+        in_vectors(multiplier.astype(np.float32)[None]),
+    )
+    taps, sums, factors = (Operand(constant=constant) for constant in packed)
+    return Step(spec, (Operand(node.inputs[0]), taps, Operand(node.output, written=True), sums, factors), node.origin)
+
+
+def constants_of(node: Node, graph: Graph) -> tuple[Array, Array]:
+    """Bias and multiplier. Raises: MavcgError where they are computed."""
+    bias, multiplier = (graph.constants.get(name) for name in node.inputs[2:4])
+    if bias is None or multiplier is None:
+        raise MavcgError(f"node '{node.origin}' ({node.op}): bias or multiplier is computed; both must be constants")
+    return bias, multiplier
 
 
 def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
@@ -336,4 +369,4 @@ class _Emitter:
 
 
 LOWER = {"qconv2d": lower_qconv2d}
-EMIT = {QConv2d: emit_qconv2d}
+EMIT = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}

@@ -106,3 +106,24 @@ def test_products(
     bias, multiplier, result = ending(sum(a), a[-1], channels, dtype, "u8")
     inputs = [numbers(sum(a), dtype, a), numbers(sum(right), "i8", right), bias, multiplier]
     check_node("qmatmul", inputs, constants=(1, 2, 3) if constant else (), **more, **result)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+@pytest.mark.parametrize(
+    "channels, kernel, stride, width, least",
+    [(2, 3, 1, 1, -127), (8, 3, 2, 9, -128), (24, 5, 1, 4, -127), (32, 3, 1, 17, -128), (35, 2, 3, 5, -127),
+     (61, 3, 1, 8, -127)],
+)  # fmt: skip
+def test_depthwise(
+    check_node: Any, channels: int, kernel: int, stride: int, width: int, least: int, dtype: str
+) -> None:
+    side = (width - 1) * stride + kernel
+    conv(
+        check_node, (2, kernel, side, channels), (channels, kernel, kernel, 1), dtype, "u8", least,
+        groups=channels, stride=(stride, stride),
+    )  # fmt: skip
+
+
+def test_depthwise_with_dilation_in_a_wider_buffer(check_node: Any) -> None:
+    views = {"x0": View("u8", (1, 9, 9, 13), (9 * 9 * 30, 9 * 30, 30, 1))}
+    conv(check_node, (1, 9, 9, 13), (13, 3, 3, 1), groups=13, dilation=(2, 3), views=views)

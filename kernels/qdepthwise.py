@@ -1,0 +1,210 @@
+"""Depthwise convolution over 8-bit numbers: vectors along the channels, several pixels of a row at once.
+
+Products of two taps at a time are exact sums, in each core's own way, before they are added to those that came before.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from mavcg.kernel import KernelSpec, Machine, View
+from mavcg.kernels.emit import F32, I8, I16, I32, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.qgemm import F32_BYTES, Ending
+from mavcg.kernels.quantize import requantised
+from mavcg.kernels.tiling import cut
+
+Array: TypeAlias = NDArray[Any]
+Value: TypeAlias = ir.Value
+
+CHANNELS = 32  # packed constants are filled up to a multiple of this, the channels of the longest vector
+LEAST_CHANNELS = 8  # of a vector
+
+
+@dataclass(frozen=True)
+class QDepthwise(KernelSpec):
+    """Requantised depthwise convolution of 8-bit images with as many channels out as in.
+
+    x, out: N, H, W, C. Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']; C' is C filled
+    up to whole vectors. The zero point of x is in the bias, as in QConv2d. narrow: no weight is -128. A row of work is a
+    row of output pixels.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    ending: Ending
+    narrow: bool
+
+    @property
+    def family(self) -> str:
+        return f"qdepthwise_{self.x.dtype}"
+
+    @property
+    def padded(self) -> int:
+        """C'."""
+        return -(-self.out.shape[3] // CHANNELS) * CHANNELS
+
+    @property
+    def rows(self) -> int:
+        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
+
+
+def in_vectors(values: Array) -> Array:
+    """[rows, C] -> [rows, C'] with zeros."""
+    rows, channels = values.shape
+    filled = np.zeros((rows, -(-channels // CHANNELS) * CHANNELS), values.dtype)
+    filled[:, :channels] = values
+    return filled
+
+
+def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    assert isinstance(spec, QDepthwise)
+    function, b = kernel_function(module, spec, machine)
+    _Emitter(b, spec, machine).emit(function.args[1], function.args[2])
+    b.ret_void()
+    return function
+
+
+class _Emitter:
+    """The loops: rows, vectors of channels, tiles of pixels, pairs of taps."""
+
+    def __init__(self, b: ir.IRBuilder, spec: QDepthwise, machine: Machine) -> None:
+        self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
+        names = ("x", "weights", "out", "bias", "multiplier")
+        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
+        # NEON multiplies i8 only; x86 widens either type before it multiplies.
+        signed = self.arm or spec.x.dtype == "i8"
+        self.flip = self.arm and spec.x.dtype == "u8"
+        self.bias = address(b, bias, 0 if signed else spec.padded * F32_BYTES)
+        # Registers of 64 bytes come in thirty-twos, AVX-512.
+        longest = 64 if machine.vector_registers >= 32 else 32
+        self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
+        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], machine.vector_registers // 4))
+        taps = [(ky, kx) for ky in range(spec.kernel[0]) for kx in range(spec.kernel[1])]
+        rows, cols = (spec.dilation[i] * spec.x.strides[1 + i] for i in (0, 1))
+        self.taps = [ky * rows + kx * cols for ky, kx in taps]
+
+    def emit(self, begin: Value, end: Value) -> None:
+        b, spec = self.b, self.spec
+        channels, height = spec.out.shape[3], spec.out.shape[1]
+        whole = channels // self.lanes * self.lanes
+
+        def row(index: Value) -> None:
+            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+
+            def start(pointer: Value, view: View, down: int) -> Value:
+                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                return address(b, pointer, offset)
+
+            x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
+
+            def vector(channel: Value, lanes: int, used: int) -> None:
+                wide = b.mul(channel, const(F32_BYTES))
+                moves = ((x, channel), (self.w, channel), (out, channel), (self.bias, wide), (self.multiplier, wide))
+                self.pixels([address(b, pointer, move) for pointer, move in moves], lanes, used)
+
+            if whole:
+                repeat(b, 0, whole, lambda channel: vector(channel, self.lanes, self.lanes), "channel", self.lanes)
+            if rest := channels - whole:
+                vector(const(whole), max(LEAST_CHANNELS, 1 << (rest - 1).bit_length()), rest)
+
+        repeat(b, begin, end, row, "row")
+
+    def pixels(self, at: list[Value], lanes: int, used: int) -> None:
+        """All pixels of a row for one vector of channels; at: x, weights, out, bias, multiplier."""
+        b, spec = self.b, self.spec
+        in_step, out_step, done = spec.x.strides[2] * spec.stride[1], spec.out.strides[2], 0
+        for mr, count in self.widths.tiles:
+
+            def one(pixel: Value, mr: int = mr) -> None:
+                x, out = address(b, at[0], scaled(b, pixel, in_step)), address(b, at[2], scaled(b, pixel, out_step))
+                self.tile([x, at[1], out, *at[3:]], mr, lanes, used)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count
+
+    def tile(self, at: list[Value], pixels: int, lanes: int, used: int) -> None:
+        """`pixels` neighbours: weights are made ready once for all of them."""
+        b, spec = self.b, self.spec
+        x, weights, out, bias, multiplier = at
+        step = spec.x.strides[2] * spec.stride[1]
+        acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels
+        for first in range(0, len(self.taps), 2):
+            pair = self.taps[first : first + 2]
+            ws = [self.weight(address(b, weights, (first + i) * spec.padded), lanes) for i in range(len(pair))]
+            ready = ws if self.arm else self.interleaved(ws)
+            for p in range(pixels):
+                xs = [self.input(address(b, x, tap + p * step), lanes, used) for tap in pair]
+                acc[p] = self.added(acc[p], xs, ready)
+        for p, total in enumerate(acc):
+            start = b.load(bias, name="bias", align=4, typ=total.type)
+            factor = b.load(multiplier, name="multiplier", align=4, typ=ir.VectorType(F32, lanes))
+            value = b.fmul(b.sitofp(b.add(self.in_order(total), start), factor.type), factor)
+            result = requantised(b, value, spec.ending.zero, spec.ending.lo, spec.ending.hi)
+            store_lanes(b, result, address(b, out, p * spec.out.strides[2]), lanes, used)
+
+    def weight(self, place: Value, lanes: int) -> Value:
+        kind = ir.VectorType(I8, lanes)
+        return self.b.sext(self.b.load(place, name="w", align=8, typ=kind), ir.VectorType(I16, lanes))
+
+    def input(self, place: Value, lanes: int, used: int) -> Value:
+        """Inputs as i16."""
+        b, wide = self.b, ir.VectorType(I16, lanes)
+        x = load_lanes(b, place, I8, lanes, used, "x")
+        if self.flip:
+            x = b.xor(x, ir.Constant(x.type, [-128] * lanes))
+        return b.sext(x, wide) if self.arm or self.spec.x.dtype == "i8" else b.zext(x, wide)
+
+    def added(self, acc: Value, xs: list[Value], ws: list[Value]) -> Value:
+        """acc and the products of one or two taps; on x86 in the order of `interleaved`."""
+        b = self.b
+        if not self.arm:
+            parts = [self.call_madd(x, w) for x, w in zip(self.interleaved(xs), ws, strict=True)]
+            return b.add(acc, shuffle(b, parts[0], parts[1], range(acc.type.count)))
+        products = [b.mul(x, w) for x, w in zip(xs, ws, strict=True)]
+        if self.spec.narrow and len(products) == 2:
+            products = [b.add(*products)]
+        for product in products:
+            acc = b.add(acc, b.sext(product, acc.type))
+        return acc
+
+    def interleaved(self, pair: list[Value]) -> list[Value]:
+        """Two vectors of i16, the second of zeros where there is one only, as neighbours: the lower and the upper four
+        of each eight, which takes one instruction each."""
+        count = pair[0].type.count
+        other = pair[1] if len(pair) > 1 else ir.Constant(pair[0].type, [0] * count)
+        halves = [
+            [first + i + side for first in range(0, count, 8) for i in range(half, half + 4) for side in (0, count)]
+            for half in (0, 4)
+        ]
+        return [shuffle(self.b, pair[0], other, places) for places in halves]
+
+    def call_madd(self, x: Value, w: Value) -> Value:
+        """Products of i16 added in pairs."""
+        lanes = x.type.count // 2
+        name = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}[lanes]
+        kind = ir.FunctionType(ir.VectorType(I32, lanes), [x.type, x.type])
+        function = self.b.module.globals.get(name) or ir.Function(self.b.module, kind, name)
+        return self.b.call(function, [x, w])
+
+    def in_order(self, total: Value) -> Value:
+        """Sums by channel: undoes `interleaved`."""
+        if self.arm:
+            return total
+        count = total.type.count
+        places = [c // 8 * 4 + c % 4 + (count // 2 if c % 8 >= 4 else 0) for c in range(count)]
+        return shuffle(self.b, total, total, places)
