@@ -16,6 +16,7 @@ from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.depthwise import MOST_TAPS, Depthwise, emit_depthwise, pack_depthwise
 from mavcg.kernels.emit import Values, address, const, for_range, kernel_function, operand, repeat, scaled
 from mavcg.kernels.gemm import F32_BYTES, Pointers, Sum, Tile, Weights, emit_tile, merged
+from mavcg.kernels.plain_product import plain_conv2d
 from mavcg.kernels.tiling import Tiling, choose, lanes_f32
 
 Array = NDArray[Any]
@@ -104,10 +105,10 @@ class Conv2d(KernelSpec):
 def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """The kernel of a conv2d node without padding."""
     x, w = views[node.inputs[0]], node.inputs[1]
-    if x.dtype != "f32":
-        raise MavcgError(f"node '{node.origin}' (conv2d): of {x.dtype}; there is a kernel for f32 only")
     if any(node.attr("pads")):
         raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding is a step of its own, before the kernel")
+    if x.dtype != "f32":
+        return plain_conv2d(node, graph, views)
     shape = graph.shape(w)
     if _is_depthwise(node, graph, x):
         return (_depthwise_step(node, graph, views),)

@@ -87,7 +87,8 @@ def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: floa
     return x
 
 
-def _unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
+def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
+    """An operator of one tensor, where `supported_unary` says that it is there."""
     if dtype == "f32":
         return activate(b, op, args, x)
     if dtype == "f64":
@@ -111,7 +112,7 @@ def _prelu(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values
 
 
 def _of_unary(op: str) -> Compute:
-    return lambda b, args, dtypes, values: _unary(b, op, args, dtypes[0], values[0])
+    return lambda b, args, dtypes, values: unary(b, op, args, dtypes[0], values[0])
 
 
 def _of_binary(op: str) -> Compute:
@@ -190,12 +191,17 @@ def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> i
     return function
 
 
-def _supported(node: Node, op: str, dtype: str) -> bool:
-    if dtype == "f16":
-        return False
-    if dtype == "f64":
-        return op in DOUBLE_UNARY or (op in BINARY and op != "pow") or op in ("not", "prelu", "where", "clip", "mod")
-    return dtype == "f32" or op not in ACTIVATIONS or op in WHOLE_UNARY or op == "clip"
+def supported_unary(op: str, dtype: str) -> bool:
+    """Whether there is an operator of one tensor for a type."""
+    if dtype in ("f16", "f64"):
+        return dtype == "f64" and (op in DOUBLE_UNARY or op == "clip")
+    return dtype == "f32" or op in WHOLE_UNARY or op == "clip"
+
+
+def _supported(op: str, dtype: str) -> bool:
+    if op in ACTIVATIONS:
+        return supported_unary(op, dtype)
+    return dtype != "f16" and not (dtype == "f64" and op == "pow")
 
 
 def elementwise_step(
@@ -210,7 +216,7 @@ def elementwise_step(
         return ()
     read = [views[name] for name in inputs]
     dtypes = tuple(view.dtype for view in (*read, out))
-    if op not in ("cast", "where") and not _supported(node, op, dtypes[0]):
+    if op not in ("cast", "where") and not _supported(op, dtypes[0]):
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {dtypes[0]}; cast to f32 before it")
     nest = collapsed(out.shape, [*(broadcast_strides(view, out.shape) for view in read), out.strides])
     spec = ElementwiseSpec(op, args, dtypes, nest)

@@ -7,12 +7,12 @@ from math import prod
 import numpy as np
 from llvmlite import ir
 
-from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.conv2d import conv_step
 from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.gemm import F32_BYTES, Pointers, Sum, Tile, Weights, emit_tile
+from mavcg.kernels.plain_product import plain_matmul
 from mavcg.kernels.tiling import choose, lanes_f32
 
 PIECE_ROWS = 24  # of the left side: what one task takes of a batch's product
@@ -61,7 +61,7 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     """A product with a packed constant where the left side's rows lie evenly, else one where both sides lie."""
     a, right, out = views[node.inputs[0]], node.inputs[1], views[node.output]
     if out.dtype != "f32":
-        raise MavcgError(f"node '{node.origin}' (matmul): of {out.dtype}; there is a kernel for f32 only")
+        return plain_matmul(node, views)
     names = [node.inputs[0], node.output, *(n for n in node.inputs[3:] if n)]
     images = {name: as_image(views[name]) for name in names}
     constant = graph.constants.get(right)
