@@ -1,6 +1,9 @@
 """ONNX's backend node tests: one model an operator (or its function body), inputs, and what must come out.
 
-    python -m bench.onnx_node_tests                 the counts, and what failed or is out of scope with its reason
+    python -m bench.onnx_node_tests                 through kernels compiled in memory: the counts, and what failed or
+                                                    is out of scope with its reason; bench/results/onnx_node_tests.json
+    python -m bench.onnx_node_tests --by reference  through the definitions in NumPy
+    python -m bench.onnx_node_tests --by library    through libraries as `mavcg build` makes them, a second each
     python -m bench.onnx_node_tests --json          the same as JSON
 
 They come with the onnx package, which makes them when asked. A test is *passed*, *failed*, or *out of scope*: the
@@ -12,17 +15,23 @@ with the test's values, and the test is counted among those `with constants`.
 import argparse
 import collections
 import json
+import os
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.isolated import Died, each
+from bench.jit import host_machine
+from bench.program_runner import model_runner
+from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.onnx_emit import NeedsConstant
@@ -171,10 +180,45 @@ def difference(made: Sequence[Array], case: Case) -> str:
 
 
 def run_all(runner: Runner = reference_runner, names: Iterable[str] = ()) -> list[Outcome]:
-    """All tests, or those of these names."""
+    """All tests, or those of these names, one after the other in this process."""
     wanted = set(names)
     with tempfile.TemporaryDirectory() as folder:
         return [run_case(c, runner, Path(folder)) for c in cases() if not wanted or c.name in wanted]
+
+
+def run_isolated(runner: Runner, chosen: Sequence[Case], workers: int = 1, seconds: float = 120) -> list[Outcome]:
+    """These tests in child processes, so that one that crashes is a failure and no more. seconds: for each of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = each(lambda index: run_case(chosen[index], runner, Path(folder)), len(chosen), seconds, None, workers)
+        found = {result.index: result.value for result in results}
+    return [
+        Outcome(case.name, case.operators, "failed", found[i].reason) if isinstance(found[i], Died) else found[i]
+        for i, case in enumerate(chosen)
+    ]
+
+
+def kernel_runner() -> Runner:
+    """Through the whole road as far as kernels, which are compiled in memory for this machine's core."""
+    machine = host_machine()
+    return lambda path: model_runner(path, machine)
+
+
+def library_runner(path: Path) -> Run:
+    """Through a library, built and loaded as users do it."""
+    import mavcg
+    from mavcg.model import build_model
+    from mavcg.model_request import make_model_request
+
+    request, _ = make_model_request(path, str(path.with_name(f"lib{path.stem}.so")), "host", (), None, jobs=1)
+    build_model(request)
+    return mavcg.load(request.output).run
+
+
+RUNNERS: dict[str, Callable[[], Runner]] = {
+    "kernels": kernel_runner,
+    "reference": lambda: reference_runner,
+    "library": lambda: library_runner,
+}
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
@@ -184,15 +228,36 @@ def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     return {s: found[s] for s in ("passed", "failed", "out of scope")} | {"passed with constants": with_them}
 
 
+def by_operator(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
+    """The counts of each operator: a test counts for every operator in its model."""
+    found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for outcome in outcomes:
+        for operator in outcome.operators:
+            found[operator][outcome.status] += 1
+    return {operator: dict(sorted(statuses.items())) for operator, statuses in sorted(found.items())}
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.onnx_node_tests", description="ONNX's backend node tests")
-    parser.add_argument("names", nargs="*", help="tests to run; all where none is named")
+    parser.add_argument("names", nargs="*", help="tests to run; all where none is named, which is recorded then")
+    parser.add_argument("--by", choices=RUNNERS, default="kernels", help="what computes the models")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one a CPU)")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th test")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
-    outcomes = run_all(names=arguments.names)
+    chosen = [c for c in cases() if not arguments.names or c.name in arguments.names][:: arguments.every]
+    outcomes = run_isolated(RUNNERS[arguments.by](), chosen, max(1, arguments.workers))
+    record = facts("counted", f"bench.onnx_node_tests --by {arguments.by}") | {
+        "onnx": version("onnx"),
+        "counts": counts(outcomes),
+        "operators": by_operator(outcomes),
+        "tests": [asdict(o) for o in outcomes if o.status != "passed"],
+    }
+    if not arguments.names and arguments.every == 1:
+        write(f"onnx_node_tests{'' if arguments.by == 'kernels' else '_' + arguments.by}", record)
     if arguments.json:
-        json.dump({"counts": counts(outcomes), "tests": [asdict(o) for o in outcomes]}, sys.stdout, indent=2)
+        json.dump(record, sys.stdout, indent=2)
         print()
         return
     for outcome in outcomes:

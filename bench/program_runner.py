@@ -1,0 +1,121 @@
+"""A model's program run step by step with kernels compiled in memory: no linker, no engine, and every store checked.
+
+What the engine in C does, done slowly and suspiciously: memory starts as a pattern that no kernel may rely on, guards
+lie around every buffer, and each step's rows are computed in parts, the last first.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+
+from bench.jit import Compiled
+from mavcg.graph import DTYPES, Array
+from mavcg.importers.load import import_model
+from mavcg.kernel import KernelSpec, Machine, Packing
+from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.registry import emit
+from mavcg.lowering import Lowered, lower_graph
+from mavcg.model_program import Place, ProgramStep
+from mavcg.passes.graph.pipeline import optimise
+
+Run = Callable[..., tuple[Array, ...]]
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_GUARD = 256  # bytes on either side of a buffer
+_UNTOUCHED = 0x5A
+# A NaN as f32 and f64, -1 as an integer: a kernel that reads what nobody wrote shows it.
+_STALE = 0xFF
+
+
+def model_runner(path: Path, machine: Machine, parts: int = 2) -> Run:
+    """Imports, optimises and compiles a model file for one kind of core; what computes its outputs.
+
+    parts: into which each step's rows are divided. Raises: MavcgError where the model is refused.
+    """
+    graph = optimise(import_model(path, {}))
+    return ProgramRunner(lower_graph(graph, Packing(lanes=16 if machine.arch == "x86_64" else 8)), machine, parts).run
+
+
+class ProgramRunner:
+    """A program's kernels, compiled for one kind of core."""
+
+    def __init__(self, lowered: Lowered, machine: Machine, parts: int = 2) -> None:
+        self.lowered, self.parts = lowered, parts
+        self.compiled = compiled(lowered.specs, machine)
+        self.constants = _Memory(lowered.constants)
+
+    def run(self, *arrays: Array) -> tuple[Array, ...]:
+        """The outputs. Raises: AssertionError where a kernel writes beside its output, or an input or constant."""
+        program = self.lowered.program
+        for tensor, array in zip(program.inputs, arrays, strict=True):
+            given = np.asarray(array)
+            want = DTYPES[tensor.type.dtype]
+            assert given.shape == tensor.type.shape and given.dtype == want, (
+                f"input {tensor.name} is {given.dtype}{list(given.shape)} where {tensor.type} is expected"
+            )
+        inputs = [_Memory(np.ascontiguousarray(array).tobytes()) for array in arrays]
+        outputs = [_Memory(bytes([_STALE]) * tensor.type.bytes) for tensor in program.outputs]
+        arena = _Memory(bytes([_STALE]) * program.arena_bytes)
+        scratch = _Memory(bytes([_STALE]) * program.scratch_bytes)
+
+        def pointer(place: Place) -> int:
+            buffers = {"arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs}
+            return buffers[place.base][place.index].pointer + place.offset
+
+        for step in program.steps:
+            self._call(step, [pointer(place) for place in step.operands], scratch.pointer)
+            for memory in (arena, scratch, *outputs):
+                assert memory.guarded, f"{step.name}: {step.kernel} writes outside its buffer"
+            for memory in (self.constants, *inputs):
+                assert memory.unchanged, f"{step.name}: {step.kernel} writes to an input or constant"
+        return tuple(
+            np.frombuffer(memory.bytes(), DTYPES[tensor.type.dtype]).reshape(tensor.type.shape)
+            for memory, tensor in zip(outputs, program.outputs, strict=True)
+        )
+
+    def _call(self, step: ProgramStep, pointers: Sequence[int], scratch: int) -> None:
+        function = _KERNEL(self.compiled.address(step.kernel)) if self.compiled else None
+        assert function is not None
+        args = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        edges = [step.rows * part // self.parts for part in range(self.parts + 1)]
+        for begin, end in reversed(list(zip(edges, edges[1:], strict=False))):
+            if begin < end:
+                function(ctypes.addressof(args), begin, end, scratch)
+
+
+def compiled(specs: Sequence[KernelSpec], machine: Machine) -> Compiled | None:
+    """The kernels of these specs; None where there are none."""
+    module = ir.Module("kernels")
+    module.triple = llvm.get_default_triple()
+    for spec in {kernel_name(spec): spec for spec in specs}.values():
+        emit(module, spec, machine)
+    return Compiled(prepared(module, machine), machine) if specs else None
+
+
+class _Memory:
+    """Bytes between guards, from a multiple of 64."""
+
+    def __init__(self, content: bytes) -> None:
+        self.size, self.first = len(content), content
+        self.store = np.full(self.size + 2 * _GUARD + 64, _UNTOUCHED, np.uint8)
+        self.start = -self.store.ctypes.data % 64 + _GUARD
+        self.store[self.start : self.start + self.size] = np.frombuffer(content, np.uint8)
+
+    @property
+    def pointer(self) -> int:
+        return int(self.store.ctypes.data) + self.start
+
+    @property
+    def guarded(self) -> bool:
+        before, after = self.store[: self.start], self.store[self.start + self.size :]
+        return bool((before == _UNTOUCHED).all() and (after == _UNTOUCHED).all())
+
+    @property
+    def unchanged(self) -> bool:
+        return self.guarded and self.bytes() == self.first
+
+    def bytes(self) -> bytes:
+        return self.store[self.start : self.start + self.size].tobytes()
