@@ -8,7 +8,7 @@ import numpy as np
 from llvmlite import ir
 
 from mavcg.host import host_board
-from mavcg.kernel import Machine, Step
+from mavcg.kernel import Array, Machine, Step
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
 from mavcg.machines import GENERIC, machines_for
@@ -56,7 +56,7 @@ def compile_step(step: Step, machine: Machine) -> Compiled:
     return Compiled(prepared(module, machine), machine)
 
 
-def caller(compiled: Compiled, step: Step, arrays: Sequence[np.ndarray]) -> Callable[[], None]:  # type: ignore[type-arg]
+def caller(compiled: Compiled, step: Step, arrays: Sequence[Array]) -> Callable[[], None]:
     """A call of the kernel over all its rows; arrays: its operands in order, kept alive by the caller returned."""
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
     function = kind(compiled.address(kernel_name(step.spec)))
