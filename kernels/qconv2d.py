@@ -14,8 +14,9 @@ from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.depthwise import MOST_TAPS
 from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.qdepthwise import QDepthwise, emit_qdepthwise, in_vectors
-from mavcg.kernels.qgemm import F32_BYTES, Ending, QPointers, QTile, Run, emit_qtile
+from mavcg.kernels.qgemm import F32_BYTES, QPointers, QTile, Run, emit_qtile
 from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
+from mavcg.kernels.requantise import Ending, ending_of
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = ir.Value
@@ -142,11 +143,6 @@ def qconv_step(
     packed, sums, factors = (Operand(constant=constant) for constant in constants)
     operands = (Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors)
     return (Step(spec, operands, node.origin),)
-
-
-def ending_of(node: Node) -> Ending:
-    """The end of a node's sums."""
-    return Ending(node.attr("out_zero"), node.attr("lo"), node.attr("hi"))
 
 
 def folded_bias(bias: Array, weights: Array, dtype: str, zero: int) -> Array:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mavcg.kernel import KernelSpec, Machine, View
 from mavcg.kernels.emit import F32, I8, I16, I32, address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.nest import load_lanes, shuffle, store_lanes
-from mavcg.kernels.qgemm import F32_BYTES, Ending
-from mavcg.kernels.quantize import requantised
+from mavcg.kernels.qgemm import F32_BYTES
+from mavcg.kernels.requantise import Ending, to_eight_bits
 from mavcg.kernels.tiling import cut
 
 Array: TypeAlias = NDArray[Any]
@@ -29,8 +29,8 @@ class QDepthwise(KernelSpec):
     """Requantised depthwise convolution of 8-bit images with as many channels out as in.
 
     x, out: N, H, W, C. Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']; C' is C filled
-    up to whole vectors. The zero point of x is in the bias, as in QConv2d. narrow: no weight is -128. A row of work is a
-    row of output pixels.
+    up to whole vectors. The zero point of x is in the bias, as in QConv2d. narrow: no weight is -128. A row of work is
+    a row of output pixels.
     """
 
     x: View
@@ -80,7 +80,7 @@ class _Emitter:
     """The loops: rows, vectors of channels, tiles of pixels, pairs of taps."""
 
     def __init__(self, b: ir.IRBuilder, spec: QDepthwise, machine: Machine) -> None:
-        self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
+        self.b, self.spec, self.machine, self.arm = b, spec, machine, machine.arch == "aarch64"
         names = ("x", "weights", "out", "bias", "multiplier")
         self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
         # NEON multiplies i8 only; x86 widens either type before it multiplies.
@@ -153,8 +153,7 @@ class _Emitter:
         for p, total in enumerate(acc):
             start = b.load(bias, name="bias", align=4, typ=total.type)
             factor = b.load(multiplier, name="multiplier", align=4, typ=ir.VectorType(F32, lanes))
-            value = b.fmul(b.sitofp(b.add(self.in_order(total), start), factor.type), factor)
-            result = requantised(b, value, spec.ending.zero, spec.ending.lo, spec.ending.hi)
+            result = to_eight_bits(b, self.machine, b.add(self.in_order(total), start), factor, spec.ending)
             store_lanes(b, result, address(b, out, p * spec.out.strides[2]), lanes, used)
 
     def weight(self, place: Value, lanes: int) -> Value:

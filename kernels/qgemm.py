@@ -14,7 +14,7 @@ from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, I8, I16, I32, Values, address, const, for_range, scaled, splat
 from mavcg.kernels.nest import shuffle, store_lanes
 from mavcg.kernels.qtiling import GROUP, Form, chains
-from mavcg.kernels.quantize import requantised
+from mavcg.kernels.requantise import Ending, joined, to_eight_bits
 
 Value: TypeAlias = ir.Value
 F32_BYTES = 4
@@ -51,15 +51,6 @@ class Run:
             first = max(0, min(start, self.length - GROUP))
             found.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
         return found
-
-
-@dataclass(frozen=True)
-class Ending:
-    """What becomes of a sum: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi)."""
-
-    zero: int
-    lo: int
-    hi: int
 
 
 @dataclass(frozen=True)
@@ -104,13 +95,12 @@ def emit_qtile(
     for p in range(pixels):
         for first, count in _together(tile.vectors, lanes):
             used = min(count * lanes, (tile.vectors - 1) * lanes + tile.used - first * lanes)
-            total = _joined(b, [sums[p][v] for v in range(first, first + count)])
+            total = joined(b, [sums[p][v] for v in range(first, first + count)])
             move = first * lanes * F32_BYTES
             bias = b.load(address(b, at.bias, move), name="bias", align=4, typ=total.type)
             kind = ir.VectorType(F32, count * lanes)
             multiplier = b.load(address(b, at.multiplier, move), name="multiplier", align=4, typ=kind)
-            value = b.fmul(b.sitofp(b.add(total, bias), kind), multiplier)
-            result = requantised(b, value, ending.zero, ending.lo, ending.hi)
+            result = to_eight_bits(b, machine, b.add(total, bias), multiplier, ending)
             store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
 
 
@@ -122,15 +112,6 @@ def _together(vectors: int, lanes: int) -> list[tuple[int, int]]:
         found.append((first, count))
         first += count
     return found
-
-
-def _joined(b: ir.IRBuilder, parts: Sequence[Value]) -> Value:
-    """Vectors of one length, a power of two of them, one after the other."""
-    values = list(parts)
-    while len(values) > 1:
-        count = 2 * values[0].type.count
-        values = [shuffle(b, x, y, range(count)) for x, y in zip(values[::2], values[1::2], strict=True)]
-    return values[0]
 
 
 class _Micro:

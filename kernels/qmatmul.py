@@ -27,9 +27,10 @@ from mavcg.kernels.emit import (
 )
 from mavcg.kernels.matmul import as_image
 from mavcg.kernels.nest import decode, load_lanes, store_lanes
-from mavcg.kernels.qconv2d import ending_of, qconv_step
-from mavcg.kernels.qgemm import F32_BYTES, Ending
+from mavcg.kernels.qconv2d import qconv_step
+from mavcg.kernels.qgemm import F32_BYTES
 from mavcg.kernels.quantize import centred, requantised
+from mavcg.kernels.requantise import Ending, ending_of
 
 Value: TypeAlias = ir.Value
 
