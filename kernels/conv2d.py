@@ -24,6 +24,8 @@ Value: TypeAlias = ir.Value
 
 # Pixels of a piece of a long row: enough for weights, read once a piece, to cost little beside the arithmetic.
 PIECE_PIXELS = (16, 64)
+# Of the input, used for all output channels before the next: it stays in any level-2 cache, with weights beside it.
+BLOCK_BYTES = 1 << 16
 # Where there are fewer rows than this, threads share the output channels instead.
 FEW_ROWS = 4
 MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
@@ -261,10 +263,23 @@ class _Emitter:
             self.by_channels(begin, end)
             return
 
-        def group(index: Value) -> None:
-            self.channels(index, const(0), spec.out_channels, begin, end)
+        def block(first: Value) -> None:
+            last = b.add(first, const(self.block_rows))
+            last = b.select(b.icmp_signed("<", last, end), last, end)
 
-        repeat(b, 0, spec.groups, group, "group")
+            def group(index: Value) -> None:
+                self.channels(index, const(0), spec.out_channels, first, last)
+
+            repeat(b, 0, spec.groups, group, "group")
+
+        repeat(b, begin, end, block, "block", self.block_rows)
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of pixels that all output channels are computed for before the next ones."""
+        spec = self.spec
+        row_bytes = spec.out.shape[2] * spec.stride[1] * spec.stride[0] * spec.x.shape[3] * F32_BYTES
+        return max(1, BLOCK_BYTES // row_bytes)
 
     def by_channels(self, begin: Value, end: Value) -> None:
         """The panels from begin to end, each group's apart; whole chunks first."""
