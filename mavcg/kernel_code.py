@@ -18,6 +18,8 @@ from mavcg.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
 
 # Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
 _FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
+# Of a loop's schedule: a network has a hundred loops, and most of them reach in this time what they reach at all.
+HEURISTIC_SECONDS = 0.2
 KERNELS_PER_MODULE = 8  # more share a compiler's start, fewer keep all CPUs busy to the end
 
 
@@ -100,6 +102,7 @@ def _tuned_texts(
     jobs = []
     for job, path in assembly:
         text, symbol = path.read_text(), version_symbol(kernel_name(job.specs[0]), job.label)
-        jobs.append(TuningJob(cores[job.label], text, symbol, text, symbol, open_inline=True))
+        core = cores[job.label]
+        jobs.append(TuningJob(core, text, symbol, "", symbol, "", True, HEURISTIC_SECONDS, account=False))
     done = tune_versions(jobs, workers, lambda: progress("rescheduling kernels"), tuning.solver_seconds)
     return [text for text, _ in done]

@@ -43,7 +43,8 @@ class TuningJob:
     """A version to be tuned.
 
     asm, symbol: its assembly and its name there; generic_asm, generic_symbol: the generic version, for comparison.
-    why_not: why it must stay as it is, or "". open_inline: no inline assembly in it clobbers memory.
+    why_not: why it must stay as it is, or "". open_inline: no inline assembly in it clobbers memory. heuristic_seconds:
+    as of Effort. account: whether the account's figures are wanted.
     """
 
     core: Core
@@ -53,6 +54,8 @@ class TuningJob:
     generic_symbol: str
     why_not: str = ""
     open_inline: bool = False
+    heuristic_seconds: float = 1.0
+    account: bool = True
 
 
 @dataclass(frozen=True)
@@ -106,13 +109,14 @@ def has_open_inline(ir: str) -> bool:
 def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, VersionTuning]:
     """The version's assembly, tuned, and the account of it."""
     timing, policy, store = load_timing(job.core), job.core.policy, open_store()
-    asked = (job.asm, job.symbol, job.generic_asm, job.why_not, job.open_inline, policy, timing.key(), solver_seconds)
+    how = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
+    asked = (job.asm, job.symbol, job.generic_asm, *how)
     key = hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()
     if store and (known := _from_document(store.read(key))) is not None:
         return known
-    effort = Effort(solver_seconds, store)
+    effort = Effort(solver_seconds, store, job.heuristic_seconds)
     done = tune(job.asm, timing, policy, effort, job.symbol, lambda name: job.why_not, open_inline=job.open_inline)
-    account = _account(job, done, timing)
+    account = _account(job, done, timing) if job.account else VersionTuning(done.functions)
     if store:
         store.write(key, {"text": done.text, "account": asdict(account)})
     return done.text, account

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import permutations
 
 from mavcg.passes.asm.op import Edge, Op
@@ -32,9 +33,12 @@ def list_cycles(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tup
     """As list_schedule: (op, the cycle in which it issues) in the order of issue."""
     if any(edge.distance for edge in edges):
         raise ValueError("list_schedule: an edge has a distance; straight-line code has none")
-    if not ops:
-        return ()
-    needs = needs_of(ops, timing)
+    return _placed(needs_of(ops, timing), tuple(edges)) if ops else ()
+
+
+@lru_cache(maxsize=1024)  # kernels of many shapes have stretches that differ in registers and offsets alone
+def _placed(needs: Needs, edges: tuple[Edge, ...]) -> tuple[tuple[int, int], ...]:
+    ops = needs.kind_of
     heights = critical_path(len(ops), edges)
     after: list[list[Edge]] = [[] for _ in ops]
     for edge in edges:
