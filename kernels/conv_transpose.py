@@ -17,7 +17,6 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.activation import activate
-from mavcg.kernels.conv2d import pack
 from mavcg.kernels.emit import (
     F32,
     address,
@@ -33,6 +32,7 @@ from mavcg.kernels.emit import (
     store_vector,
 )
 from mavcg.kernels.gemm import F32_BYTES, Pointers, Tile, Weights, emit_tile, merged
+from mavcg.kernels.packing import pack, phases, reach
 from mavcg.kernels.tiling import choose, lanes_f32
 
 Array = NDArray[Any]
@@ -93,28 +93,6 @@ class ConvTranspose2d(KernelSpec):
     @property
     def work(self) -> int:
         return 2 * self.out.elements * self.taps[0] * self.taps[1] * (self.x.shape[3] // self.groups)
-
-
-def reach(kernel: int, stride: int, dilation: int) -> int:
-    """Pixels of the image that an output pixel may see along one axis."""
-    return (kernel - 1) * dilation // stride + 1
-
-
-def phases(weights: Array, stride: Pair, dilation: Pair) -> Array:
-    """The filter of each phase: [O, KH, KW, I] -> [stride[0], stride[1], O, taps down, taps across, I].
-
-    Output pixel q * stride + phase sees image pixel q - j with tap k where k * dilation = j * stride + phase. Taps are
-    in the order of the image's pixels, j falling; where there is no such k the tap is 0.
-    """
-    out_ch, *kernel, in_ch = weights.shape
-    taps = [reach(kernel[i], stride[i], dilation[i]) for i in (0, 1)]
-    found = np.zeros((*stride, out_ch, *taps, in_ch), np.float32)
-    for ky in range(kernel[0]):
-        j_y, phase_y = divmod(ky * dilation[0], stride[0])
-        for kx in range(kernel[1]):
-            j_x, phase_x = divmod(kx * dilation[1], stride[1])
-            found[phase_y, phase_x, :, taps[0] - 1 - j_y, taps[1] - 1 - j_x] = weights[:, ky, kx]
-    return found
 
 
 def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
 from llvmlite import ir
 
-from mavcg.kernel import Array, KernelSpec, Machine, View
+from mavcg.kernel import KernelSpec, Machine, View
 from mavcg.kernels.activation import activate
 from mavcg.kernels.emit import (
     F32,
@@ -60,11 +59,6 @@ class Depthwise(KernelSpec):
     @property
     def work(self) -> int:
         return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
-
-
-def pack_depthwise(weights: Array) -> Array:
-    """[C, KH, KW, 1] -> [KH, KW, C]."""
-    return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
 
 
 def most_pixels(machine: Machine, kernel_width: int) -> int:

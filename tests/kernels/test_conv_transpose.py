@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.kernel import View
-from mavcg.kernels.conv_transpose import phases
+from mavcg.kernels.packing import phases
 
 CASES = [
     ((1, 4, 5, 3), (2, 2, 2, 3), {"stride": (2, 2)}),

@@ -1,0 +1,45 @@
+"""Weights in the order in which the micro-kernels read them; all versions of a library share them."""
+
+import numpy as np
+
+from mavcg.kernel import Array
+
+
+def pack(weights: Array, groups: int, lanes: int) -> Array:
+    """[O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes]: the order in which the micro-kernel reads them.
+
+    The last panel of a group is filled up with zeros, which nobody stores.
+    """
+    out_ch = weights.shape[0] // groups
+    k = int(np.prod(weights.shape[1:]))
+    panels = -(-out_ch // lanes)
+    filled = np.zeros((groups, panels * lanes, k), np.float32)
+    filled[:, :out_ch] = weights.reshape(groups, out_ch, k)
+    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, k).transpose(0, 1, 3, 2))
+
+
+def pack_depthwise(weights: Array) -> Array:
+    """[C, KH, KW, 1] -> [KH, KW, C]."""
+    return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
+
+
+def reach(kernel: int, stride: int, dilation: int) -> int:
+    """Pixels of the image that an output pixel may see along one axis."""
+    return (kernel - 1) * dilation // stride + 1
+
+
+def phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int]) -> Array:
+    """The filter of each phase: [O, KH, KW, I] -> [stride[0], stride[1], O, taps down, taps across, I].
+
+    Output pixel q * stride + phase sees image pixel q - j with tap k where k * dilation = j * stride + phase. Taps are
+    in the order of the image's pixels, j falling; where there is no such k the tap is 0.
+    """
+    out_ch, *kernel, in_ch = weights.shape
+    taps = [reach(kernel[i], stride[i], dilation[i]) for i in (0, 1)]
+    found = np.zeros((*stride, out_ch, *taps, in_ch), np.float32)
+    for ky in range(kernel[0]):
+        j_y, phase_y = divmod(ky * dilation[0], stride[0])
+        for kx in range(kernel[1]):
+            j_x, phase_x = divmod(kx * dilation[1], stride[1])
+            found[phase_y, phase_x, :, taps[0] - 1 - j_y, taps[1] - 1 - j_x] = weights[:, ky, kx]
+    return found
