@@ -1,0 +1,178 @@
+"""Real models against onnxruntime or LiteRT: `python -m bench.model_accuracy [MODEL ...] [--json]`.
+
+Each model is built for this machine and run on the seeded inputs of bench/worker.py. f32: the largest difference over
+the largest element of the reference, and whether the five largest elements are the same in order. 8-bit: the largest
+difference in quanta of the output, and whether the largest element is the same. The models of the onnx package are
+also run with the weights and inputs that they ship with, against the outputs that they ship with. Without names it
+takes all of bench.models.PREPARED and writes bench/results/model_accuracy.json.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import mavcg
+from bench.models import LIGHT, MODELS, PREPARED, expected_output, light_input, model_path, shapes_of
+from bench.record import facts, write
+from bench.tables import table
+from bench.worker import Runner, litert_runner, onnxruntime_runner, seeded_inputs
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from mavcg.model import build_model
+from mavcg.model_request import make_model_request
+
+MOST_RELATIVE = 1e-4  # of f32 outputs, to the largest element
+MOST_QUANTA = 1.0  # of 8-bit models' outputs
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found of a model.
+
+    against: the reference. error: the largest difference of any output, in `unit` ("of the largest" or "quanta"). top:
+    whether the largest elements (five, of 8-bit models one) are the same; None where that says nothing. ok: within
+    the bounds. why: what went wrong, or "".
+    """
+
+    model: str
+    against: str
+    error: float | None = None
+    unit: str = ""
+    top: bool | None = None
+    ok: bool = False
+    why: str = ""
+
+
+def build(model: Path, shapes: dict[str, tuple[int, ...]], folder: Path) -> Path:
+    """The model's library for this machine."""
+    texts = [f"{name}={'x'.join(map(str, dims))}" for name, dims in shapes.items()]
+    request, _ = make_model_request(model, str(folder / "libmodel.so"), "host", (), None, texts)
+    return build_model(request).output
+
+
+def outputs_of(library: Path, arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """One run of a library."""
+    with mavcg.load(library) as model:
+        return model.run(*arrays)
+
+
+def relative_error(found: Sequence[Array], wanted: Sequence[Array]) -> float:
+    """The largest difference over the largest element of the same output; inf where a shape or a finite value lacks."""
+    worst = 0.0
+    for ours, theirs in zip(found, wanted, strict=True):
+        if ours.shape != theirs.shape or not np.isfinite(ours).all():
+            return float("inf")
+        largest = float(np.abs(theirs.astype(np.float64)).max()) or 1.0
+        worst = max(worst, float(np.abs(ours.astype(np.float64) - theirs).max()) / largest)
+    return worst
+
+
+def same_top(found: Sequence[Array], wanted: Sequence[Array], count: int) -> bool:
+    """Whether the largest elements of the first output are the same, in order."""
+    ours, theirs = (np.argsort(-a[0].reshape(-1).astype(np.float64), kind="stable")[:count] for a in (found, wanted))
+    return bool((ours == theirs).all())
+
+
+def quantum_of(model: Path) -> float | None:
+    """The step of an 8-bit ONNX model's first output; None where it is not quantised."""
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(model).graph
+    node = next((n for n in graph.node if graph.output[0].name in n.output), None)
+    if node is None or node.op_type != "DequantizeLinear":
+        return None
+    scale = next(t for t in graph.initializer if t.name == node.input[1])
+    return float(numpy_helper.to_array(scale))
+
+
+def reference(model: Path, shapes: dict[str, tuple[int, ...]]) -> tuple[Runner, str]:
+    """A loaded runtime for the file and its name; free dimensions as given."""
+    if model.suffix == ".tflite":
+        return litert_runner(model, 1), f"ai-edge-litert {version('ai-edge-litert')}"
+    runner = onnxruntime_runner(model, 1)
+    if shapes:
+        fixed = [(dims, dtype) for dims, (_, dtype) in zip(shapes.values(), runner.inputs, strict=True)]
+        runner = Runner(runner.version, fixed, runner.outputs, runner.run)
+    return runner, f"onnxruntime {version('onnxruntime')}"
+
+
+def check(name: str) -> Row:
+    """One model on seeded inputs against its reference."""
+    path, shapes = model_path(name), shapes_of(name)
+    runner, against = reference(path, shapes)
+    arrays = seeded_inputs(runner)
+    wanted = runner.run(arrays)
+    with tempfile.TemporaryDirectory() as folder:
+        found = outputs_of(build(path, shapes, Path(folder)), arrays)
+    if name.endswith("-int8"):
+        # Where the last operator is not quantised: of the range that 8 bits would divide.
+        quantum = quantum_of(path) or float(np.ptp(wanted[0])) / 255
+        error = max(
+            float(np.abs(ours.astype(np.float64) - theirs).max()) for ours, theirs in zip(found, wanted, strict=True)
+        )
+        top = same_top(found, wanted, 1)
+        quanta = error / quantum
+        return Row(name, against, quanta, "quanta", top, bool(quanta <= MOST_QUANTA * 1.001 and top))
+    error, top = relative_error(found, wanted), same_top(found, wanted, 5)
+    return Row(name, against, error, "of the largest", top, error <= MOST_RELATIVE and top)
+
+
+def check_shipped(name: str) -> Row:
+    """A light model with its own weights, on its own input, against its own output: equal classes say no order."""
+    path = model_path(name)
+    with tempfile.TemporaryDirectory() as folder:
+        library = build(path, {}, Path(folder))
+        with mavcg.load(library) as model:
+            found = model.run(light_input(model.inputs[0].shape))
+    error = relative_error(found, [expected_output(name)])
+    return Row(name, "the output that it ships with", error, "of the largest", None, error <= MOST_RELATIVE)
+
+
+def check_any(name: str) -> Row:
+    """As check or check_shipped; a model that cannot be had or built is a row that says why."""
+    try:
+        return check_shipped(name) if name in LIGHT else check(name)
+    except (MavcgError, RuntimeError, ValueError) as error:
+        return Row(name, "", why=str(error).splitlines()[0][:300])
+
+
+def show(rows: Sequence[Row]) -> str:
+    """The table."""
+    cells = [
+        [
+            row.model, row.against, "-" if row.error is None else f"{row.error:.2g} {row.unit}",
+            {True: "same", False: "differ", None: "-"}[row.top], "yes" if row.ok else f"NO {row.why}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return table(["model", "against", "largest difference", "top 5 (8-bit: top 1)", "within bounds"], cells)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.model_accuracy", description="Real models, checked.")
+    parser.add_argument("names", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}, ..; all where none")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    arguments = parser.parse_args()
+    rows = []
+    for name in arguments.names or PREPARED:
+        rows.append(check_any(name))
+        print(json.dumps(asdict(rows[-1])), file=sys.stderr)
+    if not arguments.names:
+        bounds = {"f32_of_the_largest": MOST_RELATIVE, "int8_quanta": MOST_QUANTA}
+        record = facts("measured", "bench.model_accuracy") | {"bounds": bounds, "rows": [*map(asdict, rows)]}
+        write("model_accuracy", record)
+    print(json.dumps([asdict(row) for row in rows], indent=2) if arguments.json else show(rows))
+    sys.exit(0 if all(row.ok for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
