@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from mavcg.graph import Node
 from mavcg.kernel import Machine
-from mavcg.kernels.emit import I8, I16, I32, intrinsic, type_suffix
+from mavcg.kernels.emit import I8, I16, I32, intrinsic
 from mavcg.kernels.nest import shuffle
 from mavcg.kernels.quantize import limits
 
@@ -55,16 +55,17 @@ def to_eight_bits(b: ir.IRBuilder, machine: Machine, sums: Value, multiplier: Va
 
 def _rounded(b: ir.IRBuilder, machine: Machine, real: Value) -> Value:
     """f32 as i32, half to even."""
-    count = real.type.count
-    if machine.arch == "aarch64":
+    # In registers: LLVM does not cut these operations into shorter ones.
+    arm = machine.arch == "aarch64"
+    lanes = 4 if arm else min(real.type.count, 16 if machine.vector_registers >= 32 else 8)
+    parts = [shuffle(b, real, real, range(i, i + lanes)) for i in range(0, real.type.count, lanes)]
+    if arm:
         # Rounds and saturates in one; LLVM makes two of the general form.
-        parts = [shuffle(b, real, real, range(i, i + 4)) for i in range(0, count, 4)]
-        whole = [_converted(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts]
-        return joined(b, whole)
-    top = ir.Constant(real.type, [TOP] * count)
-    bounded = b.select(b.fcmp_ordered("<", real, top), real, top)
+        return joined(b, [_converted(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts])
+    top = ir.Constant(parts[0].type, [TOP] * lanes)
+    bounded = [b.select(b.fcmp_ordered("<", part, top), part, top) for part in parts]
     # As the processor rounds, which is half to even: nobody sets it otherwise, and all f32 arithmetic would change.
-    return _converted(b, f"llvm.lrint.v{count}i32.{type_suffix(real.type)}", bounded)
+    return joined(b, [_converted(b, f"llvm.lrint.v{lanes}i32.v{lanes}f32", part) for part in bounded])
 
 
 def _converted(b: ir.IRBuilder, name: str, x: Value) -> Value:

@@ -1,0 +1,200 @@
+"""8-bit kernels as they are built, for cores with and without products of 8-bit numbers, beside pages nobody may touch.
+
+Arm cores are emulated. Of x86 with AVX-512 or VNNI the instruction alone is replaced, by its definition in plain IR.
+"""
+
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mavcg.codegen import CodegenJob, compile_module
+from mavcg.graph import DTYPES, Graph, Node, type_of
+from mavcg.kernel import Machine, Packing, Step, dense_view
+from mavcg.kernel_code import kernel_module, version_symbol
+from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.registry import lower
+from mavcg.ops import infer, make_node
+from mavcg.reference import evaluate
+from mavcg.target import host_target, parse_target
+from mavcg.toolchain import run_zig
+
+Array: TypeAlias = NDArray[Any]
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+MACHINES = {
+    "arm": Machine("a53", "aarch64", "cortex-a53", ("+neon",), in_order=True),
+    "arm with dot product": Machine("a76", "aarch64", "cortex-a76", ("+dotprod",), dot_product=True),
+    "x86": Machine("v3", "x86_64", "x86-64-v3", (), 32, 16),
+    "x86 with vnni": Machine("vnni", "x86_64", "x86-64-v3", (), 32, 16, dot_product=True),
+    "x86 with long vectors": Machine("avx512", "x86_64", "x86-64-v3", (), 64, 32),
+    "x86 with long vnni": Machine("vnni512", "x86_64", "x86-64-v3", (), 64, 32, dot_product=True),
+}
+# x, w, attributes; of a product: without kernel and stride.
+SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((1, 7, 9, 3), (10, 3, 3, 3), {"stride": (2, 2)}),
+    ((1, 5, 19, 6), (20, 3, 3, 6), {}),
+    ((1, 3, 7, 37), (21, 1, 1, 37), {}),
+    ((1, 4, 4, 2), (9, 1, 1, 2), {}),
+    ((2, 5, 5, 16), (24, 3, 3, 8), {"groups": 2, "dilation": (2, 1)}),
+    ((1, 5, 13, 24), (24, 3, 3, 1), {"groups": 24}),
+    ((1, 6, 6, 35), (35, 2, 3, 1), {"groups": 35, "stride": (1, 2)}),
+    ((1, 70), (70, 57), {}),
+    ((11, 33), (33, 40), {}),
+)
+REPLACED = (0, 5, 6, 11, 14)
+CASES = [(*shape, dtype) for shape in SHAPES for dtype in ("i8", "u8")]
+
+
+def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:
+    info = np.iinfo(DTYPES[dtype])
+    ends = rng.choice([info.min, info.max], shape)
+    return np.where(rng.random(shape) < 0.1, ends, rng.integers(info.min, info.max + 1, shape)).astype(DTYPES[dtype])
+
+
+def lowered(number: int, lanes: int) -> tuple[Node, list[Array], Step]:
+    """A case: its node, the node's inputs, its one step. Every other case has weights of -128."""
+    x, w, attrs, dtype = CASES[number]
+    rng = np.random.default_rng(number)
+    weights = np.maximum(numbers(rng, "i8", w), np.int8(-128 + number // 2 % 2))
+    channels, terms = (w[0], w[1] * w[2] * w[3]) if len(w) == 4 else (w[1], w[0])
+    multiplier = (rng.uniform(0.5, 2, channels) / (90 * terms**0.5)).astype(np.float32)
+    inputs = [numbers(rng, dtype, x), weights, rng.integers(-5000, 5000, channels).astype(np.int32), multiplier]
+    low = int(np.iinfo(DTYPES[dtype]).min)
+    result = {"x_zero": low + 100, "out_zero": low + 90, "lo": low, "hi": low + 250, "to": dtype}
+    names = [f"x{i}" for i in range(4)]
+    node = make_node("qconv2d" if len(w) == 4 else "qmatmul", names, ("y",), "tested", **attrs, **result)
+    types = {name: type_of(array) for name, array in zip(names, inputs, strict=True)}
+    types["y"] = infer(node, types)[0]
+    graph = Graph("test", ("x0",), ("y",), (node,), types, dict(zip(names[1:], inputs[1:], strict=True)))
+    (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in types.items()}, Packing(lanes))
+    return node, inputs, step
+
+
+DRIVER = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#define SPAN (1l << 16)
+/* Memory of `bytes` between pages that may not be touched: it begins after the first, or ends where the last begins. */
+static char *between(long bytes, int at_end) {
+    char *all = mmap(0, 3 * SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes > SPAN || all == MAP_FAILED || mprotect(all + SPAN, SPAN, PROT_READ | PROT_WRITE)) exit(3);
+    return at_end ? all + 2 * SPAN - bytes : all + SPAN;
+}
+static char *taken(char *to, long bytes) { if (fread(to, 1, bytes, stdin) != bytes) exit(4); return to; }
+static char *aligned(long bytes) { return taken(aligned_alloc(64, (bytes + 63) / 64 * 64), bytes); }
+typedef void kernel(void *, long, long, void *);
+static void compute(kernel *run, char *x, long x_bytes, char *w, char *b, char *m, long out_bytes, long rows) {
+    for (int at_end = 0; at_end < 2; at_end++) {
+        char *in = between(x_bytes, at_end), *out = between(out_bytes, at_end);
+        memcpy(in, x, x_bytes);
+        void *args[] = {in, w, out, b, m};
+        run(args, rows / 2, rows, 0);
+        run(args, 0, rows / 2, 0);
+        fwrite(out, 1, out_bytes, stdout);
+    }
+}
+"""
+
+
+def driver(steps: Sequence[Step], sizes: Sequence[int]) -> str:
+    """C that reads every case's operands, computes each twice and writes the outputs."""
+    lines, heads = [], []
+    for step, out_bytes in zip(steps, sizes, strict=True):
+        assert step.spec.scratch_bytes == 0
+        symbol = f"kernel_{len(lines)}"
+        heads.append(f'kernel {symbol} __asm__("{version_symbol(kernel_name(step.spec), "tested")}");')
+        x_bytes = step.spec.x.elements  # type: ignore[attr-defined]
+        packed = [o.constant.nbytes for o in step.operands if o.constant is not None]
+        names = ", ".join(f"p[{i}]" for i in range(1, 4))
+        reads = [f"p[0] = taken(malloc({x_bytes}), {x_bytes});"]
+        reads += [f"p[{i}] = aligned({size});" for i, size in enumerate(packed, 1)]
+        call = f"compute({symbol}, p[0], {x_bytes}, {names}, {out_bytes}, {step.spec.rows});"
+        lines.append("{ char *p[4]; " + " ".join([*reads, call]) + " }")
+    return DRIVER + "\n".join(heads) + "\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
+
+
+def plain(text: str) -> str:
+    """The IR with what this CPU may not have as functions: vpdpbusd, four products of u8 with i8 added to each lane of
+    i32, and the long vpmaddwd, two of i16."""
+    for bits in (128, 256, 512):
+        text = _plain(text, f"avx512.vpdpbusd.{bits}", bits // 32, 4, "i8", "zext")
+    return _plain(text, "avx512.pmaddw.d.512", 16, 2, "i16", "sext")
+
+
+def _plain(text: str, name: str, lanes: int, terms: int, element: str, extend: str) -> str:
+    kind, few, wide = f"<{lanes} x i32>", f"<{terms * lanes} x {element}>", f"<{terms * lanes} x i32>"
+    adds, parameters = terms == 4, f"{few} %x, {few} %w"
+    body = [f"%u = {extend} {few} %x to {wide}", f"%s = sext {few} %w to {wide}", f"%p = mul {wide} %u, %s"]
+    for i in range(terms):
+        places = ", ".join(f"i32 {terms * lane + i}" for lane in range(lanes))
+        body.append(f"%q{i} = shufflevector {wide} %p, {wide} %p, <{lanes} x i32> <{places}>")
+        before = f"%r{i - 1}" if i else "%a" if adds else "zeroinitializer"
+        body.append(f"%r{i} = add {kind} {before}, %q{i}")
+    short = f'@"plain.{name}"'
+    define = f"define internal {kind} {short}({f'{kind} %a, ' if adds else ''}{parameters}) alwaysinline {{\n"
+    define += "\n".join(body) + f"\nret {kind} %r{terms - 1}\n}}"
+    long = f'@"llvm.x86.{name}"'
+    return re.sub(rf"^declare .*{re.escape(long)}\(.*$", define, text, flags=re.M).replace(long, short)
+
+
+@pytest.mark.parametrize("core", MACHINES)
+def test_every_core_computes_the_same(core: str, tmp_path: Path) -> None:
+    machine = MACHINES[core]
+    target = parse_target("aarch64-linux-musl" if machine.arch == "aarch64" else "x86_64-linux-musl")
+    if machine.arch != host_target().arch and (machine.arch != "aarch64" or QEMU is None):
+        pytest.skip(f"neither {machine.arch} nor an emulator of it")
+    if machine.arch == "x86_64" and "avx2" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("no AVX2")
+    # The replaced instructions take a compiler long.
+    chosen = range(len(CASES)) if core in ("arm", "arm with dot product", "x86") else REPLACED
+    cases = [lowered(number, 16 if machine.arch == "x86_64" else 8) for number in chosen]
+    wanted = [evaluate(node, inputs)[0] for node, inputs, _ in cases]
+    steps = [step for _, _, step in cases]
+    text = plain(kernel_module([*dict.fromkeys(s.spec for s in steps)], machine, "tested", target))
+    compile_module(CodegenJob(text, target, core, opt_level="2", emit="obj"), tmp_path / "kernels.o")
+    (tmp_path / "main.c").write_text(driver(steps, [want.nbytes for want in wanted]))
+    files = [str(tmp_path / name) for name in ("main.c", "kernels.o", "main")]
+    run_zig("cc", ["-target", target.zig_name, "-O1", "-w", "-static", *files[:2], "-o", files[2]], "linking")
+    data = b"".join(
+        inputs[0].tobytes() + b"".join(o.constant.tobytes() for o in step.operands if o.constant is not None)
+        for _, inputs, step in cases
+    )
+    emulator = [str(QEMU), "-cpu", "max"] if machine.arch != platform.machine() else []
+    done = subprocess.run([*emulator, files[2]], input=data, stdout=subprocess.PIPE, check=False)
+    assert done.returncode == 0, f"ended with {done.returncode}"
+    start = 0
+    for (node, _, _), want in zip(cases, wanted, strict=True):
+        for _ in range(2):
+            found = np.frombuffer(done.stdout, want.dtype, want.size, start).reshape(want.shape)
+            np.testing.assert_array_equal(found, want, err_msg=str(node))
+            start += want.nbytes
+    assert start == len(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "machine, instruction",
+    [
+        (MACHINES["arm with dot product"], r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b"),
+        (MACHINES["arm"], r"sadalp\s+v\d+\.4s"),
+        (MACHINES["x86"], r"vpmaddwd\s+%ymm"),
+        (Machine("alderlake", "x86_64", "alderlake", (), 32, 16, dot_product=True), r"vpdpbusd\s+.*%ymm"),
+        (Machine("icelake", "x86_64", "icelake-server", (), 64, 32, dot_product=True), r"vpdpbusd\s+.*%zmm"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", [2, 3])
+def test_cores_use_what_they_have(machine: Machine, instruction: str, number: int, tmp_path: Path) -> None:
+    target = parse_target(f"{machine.arch}-linux-gnu")
+    _, _, step = lowered(number, 16 if machine.arch == "x86_64" else 8)
+    compile_module(CodegenJob(kernel_module([step.spec], machine, "t", target), target, "test"), tmp_path / "kernel.s")
+    text = (tmp_path / "kernel.s").read_text()
+    assert len(re.findall(instruction, text)) > 10
+    assert not re.search(r"^\s+(bl|callq?)\s", text, re.M)
