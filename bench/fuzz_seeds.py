@@ -76,7 +76,7 @@ class _Onnx:
     def weights(self, *shape: int) -> str:
         return self.constant((self.random.standard_normal(shape) / 4).astype(np.float32))
 
-    def constant(self, array: Array) -> str:
+    def constant(self, array: Any) -> str:
         from onnx import numpy_helper
 
         self.tensors.append(numpy_helper.from_array(np.asarray(array), f"w{len(self.tensors)}"))
@@ -228,7 +228,7 @@ def tflite_network(eight_bit: bool) -> bytes:
     def whole(*values: Any) -> int:
         return m.tensor(np.shape(values), "INT32", data=np.array(values, np.int32))
 
-    conv = {"options": "Conv2DOptions", "padding": 0, "strideH": 1, "strideW": 1}
+    conv: dict[str, Any] = {"options": "Conv2DOptions", "padding": 0, "strideH": 1, "strideW": 1}
     x = made([1, 8, 8, 3])
     a = m.add("CONV_2D", [x, weights(8, 8, 3, 3, 3), bias(8)], made([1, 8, 8, 8]), **conv, fusedActivationFunction=3)
     b = m.add(
@@ -237,7 +237,14 @@ def tflite_network(eight_bit: bool) -> bytes:
     )  # fmt: skip
     c = m.add("ADD", [a, b], made([1, 8, 8, 8]), "AddOptions")
     c = m.add("PAD", [c, whole([0, 0], [1, 1], [1, 1], [0, 0])], made([1, 10, 10, 8]))
-    pool = {"options": "Pool2DOptions", "padding": 1, "strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2}
+    pool: dict[str, Any] = {
+        "options": "Pool2DOptions",
+        "padding": 1,
+        "strideH": 2,
+        "strideW": 2,
+        "filterHeight": 2,
+        "filterWidth": 2,
+    }
     c = m.add("MAX_POOL_2D", [c], made([1, 5, 5, 8]), **pool)
     c = m.add("RESIZE_BILINEAR", [c, whole(7, 7)], made([1, 7, 7, 8]), "ResizeBilinearOptions")
     c = m.add("CONCATENATION", [c, c], made([1, 7, 7, 16]), "ConcatenationOptions", axis=3)

@@ -1,0 +1,83 @@
+"""ONNX's own node tests through the whole road: import, passes, storage, kernels; and a spread of them as libraries."""
+
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("onnx.backend.test.case.node", reason="the tests come with the onnx package")
+
+from bench.onnx_node_tests import (  # noqa: E402
+    Case,
+    Outcome,
+    by_operator,
+    cases,
+    counts,
+    kernel_runner,
+    library_runner,
+    run_all,
+    run_isolated,
+)
+
+# Attention in half precision: ONNX's results come from wider intermediate values, and differ by the last bit of f16.
+EXPECTED_TO_FAIL = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
+# What the importer takes and ONNX tests: each of these operators has a test that passes in the long suite.
+IN_SCOPE = (
+    "Conv", "ConvTranspose", "ConvInteger", "Gemm", "MatMul", "MatMulInteger", "BatchNormalization", "MaxPool",
+    "AveragePool", "GlobalAveragePool", "Relu", "Clip", "PRelu", "LeakyRelu", "HardSwish", "HardSigmoid", "Sigmoid",
+    "Tanh", "Softmax", "LogSoftmax", "Gelu", "Erf", "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Concat", "Split",
+    "Slice", "Pad", "Reshape", "Transpose", "Flatten", "Squeeze", "Resize", "LRN", "LayerNormalization",
+    "InstanceNormalization", "GroupNormalization", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceL2",
+    "ReduceLogSumExp", "Gather", "DepthToSpace", "SpaceToDepth", "QuantizeLinear", "DequantizeLinear", "QLinearConv",
+    "QLinearMatMul",
+)  # fmt: skip
+
+
+def spread(number: int) -> list[str]:
+    """The first test of every operator that is in scope, then others evenly from all."""
+    first: dict[str, Case] = {}
+    for case in cases():
+        if len(case.operators) == 1 and case.operators[0] in IN_SCOPE:
+            first.setdefault(case.operators[0], case)
+    more = cases()[:: max(1, len(cases()) // number)]
+    return [c.name for c in (*first.values(), *more)][:number]
+
+
+def refusals(outcomes: list[Outcome]) -> dict[str, str]:
+    return {o.name: o.reason for o in outcomes if o.status == "failed" and o.name not in EXPECTED_TO_FAIL}
+
+
+def test_a_spread_through_kernels() -> None:
+    outcomes = run_all(kernel_runner(), spread(110))
+
+    assert refusals(outcomes) == {}
+    assert counts(outcomes)["passed"] >= 70
+
+
+def test_of_some_operators_counts_are_kept() -> None:
+    outcomes = [
+        Outcome("a", ("Relu",), "passed"),
+        Outcome("b", ("Conv", "Relu"), "failed", "why"),
+        Outcome("c", ("Conv",), "passed", constants=("w",)),
+    ]
+
+    assert by_operator(outcomes) == {"Conv": {"failed": 1, "passed": 1}, "Relu": {"failed": 1, "passed": 1}}
+    assert counts(outcomes) == {"passed": 2, "failed": 1, "out of scope": 0, "passed with constants": 1}
+
+
+@pytest.mark.long
+def test_all_through_kernels() -> None:
+    outcomes = run_isolated(kernel_runner(), cases())
+    passed = Counter(op for o in outcomes if o.status == "passed" for op in o.operators)
+
+    assert refusals(outcomes) == {}
+    assert counts(outcomes)["passed"] >= 1342
+    assert [op for op in IN_SCOPE if not passed[op]] == []
+
+
+@pytest.mark.long
+def test_a_spread_through_libraries() -> None:
+    wanted = set(spread(60))
+    outcomes = run_isolated(library_runner, [c for c in cases() if c.name in wanted])
+
+    assert refusals(outcomes) == {}
+    assert counts(outcomes)["passed"] >= 40
