@@ -9,7 +9,6 @@ import numpy as np
 
 from bench.models import cache_folder
 from bench.onnx_node_tests import cases, with_constants
-from mavcg.graph import Array
 
 NODE_TESTS_EVERY = 4  # of the node tests that have small models: enough that each operator is there
 LARGEST_NODE_TEST_BYTES = 20_000
