@@ -15,6 +15,7 @@ from mavcg.kernels.emit import (
     fma,
     kernel_function,
     load_vector,
+    note_tile,
     operand,
     repeat,
     scaled,
@@ -155,6 +156,7 @@ class _Emitter:
     def tile(self, at: Pointers, pixels: int, used: int) -> None:
         """`pixels` neighbours: a weight is loaded once for all of them, an input once for all that see it."""
         b, spec = self.b, self.spec
+        note_tile(b, pixels, 1)
         x, weights, out, bias, residual = at
         typ = ir.VectorType(F32, self.lanes)
         start = load_vector(b, bias, typ, used, "bias") if bias is not None else f32_splat(0.0, self.lanes)

@@ -20,6 +20,17 @@ KERNEL_TYPE = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, PTR])
 Values = tuple[ir.Value, ...]
 
 
+TILES = "mavcg.tiles"  # metadata of a module: (function, tile) of each kind of tile that the function has
+
+
+def note_tile(b: ir.IRBuilder, pixels: int, vectors: int) -> None:
+    """Say in the module's metadata that the function has tiles of so many pixels by so many vectors of channels."""
+    entry = b.module.add_metadata([b.function.name, f"{pixels}x{vectors}"])
+    known = b.module.namedmetadata.get(TILES)
+    if known is None or entry not in known.operands:
+        b.module.add_named_metadata(TILES, entry)
+
+
 def kernel_name(spec: KernelSpec) -> str:
     """The linkage name of a spec's function: the family and a digest of everything that decides its code."""
     return f"{spec.family}_{hashlib.sha256(repr(spec).encode()).hexdigest()[:12]}"

@@ -22,6 +22,7 @@ from mavcg.kernels.emit import (
     fma,
     for_range,
     load_vector,
+    note_tile,
     scaled,
     splat,
     store_vector,
@@ -113,6 +114,7 @@ def emit_tile(
     act_args: tuple[float, ...],
 ) -> None:  # fmt: skip
     """Compute and store one tile."""
+    note_tile(b, len(tile.in_offsets), tile.vectors)
     lanes = lanes_f32(machine)
     used = [lanes] * (tile.vectors - 1) + [tile.used]
     start = [_bias(b, at.bias, v, lanes, used[v]) for v in range(tile.vectors)]

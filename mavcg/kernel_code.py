@@ -1,5 +1,6 @@
 """Specs of kernels -> object files: each kernel emitted and compiled once per core."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from llvmlite import ir
 
 from mavcg.codegen import CodegenJob, compile_module
 from mavcg.core import Core
+from mavcg.elf import function_symbols
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
@@ -41,6 +43,30 @@ def kernel_module(specs: Sequence[KernelSpec], machine: Machine, label: str, tar
     return text
 
 
+_TILE = re.compile(r'^!\d+ = !\{ !"([\w.]+)", !"(\d+x\d+)" \}$', re.MULTILINE)
+
+
+def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
+    """Kernel -> its kinds of tiles, pixels x vectors of channels, the largest first; of a text of kernel_module."""
+    found: dict[str, list[str]] = {}
+    for kernel, tile in _TILE.findall(module):
+        found.setdefault(kernel, []).append(tile)
+    sizes = {kernel: sorted(tiles, key=lambda t: [-int(n) for n in t.split("x")]) for kernel, tiles in found.items()}
+    return {kernel: tuple(tiles) for kernel, tiles in sizes.items()}
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """Compiled kernels. tiles: version -> kernel -> its tiles (tiles_of), for kernels that have any."""
+
+    objects: tuple[Path, ...]
+    tiles: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+    def code_bytes(self) -> dict[str, int]:
+        """Linkage name, <kernel>.<version>, -> bytes of its machine code."""
+        return {name: size for path in self.objects for name, size in function_symbols(path)}
+
+
 def kernel_objects(
     specs: Sequence[KernelSpec],
     machines: Mapping[str, Machine],
@@ -50,7 +76,7 @@ def kernel_objects(
     workers: int,
     progress: Callable[[str], None],
     tuning: Tuning = FAST,
-) -> list[Path]:
+) -> KernelCode:
     """Compile every spec for every machine into objects in `folder`.
 
     cores: whose profiles may ask for machine passes. Raises: ToolError with the compiler's words.
@@ -59,8 +85,11 @@ def kernel_objects(
     parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
     jobs = [_Job(label, number, tuple(part)) for label in machines for number, part in enumerate(parts)]
 
+    tiles: dict[str, dict[str, tuple[str, ...]]] = {label: {} for label in machines}
+
     def work(job: _Job) -> Path:
         text = kernel_module(job.specs, machines[job.label], job.label, target)
+        tiles[job.label].update(tiles_of(text))
         emit_as = "asm" if job.label in tuned else "obj"
         out = folder / f"kernels-{job.label}-{job.number}.{'s' if emit_as == 'asm' else 'o'}"
         what = f"compiling kernels for {job.label}"
@@ -79,7 +108,8 @@ def kernel_objects(
             assemble(text, out, target, f"assembling {path.name}")
             return out
 
-        return [*plain, *pool.map(finish, (path for _, path in assembly), texts)]
+        finished = pool.map(finish, (path for _, path in assembly), texts)
+        return KernelCode((*plain, *finished), tiles)
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,11 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         )
         progress("compiling the engine")
         engine = build_model_objects(
-            lowered.program, lowered.constants, kernels, core_set, load_cores(), request.target, folder, request.threads
-        )
+            lowered.program, lowered.constants, kernels.objects, core_set, load_cores(), request.target, folder,
+            request.threads,
+        )  # fmt: skip
         note = folder / "model-note.o"
-        text = note_assembly(model_note(lowered, tuple(machines)), request.target)
+        text = note_assembly(model_note(lowered, kernels), request.target)
         assemble(text, note, request.target, "the library's note")
         progress(f"linking {request.output}")
         link_shared([*engine, note], request.output, request.target)

@@ -4,16 +4,24 @@ from collections import Counter
 from typing import Any
 
 from mavcg import __version__
+from mavcg.kernel import KernelSpec, View
+from mavcg.kernel_code import KernelCode, version_symbol
+from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import Lowered
 
 
-def model_note(lowered: Lowered, versions: tuple[str, ...]) -> dict[str, Any]:
-    """The note of a library with these versions ("generic" and core names); sizes in bytes, counted."""
+def model_note(lowered: Lowered, kernels: KernelCode) -> dict[str, Any]:
+    """The note of a library with these kernels; sizes in bytes, counted.
+
+    kernels: by name, with the layout of what it writes, the packing of its weights, and for each version ("generic" and
+    core names) bytes of machine code and kinds of tiles.
+    """
     program, storage = lowered.program, lowered.storage
+    sizes = kernels.code_bytes()
     return {
         "mavcg": __version__,
         "model": program.name,
-        "versions": list(versions),
+        "versions": list(kernels.tiles),
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
         "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
         "arena_bytes": program.arena_bytes,
@@ -21,9 +29,37 @@ def model_note(lowered: Lowered, versions: tuple[str, ...]) -> dict[str, Any]:
         "scratch_bytes": program.scratch_bytes,
         "weight_bytes": program.constants_bytes,
         "operators": dict(Counter(node.op for node in storage.graph.nodes).most_common()),
+        "kernels": {kernel_name(spec): _kernel(spec, kernels, sizes) for spec in lowered.specs},
         "steps": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.grain, "work": s.work}
             for s in program.steps
         ],
         "not_moved": len(storage.silent),
     }
+
+
+def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dict[str, Any]:
+    name = kernel_name(spec)
+    return {
+        "layout": layout_of(spec),
+        "weights": packing_of(spec),
+        "versions": {
+            label: {"bytes": sizes.get(version_symbol(name, label), 0), "tiles": list(tiles.get(name, ()))}
+            for label, tiles in kernels.tiles.items()
+        },
+    }
+
+
+def layout_of(spec: KernelSpec) -> str:
+    """How what the kernel writes lies in memory: "NHWC", "row-major", with ", inside a larger buffer" where a padded or
+    concatenated tensor is around it; "" for kernels that say nothing of it."""
+    view = getattr(spec, "out", None)
+    if not isinstance(view, View):
+        return ""
+    return ("NHWC" if len(view.shape) == 4 else "row-major") + ("" if view.dense else ", inside a larger buffer")
+
+
+def packing_of(spec: KernelSpec) -> str:
+    """How the kernel's weights are packed; "" where it has none, or reads them as they lie."""
+    lanes = getattr(spec, "lanes", 0)
+    return f"panels of {lanes}" if lanes and getattr(spec, "packed", True) else ""

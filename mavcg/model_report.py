@@ -7,6 +7,7 @@ from mavcg.model import ModelResult
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def model_json(result: ModelResult) -> dict[str, Any]:
@@ -74,13 +75,30 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
         f"weights {_size(note['weight_bytes'])}, code {_size(note['code_bytes'])}, arena {_size(note['arena_bytes'])} "
         f"(lower bound {_size(note['arena_lower_bound_bytes'])}), scratch {_size(note['scratch_bytes'])} a thread"
     )
-    table = Table(box=None)
+    steps = Table(box=None)
     for name in ("step", "operator", "kernel"):
-        table.add_column(name)
+        steps.add_column(name)
     for name in ("rows", "rows a task", "operations"):
-        table.add_column(name, justify="right")
+        steps.add_column(name, justify="right")
     for step in note["steps"]:
-        table.add_row(
+        steps.add_row(
             step["name"], step["op"], step["kernel"], str(step["rows"]), str(step["grain"]), f"{step['work']:,}"
         )
-    to.print(table)
+    to.print(steps)
+    to.print(_kernels(note))
+
+
+def _kernels(note: Mapping[str, Any]) -> "Table":
+    """Each kernel once: layout, packing, and for each version bytes of code and tiles (pixels x vectors)."""
+    from rich.table import Table
+
+    table = Table(box=None, title="kernels: bytes of code and tiles, pixels x vectors", title_justify="left")
+    for name in ("kernel", "writes", "weights", *note["versions"]):
+        table.add_column(name)
+    for name, kernel in note["kernels"].items():
+        versions = [kernel["versions"][label] for label in note["versions"]]
+        cells = [f"{v['bytes']} " + " ".join(v["tiles"]) for v in versions]
+        table.add_row(name, kernel["layout"], kernel["weights"], *(cell.strip() for cell in cells))
+    totals = {label: sum(k["versions"][label]["bytes"] for k in note["kernels"].values()) for label in note["versions"]}
+    table.add_row("all", "", "", *(str(total) for total in totals.values()))
+    return table
