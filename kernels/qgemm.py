@@ -18,7 +18,7 @@ from mavcg.kernels.requantise import Ending, joined, to_eight_bits
 
 Value: TypeAlias = ir.Value
 F32_BYTES = 4
-UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 4}  # groups of terms a turn; of x86 with 16 registers half of them
+UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2}  # groups of terms a turn; of x86 with 16 registers half of them
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class _Micro:
             ]
             for p, offset in enumerate(self.tile.in_offsets):
                 if wide:
-                    xs = [self.input(self.lane(wide[p], g)) for g in several]
+                    xs = [self.lane(wide[p], g) for g in several]
                 else:
                     xs = [self.word(address(self.b, inputs, offset + g * GROUP)) for g in several]
                 for piece in range(self.pieces):
@@ -205,7 +205,7 @@ class _Micro:
 
     def by_lane(self, count: int) -> bool:
         """Whether the inputs of so many groups are loaded at once."""
-        return count == 4 and self.form.kind in ("sdot", "mull")
+        return count == 4 and self.form.kind == "sdot"
 
     def four(self, place: Value) -> Value:
         """The inputs of four groups."""

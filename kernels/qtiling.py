@@ -55,8 +55,8 @@ class Form:
     def registers(self, pixels: int, pieces: int) -> int:
         """Registers that a tile takes: accumulators, inputs or weights of one step, products."""
         held = {
-            "sdot": pixels + 2, "vnni": min(pixels, pieces) + 1, "madd": min(pixels, pieces) + 2,
-            "mull": 2 * min(pixels, pieces) + 4,
+            "sdot": pixels + 4, "vnni": min(pixels, pieces) + 1, "madd": min(pixels, pieces) + 2,
+            "mull": 2 * pieces + 5,
         }  # fmt: skip
         return pixels * pieces + held[self.kind] + self.flip
 

@@ -41,18 +41,18 @@ def conv(
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
-@pytest.mark.parametrize("width", [1, 2, 6, 13])
+@pytest.mark.parametrize("width", [1, 6, 13])
 def test_widths_around_tiles(check_node: Any, dtype: str, width: int) -> None:
     conv(check_node, (1, 4, width + 2, 4), (18, 3, 3, 4), dtype, "u8")
 
 
-@pytest.mark.parametrize("channels", [1, 7, 8, 9, 16, 17, 31, 40])
+@pytest.mark.parametrize("channels", [1, 8, 9, 17, 40])
 def test_channels_around_vectors(check_node: Any, channels: int) -> None:
     conv(check_node, (1, 4, 5, 5), (channels, 1, 1, 5))
     conv(check_node, (1, 1, 1, 70), (channels * 3, 1, 1, 70), "i8")  # by channels
 
 
-@pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 21, 35])
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 7, 8, 35])
 def test_sums_of_every_length(check_node: Any, terms: int) -> None:
     conv(check_node, (1, 2, 3, terms), (9, 1, 1, terms), "u8" if terms % 2 else "i8", least=-128)
 
@@ -98,21 +98,20 @@ def test_inside_other_buffers(check_node: Any) -> None:
         ((4, 12), (12, 1), False, {}),
     ],
 )
-@pytest.mark.parametrize("dtype", ["i8", "u8"])
 def test_products(
-    check_node: Any, a: tuple[int, ...], right: tuple[int, ...], constant: bool, more: dict[str, Any], dtype: str
+    check_node: Any, a: tuple[int, ...], right: tuple[int, ...], constant: bool, more: dict[str, Any]
 ) -> None:
+    dtype = "u8" if a[-1] % 2 else "i8"
     channels = right[-2] if more.get("transpose_b") else right[-1]
     bias, multiplier, result = ending(sum(a), a[-1], channels, dtype, "u8")
     inputs = [numbers(sum(a), dtype, a), numbers(sum(right), "i8", right), bias, multiplier]
     check_node("qmatmul", inputs, constants=(1, 2, 3) if constant else (), **more, **result)
 
 
-@pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize(
-    "channels, kernel, stride, width, least",
-    [(2, 3, 1, 1, -127), (8, 3, 2, 9, -128), (24, 5, 1, 4, -127), (32, 3, 1, 17, -128), (35, 2, 3, 5, -127),
-     (61, 3, 1, 8, -127)],
+    "channels, kernel, stride, width, least, dtype",
+    [(2, 3, 1, 1, -127, "i8"), (8, 3, 2, 9, -128, "u8"), (24, 5, 1, 4, -127, "i8"), (32, 3, 1, 17, -128, "u8"),
+     (35, 2, 3, 5, -127, "u8"), (61, 3, 1, 8, -128, "i8")],
 )  # fmt: skip
 def test_depthwise(
     check_node: Any, channels: int, kernel: int, stride: int, width: int, least: int, dtype: str
