@@ -22,7 +22,7 @@ $(VENV)/.ready-to-test: $(VENV)/.ready
 	@$(BIN)/python -m mavcg.warm aarch64-linux-musl native
 	@touch $@
 
-demo: setup ## profile the example program, build its multi-versioned library, run it on emulated cores
+demo: setup ## both roads: a program and a network, their libraries built, run on emulated cores and here
 	@$(BIN)/python examples/demo.py
 
 lint: setup ## ruff
