@@ -8,6 +8,7 @@ from mavcg.core import LoadPolicy
 from mavcg.passes.asm.broadcast import by_element
 from mavcg.passes.asm.dependences import Code, as_op, known
 from mavcg.passes.asm.fold import fold_addresses
+from mavcg.passes.asm.isa import FLAGS
 from mavcg.passes.asm.lanes import as_lanes
 from mavcg.passes.asm.op import Op
 from mavcg.passes.asm.parking import Parked, park
@@ -29,7 +30,11 @@ Parts = tuple[tuple[str, tuple[Instr, ...]], ...]  # of text, in order, each wit
 
 @dataclass(frozen=True)
 class Loop:
-    """What all forms of one loop have in common. live_in and live_out: without what is parked, with what holds it."""
+    """What all forms of one loop have in common.
+
+    live_in and live_out: without what is parked, with what holds it. spare: registers that the loop may use though its
+    instructions do not, as those it was made from did.
+    """
 
     instrs: tuple[Instr, ...]
     live_in: frozenset[str]
@@ -38,20 +43,25 @@ class Loop:
     policy: LoadPolicy
     prefix: str
     parked: Parked = Parked()
+    spare: frozenset[str] = frozenset()
 
     def with_parking(self, form: Split) -> "Loop":
-        """The loop with general registers freed for a form's scratch registers, as far as it lacks them."""
-        accessed = frozenset(reg.name for instr in form.instrs for reg in instr.registers())
+        """The loop with general registers freed for a form's scratch registers, as far as it lacks them.
+
+        What the loop as it was touches holds nothing either: it may do the iterations that unrolling leaves.
+        """
+        accessed = frozenset(reg.name for instr in (*form.instrs, *self.instrs) for reg in instr.registers())
         parked = park(accessed, self.live_in, self.live_out) if form.scratch else Parked()
         live_in, live_out = ((live - parked.registers) | parked.holders for live in (self.live_in, self.live_out))
         return replace(self, live_in=live_in, live_out=live_out, parked=parked)
 
-    def if_registers_do(self, instrs: Sequence[Instr]) -> tuple[Instr, ...] | None:
-        """Instructions with real registers, where there are enough."""
+    def has_registers_for(self, instrs: Sequence[Instr]) -> bool:
+        """Whether there are enough for the values in these instructions."""
         try:
-            return self.allocated(instrs)
+            self.allocated(instrs)
         except NoRegister:
-            return None
+            return False
+        return True
 
     def wrapped(self, parts: Parts) -> Parts:
         """The loop's parts with the parking around them."""
@@ -61,7 +71,8 @@ class Loop:
 
     def allocated(self, instrs: Sequence[Instr], carried: frozenset[str] = frozenset()) -> tuple[Instr, ...]:
         """Instructions with real registers. Raises: NoRegister."""
-        return allocate(known(instrs), self.live_in | carried, self.live_out | carried, self.parked.registers)
+        spare = self.parked.registers | self.spare
+        return allocate(known(instrs), self.live_in | carried, self.live_out | carried, spare)
 
 
 @dataclass(frozen=True)
@@ -86,20 +97,40 @@ class Form:
         return tuple(as_op(c) for c in self.code)
 
 
+@dataclass(frozen=True)
+class Step:
+    """A loop that does one step an iteration: of `steps` that the old one did. instrs: before registers are chosen.
+
+    unpaired: how many of the old one's pairs were parted.
+    """
+
+    loop: Loop
+    instrs: tuple[Instr, ...]
+    steps: int
+    unpaired: int
+
+
 def plain(loop: Loop) -> tuple[Instr, ...]:
     """The loop with less beside its work: fewer address registers, and fewer loads of what only multiplies."""
     folded = fold_addresses(loop.instrs, loop.live_out)
     if not loop.policy.split:
         return folded
-    return loop.if_registers_do(as_lanes(by_element(folded, loop.live_out), loop.live_out)) or folded
+    folded = by_element(folded, loop.live_out)
+    joined = as_lanes(folded, loop.live_out) if loop.timing.order == "in" else folded
+    return joined if loop.has_registers_for(joined) else folded
 
 
-def one_step(loop: Loop, folded: Sequence[Instr]) -> tuple[Loop, int, int] | None:
-    """The loop doing one step an iteration, how many of them an old one was, and how many pairs were parted."""
+def one_step(loop: Loop, folded: Sequence[Instr]) -> Step | None:
+    """The loop doing one step an iteration, where it is seen to be several."""
     parted = split_loads(folded, False, True)
     new = reroll(parted.instrs, loop.live_in, loop.live_out)
-    body = loop.if_registers_do(new.body) if new is not None else None
-    return (replace(loop, instrs=body), new.steps, parted.unpaired) if new is not None and body is not None else None
+    written = frozenset(register for c in known(loop.instrs) for register in c.effects.writes())
+    loop = replace(loop, spare=written - {"sp", FLAGS, "x18", "x29", "x30"})
+    if new is None or not loop.has_registers_for(new.body):
+        return None
+    unnamed = any("%" in reg.name for instr in new.body for reg in instr.registers())
+    body = loop.allocated(new.body) if unnamed else new.body
+    return Step(replace(loop, instrs=body), new.body, new.steps, parted.unpaired)
 
 
 def with_moves_last(loop: Loop, folded: Sequence[Instr]) -> tuple[Instr, ...]:

@@ -27,9 +27,10 @@ LONGEST_PIPELINED = 400
 WORK_PER_SPLIT = 2
 # Of the time of the heuristic, round after round, and of the solver, in the last: for the loop with its loads split
 # and whole, and for each of UNROLLED.
-ROUNDS = ((0.2, 0.1, 0.3, 0.1), (1.0, 0.1, 0.3, 0.2))
+ROUNDS = ((0.2, 0.1, 0.3, 0.1), (1.0, 0.1, 0.4, 0.2))
 SOLVER_SHARES = (0.3, 0.0, 0.6, 0.1)
 ONE_STEP_SHARE = 0.9  # of both, for a loop that was found to be several steps, as one of them
+REST_SHARE = 0.1  # and as it is
 FURTHER_EFFORT = 0.25  # of the heuristic's time for other loops
 WORTH_UNROLLING = 0.98  # of the cycles without it, at most: its code is several times as long
 
@@ -156,19 +157,24 @@ def tune_loop(
 def _candidates(loop: Loop, effort: Effort, start: float) -> Iterator[_Candidate]:
     """Forms of the loop that may be better than it is, of `start` cycles."""
     folded = plain(loop)
-    steps = one_step(loop, folded) if _overlaps(loop) else None
+    step = one_step(loop, folded) if _overlaps(loop) else None
     best = start
-    if steps is not None:
-        single, count, unpaired = steps
-        for found in _forms(single, single.instrs, effort.part(ONE_STEP_SHARE), start / count):
-            split = replace(found.split, unpaired=unpaired)
-            candidate = replace(found, cycles=found.cycles * count, split=split, rerolled=count)
+    if step is not None:
+        for found in _forms(step.loop, step.instrs, effort.part(ONE_STEP_SHARE), start / step.steps):
+            split = replace(found.split, unpaired=step.unpaired)
+            candidate = replace(found, cycles=found.cycles * step.steps, split=split, rerolled=step.steps)
             best = min(best, candidate.cycles)
             yield candidate
-        effort = effort.part(1 - ONE_STEP_SHARE)
+        effort = effort.part(REST_SHARE)
     elif _overlaps(loop):
-        folded = with_moves_last(loop, folded)
-    yield from _forms(loop, folded, effort, best, in_line=steps is None)
+        moved = with_moves_last(loop, folded)
+        if loop.policy.unpair:
+            folded = moved
+        elif moved != folded:  # pairs were parted against the profile: as one form of two
+            for found in _forms(loop, moved, effort, best, in_line=False):
+                best = min(best, found.cycles)
+                yield found
+    yield from _forms(loop, folded, effort, best, in_line=step is None)
 
 
 def _overlaps(loop: Loop) -> bool:
