@@ -67,6 +67,14 @@ def in_vectors(values: Array) -> Array:
     return filled
 
 
+def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:
+    """All taps in twos, one below the other as far as can be: neighbouring pixels have such inputs in common."""
+    even = height - height % 2
+    pairs = [[(ky, kx), (ky + 1, kx)] for ky in range(0, even, 2) for kx in range(width)]
+    rest = [(height - 1, kx) for kx in range(width)] if height % 2 else []
+    return pairs + [rest[i : i + 2] for i in range(0, len(rest), 2)]
+
+
 def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """The function of a spec for a machine."""
     assert isinstance(spec, QDepthwise)
@@ -91,9 +99,11 @@ class _Emitter:
         longest = 64 if machine.vector_registers >= 32 else 32
         self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], machine.vector_registers // 4))
-        taps = [(ky, kx) for ky in range(spec.kernel[0]) for kx in range(spec.kernel[1])]
         rows, cols = (spec.dilation[i] * spec.x.strides[1 + i] for i in (0, 1))
-        self.taps = [ky * rows + kx * cols for ky, kx in taps]
+        # (number of the tap, offset) of one or two taps at a time.
+        self.pairs = [
+            [(ky * spec.kernel[1] + kx, ky * rows + kx * cols) for ky, kx in pair] for pair in tap_pairs(*spec.kernel)
+        ]
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
@@ -143,12 +153,11 @@ class _Emitter:
         x, weights, out, bias, multiplier = at
         step = spec.x.strides[2] * spec.stride[1]
         acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels
-        for first in range(0, len(self.taps), 2):
-            pair = self.taps[first : first + 2]
-            ws = [self.weight(address(b, weights, (first + i) * spec.padded), lanes) for i in range(len(pair))]
+        for pair in self.pairs:
+            ws = [self.weight(address(b, weights, number * spec.padded), lanes) for number, _ in pair]
             ready = ws if self.arm else self.interleaved(ws)
             for p in range(pixels):
-                xs = [self.input(address(b, x, tap + p * step), lanes, used) for tap in pair]
+                xs = [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]
                 acc[p] = self.added(acc[p], xs, ready)
         for p, total in enumerate(acc):
             start = b.load(bias, name="bias", align=4, typ=total.type)
