@@ -93,6 +93,8 @@ def _output(output: str | None, model: Path) -> Path:
         raise MavcgError(f"-o {path}: a model becomes a shared library; name one, such as -o lib{model.stem}.so")
     if path.is_dir():
         raise MavcgError(f"-o {path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise MavcgError(f"-o {path}: the folder {path.parent} is not there; make it, or name another output")
     return path
 
 

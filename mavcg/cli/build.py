@@ -84,10 +84,11 @@ def build(
             "--max-growth": max_growth, "--rounding": rounding,
         })  # fmt: skip
         build_model_library(
-            config, output, board, _names(cores), target, shape or (), threads or 1, jobs, tune, as_json
-        )
+            config, output, board, _names(cores), target, shape or (), 1 if threads is None else threads, jobs, tune,
+            as_json,
+        )  # fmt: skip
         return
-    if shape or threads:
+    if shape or threads is not None:
         raise MavcgError(f"--{'shape' if shape else 'threads'}: is for models; name one (.onnx or .tflite)")
     from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file
     from mavcg.program import build_program

@@ -3,10 +3,12 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mavcg.cli.app import run
@@ -119,3 +121,37 @@ def execute(*command: str | Path, cwd: Path | None = None, **environment: str) -
 def run_program() -> Callable[..., Ended]:
     """run_program(command.., cwd=, NAME=value): see execute."""
     return execute
+
+
+@pytest.fixture(scope="session")
+def tiny_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tiny.onnx: image N,4,6,6, N free -> convolution, relu -> y; relu of another -> z."""
+    onnx = pytest.importorskip("onnx")
+    rng = np.random.default_rng(3)
+    weights = {"w": rng.standard_normal((5, 4, 3, 3)), "b": rng.standard_normal(5)}
+    nodes = [
+        onnx.helper.make_node("Conv", ["image", "w", "b"], ["c"], name="first", pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("Relu", ["c"], ["y"]),
+        onnx.helper.make_node("Relu", ["other"], ["z"]),
+    ]
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes, "tiny", [value("image", 1, ["N", 4, 6, 6]), value("other", 1, [2, 3])],
+        [value("y", 1, ["N", 5, 6, 6]), value("z", 1, [2, 3])],
+        [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("tiny") / "tiny.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_library(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """libtiny.so of tiny.onnx with one core's version beside generic; build.json beside it is what the build said."""
+    if not CORES:
+        pytest.skip("libraries are made for AArch64 and x86-64 only")
+    out = tmp_path_factory.mktemp("tiny_library") / "libtiny.so"
+    command = [sys.executable, "-m", "mavcg.cli", "build", str(tiny_onnx), "--cores", CORES[1], "-o", str(out)]
+    done = subprocess.run([*command, "--threads", "2", "--json"], capture_output=True, text=True, check=True)
+    (out.parent / "build.json").write_text(done.stdout)
+    return out

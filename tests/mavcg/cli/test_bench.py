@@ -1,0 +1,54 @@
+"""`mavcg bench`: the document that scripts rely on, the table, wrong thread counts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.timing_runs import parse_threads, time_runs
+
+
+def test_json_is_the_interface_that_scripts_rely_on(mavcg: Any, tiny_library: Path) -> None:
+    ended = mavcg("bench", tiny_library, "--threads", "1,2", "--seconds", "0", "--runs", "8", "--json")
+
+    document = json.loads(ended.stdout)
+    assert ended.status == 0 and ended.stderr == ""
+    assert [row["threads"] for row in document["measured"]] == [1, 2]
+    for row in document["measured"]:
+        assert row["runs"] == 8
+        assert 0 < row["min_ms"] <= row["median_ms"] <= row["max_ms"] and row["spread_ms"] >= 0
+
+
+def test_times_of_steps_on_request(mavcg: Any, tiny_library: Path) -> None:
+    options = ("--seconds", "0", "--per-layer")
+    document = json.loads(mavcg("bench", tiny_library, *options, "--json").stdout)
+
+    layers = document["measured"][0]["layers"]
+    assert all(layer["ms"] >= 0 for layer in layers)
+    assert "first" in {layer["name"] for layer in layers} and "conv2d" in {layer["op"] for layer in layers}
+    shown = mavcg("bench", tiny_library, *options).stdout
+    assert "median ms" in shown and "first" in shown and "share" in shown
+
+
+@pytest.mark.parametrize("threads", ["", "one", "1,,2", "-1", "1;2", "9999"])
+def test_wrong_thread_counts(mavcg: Any, tiny_library: Path, threads: str) -> None:
+    ended = mavcg("bench", tiny_library, f"--threads={threads}", "--seconds", "0")
+
+    assert ended.status == 2 and ended.stdout == "" and len(ended.stderr.splitlines()) == 1
+    assert "threads" in ended.stderr
+
+
+def test_lists_of_thread_counts() -> None:
+    assert parse_threads("1") == (1,)
+    assert parse_threads("4,1,0") == (4, 1, 0)
+    with pytest.raises(ValueError):
+        parse_threads("-1")
+
+
+def test_warm_runs_are_not_counted() -> None:
+    calls: list[int] = []
+    times = time_runs(lambda: calls.append(1), 5, 7, 0.0)
+
+    assert (len(calls), len(times.ms)) == (12, 7)
+    assert min(times.ms) <= times.median <= max(times.ms) and times.spread >= 0

@@ -1,0 +1,180 @@
+"""`mavcg build MODEL` as a user meets it: the report, files beside the library, one line for all that is wrong."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.elf import exported_symbols
+
+
+def refused(ended: Any, here: Path, *words: str) -> None:
+    """Exit status 2, one line on stderr with these words, nothing on stdout, nothing written."""
+    assert ended.status == 2 and ended.stdout == ""
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("mavcg")] or [ended.stderr]
+    for word in words:
+        assert word in line
+    assert [path.name for path in here.iterdir() if path.suffix in (".so", ".h", ".pc", ".cmake")] == []
+
+
+@pytest.fixture
+def report(tiny_library: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((tiny_library.parent / "build.json").read_text())
+    return document
+
+
+def test_json_has_what_scripts_rely_on(report: dict[str, Any], tiny_library: Path, cores: tuple[str, str]) -> None:
+    for key in ("seconds", "arena_bytes", "arena_lower_bound_bytes", "weight_bytes", "code_bytes"):
+        assert report[key] > 0
+    assert report["arena_lower_bound_bytes"] <= report["arena_bytes"]
+    assert report["operators"]["conv2d"] == 1 and report["operators"]["relu"] == 1
+    assert report["versions"] == ["generic", cores[1]]
+    assert report["library_bytes"] == tiny_library.stat().st_size == report["weight_bytes"] + report["code_bytes"]
+    # 5 channels of 36 weights and a bias, in panels of at least 8 channels.
+    assert report["weight_bytes"] >= (8 * 36 + 5) * 4
+    assert report["inputs"] == [
+        {"name": "image", "type": "f32[1,4,6,6]"}, {"name": "other", "type": "f32[2,3]"}
+    ]  # fmt: skip
+    assert [t["name"] for t in report["outputs"]] == ["y", "z"]
+    assert {Path(f).name for f in report["files"]} == {"libtiny.so", "tiny.h", "tiny.pc", "tinyConfig.cmake"}
+    assert all(Path(f).is_file() for f in report["files"])
+
+
+def test_only_the_model_s_functions_are_exported(tiny_library: Path) -> None:
+    names = exported_symbols(tiny_library)
+
+    assert "tiny_run" in names and "mavcg_model_api" in names
+    assert all(name.startswith(("tiny_", "mavcg_model_api")) for name in names)
+
+
+def test_the_same_model_gives_the_same_bytes(
+    mavcg: Any, tiny_onnx: Path, tiny_library: Path, cores: tuple[str, str], here: Path
+) -> None:
+    ended = mavcg("build", tiny_onnx, "--cores", cores[1], "--threads", "2", "-o", "libtiny.so")
+
+    assert ended.status == 0
+    assert "libtiny.so for " in ended.stdout and f"generic, {cores[1]}" in ended.stdout
+    assert (here / "libtiny.so").read_bytes() == tiny_library.read_bytes()
+    assert (here / "tiny.h").read_text() == (tiny_library.parent / "tiny.h").read_text()
+
+
+def test_the_output_is_named_by_the_model_and_shapes_fill_free_dimensions(
+    mavcg: Any, tiny_onnx: Path, here: Path
+) -> None:
+    shutil.copy(tiny_onnx, here / "7 segments.onnx")
+    ended = mavcg(
+        "build", here / "7 segments.onnx", "--cores", "generic", "--shape", "image=2x4x6x6", "--json"
+    )  # fmt: skip
+
+    document = json.loads(ended.stdout)
+    assert document["inputs"][0]["type"] == "f32[2,4,6,6]"
+    assert (here / "libm_7_segments.so").is_file() and document["versions"] == ["generic"]
+
+
+def test_stages_are_dumped_on_request(
+    mavcg: Any, tiny_onnx: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAVCG_DUMP", "import")
+    ended = mavcg("build", tiny_onnx, "--cores", "generic", "--json")
+
+    assert json.loads(ended.stdout)["operators"]  # the dump is not in it
+    assert "// import" in ended.stderr and "conv2d" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--shape", "image=2x4"], ["image"]),
+        (["--shape", "image=2,4,6,6"], ["--shape image=2,4,6,6", "1x3x224x224"]),
+        (["--shape", "=1x2"], ["--shape =1x2"]),
+        (["--shape", "nobody=1x4x6x6"], ["nobody", "image"]),
+        (["--shape", "image=1x4x6x6", "--shape", "image=2x4x6x6"], ["twice"]),
+        (["--threads", "-1"], ["--threads -1", "1 to 256"]),
+        (["--threads", "0"], ["--threads 0", "1 to 256"]),
+        (["--threads", "257"], ["--threads 257"]),
+        (["--target", "aarch64-macos"], ["macos"]),
+        (["--target", "nonsense"], ["nonsense"]),
+        (["-o", "lib.o"], ["lib.o", ".so"]),
+        (["-o", "folder.so"], ["folder.so", "folder"]),
+        (["-o", "missing/lib.so"], ["missing", "folder"]),
+        (["--hot", "dot"], ["--hot", "programs"]),
+        (["--source", "a.c"], ["--source", "programs"]),
+        (["--profile", "p.json"], ["--profile", "programs"]),
+        (["--board", "nowhere"], ["nowhere"]),
+        (["--cores", "cortex-a5"], ["cortex-a5"]),
+        (["--tune", "sometimes"], ["sometimes"]),
+    ],
+)
+def test_bad_options(mavcg: Any, tiny_onnx: Path, here: Path, options: list[str], words: list[str]) -> None:
+    (here / "folder.so").mkdir()
+    with_cores = [] if {"--board", "--cores"} & set(options) else ["--cores", "generic"]
+    ended = mavcg("build", tiny_onnx, *with_cores, *options)
+    (here / "folder.so").rmdir()
+
+    refused(ended, here, *words)
+
+
+def test_cores_of_another_architecture(mavcg: Any, tiny_onnx: Path, here: Path, cores: tuple[str, str]) -> None:
+    other = "haswell" if cores[0].startswith("cortex") else "cortex-a55"
+
+    refused(mavcg("build", tiny_onnx, "--cores", f"{cores[0]},{other}"), here, other)
+    refused(mavcg("build", tiny_onnx, "--cores", "cortex-a55", "--target", "x86_64-linux-gnu"), here, "cortex-a55")
+    refused(mavcg("build", tiny_onnx, "--cores", "cortex-a55", "--target", "aarch64-linux-android"), here, "android")
+
+
+def test_a_model_without_cores(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
+    refused(mavcg("build", tiny_onnx), here, "--board", "--cores")
+
+
+def test_options_of_models_without_a_model(mavcg: Any, here: Path) -> None:
+    refused(mavcg("build", "--source", "a.c", "--shape", "x=1"), here, "--shape", "models")
+    refused(mavcg("build", "--source", "a.c", "--threads", "2"), here, "--threads", "models")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.onnx", None), ("a.onnx", b""), ("a.onnx", b"nonsense" * 9), ("a.tflite", b"nonsense" * 9), ("a.tflite", b"")],
+)
+def test_files_that_are_no_models(mavcg: Any, here: Path, name: str, content: bytes | None) -> None:
+    if content is not None:
+        (here / name).write_bytes(content)
+
+    refused(mavcg("build", here / name, "--cores", "generic"), here, name)
+
+
+def test_folders_and_files_without_permission(mavcg: Any, here: Path) -> None:
+    (here / "model.onnx").mkdir()
+
+    refused(mavcg("build", here / "model.onnx", "--cores", "generic"), here, "model.onnx", "folder")
+
+
+def test_an_operator_that_is_not_supported(mavcg: Any, here: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Loop", ["n", "c", "x"], ["y"], name="the_loop", body=onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", [n], [m]) for n, m in (("cc", "co"), ("xx", "xo"))], "b",
+        [value("i", 7, []), value("cc", 9, []), value("xx", 1, [2])], [value("co", 9, []), value("xo", 1, [2])],
+    ))  # fmt: skip
+    graph = onnx.helper.make_graph(
+        [node], "g", [value("n", 7, []), value("c", 9, []), value("x", 1, [2])], [value("y", 1, [2])]
+    )
+    onnx.save(onnx.helper.make_model(graph), here / "loop.onnx")
+
+    refused(mavcg("build", here / "loop.onnx", "--cores", "generic"), here, "the_loop", "Loop")
+
+
+def test_results(tiny_library: Path, tiny_onnx: Path) -> None:
+    ort = pytest.importorskip("onnxruntime")
+    from mavcg.loading import load
+
+    rng = np.random.default_rng(0)
+    image, other = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 4, 6, 6), (2, 3)))
+    wanted = ort.InferenceSession(str(tiny_onnx)).run(None, {"image": image, "other": other})
+    with load(tiny_library) as model:
+        found = model.run(image, other)
+
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
