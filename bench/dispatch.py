@@ -91,7 +91,7 @@ def measure(program: Path, rounds: int, use_rseq: bool) -> Run:
         "GLIBC_TUNABLES": f"glibc.pthread.rseq={int(use_rseq)}",
     }
     environment.pop("MAVCG_TRACE", None)
-    command = ["taskset", "-c", "0", program, str(rounds)]  # CPU 0 is the first core of the map
+    command = ["taskset", "-c", "0", str(program), str(rounds)]  # CPU 0 is the first core of the map
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     words = [line.split() for line in done.stdout.splitlines()]
     times = {way: [float(value) for name, value in words if name == way] for way in WORDS}

@@ -55,8 +55,8 @@ def built_library(model: Path) -> Path:
     from mavcg.runtime.binding import cache_folder
 
     digest = hashlib.sha256(model.read_bytes())
-    for folder in ("mavcg", "kernels", "passes", "runtime", "profiles"):
-        for path in sorted((ROOT / folder).rglob("*")):
+    for part in ("mavcg", "kernels", "passes", "runtime", "profiles"):
+        for path in sorted((ROOT / part).rglob("*")):
             if path.suffix in (".py", ".c", ".h", ".toml") and not path.is_symlink():
                 digest.update(path.read_bytes())
     folder = cache_folder() / "bench" / digest.hexdigest()[:24]
@@ -155,7 +155,8 @@ def serve(runner: Runner, line: str) -> dict[str, Any]:
     if words[0] == "run" and len(words) == 4:
         return timed(runner, arrays, int(words[1]), int(words[2]), float(words[3]))
     if words[0] == "out" and len(words) == 2:
-        np.savez(words[1], **dict(zip(runner.outputs, runner.run(arrays), strict=True)))
+        named: dict[str, Any] = dict(zip(runner.outputs, runner.run(arrays), strict=True))
+        np.savez(words[1], **named)
         return {"ok": True}
     raise ValueError(f"'{line}': is neither run WARM MIN_RUNS SECONDS, out PATH nor quit")
 

@@ -175,7 +175,7 @@ def test_power_of_integers(check_node: Check) -> None:
     check_node("pow", (numbers("i64", (20,)), np.array([3], np.int64)))
 
 
-UNARY = {
+UNARY: dict[str, dict[str, float]] = {
     "clip": {"lo": -1.0, "hi": 2.0}, "leaky_relu": {"alpha": 0.2}, "gelu": {"tanh": True}, "sign": {}, "round": {},
     "hard_swish": {}, "reciprocal": {}, "sigmoid": {},
 }  # fmt: skip
