@@ -144,7 +144,7 @@ def qdq_network() -> bytes:
 
 def tflite_schema() -> Any:
     """The classes that read and write TFLite files. Raises: ImportError where ai-edge-litert is not installed."""
-    from ai_edge_litert import schema_py_generated  # type: ignore[import-untyped]
+    from ai_edge_litert import schema_py_generated
 
     return schema_py_generated
 

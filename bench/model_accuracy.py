@@ -114,7 +114,7 @@ def reference(model: Path, shapes: dict[str, tuple[int, ...]]) -> tuple[Runner, 
 
 def unoptimised(model: Path, arrays: Sequence[Array]) -> list[Array]:
     """What onnxruntime makes of an ONNX file operator by operator."""
-    import onnxruntime as ort  # type: ignore[import-untyped]
+    import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

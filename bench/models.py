@@ -250,7 +250,7 @@ def _last_layer(nodes: Any) -> tuple[Any, str]:
 def _run(model: bytes) -> list[Array]:
     """The outputs for seeded noise, by onnxruntime."""
     try:
-        import onnxruntime  # type: ignore[import-untyped]
+        import onnxruntime
     except ImportError as error:
         raise MavcgError(f"random weights need onnxruntime ({error}); pip install mavcg[dev]") from error
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
@@ -288,13 +288,13 @@ def _quantised(name: str, path: Path) -> None:
     import onnx
 
     try:
-        from onnxruntime.quantization import (  # type: ignore[import-untyped]
+        from onnxruntime.quantization import (
             CalibrationDataReader,
             QuantFormat,
             QuantType,
             quantize_static,
         )
-        from onnxruntime.quantization.shape_inference import quant_pre_process  # type: ignore[import-untyped]
+        from onnxruntime.quantization.shape_inference import quant_pre_process
     except ImportError as error:
         raise MavcgError(f"model {path.stem}: needs onnxruntime ({error}); pip install mavcg[dev]") from error
     source = model_path(name)

@@ -117,7 +117,7 @@ def shortened(name: str) -> str:
 def tflite_module() -> Any:
     """The tflite package. Raises: MavcgError where it is not installed."""
     try:
-        import tflite  # type: ignore[import-untyped]
+        import tflite
     except ImportError as error:
         raise MavcgError(f"TFLite files need the tflite package ({error}); pip install mavcg[models]") from error
     return tflite

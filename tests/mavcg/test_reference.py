@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime  # type: ignore[import-untyped]
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

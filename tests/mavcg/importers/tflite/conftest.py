@@ -122,7 +122,7 @@ class Writer:
 
 def litert(data: bytes, arrays: Sequence[Array]) -> list[Array]:
     """What LiteRT's own kernels make of a model, inputs and outputs in order."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # type: ignore[import-untyped]
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=resolver, num_threads=1)

@@ -285,7 +285,7 @@ def test_ops_without_a_case_are_the_ones_tested_elsewhere(writer: Any) -> None:
     for case in CASES.values():
         case(writer)
     numbers = {code.builtinCode for code in writer.model.operatorCodes}
-    import tflite  # type: ignore[import-untyped]
+    import tflite
 
     tested |= {tflite.utils.BUILTIN_OPCODE2NAME[n] for n in numbers}
     assert set(HANDLERS) == tested
