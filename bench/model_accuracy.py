@@ -38,7 +38,7 @@ class Row:
 
     against: the reference. error: the largest difference of any output, in `unit` ("of the largest" or "quanta"). top:
     whether the largest elements (five, of 8-bit models one) are the same; None where that says nothing. ok: within
-    the bounds. why: what went wrong, or "". reference_apart: of 8-bit models, quanta between onnxruntime with all of its
+    the bounds. why: what went wrong, or "". reference_apart: of 8-bit models, quanta between onnxruntime with all its
     optimisations, which is the reference, and with none: where rounding that differs is amplified from layer to layer,
     no implementation is near to both.
     """
