@@ -1,0 +1,47 @@
+"""README.md against the tables that it repeats: operators that are listed and not there, or there and not listed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mavcg.importers.onnx_ops.table import supported as onnx_operators
+from mavcg.importers.tflite_ops.table import supported as tflite_operators
+from mavcg.ops import OPS
+
+ROOT = Path(__file__).parent.parent
+SECTION = re.search(r"^## Operators\n(.*?)^## ", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+def listed_after(words: str) -> str:
+    """The paragraph that follows the one which these words end."""
+    assert SECTION is not None, "README.md has no section Operators"
+    found = re.search(rf"{re.escape(words)}\n\n(.*?)\n\n", SECTION[1], re.DOTALL)
+    assert found is not None, f"README.md has no list of operators after '{words}'"
+    return " ".join(found[1].split())
+
+
+@pytest.mark.parametrize(
+    "words, operators",
+    [
+        ("by others of these:", onnx_operators("")),
+        ("(`com.microsoft`):", onnx_operators("com.microsoft")),
+        ("TFLite:", tflite_operators()),
+    ],
+)
+def test_operators_of_the_formats(words: str, operators: str) -> None:
+    assert listed_after(words) == operators
+
+
+def test_operators_of_the_graph() -> None:
+    assert SECTION is not None
+    assert f"the {len(OPS)} operators of the graph" in SECTION[1]
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text()
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    missing = [t for t in targets if t and "://" not in t and not (ROOT / page).parent.joinpath(t).exists()]
+
+    assert missing == []
