@@ -1,0 +1,91 @@
+"""A graph to the engine's program: places, constants, tasks, errors by the node's name."""
+
+import numpy as np
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.kernel import Packing
+from mavcg.kernels import registry
+from mavcg.lowering import TASK_WORK, grain, lower_graph
+from mavcg.model_program import Place
+
+PACKING = Packing(8)
+
+
+def image(b: GraphBuilder, channels: int = 8, side: int = 6) -> str:
+    return b.input("x", TensorType("f32", (1, side, side, channels)))
+
+
+def chain() -> Graph:
+    """Two convolutions with the same weights; relu; a concat of both."""
+    b = GraphBuilder("chain")
+    x = image(b)
+    w = np.arange(8 * 8, dtype=np.float32).reshape(8, 1, 1, 8)
+    one = b.add("conv2d", [x, b.constant(w)], origin="one")
+    two = b.add("conv2d", [one, b.constant(w)], origin="two")
+    return b.finish([b.add("concat", [one, b.add("tanh", [two], origin="act")], axis=3, origin="joined")])
+
+
+def test_steps_are_the_nodes_that_do_something_in_order() -> None:
+    lowered = lower_graph(chain(), PACKING)
+
+    assert [step.name for step in lowered.program.steps] == ["one", "two", "act"]  # the concat's parts are in place
+    assert [node.op for node in lowered.nodes] == ["conv2d", "conv2d", "tanh"]
+    assert [(t.name, str(t.type)) for t in lowered.program.inputs] == [("x", "f32[1,6,6,8]")]
+
+
+def test_equal_kernels_and_equal_constants_are_there_once() -> None:
+    b = GraphBuilder("twice")
+    x = image(b)
+    w = np.arange(8 * 8, dtype=np.float32).reshape(8, 1, 1, 8)
+    for _ in range(3):
+        x = b.add("tanh", [b.add("conv2d", [x, b.constant(w)])])
+    lowered = lower_graph(b.finish([x]), PACKING)
+    convolutions = [step for step in lowered.program.steps if step.op == "conv2d"]
+
+    assert len({step.operands[1] for step in convolutions}) == 1
+    assert lowered.program.constants_bytes == len(lowered.constants) == 8 * 8 * 4
+    packed = np.frombuffer(lowered.constants, np.float32).reshape(8, 8)
+    assert (packed == w.reshape(8, 8).T).all()  # one panel of 8 lanes: k, then output channels
+    assert len(lowered.specs) < len(lowered.program.steps)
+
+
+def test_places_lie_within_what_they_are_in() -> None:
+    lowered = lower_graph(chain(), PACKING)
+    program = lowered.program
+    limits = {
+        "arena": program.arena_bytes, "constants": program.constants_bytes, "input": program.inputs[0].type.bytes,
+        "output": program.outputs[0].type.bytes,
+    }  # fmt: skip
+
+    for step in program.steps:
+        for place in step.operands:
+            assert 0 <= place.offset < limits[place.base] and place.index == 0
+    assert program.steps[0].operands[0] == Place("input", 0, 0)
+    # tanh's part of the concat begins after the first 8 channels of a pixel.
+    assert program.steps[2].operands[-1] == Place("output", 8 * 4, 0)
+    assert program.arena_lower_bound_bytes <= program.arena_bytes
+
+
+def test_tasks_are_worth_a_thread_s_while() -> None:
+    b = GraphBuilder("large")
+    x = image(b, 64, 64)
+    w = b.constant(np.ones((64, 3, 3, 64), np.float32))
+    lowered = lower_graph(b.finish([b.add("tanh", [b.add("conv2d", [x, w])])]), PACKING)
+
+    for spec, step in zip(lowered.specs, lowered.program.steps, strict=True):
+        rows = grain(spec)
+        assert step.grain == rows and 1 <= rows <= spec.rows
+        assert rows * spec.work >= TASK_WORK * spec.rows or rows == spec.rows
+        assert rows == 1 or (rows - 1) * spec.work < TASK_WORK * spec.rows
+    assert lowered.program.steps[0].grain < lowered.program.steps[0].rows
+
+
+def test_what_no_kernel_computes_names_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {op: lower for op, lower in registry.lowerings().items() if op != "tanh"}
+    monkeypatch.setattr(registry, "lowerings", lambda: known)
+
+    with pytest.raises(MavcgError, match=r"node 'act' \(tanh\): no kernel; there are kernels for .*conv2d"):
+        lower_graph(chain(), PACKING)
