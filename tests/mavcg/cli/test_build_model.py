@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.elf import exported_symbols
+from mavcg.elf import exported_symbols, function_symbols
 
 
 def refused(ended: Any, here: Path, *words: str) -> None:
@@ -178,3 +178,26 @@ def test_results(tiny_library: Path, tiny_onnx: Path) -> None:
 
     for ours, theirs in zip(found, wanted, strict=True):
         assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
+
+
+def test_inspect_shows_operators_kernels_layouts_tiles_versions_and_bytes(
+    mavcg: Any, tiny_library: Path, report: dict[str, Any], cores: tuple[str, str]
+) -> None:
+    document = json.loads(mavcg("inspect", tiny_library, "--json").stdout)
+
+    for key in ("operators", "versions", "inputs", "outputs", "weight_bytes", "arena_bytes", "arena_lower_bound_bytes"):
+        assert document[key] == report[key]
+    assert 0 < document["code_bytes"] == document["loaded_bytes"] - document["weight_bytes"]
+    sizes = dict(function_symbols(tiny_library))
+    for step in document["steps"]:
+        kernel = document["kernels"][step["kernel"]]
+        for label in ("generic", cores[1]):
+            assert kernel["versions"][label]["bytes"] == sizes[f"{step['kernel']}.{label}"] > 0
+    (convolution,) = [k for name, k in document["kernels"].items() if name.startswith("conv2d")]
+    assert convolution["layout"].startswith("NHWC") and convolution["weights"].startswith("panels of ")
+    for version in convolution["versions"].values():
+        assert all(tile.split("x")[0].isdigit() for tile in version["tiles"]) and version["tiles"]
+
+    shown = mavcg("inspect", tiny_library).stdout
+    for word in ("model tiny", "conv2d", "weights", "arena", cores[1], "NHWC", "first", "bytes of code and tiles"):
+        assert word in shown
