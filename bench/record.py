@@ -16,7 +16,7 @@ from mavcg import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/results"
-_PACKAGES = ("llvmlite", "ziglang")
+_PACKAGES = ("llvmlite", "ziglang", "numpy", "onnx", "onnxruntime", "ai-edge-litert", "tflite")
 _DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
 
 

@@ -2,9 +2,10 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bench import model_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import machine_passes
 from bench.record import RESULTS
@@ -80,12 +81,17 @@ def build_time(record: Record) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-TABLES = {
+def _of_models(show: Callable[[Record, model_tables.Table], str]) -> Callable[[Record], str]:
+    return lambda record: show(record, table)
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "versions": ("A kernel's versions on this machine", versions),
     "dispatch": ("What choosing a version costs", dispatch),
     "growth": ("Code growth of six ARM clones", growth),
     "build_time": ("How long a build takes", build_time),
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
+    **{name: (title, _of_models(show)) for name, (title, show) in model_tables.TABLES.items()},
 }
 
 
@@ -94,6 +100,8 @@ def main() -> None:
     for name, (title, show) in TABLES.items():
         path = RESULTS / f"{name}.json"
         if not path.is_file():
+            if name in model_tables.OPTIONAL:
+                continue
             print(f"bench.tables: {path} is not there; run `python -m bench.all`", file=sys.stderr)
             continue
         record = json.loads(path.read_text())

@@ -1,0 +1,132 @@
+"""The records of the model road as markdown tables for the README; bench/tables.py prints them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+
+THROUGH = {
+    "kernels": "kernels compiled in memory",
+    "library": "libraries as `mavcg build` makes them",
+    "reference": "the definitions in NumPy",
+}
+
+
+def networks(record: Record, table: Table) -> str:
+    """Whole networks beside another runtime."""
+    rows = [
+        [
+            row["network"],
+            row["threads"],
+            f"{row['mavcg_ms']:.2f}",
+            f"{row['peer_ms']:.2f} ({row['peer']} {row['versions'][row['peer']]})",
+            f"{row['ratio']:.2f}",
+            f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
+        ]
+        for row in record["rows"]
+    ]
+    text = f"Measured: milliseconds a picture, in {record['rows'][0]['rounds']} interleaved rounds; medians of each "
+    text += "round's median. Below 1 mavcg is faster."
+    head = ["network", "threads", "mavcg ms", "the other's ms", "mavcg / other", "over the rounds"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def conv_layers(record: Record, table: Table) -> str:
+    """Layers and products beside the core's peak."""
+    rows = [
+        [row["name"], f"{row['gflops']:.1f}", f"{row['peak_gflops']:.1f}", f"{100 * row['share']:.0f} %"]
+        for row in record["rows"]
+    ]
+    text = "Measured: GFLOP/s of one thread, taking turns with a loop of independent multiply-adds, the peak; upper "
+    text += "quartiles of the rounds."
+    return f"{text}\n\n" + table(["layer or product", "GFLOP/s", "peak", "share"], rows)
+
+
+def model_accuracy(record: Record, table: Table) -> str:
+    """How near to other runtimes."""
+    rows = [
+        [
+            row["model"],
+            row["against"] or row["why"],
+            _difference(row),
+            {True: "same", False: "differ", None: ""}[row["top"]],
+            "yes" if row["ok"] else "no",
+        ]
+        for row in record["rows"]
+    ]
+    bounds = record["bounds"]
+    text = f"Measured, on seeded inputs. Bounds: f32 {bounds['f32_of_the_largest']:g} of the largest element and the "
+    text += f"same first five; 8-bit {bounds['int8_quanta']:g} quantum of the output and the same first. In brackets: "
+    text += "how far onnxruntime without its optimisations is from onnxruntime with them."
+    head = ["model", "against", "largest difference", "first five (8-bit: one)", "within bounds"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def _difference(row: Record) -> str:
+    if row["error"] is None:
+        return ""
+    apart = row.get("reference_apart")
+    return f"{row['error']:.2g} {row['unit']}" + (f" ({apart:.2g})" if apart is not None else "")
+
+
+def model_build(record: Record, table: Table) -> str:
+    """Seconds and bytes of builds, and the first run."""
+    rows = [
+        [
+            row["model"],
+            f"{row['wall_s']:.1f} ({row['cpu_s']:.1f})",
+            f"{row['weight_bytes'] / 1e6:.2f}",
+            f"{(row['library_bytes'] - row['weight_bytes']) / 1e6:.2f}",
+            row["kernels"],
+            f"{row['first_over_later']:.2f}",
+        ]
+        for row in record["rows"]
+    ]
+    text = (
+        f"Measured: `mavcg build --board {record['board']} --jobs {record['jobs']}`, nothing kept of earlier builds; "
+    )
+    text += "the first run in a new process is of the same model built for this machine."
+    head = ["model", "seconds (of CPU)", "weights, MB", "rest of the library, MB", "kernels", "first run / later"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def onnx_node_tests(record: Record, table: Table) -> str:
+    """ONNX's node tests: counts, and every failure with its reason."""
+    counts = record["counts"]
+    through = record["command"].rpartition("--by ")[2]
+    row = [
+        THROUGH.get(through, through),
+        counts["passed"],
+        counts["passed with constants"],
+        counts["failed"],
+        counts["out of scope"],
+    ]
+    head = ["through", "passed", "of these, with inputs made constants", "failed", "out of scope"]
+    failed = [f"- {test['name']}: {test['reason']}" for test in record["tests"] if test["status"] == "failed"]
+    text = (
+        f"Counted: the backend node tests of onnx {record['onnx']}. Out of scope is what the importer refuses by name."
+    )
+    return "\n".join([f"{text}\n", table(head, [row]), *(["\nFailed:\n", *failed] if failed else [])])
+
+
+def fuzz_models(record: Record, table: Table) -> str:
+    """What became of damaged files."""
+    counts = record["counts"]
+    text = (
+        f"Counted: {record['files']} files made by damaging {record['seeds']} good ones, each as far as kernels. The "
+    )
+    text += f"longest took {record['longest_s']:.1f} s; no process had more than {record['peak_bytes'] / 1e6:.0f} MB."
+    return f"{text}\n\n" + table(list(counts), [list(counts.values())])
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+    "networks": ("Networks against other runtimes", networks),
+    "conv_layers": ("Layers and products beside the peak", conv_layers),
+    "model_accuracy": ("How near to other runtimes", model_accuracy),
+    "model_build": ("How long a model's build takes, and its library", model_build),
+    "onnx_node_tests": ("ONNX's node tests", onnx_node_tests),
+    "onnx_node_tests_library": ("ONNX's node tests through libraries", onnx_node_tests),
+    "fuzz_models": ("Damaged model files", fuzz_models),
+}
+OPTIONAL = frozenset({"onnx_node_tests_library"})  # made by hand, not by bench.all: every test is a build
