@@ -203,7 +203,7 @@ def test_random_loops_that_leave_no_register_free_stay_the_same() -> None:
 @pytest.mark.long
 def test_many_random_functions_stay_the_same() -> None:
     tally = _check_many(1200, MANY_TURNS, random_code.functions())
-    assert tally.changed["pipelined"] >= 0.3 * tally.loops, tally.changed
+    assert tally.changed["pipelined"] >= 0.2 * tally.loops, tally.changed
     assert tally.changed["split"] >= 0.2 * tally.loops, tally.changed
     assert tally.changed["unrolled"] >= 0.05 * tally.loops, tally.changed
 
