@@ -88,7 +88,7 @@ def _seconds(record: Record, table: Table) -> str:
         rows.append([f"{row['kernel']}, {row['instructions']} instructions", *cells])
     times = record["seconds"][0]["heuristic"]["times"] if record["seconds"] else 0
     text = (
-        "Measured: CPU seconds for a kernel's function on its way to a Cortex-A55, first time and again from the "
-        f"cache; medians of {times} with the heuristic, one run with at most {record['solver_seconds']:.0f} s of CP-SAT."
+        "Measured: CPU seconds for a kernel's function on its way to a Cortex-A55, first time and again from the cache;"
+        f" medians of {times} with the heuristic, one run with at most {record['solver_seconds']:.0f} s of CP-SAT."
     )
     return f"{text}\n\n" + table(["kernel", "heuristic: first, again", "solver: first, again"], rows)
