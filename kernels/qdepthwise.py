@@ -11,7 +11,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.kernel import KernelSpec, Machine, View
-from mavcg.kernels.emit import F32, I8, I16, I32, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.emit import F32, I8, I16, I32, address, const, kernel_function, note_tile, operand, repeat, scaled
 from mavcg.kernels.nest import load_lanes, shuffle, store_lanes
 from mavcg.kernels.qgemm import F32_BYTES
 from mavcg.kernels.requantise import Ending, to_eight_bits
@@ -150,6 +150,7 @@ class _Emitter:
     def tile(self, at: list[Value], pixels: int, lanes: int, used: int) -> None:
         """`pixels` neighbours: weights are made ready once for all of them."""
         b, spec = self.b, self.spec
+        note_tile(b, pixels, 1)
         x, weights, out, bias, multiplier = at
         step = spec.x.strides[2] * spec.stride[1]
         acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernel import Machine
-from mavcg.kernels.emit import F32, I8, I16, I32, Values, address, const, for_range, scaled, splat
+from mavcg.kernels.emit import F32, I8, I16, I32, Values, address, const, for_range, note_tile, scaled, splat
 from mavcg.kernels.nest import shuffle, store_lanes
 from mavcg.kernels.qtiling import GROUP, Form, chains
 from mavcg.kernels.requantise import Ending, joined, to_eight_bits
@@ -89,6 +89,7 @@ def emit_qtile(
     b: ir.IRBuilder, machine: Machine, form: Form, run: Run, tile: QTile, at: QPointers, ending: Ending
 ) -> None:
     """Compute and store one tile."""
+    note_tile(b, len(tile.in_offsets), tile.vectors)
     micro = _Micro(b, machine, form, tile, at, run)
     pixels, lanes = len(tile.in_offsets), form.lanes
     sums = micro.sums()
