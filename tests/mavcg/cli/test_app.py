@@ -16,7 +16,9 @@ import mavcg as package
 from mavcg.cli.app import run
 from mavcg.errors import MavcgError
 
-VERBS = ("profile", "build", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch")
+VERBS = (
+    "profile", "build", "inspect", "run", "bench", "estimate", "explain", "tune-asm", "measure", "cores", "launch",
+)  # fmt: skip
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program"}
 
 
@@ -69,7 +71,7 @@ def test_an_error_is_one_line_and_exit_code_2(mavcg: Any, monkeypatch: pytest.Mo
     def fail(name: str) -> None:
         raise MavcgError("place: what; way out")
 
-    monkeypatch.setattr("mavcg.inspection.inspect_library", fail)
+    monkeypatch.setattr("mavcg.inspection.model_of", fail)
     ended = mavcg("inspect", "x.so")
     assert (ended.status, ended.stdout, ended.stderr) == (2, "", "mavcg: place: what; way out\n")
 
@@ -82,14 +84,14 @@ def test_what_the_system_refuses_is_no_traceback(mavcg: Any, monkeypatch: pytest
     def fail(name: str) -> None:
         raise OSError(28, "No space left on device", "/tmp/x.o")
 
-    monkeypatch.setattr("mavcg.inspection.inspect_library", fail)
+    monkeypatch.setattr("mavcg.inspection.model_of", fail)
     ended = mavcg("inspect", "x.so")
     assert ended.status == 2
     assert ended.stderr == "mavcg: /tmp/x.o: No space left on device; see that it can be read and written\n"
 
 
 def test_a_fault_of_ours_is_exit_code_1() -> None:
-    code = "import mavcg.inspection as i; i.inspect_library = lambda p: 1 / 0; from mavcg.cli import main; main()"
+    code = "import mavcg.inspection as i; i.model_of = lambda p: 1 / 0; from mavcg.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "inspect", "x"], capture_output=True, text=True)
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 
