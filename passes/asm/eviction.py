@@ -9,10 +9,11 @@ heuristic" (2009): penalties that decide whom to push out.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import count as count_from
+from itertools import islice
 
 import numpy as np
 
@@ -42,13 +43,12 @@ def search(
     share = left // (6 * ways)  # of the evictions, for one attempt on the way up
 
     @cache
-    def closures(interval: int) -> list[Cycles]:
-        found = (windows(count, edges, last, interval, stages) for stages in range(1, most_stages + 1))
-        return [apart for apart in found if apart is not None]
+    def closures(interval: int) -> _Closures:
+        return _Closures(partial(windows, count, edges, last, interval), most_stages)
 
     def attempt(interval: int, seed: int, extra_stages: int, evictions: int) -> Schedule | None:
         nonlocal left
-        apart = closures(interval)[min(extra_stages, len(closures(interval)) - 1)]
+        apart = list(islice(closures(interval), extra_stages + 1))[-1]
         cycles, used = _Attempt(needs, apart, last, interval, seed).run(min(evictions, left))
         left -= used + 4  # setting up costs about as much as four
         return Schedule(interval, cycles, "heuristic") if cycles is not None else None
@@ -73,7 +73,25 @@ def search(
     return best and _fewer_stages(best, needs, last, closures(best.interval))
 
 
-def _fewer_stages(best: Schedule, needs: Needs, last: int, closures: list[Cycles]) -> Schedule:
+class _Closures:
+    """The closures of one interval for 1, 2, .. stages, those that there are; each made when it is asked for."""
+
+    def __init__(self, make: Callable[[int], Cycles | None], most_stages: int) -> None:
+        self._made: list[Cycles] = []
+        tried = (make(stages) for stages in range(1, most_stages + 1))
+        self._more = (apart for apart in tried if apart is not None)
+
+    def __iter__(self) -> Iterator[Cycles]:
+        yield from self._made[:]
+        for apart in self._more:
+            self._made.append(apart)
+            yield apart
+
+    def __bool__(self) -> bool:
+        return next(iter(self), None) is not None
+
+
+def _fewer_stages(best: Schedule, needs: Needs, last: int, closures: Iterable[Cycles]) -> Schedule:
     """The same interval with the fewest stages for which a short search finds cycles."""
     for apart in closures:
         stages_allowed = 1 + int(cycle_ranges(apart, last, best.interval)[1].max()) // best.interval
