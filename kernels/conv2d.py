@@ -12,10 +12,10 @@ from mavcg.kernel import Array, Operand, Packing, Step, View
 from mavcg.kernels.conv_loops import Conv2d, emit_conv2d
 from mavcg.kernels.depthwise import MOST_TAPS, Depthwise, emit_depthwise
 from mavcg.kernels.packing import pack, pack_depthwise
+from mavcg.kernels.pieces import in_pieces
 from mavcg.kernels.plain_product import plain_conv2d
 
-# Pixels of a piece of a long row: enough for weights, read once a piece, to cost little beside the arithmetic.
-PIECE_PIXELS = (16, 64)
+PIECE_PIXELS = 64  # the most of a piece of a long row: its inputs stay in a level-1 cache
 
 
 def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -67,44 +67,13 @@ def conv_step(
         x, out, views[residual] if residual else None, tuple(kernel), tuple(stride), tuple(dilation), groups,
         packing.lanes, bool(bias), weights is not None, node.attr("act"), tuple(node.attr("act_args")),
     )  # fmt: skip
-    spec = _in_pieces(spec)
+    if spec.kernel == spec.stride == (1, 1):
+        x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)
+        spec = replace(spec, x=x, out=out, residual=rest[0] if rest else None)
     packed = Operand(node.inputs[1]) if weights is None else Operand(constant=pack(weights, groups, packing.lanes))
     operands = [Operand(node.inputs[0]), packed, Operand(node.output, written=True)]
     operands += [Operand(name) for name in (bias, residual) if name]
     return (Step(spec, tuple(operands), node.origin),)
-
-
-def _in_pieces(spec: Conv2d) -> Conv2d:
-    """A 1x1 convolution whose pixels lie evenly, also from row to row, is one over rows of another length."""
-    views = [v for v in (spec.x, spec.out, spec.residual) if v is not None]
-    if spec.kernel != (1, 1) or spec.stride != (1, 1) or not all(map(_even, views)):
-        return spec
-    pixels = spec.out.shape[0] * spec.out.shape[1] * spec.out.shape[2]
-    least, most = PIECE_PIXELS
-    whole = [n for n in range(least, most + 1) if pixels % n == 0]
-    width = pixels if pixels <= most else max(whole, default=0)
-    if not width:
-        return spec
-
-    def again(view: View) -> View:
-        pitch = _pitch(view)
-        return View(view.dtype, (1, pixels // width, width, view.shape[3]), (0, width * pitch, pitch, view.strides[3]))
-
-    return replace(spec, x=again(spec.x), out=again(spec.out), residual=again(spec.residual) if spec.residual else None)
-
-
-def _pitch(view: View) -> int:
-    """Elements from a pixel to the next."""
-    for length, stride in ((view.shape[2], view.strides[2]), (view.shape[1], view.strides[1])):
-        if length > 1:
-            return stride
-    return view.strides[0] if view.shape[0] > 1 else view.shape[3]
-
-
-def _even(view: View) -> bool:
-    """Whether all pixels are one pitch apart, across rows and images too."""
-    pitch, (n, h, w, _) = _pitch(view), view.shape
-    return (h == 1 or view.strides[1] == w * pitch) and (n == 1 or view.strides[0] == h * w * pitch)
 
 
 LOWER = {"conv2d": lower_conv2d}

@@ -13,6 +13,7 @@ from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.depthwise import MOST_TAPS
 from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.pieces import in_pieces
 from mavcg.kernels.qdepthwise import QDepthwise, emit_qdepthwise, in_vectors
 from mavcg.kernels.qgemm import F32_BYTES, QPointers, QTile, Run, emit_qtile
 from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
@@ -25,8 +26,7 @@ Value: TypeAlias = ir.Value
 FEW_ROWS = 4
 MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
 FLIP, FLIP_WORDS = -0x7F7F7F80, 16  # four bytes of 128, and how many times they fill the longest register
-# Pixels of a piece of a long row: enough for weights, read once a piece, to cost little beside the arithmetic.
-PIECE_PIXELS = (16, 96)
+PIECE_PIXELS = 96  # the most of a piece of a long row: its inputs stay in a level-1 cache
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,9 @@ def qconv_step(
     spec = QConv2d(
         x, out, kernel, stride, dilation, groups, packing.lanes, ending_of(node), not bool((weights == -128).any())
     )
-    spec = in_pieces(spec)
+    if spec.kernel == spec.stride == (1, 1):
+        x, out = in_pieces((spec.x, spec.out), PIECE_PIXELS)
+        spec = replace(spec, x=x, out=out)
     corrected = folded_bias(bias, weights, x.dtype, node.attr("x_zero"))
     constants = (
         pack_weights(weights, groups, packing.lanes, spec.run),
@@ -172,38 +174,6 @@ def pack_weights(weights: Array, groups: int, lanes: int, run: Run) -> Array:
     filled = np.zeros((groups, panels * lanes, run.steps, GROUP), np.int8)
     filled[:, :out_ch] = taken
     return np.ascontiguousarray(filled.reshape(groups, panels, lanes, run.steps, GROUP).transpose(0, 1, 3, 2, 4))
-
-
-def in_pieces(spec: QConv2d) -> QConv2d:
-    """A 1x1 convolution whose pixels lie evenly, also from row to row, is one over rows of another length."""
-    if spec.kernel != (1, 1) or spec.stride != (1, 1) or not (_even(spec.x) and _even(spec.out)):
-        return spec
-    pixels = spec.pixel_rows * spec.out.shape[2]
-    least, most = PIECE_PIXELS
-    whole = [n for n in range(least, most + 1) if pixels % n == 0]
-    width = pixels if pixels <= most else max(whole, default=0)
-    if not width:
-        return spec
-
-    def again(view: View) -> View:
-        pitch = _pitch(view)
-        return View(view.dtype, (1, pixels // width, width, view.shape[3]), (0, width * pitch, pitch, view.strides[3]))
-
-    return replace(spec, x=again(spec.x), out=again(spec.out))
-
-
-def _pitch(view: View) -> int:
-    """Elements from a pixel to the next."""
-    for length, stride in zip(view.shape[2::-1], view.strides[2::-1], strict=True):
-        if length > 1:
-            return stride
-    return view.shape[3]
-
-
-def _even(view: View) -> bool:
-    """Whether all pixels are one pitch apart, across rows and images too."""
-    pitch, (n, h, w, _) = _pitch(view), view.shape
-    return (h == 1 or view.strides[1] == w * pitch) and (n == 1 or view.strides[0] == h * w * pitch)
 
 
 def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:

@@ -6,14 +6,14 @@ dimension is free and nothing is optional.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph, TensorType, fresh_name, pruned
+from mavcg.graph import Graph, TensorType
+from mavcg.importers.finish import finished
 from mavcg.importers.onnx_emit import LARGEST_TENSOR_BYTES, Emitter, Value
 from mavcg.importers.onnx_graph import Body, Scope, Walker, opsets_of, read_initializers
 from mavcg.importers.onnx_proto import LARGEST_DIMENSION, Unsupported, dtype_of, load_model
@@ -78,7 +78,7 @@ def _graph(
         raise MavcgError("an output without a name, or one that comes twice")
     body = Body(graph.node, outputs, opsets, {}, 0)
     found = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
-    return _finished(emitter, types, outputs, found)
+    return finished(emitter, types, outputs, found)
 
 
 def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:
@@ -166,41 +166,4 @@ def _length(info: onnx.ValueInfoProto, i: int, batch: set[int | str], known: Map
     raise MavcgError(
         f"input '{info.name}': its dimension {i}{f' ({dim})' if dim else ''} is free; "
         f"give its length N, as --shape {info.name}={example}"
-    )
-
-
-def _finished(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:
-    """The graph with its outputs under their names; what is not needed is gone."""
-    builder = emitter.builder
-    renamed: dict[str, str] = {}
-    for name, value in zip(names, values, strict=True):
-        made = emitter.place(value)
-        if made in inputs and made == name:
-            renamed[made] = name
-            continue
-        if value.is_constant or made in renamed or made in inputs:
-            # An input, a constant or another output under a second name: a copy of its own.
-            made = builder.add("reshape", [made], name, shape=value.shape)
-        renamed[made] = name
-    return _with_names(pruned(builder.finish(list(renamed))), renamed)
-
-
-def _with_names(graph: Graph, wanted: Mapping[str, str]) -> Graph:
-    """The graph with tensors renamed; others make way where their name is taken."""
-    names = dict(wanted)
-    taken = set(wanted.values()) | set(graph.inputs)
-    everything = set(graph.types) | taken
-    for name in graph.types:
-        if name not in names and name in taken and name not in graph.inputs:
-            names[name] = fresh_name(everything, name)
-            everything.add(names[name])
-    nodes = tuple(
-        replace(node.with_inputs(names), outputs=tuple(names.get(o, o) for o in node.outputs)) for node in graph.nodes
-    )
-    return replace(
-        graph,
-        nodes=nodes,
-        outputs=tuple(names.get(o, o) for o in graph.outputs),
-        types={names.get(n, n): t for n, t in graph.types.items()},
-        constants={names.get(n, n): a for n, a in graph.constants.items()},
     )

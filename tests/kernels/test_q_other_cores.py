@@ -108,7 +108,8 @@ static void compute(kernel *run, char *x, long x_bytes, char *w, char *b, char *
 
 def driver(steps: Sequence[Step], sizes: Sequence[int]) -> str:
     """C that reads every case's operands, computes each twice and writes the outputs."""
-    lines, heads = [], []
+    lines: list[str] = []
+    heads: list[str] = []
     for step, out_bytes in zip(steps, sizes, strict=True):
         assert step.spec.scratch_bytes == 0
         symbol = f"kernel_{len(lines)}"
