@@ -11,7 +11,6 @@ from mavcg.cli.output import console, print_json
 from mavcg.core import Core, Midr, X86Model
 from mavcg.cpu_list import cpu_ranges as cpu_ranges  # test_cores imports it from here
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.profiles.load import load_boards, load_cores
 from mavcg.target import ARCHES, host_target
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ def cores(
     if check or name == "check":
         _check(json)
         return
+    from mavcg.profiles.load import load_boards, load_cores  # reading TOML: not for --help
+
     known, boards = load_cores(), load_boards()
     if name is not None:
         known, boards = _named(name, known, boards)
@@ -177,6 +178,7 @@ def _check(json: bool) -> None:
 def _gaps() -> dict[str, Any]:
     """What is not known of the cores: instruction classes by core, and the cores of which no timing is known."""
     from mavcg.profiles.audit import lacking
+    from mavcg.profiles.load import load_cores
 
     known = load_cores()
     found = lacking(known)
