@@ -5,6 +5,7 @@ the odd ones with the others. So each output row is computed from a few rows of 
 into scratch with zeros around them, phase by phase with the micro-kernel of conv2d.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -134,7 +135,7 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
     return function
 
 
-class _Emitter:
+class _Emitter(ABC):
     """What both ways have: the operands and the sizes."""
 
     def __init__(self, b: ir.IRBuilder, spec: ConvTranspose2d, machine: Machine) -> None:
@@ -144,9 +145,9 @@ class _Emitter:
         self.scratch = b.function.args[3]
         self.in_ch, self.out_ch = spec.x.shape[3] // spec.groups, spec.out.shape[3] // spec.groups
 
+    @abstractmethod
     def row(self, x: Value, y: Value, out: Value) -> None:
         """One row of output; x: the image, y: the row's number with the top pad, out: its first pixel."""
-        raise NotImplementedError
 
 
 class _Phases(_Emitter):

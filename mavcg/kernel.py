@@ -6,6 +6,7 @@ kernel's rows: whatever it counts its work in, such that any two ranges may run 
 belongs to the calling thread alone.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,7 +108,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class KernelSpec:
+class KernelSpec(ABC):
     """All that decides a kernel's code; two nodes with equal specs share one function. Families derive from it.
 
     Every field is hashable and prints, since the function's name is made of a digest of repr(spec). Nothing of a core
@@ -115,14 +116,14 @@ class KernelSpec:
     """
 
     @property
+    @abstractmethod
     def family(self) -> str:
         """The first part of the function's name, such as conv2d_f32."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def rows(self) -> int:
         """The whole range: 0 to rows."""
-        raise NotImplementedError
 
     @property
     def scratch_bytes(self) -> int:
