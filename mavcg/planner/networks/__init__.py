@@ -1,0 +1,1 @@
+"""The five networks of the e-PlaNNer thesis, as graphs built by code."""
