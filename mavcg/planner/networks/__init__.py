@@ -1,1 +1,28 @@
 """The five networks of the e-PlaNNer thesis, as graphs built by code."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.planner.networks.alexnet import alexnet
+from mavcg.planner.networks.resnet50 import resnet50
+from mavcg.planner.networks.squeezenet import squeezenet
+from mavcg.planner.networks.vgg16 import vgg16
+from mavcg.planner.networks.yolov2 import yolov2
+
+_NETWORKS: Mapping[str, Callable[[bool], Graph]] = MappingProxyType({
+    "vgg16": vgg16, "resnet50": resnet50, "alexnet": alexnet, "squeezenet": squeezenet, "yolov2": yolov2,
+})  # fmt: skip
+NAMES: tuple[str, ...] = tuple(_NETWORKS)
+
+
+def network(name: str, paper_variant: bool = False) -> Graph:
+    """One of NAMES: the usual network, or the variant that the paper's tables are of. Weights are inputs of the graph.
+
+    Raises: MavcgError for another name.
+    """
+    made = _NETWORKS.get(name)
+    if made is None:
+        raise MavcgError(f"network {name}: there is none of this name; there are {', '.join(NAMES)}")
+    return made(paper_variant)
