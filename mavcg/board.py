@@ -9,6 +9,10 @@ class Cluster:
 
     cpus: Linux CPU numbers. max_khz: the highest clock. l1d_bytes: the level-1 data cache of one core.
     l2_bytes: one level-2 cache, of which l2_cores cores (not hardware threads) share each.
+    l2_gb_per_s, l3_gb_per_s, memory_gb_per_s: 10^9 bytes a second that one core alone moves to and from the level-2
+    cache, the level-3 cache and the memory; a byte that is copied is moved twice.
+    fma_per_cycle: f32 vector multiply-adds that one core does a cycle, where this machine was measured; elsewhere the
+    core's own facts say it.
     """
 
     core: str
@@ -17,6 +21,10 @@ class Cluster:
     l1d_bytes: int | None = None
     l2_bytes: int | None = None
     l2_cores: int | None = None
+    l2_gb_per_s: float | None = None
+    l3_gb_per_s: float | None = None
+    memory_gb_per_s: float | None = None
+    fma_per_cycle: float | None = None
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,7 @@ class Board:
     """name: file stem; soc: the marketing name; target: the target triple a library for it is built for.
 
     l3_bytes: the cache that all clusters share, or None when there is none or no source gave it.
+    memory_gb_per_s: 10^9 bytes a second that all cores together move to and from the memory off the chip.
     """
 
     name: str
@@ -32,6 +41,7 @@ class Board:
     clusters: tuple[Cluster, ...]
     sources: tuple[tuple[str, str], ...] = ()
     l3_bytes: int | None = None
+    memory_gb_per_s: float | None = None
 
     @property
     def cores(self) -> tuple[str, ...]:

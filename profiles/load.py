@@ -27,8 +27,10 @@ CORE_KEYS = (
     "name", "arch", "description", "note", "order", "midr", "x86_kind", "x86_models", "stand_ins", "extensions", "llvm",
 )  # fmt: skip
 FIGURELESS = {"issue": ("pools", "timing_of")}  # facts of these tables that are no figures: timing_rows reads them
-BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes")
-CLUSTER_KEYS = ("core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores")
+BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s")
+CLUSTER_KEYS = (
+    "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l2_gb_per_s", "l3_gb_per_s", "memory_gb_per_s",
+)  # fmt: skip
 
 
 def load_cores() -> dict[str, Core]:
@@ -184,7 +186,8 @@ def read_board(path: Path) -> Board:
     if doubled:
         raise refuse(path, "clusters", f"CPU {doubled[0]} is in two clusters", "give each CPU to one cluster")
     l3_bytes = _size(path, table, "l3_bytes", "l3_bytes", sources)
-    return Board(table["name"], schema.text(path, table, "soc"), target, clusters, tuple(sources), l3_bytes)
+    memory = _rate(path, table, "memory_gb_per_s", "memory_gb_per_s", sources)
+    return Board(table["name"], schema.text(path, table, "soc"), target, clusters, tuple(sources), l3_bytes, memory)
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
@@ -297,9 +300,17 @@ def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]
         l1d_bytes=_size(path, entry, "l1d_bytes", f"{place}.l1d_bytes", sources),
         l2_bytes=_size(path, entry, "l2_bytes", f"{place}.l2_bytes", sources),
         l2_cores=_size(path, entry, "l2_cores", f"{place}.l2_cores", sources),
+        l2_gb_per_s=_rate(path, entry, "l2_gb_per_s", f"{place}.l2_gb_per_s", sources),
+        l3_gb_per_s=_rate(path, entry, "l3_gb_per_s", f"{place}.l3_gb_per_s", sources),
+        memory_gb_per_s=_rate(path, entry, "memory_gb_per_s", f"{place}.memory_gb_per_s", sources),
     )
 
 
 def _size(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> int | None:
     value = _fact(path, table, key, sources, place)
     return None if value is None else schema.whole(path, {key: value}, key, place, 1, 1 << 40)
+
+
+def _rate(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> float | None:
+    value = _fact(path, table, key, sources, place)
+    return None if value is None else schema.rate(path, value, place)

@@ -10,6 +10,7 @@ from mavcg.core import Fact
 from mavcg.errors import ProfileError
 
 Table = Mapping[str, Any]
+MOST_GB_PER_S = 2000  # more than any CPU's memory or cache gives; a figure that was left in MB/s mostly is more
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -52,6 +53,14 @@ def whole(path: Path, table: Table, key: str, place: str, low: int, high: int, d
         wrong = "missing" if value is None else f"{value!r} is not a whole number from {low:#x} to {high:#x}"
         raise refuse(path, place, wrong, f"give {key} as a number in that range")
     return value
+
+
+def rate(path: Path, value: object, place: str) -> float:
+    """A bandwidth in 10^9 bytes a second: a number above 0 and at most MOST_GB_PER_S."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
+        wrong = f"{value!r} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
+        raise refuse(path, place, wrong, "give a number in that range, such as 12.8, or remove the fact")
+    return float(value)
 
 
 def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
@@ -125,7 +134,11 @@ def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:
     found: list[Fact] = []
     for key, below in table.items():
         if not isinstance(below, dict):
-            raise refuse(path, f"{place}.{key}", f"{below!r} has no unit and source",
-                         f'write {key} = {{ value = ..., unit = "...", source = "..." }}')
+            raise refuse(
+                path,
+                f"{place}.{key}",
+                f"{below!r} has no unit and source",
+                f'write {key} = {{ value = ..., unit = "...", source = "..." }}',
+            )
         found += figures(path, below, f"{place}.{key}")
     return tuple(found)

@@ -46,11 +46,14 @@ soc = "My SoC"
 target = "aarch64-linux-gnu.2.17"
 source = "its manual"
 l3_bytes = { value = 2097152, source = "its manual" }
+memory_gb_per_s = { value = 12.8, source = "its memory's data sheet" }
 
 [[clusters]]
 core = "cortex-a53"
 cpus = "0-2,5"
 max_khz = { value = 1400000, source = "its manual" }
+memory_gb_per_s = { value = 4, source = "measured" }
+l3_gb_per_s = { value = 7.5, source = "measured" }
 """
 
 
@@ -83,6 +86,9 @@ def test_board_is_read_whole(tmp_path: Path) -> None:
     assert (board.clusters[0].max_khz, board.clusters[0].l2_bytes, board.l3_bytes) == (1400000, None, 2097152)
     assert (board.core_of_cpu(5), board.core_of_cpu(3)) == ("cortex-a53", None)
     assert dict(board.sources)["clusters[0].max_khz"] == "its manual"
+    assert (board.memory_gb_per_s, board.clusters[0].memory_gb_per_s) == (12.8, 4.0)
+    assert (board.clusters[0].l2_gb_per_s, board.clusters[0].l3_gb_per_s) == (None, 7.5)
+    assert dict(board.sources)["memory_gb_per_s"] == "its memory's data sheet"
 
 
 @pytest.mark.parametrize(
@@ -133,6 +139,14 @@ def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, wa
         ('source = "its manual"\nl3', "l3", "source", "add one or remove the fact"),
         ("value = 1400000, source", 'value = "1.4 GHz", source', "clusters[0].max_khz", "give max_khz as a number"),
         ("value = 1400000", "value = 0", "clusters[0].max_khz", "in that range"),
+        ("value = 12.8", "value = -1", "memory_gb_per_s", "-1 is not a number of 10^9 bytes a second"),
+        ("value = 12.8", "value = 12800", "memory_gb_per_s", "at most 2000"),
+        ("value = 4,", "value = true,", "clusters[0].memory_gb_per_s", "such as 12.8, or remove the fact"),
+        ("value = 4,", 'value = "4 GB/s",', "clusters[0].memory_gb_per_s", "such as 12.8, or remove the fact"),
+        ("value = 7.5", "value = nan", "clusters[0].l3_gb_per_s", "nan is not a number"),
+        ("value = 7.5", "value = inf", "clusters[0].l3_gb_per_s", "inf is not a number"),
+        ("{ value = 7.5, source = \"measured\" }", "7.5", "clusters[0].l3_gb_per_s", "write l3_gb_per_s = { value"),
+        ('value = 4, source = "measured"', "value = 4", "clusters[0].memory_gb_per_s", "no source; add one"),
         ('target = "aarch64-linux-gnu.2.17"', 'target = "arm-linux"', "target", "give ARCH-SYSTEM"),
         ("[[clusters]]", "[[cluster]]", "cluster", "rename or remove it"),
         ("max_khz =", "max_mhz =", "clusters[0].max_mhz", "rename or remove it"),

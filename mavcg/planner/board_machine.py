@@ -1,0 +1,186 @@
+"""A board's clusters as the planner's machines: what is known of the cores and caches, and what had to be assumed.
+
+One core of a cluster is the machine; that others work beside it shows in the shares of the caches and of the bandwidth
+that are left to it.
+
+    lanes of an f32 vector           columns of the array, along OC: a vector of packed weights is output channels
+    vector multiply-adds a cycle     rows of the array, along OW: each pipe does another pixel of the output row
+    the clock                        frequency
+    L1, L2, L3                       levels, each one memory for all operands, with the bandwidth of what is behind it
+
+A cycle of the array is thus a cycle of the core with every multiply-add pipe at work. What else a cycle can issue
+beside them, which is where in-order cores differ, is the pipeline model's to say, not this one's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mavcg.accelerator import Accelerator, MemoryLevel
+from mavcg.board import Board, Cluster
+from mavcg.core import Core
+from mavcg.errors import MavcgError, ProfileError
+from mavcg.machines import GENERIC, machines_for
+from mavcg.profiles.load import files, read_core
+from mavcg.profiles.timing import load_timing
+from mavcg.target import parse_target
+from mavcg.timing import MissingFact
+
+F32_BYTES = 4
+HOST = "host"
+
+# What is assumed where no source says more: figures at the low end of what cores of the kind have or were measured to
+# do, so that a plan for them is not too large for the cache. Kinds: in order, out of order on AArch64, on x86.
+IN_ORDER, OUT_OF_ORDER, X86 = "in-order", "out-of-order AArch64", "x86"
+TYPICAL_GHZ = {IN_ORDER: 1.5, OUT_OF_ORDER: 2.0, X86: 3.0}
+TYPICAL_FMA_PER_CYCLE = {IN_ORDER: 1, OUT_OF_ORDER: 2, X86: 2}
+TYPICAL_L1D_BYTES = {IN_ORDER: 32 << 10, OUT_OF_ORDER: 32 << 10, X86: 32 << 10}
+TYPICAL_L2_BYTES = {IN_ORDER: 128 << 10, OUT_OF_ORDER: 256 << 10, X86: 256 << 10}
+TYPICAL_L2_BYTES_PER_CYCLE = {IN_ORDER: 8, OUT_OF_ORDER: 16, X86: 32}
+TYPICAL_L3_BYTES_PER_CYCLE = {IN_ORDER: 4, OUT_OF_ORDER: 8, X86: 16}
+TYPICAL_MEMORY_GB_PER_S = {IN_ORDER: 3.0, OUT_OF_ORDER: 8.0, X86: 12.0}
+CORES_THAT_FILL_MEMORY = 2  # so many of the fastest cores use up the bandwidth of the whole chip, where no fact says it
+
+
+@dataclass(frozen=True)
+class ClusterMachine:
+    """One core of a cluster while some of them work.
+
+    core: its facts, or None where the board names a core that has no file. cores: how many of the cluster work.
+    assumed: a sentence for each fact that was missing, with the value taken for it and the way to give the real one;
+    every report of what was planned or predicted with this machine shows them.
+    """
+
+    cluster: Cluster
+    core: Core | None
+    accelerator: Accelerator
+    cores: int = 1
+    assumed: tuple[str, ...] = ()
+
+
+def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]:
+    """A machine for each cluster of the board, each with that many cores at work, or all that it has if fewer.
+
+    Raises: MavcgError for a board without clusters, and whatever cluster_machine raises.
+    """
+    if not board.clusters:
+        raise MavcgError(
+            f"--board {board.name}: no core of it is known, so there is no machine to plan for; "
+            f"name a --board of `mavcg cores`, or an --accelerator file"
+        )
+    return tuple(
+        cluster_machine(board, number, min(cores, len(cluster.cpus))) for number, cluster in enumerate(board.clusters)
+    )
+
+
+def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 0) -> ClusterMachine:
+    """One core of the cluster of that number, while `cores` of the cluster and `elsewhere` of the others work.
+
+    Cores share their L2 as the board says, the L3 and the memory with all that work, in equal parts. A level whose
+    share is no larger than the one before it is left out.
+
+    Raises: MavcgError for a number of cores that the cluster has not, and for an x86 core without AVX2 and FMA.
+    """
+    cluster = board.clusters[number]
+    place = f"{board.name}: clusters[{number}] ({cluster.core})"
+    if not 1 <= cores <= len(cluster.cpus) or elsewhere < 0:
+        raise MavcgError(f"{place}: {cores} cores at work and {elsewhere} elsewhere; give 1 to {len(cluster.cpus)}")
+    path = files("cores").get(cluster.core)
+    core = None if path is None else read_core(path)
+    kind = _kind(board, core)
+    notes: list[str] = []
+
+    def known(key: str, value: float | None, typical: float, unit: str, way_out: str = "") -> float:
+        if value is not None:
+            return value
+        way_out = way_out or (
+            f"`--board {HOST}` measures it" if board.name == HOST else f"add {key} to boards/{board.name}.toml"
+        )
+        notes.append(f"{place}: {key} is not known: {typical:g} {unit} assumed, typical of {kind} cores; {way_out}")
+        return typical
+
+    if core is None:
+        notes.append(
+            f"{place}: no such core is known: taken for a typical one of its kind; add cores/{cluster.core}.toml"
+        )
+    lanes = _vector_bytes(board, core) // F32_BYTES
+    fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
+    fma_way_out = f"add its timing to cores/{cluster.core}.toml" if board.name != HOST else ""
+    fma = known("fma_per_cycle", fma, TYPICAL_FMA_PER_CYCLE[kind], "vector multiply-adds a cycle", fma_way_out)
+    ghz = known("max_khz", cluster.max_khz, TYPICAL_GHZ[kind] * 1e6, "kHz") / 1e6
+    levels = _levels(board, cluster, cores, elsewhere, kind, ghz, known)
+    columns, rows = _array(lanes, fma)
+    accelerator = Accelerator(f"{board.name}: {cluster.core}", ghz, levels, (columns, rows), (("OC",), ("OW",)))
+    return ClusterMachine(cluster, core, accelerator, cores, tuple(notes))
+
+
+def _levels(
+    board: Board,
+    cluster: Cluster,
+    cores: int,
+    elsewhere: int,
+    kind: str,
+    ghz: float,
+    known: Callable[[str, float | None, float, str], float],
+) -> tuple[MemoryLevel, ...]:
+    working = cores + elsewhere
+    l1 = int(known("l1d_bytes", cluster.l1d_bytes, TYPICAL_L1D_BYTES[kind], "bytes"))
+    l2 = int(known("l2_bytes", cluster.l2_bytes, TYPICAL_L2_BYTES[kind], "bytes"))
+    sharing = int(known("l2_cores", cluster.l2_cores, 1, "core sharing each L2"))
+    from_l2 = known("l2_gb_per_s", cluster.l2_gb_per_s, TYPICAL_L2_BYTES_PER_CYCLE[kind] * ghz, "GB/s")
+    from_memory = known("memory_gb_per_s", cluster.memory_gb_per_s, TYPICAL_MEMORY_GB_PER_S[kind], "GB/s of one core")
+    if working > 1 or board.memory_gb_per_s is not None:
+        fastest = max([from_memory, *(c.memory_gb_per_s for c in board.clusters if c.memory_gb_per_s is not None)])
+        everything = known(
+            "memory_gb_per_s", board.memory_gb_per_s, CORES_THAT_FILL_MEMORY * fastest, "GB/s of all cores together"
+        )
+        from_memory = min(from_memory, everything / working)
+    sizes = [("L1", l1), ("L2", l2 // min(cores, sharing))]
+    rates = [from_l2]  # of what is behind each of the sizes but the last
+    if board.l3_bytes is not None:
+        sizes.append(("L3", board.l3_bytes // working))
+        rates.append(known("l3_gb_per_s", cluster.l3_gb_per_s, TYPICAL_L3_BYTES_PER_CYCLE[kind] * ghz, "GB/s"))
+    rates.append(from_memory)
+    levels: list[MemoryLevel] = []
+    for (name, size), behind in zip(sizes, rates, strict=True):
+        if levels and size <= levels[-1].shared_bytes:
+            nearer = levels.pop()  # this level adds nothing: what is behind it is behind the nearer one
+            name, size, behind = nearer.name, nearer.shared_bytes, min(behind, nearer.bandwidth_gb_per_s)
+        levels.append(MemoryLevel(name, behind, shared_bytes=size))
+    return tuple(levels)
+
+
+def _kind(board: Board, core: Core | None) -> str:
+    if parse_target(board.target).arch == "x86_64":
+        return X86
+    return IN_ORDER if core is not None and core.order == "in" else OUT_OF_ORDER
+
+
+def _vector_bytes(board: Board, core: Core | None) -> int:
+    """Of the vectors that kernels for this core use."""
+    machines = machines_for(() if core is None else (core,), parse_target(board.target))
+    return machines[GENERIC if core is None else core.name].vector_bytes
+
+
+def _fma_per_cycle(core: Core | None, lanes: int) -> float | None:
+    """Vector multiply-adds that the core does a cycle by its own facts; None where it has none."""
+    if core is None:
+        return None
+    if core.arch == "x86_64":
+        vector = {8: "ymm", 16: "zmm"}[lanes]
+        key = f"instr.vfmadd231ps {vector}.throughput"
+        found = next((fact.value for fact in core.facts if fact.key == key), None)
+        return float(found) if isinstance(found, int | float) else None
+    try:
+        return load_timing(core).of("fmla_q").per_cycle
+    except (MissingFact, ProfileError):
+        return None
+
+
+def _array(lanes: int, fma_per_cycle: float) -> tuple[int, int]:
+    """Columns and rows that do lanes x fma_per_cycle multiply-accumulates a cycle, or the nearest whole number.
+
+    Less than one vector a cycle is a shorter vector: a core with half the pipe's width takes two cycles for it.
+    """
+    if fma_per_cycle < 1:
+        return max(1, round(lanes * fma_per_cycle)), 1
+    return lanes, round(fma_per_cycle)
