@@ -145,7 +145,7 @@ def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, wa
         ("value = 4,", 'value = "4 GB/s",', "clusters[0].memory_gb_per_s", "such as 12.8, or remove the fact"),
         ("value = 7.5", "value = nan", "clusters[0].l3_gb_per_s", "nan is not a number"),
         ("value = 7.5", "value = inf", "clusters[0].l3_gb_per_s", "inf is not a number"),
-        ("{ value = 7.5, source = \"measured\" }", "7.5", "clusters[0].l3_gb_per_s", "write l3_gb_per_s = { value"),
+        ('{ value = 7.5, source = "measured" }', "7.5", "clusters[0].l3_gb_per_s", "write l3_gb_per_s = { value"),
         ('value = 4, source = "measured"', "value = 4", "clusters[0].memory_gb_per_s", "no source; add one"),
         ('target = "aarch64-linux-gnu.2.17"', 'target = "arm-linux"', "target", "give ARCH-SYSTEM"),
         ("[[clusters]]", "[[cluster]]", "cluster", "rename or remove it"),
