@@ -41,12 +41,15 @@ class _Reader:
     def __init__(self, graph: Graph) -> None:
         self.types = graph.types
         self.producers = graph.producers()
-        self.weights = {*graph.constants, *graph.inputs}
-        made = set(graph.constants)
+        self.inputs = set(graph.inputs)
+        self.constants = set(graph.constants)
         for node in graph.nodes:
-            if node.op in _CARRIERS and all(name in made for name in node.inputs if name):
-                made.update(node.outputs)
-        self.weights |= made
+            if node.op in _CARRIERS and all(name in self.constants for name in node.inputs if name):
+                self.constants.update(node.outputs)
+
+    def weights(self, a: str, b: str) -> str:
+        """Which factor of a product is weights: the second if both may be, a constant before an input; "" for none."""
+        return next((name for kind in (self.constants, self.inputs) for name in (b, a) if name in kind), "")
 
     def unpadded(self, name: str, pads: tuple[int, ...], zero: float) -> tuple[TensorType, tuple[int, int, int, int]]:
         """An image before the pad nodes that make it, and all pads together: top, left, bottom, right."""
@@ -111,12 +114,13 @@ def _product(reader: _Reader, node: Node) -> Iterator[ConvLayer]:
     a, b, y = (reader.types[name] for name in (node.inputs[0], node.inputs[1], node.output))
     rows, depth, width = a.shape[-2], a.shape[-1], y.shape[-1]
     batch = y.shape[:-2]
-    if node.inputs[1] in reader.weights:
-        image, weights, out_ch = a, b, width
-    elif node.inputs[0] in reader.weights:
-        image, weights, out_ch, rows = b, a, rows, width
-    else:
+    chosen = reader.weights(*node.inputs[:2])
+    if not chosen:
         return
+    if chosen == node.inputs[1]:
+        image, weights, out_ch = a, b, width
+    else:
+        image, weights, out_ch, rows = b, a, rows, width
     if prod(weights.shape[:-2]) == 1:
         # One matrix for all: more rows of the same layer. With the weights in front each of the batch has columns.
         groups, rows = 1, rows * prod(batch)
