@@ -9,7 +9,8 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import Array, Operand, Packing, Step, View
-from mavcg.kernels.conv_loops import Conv2d, emit_conv2d
+from mavcg.kernels.conv_loops import emit_conv2d
+from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.depthwise import MOST_TAPS, Depthwise, emit_depthwise
 from mavcg.kernels.packing import pack, pack_depthwise
 from mavcg.kernels.pieces import in_pieces
@@ -78,3 +79,4 @@ def conv_step(
 
 LOWER = {"conv2d": lower_conv2d}
 EMIT = {Conv2d: emit_conv2d, Depthwise: emit_depthwise}
+EMIT_TILED = {Conv2d: emit_conv2d}

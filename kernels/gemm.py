@@ -14,7 +14,9 @@ from mavcg.kernel import Machine
 from mavcg.kernels.activation import activate
 from mavcg.kernels.emit import (
     F32,
+    I8,
     I32,
+    PTR,
     Values,
     address,
     const,
@@ -31,6 +33,7 @@ from mavcg.kernels.tiling import by_lane, lanes_f32
 
 Value: TypeAlias = ir.Value
 F32_BYTES = 4
+LINE_BYTES = 64  # of a cache line
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,20 @@ def merged(levels: Sequence[tuple[int, int]]) -> Sum:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A block of a sum's terms. first, last: whether it is (i1); the sum so far lies in the output between blocks."""
+
+    first: Value
+    last: Value
+
+
+@dataclass(frozen=True)
 class Weights:
     """Where weight (k, n) of a chunk lies, in bytes from the chunk's pointer: k * k_step + that of the n-th channel,
     panel_step * (n // lanes) + n_step * (n % lanes).
 
-    n_step: 4 where a vector can be loaded at once. padded: channels that are not there may be read.
+    n_step: 4 where a vector can be loaded at once. padded: channels that are not there may be read. ahead: how many
+    bytes before its use a weight is asked for; 0: not at all.
     """
 
     k_step: int
@@ -74,6 +86,7 @@ class Weights:
     panel_step: int
     lanes: int
     padded: bool
+    ahead: int = 0
 
     def offset(self, channel: int) -> int:
         """Of a channel of the chunk."""
@@ -111,25 +124,79 @@ Rows = list[list[Value]]  # [pixel][vector]
 
 def emit_tile(
     b: ir.IRBuilder, machine: Machine, total: Sum, weights: Weights, tile: Tile, at: Pointers, act: str,
-    act_args: tuple[float, ...],
+    act_args: tuple[float, ...], part: Part | None = None,
 ) -> None:  # fmt: skip
-    """Compute and store one tile."""
+    """Compute and store one tile; part: where `total` and the pointers are of a block of the terms only."""
     note_tile(b, len(tile.in_offsets), tile.vectors)
     lanes = lanes_f32(machine)
     used = [lanes] * (tile.vectors - 1) + [tile.used]
-    start = [_bias(b, at.bias, v, lanes, used[v]) for v in range(tile.vectors)]
-    flat = [start[v] for _ in tile.in_offsets for v in range(tile.vectors)]
+    ends = _Ends(b, tile, at, used, lanes)
     micro = _Micro(b, machine, weights, tile, at, used)
-    results = micro.levels(total.levels, at.inputs, const(0), tuple(flat))
-    for p in range(len(tile.in_offsets)):
-        for v in range(tile.vectors):
-            value = results[p * tile.vectors + v]
+    if part is None:
+        ends.finish(micro.levels(total.levels, at.inputs, const(0), ends.start()), act, act_args)
+        return
+    with b.if_else(part.first) as (fresh, further):
+        with fresh:
+            begun, begun_in = ends.start(), b.block
+        with further:
+            sofar, sofar_in = ends.stored(), b.block
+    joined = []
+    for number, (one, other) in enumerate(zip(begun, sofar, strict=True)):
+        phi = b.phi(other.type, name=f"sum_{number}")
+        phi.add_incoming(one, begun_in)
+        phi.add_incoming(other, sofar_in)
+        joined.append(phi)
+    results = micro.levels(total.levels, at.inputs, const(0), tuple(joined))
+    with b.if_else(part.last) as (whole, partial):
+        with whole:
+            ends.finish(results, act, act_args)
+        with partial:
+            ends.store(results)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """How the sums of a tile begin, and what becomes of them; sums are one list, by pixel, then vector."""
+
+    b: ir.IRBuilder
+    tile: Tile
+    at: Pointers
+    used: Sequence[int]
+    lanes: int
+
+    def places(self) -> list[tuple[int, int]]:
+        """(pixel, vector) of each sum."""
+        return [(p, v) for p in range(len(self.tile.in_offsets)) for v in range(self.tile.vectors)]
+
+    def start(self) -> Values:
+        """The bias."""
+        vectors = [_bias(self.b, self.at.bias, v, self.lanes, used) for v, used in enumerate(self.used)]
+        return tuple(vectors[v] for _, v in self.places())
+
+    def out(self, pixel: int, vector: int) -> Value:
+        """Where an output lies."""
+        return _moved(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
+
+    def stored(self) -> Values:
+        """Sums as another block of terms left them."""
+        typ = ir.VectorType(F32, self.lanes)
+        return tuple(load_vector(self.b, self.out(p, v), typ, self.used[v], "sofar") for p, v in self.places())
+
+    def store(self, results: Values) -> None:
+        """Sums as they are."""
+        for (p, v), value in zip(self.places(), results, strict=True):
+            store_vector(self.b, value, self.out(p, v), self.used[v])
+
+    def finish(self, results: Values, act: str, act_args: tuple[float, ...]) -> None:
+        """With residual and activation."""
+        b, at = self.b, self.at
+        for (p, v), value in zip(self.places(), results, strict=True):
             if at.residual is not None:
-                place = _moved(b, at.residual, tile.residual_offsets[p], v * lanes * F32_BYTES)
-                value = b.fadd(value, load_vector(b, place, value.type, used[v], "residual"), name="with_residual")
+                place = _moved(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
+                residual = load_vector(b, place, value.type, self.used[v], "residual")
+                value = b.fadd(value, residual, name="with_residual")
             value = activate(b, act, act_args, value)
-            place = _moved(b, at.out, tile.out_offsets[p], v * lanes * F32_BYTES)
-            store_vector(b, value, place, used[v])
+            store_vector(b, value, self.out(p, v), self.used[v])
 
 
 def _moved(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
@@ -191,6 +258,7 @@ class _Micro:
     def steps(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
         """Some steps one after the other, without a loop."""
         b, tile = self.b, self.tile
+        self.ask(count, panel)
         together = by_lane(self.machine) and count == 4
         vectors4 = ir.VectorType(F32, 4)
         held = [load_vector(b, _moved(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
@@ -209,6 +277,16 @@ class _Micro:
             acc = tuple(new)
         return acc
 
+    def ask(self, count: int, panel: Value) -> None:
+        """Prefetch what the same steps, `ahead` bytes further on in each panel, will read."""
+        b, ws, lanes = self.b, self.weights, lanes_f32(self.machine)
+        if not ws.ahead:
+            return
+        firsts = dict.fromkeys(v * lanes // ws.lanes * ws.lanes for v in range(self.tile.vectors))
+        for first in firsts:
+            for offset in range(0, count * ws.k_step, LINE_BYTES):
+                prefetch(b, panel, ws.offset(first) + offset + ws.ahead)
+
     def weight(self, panel: Value, step: int, vector: int) -> Value:
         """The weights of one vector of channels."""
         b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
@@ -222,6 +300,15 @@ class _Micro:
             place = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
             gathered = b.insert_element(gathered, b.load(place, align=4, typ=F32), const(lane, I32))
         return gathered
+
+
+def prefetch(b: ir.IRBuilder, base: ir.Value, offset_bytes: int) -> None:
+    """Ask for the cache line at base + offset_bytes, which need not be the program's."""
+    place = b.gep(base, [const(offset_bytes)], name="ahead", source_etype=I8)
+    full = "llvm.prefetch.p0"
+    kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
+    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+    b.call(function, [place, const(0, I32), const(3, I32), const(1, I32)])  # to read, into all levels, data
 
 
 def _lane(b: ir.IRBuilder, x4: Value, lane: int, lanes: int) -> Value:

@@ -28,11 +28,14 @@ from mavcg.kernels import (
     softmax,
     transpose,
 )
+from mavcg.tile_plan import MacroTile
 
 # lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
 Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
 # emit(module, spec, machine): adds one function, named by emit.kernel_name(spec).
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
+# The same with a macro-tile: every module may have EMIT_TILED beside EMIT.
+TiledEmit = Callable[[ir.Module, KernelSpec, Machine, MacroTile], ir.Function]
 
 
 # Every module with LOWER, operator -> Lower, and EMIT, class of spec -> Emit.
@@ -85,6 +88,20 @@ def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing)
     return found(node, graph, views, packing)
 
 
-def emit(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Add the spec's function to the module."""
+@cache
+def tiled_emitters() -> Mapping[type[KernelSpec], TiledEmit]:
+    """By the spec's class: those that a macro-tile says something to."""
+    found: dict[type[KernelSpec], TiledEmit] = {}
+    for family in _FAMILIES:
+        found.update(getattr(family, "EMIT_TILED", {}))
+    return found
+
+
+def emit(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile | None = None) -> ir.Function:
+    """Add the spec's function to the module.
+
+    macro: how it is tiled; without one, and in families that are not tiled, by what all machines have in common.
+    """
+    if macro is not None and (tiled := tiled_emitters().get(type(spec))):
+        return tiled(module, spec, machine, macro)
     return emitters()[type(spec)](module, spec, machine)

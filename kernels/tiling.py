@@ -94,21 +94,37 @@ class Tiling:
     cycles: float
 
 
+def tiling_of(machine: Machine, width: int, vectors: int, nv: int, terms: int) -> Tiling:
+    """The tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`, the last one shorter.
+
+    terms: of each sum.
+    """
+    widths = cut(width, min(width, most_pixels(machine, nv)))
+    chunks, rest = divmod(vectors, nv)
+
+    def cycles(count: int) -> float:
+        return sum(n * step_cycles(machine, mr, count, terms) for mr, n in widths.tiles)
+
+    return Tiling(nv, widths, chunks * cycles(nv) + (cycles(rest) if rest else 0))
+
+
 @cache
 def choose(machine: Machine, width: int, vectors: int, terms: int, panel: int = 1) -> Tiling:
     """The tiling of `width` pixels by `vectors` vectors of channels that the model finds fastest.
 
     terms: of each sum. panel: vectors of a panel of packed weights; a chunk is whole panels, or all there is.
     """
-    found = []
     most = min(vectors, max(panel, most_vectors(machine, width)))
-    for nv in (n for n in range(1, most + 1) if n % panel == 0 or n == vectors):
-        widths = cut(width, min(width, most_pixels(machine, nv)))
-        chunks, rest = divmod(vectors, nv)
+    found = [
+        tiling_of(machine, width, vectors, nv, terms) for nv in range(1, most + 1) if nv % panel == 0 or nv == vectors
+    ]
+    return min(found, key=lambda tiling: (tiling.cycles, -tiling.vectors))
 
-        def cycles(nv: int, widths: Widths = widths) -> float:
-            return sum(n * step_cycles(machine, mr, nv, terms) for mr, n in widths.tiles)
 
-        total = chunks * cycles(nv) + (cycles(rest) if rest else 0)
-        found.append((total, -nv, Tiling(nv, widths, total)))
-    return min(found, key=lambda f: f[:2])[2]
+# Of the input, used for all output channels before the next: it stays in any level-2 cache, with weights beside it.
+PLAIN_BLOCK_BYTES = 1 << 16
+
+
+def plain_rows(row_bytes: int) -> int:
+    """Rows of a block where nothing is known of the caches. row_bytes: of the input, new in each row of output."""
+    return max(1, PLAIN_BLOCK_BYTES // row_bytes)
