@@ -1,0 +1,239 @@
+"""Cycles of kernels on a core: how often each of their blocks runs, times what a block costs there.
+
+The counts are exact: the emitted kernel's control flow, followed (block_counts.py). What a block costs is a model's:
+
+- where the core has a timing profile, the kernel is compiled for it and its blocks are put to the pipeline model, loops
+  of one block in their steady state; a block of which the compiler left nothing under its name costs its mix;
+- elsewhere (x86), the block's mix of instructions at the core's rates (mix.py).
+
+Not modelled: what the compiler adds (spills, moves), how the end of one block overlaps the beginning of the next, caches
+(memory.py has those), the machine passes' schedules.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from llvmlite import ir
+
+from mavcg.asm_input import AsmInput
+from mavcg.asm_source import AsmSource
+from mavcg.codegen import CodegenJob, compile_module
+from mavcg.core import Core
+from mavcg.errors import ProfileError
+from mavcg.kernel import KernelSpec, Machine
+from mavcg.kernel_code import _FLAGS, KERNELS_PER_MODULE, kernel_module, version_symbol
+from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.registry import emit
+from mavcg.loop_estimates import BlockEstimate, estimate_function
+from mavcg.passes.asm.blocks import functions_of
+from mavcg.passes.asm.estimate import IN_ORDER
+from mavcg.passes.asm.source import parse_source
+from mavcg.predict.block_counts import DataDependent, count_blocks
+from mavcg.predict.mix import Mix, Rates, mixes_of, rates_of_core, rates_of_timing
+from mavcg.profiles.timing import load_timing
+from mavcg.target import Target
+from mavcg.timing import MissingFact, Timing
+
+PIPELINE, RATES, WORK = "pipeline model", "instruction rates", "elementary operations"
+# An inner loop's end is not foreseen where the loop has more turns than predictors' histories follow.
+FORESEEN_TURNS = 32
+_NAMED = re.compile(r"(?:^|\s)(?://|#)\s*%(?P<name>[\w.$-]+)\s*$")
+_KEEP_NAMES = ("-fno-discard-value-names", "-fverbose-asm")
+
+
+@dataclass(frozen=True)
+class CoreModel:
+    """A core as this module sees it. timing: of its profile, or None; assumed: what had to be, in words."""
+
+    label: str
+    machine: Machine
+    rates: Rates
+    timing: Timing | None = None
+    assumed: tuple[str, ...] = ()
+
+
+def core_model(label: str, machine: Machine, core: Core | None) -> CoreModel:
+    """The model of a core, or of one that nothing is known of."""
+    if machine.arch == "x86_64":
+        rates, assumed = rates_of_core(core)
+        return CoreModel(label, machine, rates, None, assumed)
+    if core is not None:
+        try:
+            timing = load_timing(core)
+            return CoreModel(label, machine, rates_of_timing(timing), timing)
+        except (MissingFact, ProfileError) as error:
+            assumed = (f"{error}; rates of a typical core are assumed",)
+            return CoreModel(label, machine, _TYPICAL_ARM, None, assumed)
+    return CoreModel(label, machine, _TYPICAL_ARM, None, (f"{label}: no facts; a typical core's rates are assumed",))
+
+
+# A core that nothing is known of: one multiply-add of 128 bits a cycle, as Arm's small and middle cores have.
+_TYPICAL_ARM = Rates(1.0, 1.0, 1.0, 1.0, 2.0, 4.0, 10.0, 8.0)
+
+
+@dataclass(frozen=True)
+class KernelModel:
+    """One kernel on one core. how: PIPELINE, RATES or WORK. inner_loops: body of each loop of one block -> its head.
+
+    by_work: cycles a row where the kernel's control flow depends on data.
+    """
+
+    name: str
+    how: str
+    function: ir.Function
+    block_cycles: Mapping[str, float]
+    inner_loops: Mapping[str, str]
+    miss_cycles: float
+    by_work: float
+    _found: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False)
+
+    def range_cycles(self, begin: int, end: int) -> float:
+        """Of one call for these rows."""
+        if (begin, end) not in self._found:
+            self._found[begin, end] = self._range(begin, end)
+        return self._found[begin, end]
+
+    def _range(self, begin: int, end: int) -> float:
+        if begin >= end:
+            return 0.0
+        if self.how == WORK:
+            return self.by_work * (end - begin)
+        try:
+            counts = count_blocks(self.function, begin, end)
+        except DataDependent:
+            return self.by_work * (end - begin)
+        cycles = sum(counts[name] * cycles for name, cycles in self.block_cycles.items())
+        for body, head in self.inner_loops.items():
+            entered = counts[head] - counts[body]
+            if entered and counts[body] > FORESEEN_TURNS * entered:
+                cycles += entered * self.miss_cycles
+        return cycles
+
+
+def task_cycles(kernel: KernelModel, rows: int, grain: int) -> tuple[float, float, int]:
+    """Cycles of a whole task of `grain` rows, of the last task, and how many tasks there are."""
+    tasks = -(-rows // grain)
+    return kernel.range_cycles(0, min(grain, rows)), kernel.range_cycles((tasks - 1) * grain, rows), tasks
+
+
+def whole_cycles(kernel: KernelModel, rows: int, grain: int) -> float:
+    """Cycles of all tasks: the first stands for all whole ones."""
+    first, last, tasks = task_cycles(kernel, rows, grain)
+    return first * (tasks - 1) + last
+
+
+def kernel_models(
+    specs: Sequence[KernelSpec],
+    model: CoreModel,
+    target: Target,
+    workers: int = 1,
+    progress: Callable[[str], None] = lambda message: None,
+) -> dict[str, KernelModel]:
+    """Every spec's model for a core, by kernel name. Raises: ToolError where the compiler refuses a kernel."""
+    blocks: dict[str, dict[str, float]] = {}
+    if model.timing is not None:
+        with tempfile.TemporaryDirectory(prefix="mavcg-predict-") as folder, ThreadPoolExecutor(workers) as pool:
+            parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
+            files = [Path(folder) / f"kernels-{number}.s" for number in range(len(parts))]
+            for found in pool.map(lambda job: _compiled(*job, model, target, progress), zip(parts, files, strict=True)):
+                blocks.update(found)
+    return {kernel_name(spec): _model(spec, model, blocks.get(kernel_name(spec), {})) for spec in specs}
+
+
+def _model(spec: KernelSpec, model: CoreModel, named: Mapping[str, float]) -> KernelModel:
+    module = ir.Module("kernels")
+    function = emit(module, spec, model.machine)
+    cycles = {}
+    for name, mix in mixes_of(function, model.machine).items():
+        if name in named:
+            cycles[name] = named[name]
+        elif mix.moves_data or (model.timing is None and not _is_head(name, mix)):
+            cycles[name] = mix.cycles(model.rates)
+    inner = {
+        block.name: block.terminator.operands[0].name
+        for block in function.blocks
+        if isinstance(block.terminator, ir.instructions.Branch)
+        and any(successor is block for successor in _successors(block.terminator.operands[0]))
+    }
+    lanes = model.machine.vector_bytes / 4
+    by_work = spec.work / max(1, spec.rows) / (lanes * model.rates.vector_per_cycle)
+    how = PIPELINE if named else RATES
+    if not _countable(function, spec):
+        how = WORK
+    return KernelModel(kernel_name(spec), how, function, cycles, inner, model.rates.miss_cycles, by_work)
+
+
+def _countable(function: ir.Function, spec: KernelSpec) -> bool:
+    try:
+        count_blocks(function, 0, min(1, spec.rows))
+    except DataDependent:
+        return False
+    return True
+
+
+def _is_head(name: str, mix: Mix) -> bool:
+    """A loop's head, which the compiler makes part of its body."""
+    return not mix.moves_data and re.search(r"_head(\.\d+)?$", name) is not None
+
+
+def _successors(block: ir.Block) -> list[ir.Block]:
+    return [operand for operand in block.terminator.operands if isinstance(operand, ir.Block)]
+
+
+def _compiled(
+    specs: Sequence[KernelSpec], out: Path, model: CoreModel, target: Target, progress: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """Kernel -> block name -> cycles, of compiled kernels."""
+    assert model.timing is not None
+    text = kernel_module(specs, model.machine, model.label, target)
+    what = f"compiling kernels for {model.label}"
+    progress(what)
+    compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=(*_FLAGS, *_KEEP_NAMES)), out)
+    return block_cycles(out.read_text(), {version_symbol(kernel_name(s), model.label): kernel_name(s) for s in specs},
+                        model.timing)  # fmt: skip
+
+
+def block_cycles(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[str, dict[str, float]]:
+    """Kernel -> the emitter's name of a block -> its cycles; of assembly that says after each label which block it is.
+
+    kernels: symbol -> kernel. Blocks with an instruction that the core's profile does not know are left out.
+    """
+    lines = text.splitlines()
+    named = {number: found["name"] for number, line in enumerate(lines, 1) if (found := _NAMED.search(line))}
+    statements = parse_source(text, "kernels")
+    functions = functions_of(statements, "kernels")
+    code = AsmInput(AsmSource(text, "kernels"), statements, functions)
+    found: dict[str, dict[str, float]] = {}
+    for function in functions:
+        kernel = kernels.get(function.name.strip('"'))
+        if kernel is None:
+            continue
+        cycles = found.setdefault(kernel, {})
+        for one in estimate_function(code, function, timing, straight=True):
+            name = _name_above(one.line, named, lines)
+            if name and one.estimate is not None:
+                cycles[name] = cycles.get(name, 0.0) + _cycles(one)
+    return found
+
+
+def _cycles(one: BlockEstimate) -> float:
+    """Of a turn or a run. Out of order, the latency of a straight block passes while other blocks run."""
+    assert one.estimate is not None
+    if one.kind == "loop" or one.estimate.model == IN_ORDER:
+        return one.estimate.cycles
+    return max(value for kind, value in one.estimate.bounds.items() if kind != "critical path")
+
+
+def _name_above(line: int, named: Mapping[int, str], lines: Sequence[str]) -> str:
+    """The block's name on the label's line above its first instruction; "" where the compiler made the block."""
+    for number in range(line - 1, 0, -1):
+        text = lines[number - 1].strip()
+        if number in named:
+            return named[number]
+        if not (text.startswith(("//", "#", ".cfi", ".p2align")) or text.endswith(":")) and text:
+            return ""
+    return ""
