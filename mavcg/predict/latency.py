@@ -1,0 +1,110 @@
+"""The latency of every step on every cluster and for every number of threads: the roofline of each task, shared out.
+
+A step on one core takes the longer of what its kernel computes (kernel_cycles.py) and what it moves (memory.py), and a
+fixed part for each step and task. With several threads, tasks are claimed one by one: who is free takes the next.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mavcg.planner.board_machine import ClusterMachine
+from mavcg.predict.kernel_cycles import KernelModel, task_cycles
+from mavcg.predict.memory import Distances, Moved, moved
+from mavcg.predict.work import StepWork
+
+# Measured on a Zen 3 at 3.4 GHz with steps of a few bytes: walking to the next step and asking for the version; a task
+# beside it. In cycles, as other cores take as many, about.
+STEP_CYCLES, TASK_CYCLES = 350.0, 90.0
+# Handing a step to a thread that waits, and waiting for its last task: two cache lines there and back.
+HANDOVER_CYCLES = 3000.0
+COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A core that takes part. cluster: number on the board; machine: its share of caches and bandwidth."""
+
+    cluster: int
+    machine: ClusterMachine
+
+    @property
+    def ghz(self) -> float:
+        """Its clock."""
+        return self.machine.accelerator.frequency_ghz
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """A step on one core alone: what it computes, moves and pays besides, in ms."""
+
+    compute_ms: float
+    memory_ms: float
+    overhead_ms: float
+
+    @property
+    def ms(self) -> float:
+        """Under the roofline: the longer of the two, and the overhead."""
+        return max(self.compute_ms, self.memory_ms) + self.overhead_ms
+
+    @property
+    def bound(self) -> str:
+        """What most of it is."""
+        if self.overhead_ms > max(self.compute_ms, self.memory_ms):
+            return OVERHEAD
+        return COMPUTE if self.compute_ms >= self.memory_ms else MEMORY
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """A step with its kernel's model on each cluster, by the cluster's number."""
+
+    work: StepWork
+    distances: Distances
+    kernels: Sequence[KernelModel]
+    _moved: dict[tuple[object, ...], Moved] = field(default_factory=dict, compare=False, repr=False)
+
+    def moved(self, worker: Worker) -> Moved:
+        """Bytes through the levels of a worker's share."""
+        levels = worker.machine.accelerator.levels
+        key = tuple(level.shared_bytes for level in levels)
+        if key not in self._moved:
+            self._moved[key] = moved(self.work, self.distances, levels)
+        return self._moved[key]
+
+    def alone(self, worker: Worker) -> StepCost:
+        """All of it on one core."""
+        first, last, tasks = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.grain)
+        cycles = first * (tasks - 1) + last
+        overhead = STEP_CYCLES + TASK_CYCLES * tasks
+        memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
+        return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6)
+
+    def together(self, workers: Sequence[Worker]) -> float:
+        """ms on several cores; the first one is the caller's."""
+        tasks = self.work.tasks
+        if tasks == 1 or len(workers) == 1:
+            return self.alone(workers[0]).ms
+        whole_ns, last_ns = [], []
+        for worker in workers:
+            first, last, _ = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.grain)
+            levels = worker.machine.accelerator.levels
+            memory_ns = self.moved(worker).ns(levels, 1 / tasks)
+            own = TASK_CYCLES / worker.ghz
+            whole_ns.append(max(first / worker.ghz, memory_ns) + own)
+            last_ns.append(max(last / worker.ghz, memory_ns * last / first if first else 0.0) + own)
+        free = [(0.0, number) for number in range(len(workers))]
+        heapq.heapify(free)
+        ends = 0.0
+        for task in range(tasks):
+            at, number = heapq.heappop(free)
+            at += last_ns[number] if task == tasks - 1 else whole_ns[number]
+            ends = max(ends, at)
+            heapq.heappush(free, (at, number))
+        slowest = min(worker.ghz for worker in workers)
+        return (ends + STEP_CYCLES / workers[0].ghz + HANDOVER_CYCLES / slowest) / 1e6
+
+
+def total_ms(steps: Sequence[StepModel], workers: Sequence[Worker]) -> float:
+    """Of a whole run."""
+    return sum(step.together(workers) for step in steps)

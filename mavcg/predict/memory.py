@@ -1,0 +1,113 @@
+"""Where the bytes that a step touches lie when it begins, and what moving them to the core takes.
+
+Where: by reuse distance, as a least-recently-used cache would have it. Between two uses of an operand lie so many other
+bytes; it is still in the nearest level that holds these and the operand itself. The program is taken to run again and
+again, so that the weights of a model smaller than the last-level cache stay there from run to run.
+
+What it takes: bytes over each level's bandwidth; the levels work at the same time, so the slowest one counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.accelerator import MemoryLevel
+from mavcg.predict.work import INPUT, WEIGHT, StepWork, Touch
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Of one step: bytes that lie between each touch (in the step's order) and the last use of the same bytes, these
+    included."""
+
+    bytes: tuple[int, ...]
+
+
+def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
+    """Of every step in a run that follows another one like it."""
+    footprint = _union([touch for step in steps for touch in step.touches])
+    readers: dict[tuple[str, int], int] = {}
+    for step in steps:
+        for touch in step.touches:
+            readers[touch.base, touch.begin] = readers.get((touch.base, touch.begin), 0) + 1
+    found = []
+    for index, step in enumerate(steps):
+        far = []
+        for touch in step.touches:
+            if touch.base == "constants" and readers[touch.base, touch.begin] == 1:
+                far.append(footprint)
+            else:
+                far.append(min(footprint, _distance(steps, index, touch)))
+        found.append(Distances(tuple(far)))
+    return tuple(found)
+
+
+def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
+    """Back to the last step that touched at least half of it."""
+    between: list[Touch] = [touch]
+    for back in range(1, len(steps) + 1):
+        step = steps[(index - back) % len(steps)]
+        covered = sum(_overlap(touch, other) for other in step.touches)
+        if 2 * covered >= touch.span:
+            break
+        between += step.touches
+    return _union(between)
+
+
+def _overlap(one: Touch, other: Touch) -> int:
+    if one.base != other.base:
+        return 0
+    return max(0, min(one.end, other.end) - max(one.begin, other.begin))
+
+
+def _union(touches: Sequence[Touch]) -> int:
+    """Bytes of all of them, each counted once; gaps inside a strided operand count as far as cache lines fill them."""
+    total, base, end = 0, "", 0
+    for touch in sorted(touches, key=lambda t: (t.base, t.begin, -t.span)):
+        if touch.base != base:
+            base, end = touch.base, 0
+        if touch.end > end:
+            total += touch.end - max(end, touch.begin)
+            end = touch.end
+    return total
+
+
+def level_of(distance: int, levels: Sequence[MemoryLevel]) -> int:
+    """The nearest level that still holds what was used so long ago; len(levels): none does."""
+    for number, level in enumerate(levels):
+        if distance <= level.shared_bytes:
+            return number
+    return len(levels)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes through each boundary: crossing[n] between level n and what is behind it."""
+
+    crossing: tuple[float, ...]
+
+    def ns(self, levels: Sequence[MemoryLevel], share: float = 1.0) -> float:
+        """What the slowest boundary takes for a share of the bytes."""
+        return max(
+            (share * count / level.bandwidth_gb_per_s for count, level in zip(self.crossing, levels, strict=True)),
+            default=0.0,
+        )
+
+
+def moved(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -> Moved:
+    """What a step moves through each level of a core's memories.
+
+    Each operand once from where it lies; then what every task reads anew, all weights or all of the input, from the
+    nearest level that holds it beside what else the task touches.
+    """
+    crossing = [0.0] * len(levels)
+    for touch, distance in zip(step.touches, distances.bytes, strict=True):
+        for number in range(level_of(distance, levels)):
+            crossing[number] += touch.bytes
+    again = INPUT if step.by_channels else WEIGHT
+    passes = step.tasks - 1
+    size = step.bytes_of(again)
+    if passes > 0 and size:
+        rest = sum(touch.bytes for touch in step.touches if touch.role != again) // step.tasks
+        for number in range(level_of(size + rest, levels)):
+            crossing[number] += passes * size
+    return Moved(tuple(crossing))

@@ -1,0 +1,197 @@
+"""A model's latency on a board, predicted: per layer, per cluster, per number of threads."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mavcg.board import Board
+from mavcg.errors import MavcgError
+from mavcg.kernel import KernelSpec
+from mavcg.machines import GENERIC, machines_for
+from mavcg.planner.board_machine import cluster_machine, cluster_machines
+from mavcg.predict.kernel_cycles import KernelModel, core_model, kernel_models
+from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
+from mavcg.predict.memory import reuse_distances
+from mavcg.predict.work import StepWork
+from mavcg.target import Target, parse_target
+
+ASSUMED_ALWAYS = (
+    "the model runs again and again: caches hold what the run before left, as far as it fits",
+    "loops take what the pipeline model or the core's rates say of the compiler's code, before the machine passes; "
+    "branches but the ends of long loops are foreseen",
+    "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
+    f"a step and a task cost as many cycles as measured on a Zen 3, on every core",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ClusterInfo:
+    """A cluster of the prediction. label: the core's name, with the cluster's first CPU where several have it."""
+
+    label: str
+    number: int
+    cpus: int
+    ghz: float
+
+
+@dataclass(frozen=True)
+class LayerPrediction:
+    """A step. ms: with the threads that were asked for; on: by cluster, on one core of it alone; how: where the cycles
+    come from, by cluster."""
+
+    work: StepWork
+    ms: float
+    on: dict[str, StepCost]
+    how: dict[str, str]
+
+    @property
+    def bound(self) -> str:
+        """On the fastest cluster: what most of the time is."""
+        return min(self.on.values(), key=lambda cost: cost.ms).bound
+
+
+@dataclass(frozen=True)
+class ThreadPrediction:
+    """Some cores at work. cores: how many of each cluster, by label; ms: of a whole run."""
+
+    threads: int
+    cores: dict[str, int]
+    ms: float
+
+    @property
+    def words(self) -> str:
+        """The cores, for people."""
+        return " + ".join(f"{count} {label}" for label, count in self.cores.items())
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Everything here is modelled, not measured.
+
+    clusters: the fastest first. chosen: what `layers` were predicted for. by_threads: one row for each number of
+    threads, the fastest cores taken first; sets: whole clusters, added one after the other, and each alone.
+    """
+
+    model: str
+    board: str
+    clusters: tuple[ClusterInfo, ...]
+    layers: tuple[LayerPrediction, ...]
+    chosen: ThreadPrediction
+    by_threads: tuple[ThreadPrediction, ...]
+    sets: tuple[ThreadPrediction, ...]
+    assumed: tuple[str, ...]
+
+    @property
+    def total_ms(self) -> float:
+        """Of a run: the layers' sum."""
+        return sum(layer.ms for layer in self.layers)
+
+
+def best_threads(prediction: Prediction) -> ThreadPrediction:
+    """The fastest number of threads; of equal ones the smallest."""
+    return min(prediction.by_threads, key=lambda row: (row.ms, row.threads))
+
+
+def thread_plans(prediction: Prediction) -> tuple[tuple[tuple[str, ...], int, float], ...]:
+    """(core label of each thread, threads, time relative to the fastest), a row for each number of threads.
+
+    The engine's: labels are those of kernel versions; a relative time of 1 is the fastest plan.
+    """
+    least = best_threads(prediction).ms or 1.0
+    return tuple(
+        (tuple(label for label, count in row.cores.items() for _ in range(count)), row.threads, row.ms / least)
+        for row in prediction.by_threads
+    )
+
+
+def predict(
+    model: str,
+    works: Sequence[StepWork],
+    specs: Sequence[KernelSpec],
+    board: Board,
+    threads: int = 1,
+    target: Target | None = None,
+    workers: int = 1,
+    progress: Callable[[str], None] = lambda message: None,
+) -> Prediction:
+    """Predict a lowered model on a board.
+
+    threads: for `layers` and `chosen`, the fastest cores first; 0: the best number. works, specs: of the program.
+    Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
+    """
+    alone = cluster_machines(board)
+    cpus = sum(len(cluster.cpus) for cluster in board.clusters)
+    if not 0 <= threads <= cpus:
+        raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or 0 for the best")
+    target = target or parse_target(board.target)
+    machines = machines_for(tuple(m.core for m in alone if m.core is not None), target)
+    assumed: dict[str, None] = {}
+    kernels: list[dict[str, KernelModel]] = []
+    known: dict[str, dict[str, KernelModel]] = {}
+    for machine in alone:
+        label = machine.core.name if machine.core is not None else GENERIC
+        core = core_model(label, machines[label], machine.core)
+        assumed |= dict.fromkeys((*machine.assumed, *core.assumed))
+        if label not in known:
+            known[label] = kernel_models(specs, core, target, workers, progress)
+        kernels.append(known[label])
+    distances = reuse_distances(works)
+    steps = [
+        StepModel(work, distance, [of[work.kernel] for of in kernels])
+        for work, distance in zip(works, distances, strict=True)
+    ]
+    single = [Worker(number, machine) for number, machine in enumerate(alone)]
+    order = sorted(range(len(alone)), key=lambda n: (total_ms(steps, [single[n]]), n))
+    labels = _labels(board)
+
+    def at_work(counts: dict[int, int]) -> list[Worker]:
+        everyone = sum(counts.values())
+        found = []
+        for number in order:
+            if count := counts.get(number, 0):
+                machine = cluster_machine(board, number, count, everyone - count)
+                assumed.update(dict.fromkeys(machine.assumed))
+                found += [Worker(number, machine)] * count
+        return found
+
+    def row(counts: dict[int, int]) -> ThreadPrediction:
+        cores = {labels[number]: counts[number] for number in order if counts.get(number)}
+        return ThreadPrediction(sum(counts.values()), cores, total_ms(steps, at_work(counts)))
+
+    sizes = {number: len(board.clusters[number].cpus) for number in order}
+    by_threads = tuple(row(_first(order, sizes, count)) for count in range(1, cpus + 1))
+    whole = [{n: sizes[n] for n in order[: i + 1]} for i in range(len(order))]
+    whole += [{n: sizes[n]} for n in order[1:]]
+    chosen = threads or min(by_threads, key=lambda r: (r.ms, r.threads)).threads
+    here = at_work(_first(order, sizes, chosen))
+    layers = tuple(
+        LayerPrediction(
+            step.work,
+            step.together(here),
+            {labels[n]: step.alone(single[n]) for n in order},
+            {labels[n]: step.kernels[n].how for n in order},
+        )
+        for step in steps
+    )
+    infos = tuple(ClusterInfo(labels[n], n, sizes[n], single[n].ghz) for n in order)
+    return Prediction(
+        model, board.name, infos, layers, by_threads[chosen - 1], by_threads, tuple(row(c) for c in whole),
+        (*ASSUMED_ALWAYS, *assumed),
+    )  # fmt: skip
+
+
+def _first(order: Sequence[int], sizes: dict[int, int], count: int) -> dict[int, int]:
+    """So many cores, the fastest clusters filled first."""
+    found = {}
+    for number in order:
+        if taken := min(count, sizes[number]):
+            found[number] = taken
+            count -= taken
+    return found
+
+
+def _labels(board: Board) -> list[str]:
+    names = [cluster.core for cluster in board.clusters]
+    return [
+        name if names.count(name) == 1 else f"{name}@{cluster.cpus[0]}"
+        for name, cluster in zip(names, board.clusters, strict=True)
+    ]

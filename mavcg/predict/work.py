@@ -1,0 +1,175 @@
+"""What a step of a model's program computes and which bytes it touches, whatever its kernel's family."""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from mavcg.kernel import KernelSpec, View
+from mavcg.kernels.conv_loops import Conv2d
+from mavcg.kernels.depthwise import Depthwise
+from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.matmul import MatMul
+from mavcg.kernels.pad import PadBorder
+from mavcg.kernels.plain_product import PlainProduct
+from mavcg.kernels.qconv2d import QConv2d
+from mavcg.kernels.qdepthwise import QDepthwise
+from mavcg.lowering import Lowered
+from mavcg.model_program import Place
+
+INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
+
+
+@dataclass(frozen=True)
+class Touch:
+    """An operand in memory. role: INPUT, WEIGHT (any constant) or OUTPUT. base, begin: the buffer, such as "arena", and
+    the first byte in it. bytes: of its elements; span: from its first byte to behind its last, gaps included."""
+
+    role: str
+    base: str
+    begin: int
+    bytes: int
+    span: int
+
+    @property
+    def end(self) -> int:
+        """The byte behind its last."""
+        return self.begin + self.span
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """One step. macs: multiply-accumulates, 0 where it has none; operations: elementary ones, two a MAC, as the kernel's
+    spec counts them for the size of tasks. grain: rows of a task. by_channels: a task is output channels, of all
+    images, so that every task reads the whole input; else it is rows of the output, and every task reads all weights.
+    """
+
+    name: str
+    op: str
+    kernel: str
+    family: str
+    rows: int
+    grain: int
+    macs: int
+    operations: int
+    touches: tuple[Touch, ...]
+    by_channels: bool = False
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+        return -(-self.rows // self.grain)
+
+    def bytes_of(self, role: str) -> int:
+        """Unique bytes touched as INPUT, WEIGHT or OUTPUT."""
+        return sum(touch.bytes for touch in self.touches if touch.role == role)
+
+    def as_json(self) -> dict[str, Any]:
+        """Enough to make it again."""
+        return {
+            "macs": self.macs,
+            "by_channels": self.by_channels,
+            "touches": [[t.role, t.base, t.begin, t.bytes, t.span] for t in self.touches],
+        }
+
+
+def macs_of(spec: KernelSpec) -> int:
+    """Multiply-accumulates of a spec: of families that are sums of products; 0 of all others."""
+    if isinstance(spec, Conv2d | QConv2d):
+        channels = spec.x.shape[3] // spec.groups
+        return spec.out.elements * spec.kernel[0] * spec.kernel[1] * channels
+    if isinstance(spec, Depthwise | QDepthwise):
+        return spec.out.elements * spec.kernel[0] * spec.kernel[1]
+    if isinstance(spec, MatMul):
+        return prod(spec.batch) * spec.m * spec.k * spec.n
+    if isinstance(spec, PlainProduct):
+        return prod(d.length for d in spec.outer) * prod(n for n, _, _ in spec.inner)
+    return spec.work // 2 if any(word in spec.family for word in ("matmul", "conv_transpose")) else 0
+
+
+def step_works(lowered: Lowered) -> tuple[StepWork, ...]:
+    """Of every step of a program, in order."""
+    specs = {kernel_name(spec): spec for spec in lowered.specs}
+    ends = _constant_ends(lowered)
+    found = []
+    for step, node in zip(lowered.program.steps, lowered.nodes, strict=True):
+        spec = specs[step.kernel]
+        places = _places(lowered, (*node.inputs, *node.outputs))
+        written = {name for name in node.outputs}
+        touches = []
+        for place in dict.fromkeys(step.operands):
+            touches.append(_touch(place, places, written, ends, spec))
+        found.append(
+            StepWork(
+                step.name,
+                step.op,
+                step.kernel,
+                spec.family,
+                step.rows,
+                step.grain,
+                macs_of(spec),
+                max(1, spec.work),
+                tuple(touches),
+                bool(getattr(spec, "by_channels", False)),
+            )  # fmt: skip
+        )
+    return tuple(found)
+
+
+def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:
+    """Of the steps in a library's note; each has as_json's entries beside its own."""
+    return tuple(
+        StepWork(
+            s["name"], s["op"], s["kernel"], s["kernel"].rpartition("_")[0], s["rows"], s["grain"], s["macs"],
+            max(1, s["work"]), tuple(Touch(*touch) for touch in s["touches"]), s["by_channels"],
+        )
+        for s in steps
+    )  # fmt: skip
+
+
+def _constant_ends(lowered: Lowered) -> list[int]:
+    """Where constants begin, in order, and where the last one ends."""
+    starts = {p.offset for step in lowered.program.steps for p in step.operands if p.base == "constants"}
+    return [*sorted(starts), lowered.program.constants_bytes]
+
+
+def _places(lowered: Lowered, names: tuple[str, ...]) -> dict[Place, tuple[str, View]]:
+    """Where the tensors of a node lie."""
+    storage, arena = lowered.storage, lowered.arena
+    graph = storage.graph
+    found: dict[Place, tuple[str, View]] = {}
+    for name in names:
+        if not name or name not in storage.locations:
+            continue
+        location = storage.locations[name]
+        offset = location.offset * location.view.item_bytes
+        if location.root in graph.inputs:
+            place = Place("input", offset, graph.inputs.index(location.root))
+        elif location.root in graph.outputs:
+            place = Place("output", offset, graph.outputs.index(location.root))
+        else:
+            place = Place("arena", arena.offsets[location.root] + offset)
+        found[place] = (name, location.view)
+    return found
+
+
+def _touch(
+    place: Place, tensors: dict[Place, tuple[str, View]], written: set[str], ends: list[int], spec: KernelSpec
+) -> Touch:
+    base = place.base if place.base in ("arena", "constants") else f"{place.base} {place.index}"
+    if place.base == "constants":
+        size = ends[bisect_right(ends, place.offset)] - place.offset
+        return Touch(WEIGHT, base, place.offset, size, size)
+    name, view = tensors.get(place, ("", None))
+    if view is None:
+        # Part of a tensor, such as a slice that a step of several writes: as large as the spec's own view of it.
+        view = getattr(spec, "out", None)
+        if not isinstance(view, View):
+            return Touch(OUTPUT, base, place.offset, 4 * spec.work, 4 * spec.work)
+        written = {""}
+    moved = view.elements * view.item_bytes
+    if isinstance(spec, PadBorder):
+        moved = spec.work * view.item_bytes
+    span = (sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + 1) * view.item_bytes
+    role = OUTPUT if name in written else INPUT
+    return Touch(role, base, place.offset, moved, max(moved, span) if view.elements else 0)
