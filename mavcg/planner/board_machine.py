@@ -89,14 +89,12 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
     kind = _kind(board, core)
     notes: list[str] = []
 
-    def known(key: str, value: float | None, typical: float, unit: str, way_out: str = "") -> float:
+    def known(key: str, value: float | None, otherwise: float, unit: str, because: str = "") -> float:
         if value is not None:
             return value
-        way_out = way_out or (
-            f"`--board {HOST}` measures it" if board.name == HOST else f"add {key} to boards/{board.name}.toml"
-        )
-        notes.append(f"{place}: {key} is not known: {typical:g} {unit} assumed, typical of {kind} cores; {way_out}")
-        return typical
+        because = because or f"typical of {kind} cores"
+        notes.append(f"{place}: {key} is not known: {otherwise:g} {unit} assumed, {because}; {_way_out(board, key)}")
+        return otherwise
 
     if core is None:
         notes.append(
@@ -104,8 +102,7 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
         )
     lanes = _vector_bytes(board, core) // F32_BYTES
     fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
-    fma_way_out = f"add its timing to cores/{cluster.core}.toml" if board.name != HOST else ""
-    fma = known("fma_per_cycle", fma, TYPICAL_FMA_PER_CYCLE[kind], "vector multiply-adds a cycle", fma_way_out)
+    fma = known("fma_per_cycle", fma, TYPICAL_FMA_PER_CYCLE[kind], "vector multiply-adds a cycle")
     ghz = known("max_khz", cluster.max_khz, TYPICAL_GHZ[kind] * 1e6, "kHz") / 1e6
     levels = _levels(board, cluster, cores, elsewhere, kind, ghz, known)
     columns, rows = _array(lanes, fma)
@@ -120,26 +117,35 @@ def _levels(
     elsewhere: int,
     kind: str,
     ghz: float,
-    known: Callable[[str, float | None, float, str], float],
+    known: Callable[..., float],
 ) -> tuple[MemoryLevel, ...]:
     working = cores + elsewhere
     l1 = int(known("l1d_bytes", cluster.l1d_bytes, TYPICAL_L1D_BYTES[kind], "bytes"))
     l2 = int(known("l2_bytes", cluster.l2_bytes, TYPICAL_L2_BYTES[kind], "bytes"))
     sharing = int(known("l2_cores", cluster.l2_cores, 1, "core sharing each L2"))
-    from_l2 = known("l2_gb_per_s", cluster.l2_gb_per_s, TYPICAL_L2_BYTES_PER_CYCLE[kind] * ghz, "GB/s")
-    from_memory = known("memory_gb_per_s", cluster.memory_gb_per_s, TYPICAL_MEMORY_GB_PER_S[kind], "GB/s of one core")
+    alike = [c.memory_gb_per_s for c in board.clusters if c.core == cluster.core and c.memory_gb_per_s is not None]
+    otherwise, because = (min(alike), "as another cluster has") if alike else (TYPICAL_MEMORY_GB_PER_S[kind], "")
+    alone = known("memory_gb_per_s", cluster.memory_gb_per_s, otherwise, "GB/s of one core", because)
+    from_memory = alone
     if working > 1 or board.memory_gb_per_s is not None:
-        fastest = max([from_memory, *(c.memory_gb_per_s for c in board.clusters if c.memory_gb_per_s is not None)])
+        fastest = max([alone, *(c.memory_gb_per_s for c in board.clusters if c.memory_gb_per_s is not None)])
         everything = known(
-            "memory_gb_per_s", board.memory_gb_per_s, CORES_THAT_FILL_MEMORY * fastest, "GB/s of all cores together"
+            "memory_gb_per_s",
+            board.memory_gb_per_s,
+            CORES_THAT_FILL_MEMORY * fastest,
+            "GB/s of all cores together",
+            f"{CORES_THAT_FILL_MEMORY} times the fastest core",
         )
-        from_memory = min(from_memory, everything / working)
-    sizes = [("L1", l1), ("L2", l2 // min(cores, sharing))]
-    rates = [from_l2]  # of what is behind each of the sizes but the last
+        from_memory = min(alone, everything / working)
+    # A cache is at least as fast as what is behind it.
+    sizes, rates, behind = [("L1", l1), ("L2", l2 // min(cores, sharing))], [from_memory], alone
     if board.l3_bytes is not None:
         sizes.append(("L3", board.l3_bytes // working))
-        rates.append(known("l3_gb_per_s", cluster.l3_gb_per_s, TYPICAL_L3_BYTES_PER_CYCLE[kind] * ghz, "GB/s"))
-    rates.append(from_memory)
+        typical = max(TYPICAL_L3_BYTES_PER_CYCLE[kind] * ghz, behind)
+        behind = known("l3_gb_per_s", cluster.l3_gb_per_s, typical, "GB/s")
+        rates.insert(0, behind)
+    typical = max(TYPICAL_L2_BYTES_PER_CYCLE[kind] * ghz, behind)
+    rates.insert(0, known("l2_gb_per_s", cluster.l2_gb_per_s, typical, "GB/s"))
     levels: list[MemoryLevel] = []
     for (name, size), behind in zip(sizes, rates, strict=True):
         if levels and size <= levels[-1].shared_bytes:
@@ -147,6 +153,14 @@ def _levels(
             name, size, behind = nearer.name, nearer.shared_bytes, min(behind, nearer.bandwidth_gb_per_s)
         levels.append(MemoryLevel(name, behind, shared_bytes=size))
     return tuple(levels)
+
+
+def _way_out(board: Board, key: str) -> str:
+    if board.name == HOST:
+        return "`--board host` measures it where it may"
+    if key == "fma_per_cycle":
+        return "add the timing of its multiply-add to the core's file"
+    return f"add {key} to boards/{board.name}.toml"
 
 
 def _kind(board: Board, core: Core | None) -> str:
