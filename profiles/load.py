@@ -1,7 +1,7 @@
 """Cores and boards from TOML: the files beside this one, and a user's own in the folders of MAVCG_PROFILES.
 
-MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml or both. A file there
-replaces ours of the same name: so a user mends a fact without changing the installation.
+MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml or accelerators/*.json.
+A file there replaces ours of the same name: so a user mends a fact without changing the installation.
 """
 
 import difflib
@@ -21,6 +21,7 @@ from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, r
 from mavcg.target import ARCHES, parse_target
 
 HERE = Path(__file__).resolve().parent
+KINDS = ("cores/", "boards/", "accelerators/")  # of a folder of MAVCG_PROFILES
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
 
 CORE_KEYS = (
@@ -86,12 +87,12 @@ def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
     return tuple(runnable_beside_mates(core, known, boards.values()) for core in cores)
 
 
-def files(kind: str) -> dict[str, Path]:
-    """TOML file by name, of kind "cores" or "boards", in the order of the names.
+def files(kind: str, suffix: str = "toml") -> dict[str, Path]:
+    """File by name, of kind "cores", "boards" or (with suffix "json") "accelerators", in the order of the names.
 
     Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing.
     """
-    found = {path.stem: path for folder in _folders() for path in sorted((folder / kind).glob("*.toml"))}
+    found = {path.stem: path for folder in _folders() for path in sorted((folder / kind).glob(f"*.{suffix}"))}
     return dict(sorted(found.items()))
 
 
@@ -212,9 +213,9 @@ def _folders() -> Iterable[Path]:
     for entry in filter(None, os.environ.get("MAVCG_PROFILES", "").split(os.pathsep)):
         folder = Path(entry)
         if not folder.is_dir():
-            raise ProfileError(f"MAVCG_PROFILES: {entry} is not a folder; name folders that hold cores/ or boards/")
-        if not (folder / "cores").is_dir() and not (folder / "boards").is_dir():
-            raise ProfileError(f"MAVCG_PROFILES: {entry} has neither cores/ nor boards/; put the TOML files into these")
+            raise ProfileError(f"MAVCG_PROFILES: {entry} is not a folder; name folders that hold {', '.join(KINDS)}")
+        if not any((folder / kind).is_dir() for kind in KINDS):
+            raise ProfileError(f"MAVCG_PROFILES: {entry} has none of {', '.join(KINDS)}; put the files into these")
         yield folder
 
 

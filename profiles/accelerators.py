@@ -1,0 +1,242 @@
+"""Accelerators from JSON: files in the format of e-PlaNNer (figure 6.1), the ones beside this and a user's own.
+
+As for cores and boards, a file in accelerators/ of a folder of MAVCG_PROFILES replaces ours of the same name.
+"""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mavcg.accelerator import DIMENSIONS, Accelerator, MemoryLevel
+from mavcg.errors import MavcgError, ProfileError
+from mavcg.profiles.load import files
+from mavcg.profiles.schema import refuse
+
+KEYS = ("name", "source", "bandwidth", "frequency", "mem_size", "levels", "pe_len", "pe_mapping")
+LEVEL_KEYS = ("name", "mem_size", "bandwidth", "source")
+KIB = 1024
+# Limits above all that is built, so that a figure in the wrong unit (MB/s, Hz, bytes) is told from a large one.
+MOST = {"bandwidth": 100_000, "frequency": 100, "mem_size": 1 << 30, "pe_len": 1 << 16}
+UNITS = {"bandwidth": "GB/s", "frequency": "GHz", "mem_size": "KB", "pe_len": "processing elements"}
+OPERANDS = ("input", "weight", "output")
+MEM_SIZE_WAY_OUT = "write mem_size = [input, weight, output] in KB, or one number for a memory that all share"
+
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
+
+
+def accelerator_names() -> tuple[str, ...]:
+    """The names that find_accelerator knows, in order.
+
+    Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing.
+    """
+    return tuple(files("accelerators", "json"))
+
+
+def find_accelerator(name_or_path: str) -> Accelerator:
+    """An accelerator by its name, or by the path of its file: that has a "/" in it or ends in .json.
+
+    Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_accelerator.
+    """
+    if os.sep in name_or_path or name_or_path.endswith(".json"):
+        return read_accelerator(Path(name_or_path))
+    known = files("accelerators", "json")
+    if name_or_path in known:
+        return read_accelerator(known[name_or_path])
+    near = difflib.get_close_matches(name_or_path.lower().replace("_", "-"), known, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)};"
+    raise MavcgError(
+        f"--accelerator {name_or_path}: no such accelerator; {hint} "
+        f"or give a file's path, such as ./{name_or_path}.json"
+    )
+
+
+def read_accelerator(path: Path) -> Accelerator:
+    """An accelerator from its JSON file, // comments allowed; docs/add-an-accelerator.md describes the file.
+
+    Raises: ProfileError naming file, key, value and way out, and the line where it is not JSON.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ProfileError(f"{path}: cannot be read: {reason}; give the path of an accelerator's JSON file") from None
+    table = _parsed(path, text)
+    _only(path, table, KEYS, "")
+    name = table.get("name", path.stem)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise refuse(path, "name", f"{_shown(name)} is not text", 'give it as "name": "...", or remove it')
+    return Accelerator(
+        name=name,
+        frequency_ghz=_number(path, table, "frequency", ""),
+        levels=_levels(path, table),
+        pe_len=_pe_len(path, table),
+        pe_mapping=_pe_mapping(path, table),
+    )
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(
+            _COMMENT.sub(_blank, text),
+            object_pairs_hook=partial(_once, path),
+            parse_constant=partial(_no_number, path),
+            parse_int=partial(_whole, path),
+        )
+    except json.JSONDecodeError as error:
+        raise ProfileError(
+            f"{path}:{error.lineno}: not JSON: {error.msg} at column {error.colno}; mend the line"
+        ) from None
+    except RecursionError:
+        raise ProfileError(f"{path}: not JSON of an accelerator: nested too deep; mend the file") from None
+    if not isinstance(found, dict):
+        raise ProfileError(f'{path}: {_shown(found)} is no accelerator; write {{ "bandwidth": ..., ... }}')
+    return found
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Strings stay as they are; a comment becomes as many spaces, so that lines and columns stay true."""
+    return match[0] if match[0].startswith('"') else " " * len(match[0])
+
+
+def _once(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise refuse(path, key, f"given twice, as {_shown(table[key])} and {_shown(value)}", "remove one of them")
+        table[key] = value
+    return table
+
+
+def _no_number(path: Path, word: str) -> float:
+    raise ProfileError(f"{path}: {word} is no number of JSON; give the figure")
+
+
+def _whole(path: Path, digits: str) -> int:
+    if len(digits) > 40:
+        raise ProfileError(f"{path}: a number of {len(digits)} digits is no figure of an accelerator; give the figure")
+    return int(digits)
+
+
+def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
+    """The memories, the nearest first; the last one's bandwidth is the off-chip one."""
+    off_chip = _number(path, table, "bandwidth", "")
+    if "levels" not in table:
+        return (_memory(path, "memory", table.get("mem_size"), "mem_size", off_chip),)
+    if "mem_size" in table:
+        raise refuse(path, "levels", "given beside mem_size", "give mem_size for one level, levels for several")
+    entries = table["levels"]
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        way_out = 'write [{ "name": "L1", "mem_size": ..., "bandwidth": ... }, ...], the nearest first'
+        raise refuse(path, "levels", f"{_shown(entries)} is no list of memories", way_out)
+    levels: list[MemoryLevel] = []
+    for number, entry in enumerate(entries):
+        place = f"levels[{number}]."
+        _only(path, entry, LEVEL_KEYS, place)
+        name = entry.get("name", f"level {number + 1}")
+        if not isinstance(name, str) or not name.strip() or name in [level.name for level in levels]:
+            raise refuse(path, f"{place}name", f"{_shown(name)} is no name of its own", 'such as "name": "L1"')
+        last = number == len(entries) - 1
+        if last and "bandwidth" in entry:
+            wrong = f"{_shown(entry['bandwidth'])} beside the file's bandwidth, which is that of the last level"
+            raise refuse(path, f"{place}bandwidth", wrong, "remove it")
+        behind = off_chip if last else _number(path, entry, "bandwidth", place)
+        levels.append(_memory(path, name, entry.get("mem_size"), f"{place}mem_size", behind))
+        if number and _smaller(levels[-1], levels[-2]):
+            wrong = f"{_shown(entry.get('mem_size'))} is less than the nearer level's"
+            raise refuse(path, f"{place}mem_size", wrong, "list the levels from the nearest, smallest, outwards")
+    return tuple(levels)
+
+
+def _memory(path: Path, name: str, value: object, place: str, behind: float) -> MemoryLevel:
+    if value is None:
+        raise refuse(path, place, "missing", MEM_SIZE_WAY_OUT)
+    if isinstance(value, list):
+        if len(value) != len(OPERANDS):
+            raise refuse(path, place, f"{_shown(value)} has {len(value)} sizes, not 3", MEM_SIZE_WAY_OUT)
+        sizes = [_size(path, item, f"{place}[{i}] ({OPERANDS[i]})") for i, item in enumerate(value)]
+        return MemoryLevel(name, behind, *sizes)
+    return MemoryLevel(name, behind, shared_bytes=_size(path, value, place))
+
+
+def _size(path: Path, value: object, place: str) -> int:
+    """Bytes of so many KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
+    size_bytes = _figure(path, value, "mem_size", place, MEM_SIZE_WAY_OUT) * KIB
+    if size_bytes != int(size_bytes):
+        raise refuse(path, place, f"{_shown(value)} KB is no whole number of bytes", MEM_SIZE_WAY_OUT)
+    return int(size_bytes)
+
+
+def _smaller(level: MemoryLevel, nearer: MemoryLevel) -> bool:
+    """Whether what fits the nearer level may not fit this one."""
+    return not level.holds(nearer.input_bytes, nearer.weight_bytes, nearer.output_bytes) or (
+        max(level.shared_bytes, min(level.input_bytes, level.weight_bytes, level.output_bytes)) < nearer.shared_bytes
+    )
+
+
+def _pe_len(path: Path, table: Mapping[str, Any]) -> tuple[int, int]:
+    way_out = 'write "pe_len": [width, height], such as [16, 16]'
+    value = table.get("pe_len")
+    if not isinstance(value, list) or len(value) != 2:
+        wrong = "missing" if value is None else f"{_shown(value)} is no pair of lengths"
+        raise refuse(path, "pe_len", wrong, way_out)
+    lengths = [_figure(path, item, "pe_len", f"pe_len[{i}]", way_out) for i, item in enumerate(value)]
+    for i, length in enumerate(lengths):
+        if length != int(length):
+            raise refuse(path, f"pe_len[{i}]", f"{_shown(value[i])} is not a whole number", way_out)
+    return int(lengths[0]), int(lengths[1])
+
+
+def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    way_out = 'write "pe_mapping": [[columns], [rows]], such as [["IC"], ["OC"]]'
+    value = table.get("pe_mapping")
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(side, list) for side in value):
+        wrong = "missing" if value is None else f"{_shown(value)} is no pair of lists"
+        raise refuse(path, "pe_mapping", wrong, way_out)
+    mapped: list[str] = []
+    for i, side in enumerate(value):
+        for j, name in enumerate(side):
+            place = f"pe_mapping[{i}][{j}]"
+            if not isinstance(name, str) or name not in DIMENSIONS:
+                raise refuse(path, place, f"{_shown(name)} is no loop", f"the loops are {', '.join(DIMENSIONS)}")
+            if name in mapped:
+                raise refuse(path, place, f"{name} is mapped twice", "map each loop to one side, once")
+            mapped.append(name)
+        length = table["pe_len"][i]
+        if not side and length != 1:
+            wrong = f"no loop runs along {length} processing elements"
+            raise refuse(path, f"pe_mapping[{i}]", wrong, f"name one, or write 1 for pe_len[{i}]")
+    return tuple(value[0]), tuple(value[1])
+
+
+def _number(path: Path, table: Mapping[str, Any], key: str, place: str) -> float:
+    way_out = f"give it as {key} in {UNITS[key]}"
+    if key not in table:
+        raise refuse(path, f"{place}{key}", "missing", way_out)
+    return _figure(path, table[key], key, f"{place}{key}", way_out)
+
+
+def _figure(path: Path, value: object, key: str, place: str, way_out: str) -> float:
+    """A number above 0 and at most MOST[key]."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
+        wrong = f"{_shown(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
+        raise refuse(path, place, wrong, way_out)
+    return float(value)
+
+
+def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], place: str) -> None:
+    for key in table:
+        if key not in allowed:
+            near = difflib.get_close_matches(key, allowed, n=1)
+            way_out = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(allowed)}; remove it"
+            raise refuse(path, f"{place}{_shown(key)[1:-1]}", "no such key", way_out)
+
+
+def _shown(value: object) -> str:
+    """A value as JSON, cut where it is long; always on one line."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
