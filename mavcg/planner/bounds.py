@@ -1,0 +1,241 @@
+"""What an exact search may leave out: tiles that another one dominates, and those whose traffic is bound to be too high.
+
+Equations 6.1 to 6.5 read a tile through its trip counts alone. Of all factors of a loop with the same trip count the
+smallest one is thus as good as the others and fits wherever they do: a loop of N iterations has at most 2 sqrt(N)
+factors that count. With halo the rows that are read depend on the factor too, and with a roof that depends on the tile
+so does the use of the array: then a larger factor of the same trip count stays where it is better in one of these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.accelerator import Accelerator, MemoryLevel
+from mavcg.planner.layer import ConvLayer
+from mavcg.planner.space import Axes, Integers, bytes_of
+from mavcg.planner.windows import Axis, axes, rows_read
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Factors of OC or IC that count, ascending, with their trip counts and the use of the array along the loop."""
+
+    factor: Integers
+    trips: Integers
+    use: Floats
+
+    def __len__(self) -> int:
+        return len(self.factor)
+
+
+@dataclass(frozen=True)
+class Spatial:
+    """Factors of OH, OW, KH and KW together, one entry each. Bytes are of a group's tile for one channel.
+
+    pixels, taps: trips of the loops over the output's maps, and over the kernel. input_bytes, weight_bytes,
+    output_bytes: of a tile for one channel (weights: one of each). once, each: bytes of the whole input where it is
+    stationary, and where it is not for each trip of OC. use: of the array along these four loops.
+    """
+
+    tiles: Integers  # [entry, (OH, OW, KH, KW)]
+    pixels: Integers
+    taps: Integers
+    input_bytes: Integers
+    weight_bytes: Integers
+    output_bytes: Integers
+    once: Integers
+    each: Integers
+    use: Floats
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def taken(self, place: Integers) -> "Spatial":
+        """The entries at these places."""
+        return Spatial(*(getattr(self, name)[place] for name in self.__dataclass_fields__))
+
+
+def use_of_array(accelerator: Accelerator, name: str, factor: Integers) -> Floats:
+    """A loop's share in equation 6.7: factor over the steps of the array that it takes, of the array's length."""
+    parallel = accelerator.parallel(name)
+    return factor / (-(-factor // parallel) * parallel)
+
+
+def channels(accelerator: Accelerator, name: str, length: int, factors: Integers, tile_roof: bool) -> Channels:
+    """The factors of one loop that no other dominates: of each trip count the smallest, or also better used ones."""
+    n = -(-length // factors)
+    if not tile_roof:
+        kept = np.sort(np.unique(n, return_index=True)[1])
+        return Channels(factors[kept], n[kept], np.ones(len(kept)))
+    use = use_of_array(accelerator, name, factors)
+    kept = _undominated(n, [factors], [-use])
+    return Channels(factors[kept], n[kept], use[kept])
+
+
+def spatial(
+    layer: ConvLayer, accelerator: Accelerator, grid: Axes, *, halo_traffic: bool, halo_fits: bool, tile_roof: bool
+) -> Spatial:
+    """All combinations of the other four loops whose halves, down and across, no other dominates.
+
+    grid: the factors of each loop to choose from, ascending.
+    """
+    down, across = (
+        _half(layer, accelerator, grid, axis, out, tap, halo_traffic, tile_roof)
+        for axis, (out, tap) in zip(axes(layer), (("OH", "KH"), ("OW", "KW")), strict=True)
+    )
+    of_down, of_across = (
+        places.ravel() for places in np.meshgrid(np.arange(len(down)), np.arange(len(across)), indexing="ij")
+    )
+    tiles = np.stack([down.out[of_down], across.out[of_across], down.tap[of_down], across.tap[of_across]], axis=1)
+    one = np.ones(len(tiles), np.int64)
+    factors = {"OC": one, "IC": one} | {name: tiles[:, i] for i, name in enumerate(("OH", "OW", "KH", "KW"))}
+    input_bytes, weight_bytes, output_bytes = bytes_of(layer, factors, halo_fits)
+    taps = down.tap_trips[of_down] * across.tap_trips[of_across]
+    if halo_traffic:
+        once = each = layer.groups * layer.ic * layer.items.input * down.rows[of_down] * across.rows[of_across]
+    else:
+        once = np.full(len(tiles), layer.input_elements * layer.items.input)
+        each = once * taps
+    return Spatial(
+        tiles,
+        down.out_trips[of_down] * across.out_trips[of_across],
+        taps,
+        input_bytes,
+        weight_bytes,
+        output_bytes,
+        once,
+        each,
+        down.use[of_down] * across.use[of_across],
+    )
+
+
+@dataclass(frozen=True)
+class _Half:
+    """Factors of OH and KH, or of OW and KW; rows: of input that their windows read."""
+
+    out: Integers
+    tap: Integers
+    out_trips: Integers
+    tap_trips: Integers
+    rows: Integers
+    use: Floats
+
+    def __len__(self) -> int:
+        return len(self.out)
+
+
+def _half(
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    grid: Axes,
+    axis: Axis,
+    out_name: str,
+    tap_name: str,
+    halo_traffic: bool,
+    tile_roof: bool,
+) -> _Half:
+    out, tap = (values.ravel() for values in np.meshgrid(grid[out_name], grid[tap_name], indexing="ij"))
+    out_trips, tap_trips = -(-axis.out // out), -(-axis.taps // tap)
+    rows = _rows(axis, out, tap) if halo_traffic else np.ones(len(out), np.int64)
+    use = (
+        use_of_array(accelerator, out_name, out) * use_of_array(accelerator, tap_name, tap)
+        if tile_roof
+        else np.ones(len(out))
+    )
+    kept = _undominated(out_trips * (axis.taps + 1) + tap_trips, [out, tap], [rows, -use])
+    return _Half(out[kept], tap[kept], out_trips[kept], tap_trips[kept], rows[kept], use[kept])
+
+
+def _rows(axis: Axis, out: Integers, tap: Integers) -> Integers:
+    """rows_read of many tiles. Without padding windows are never cut short, and a sum has a closed form."""
+    reach = (axis.out - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1
+    if axis.before or reach > axis.length:
+        return np.array([rows_read(axis, *pair) for pair in zip(out.tolist(), tap.tolist(), strict=True)], np.int64)
+    out_trips, tap_trips = -(-axis.out // out), -(-axis.taps // tap)
+    starts = (axis.out - out_trips) * axis.stride  # rows between the first rows of windows, in all tiles of a tap
+    spans = (axis.taps - tap_trips) * axis.dilation + tap_trips
+    return tap_trips * starts + out_trips * spans
+
+
+def _undominated(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
+    """Places of the entries that no other one of the same kind matches in every size and cost, in ascending order.
+
+    Sizes ascend with the place in at least the first key, so of equal entries the first stays.
+    """
+    by_kind = np.lexsort((np.arange(len(kind)), *reversed(sizes), kind))
+    kept: list[int] = []
+    columns = [values.tolist() for values in (*sizes, *costs)]
+    kinds = kind.tolist()
+    front: list[tuple[float, ...]] = []
+    last = None
+    for place in by_kind.tolist():
+        if kinds[place] != last:
+            last, front = kinds[place], []
+        entry = tuple(values[place] for values in columns)
+        if not any(all(a <= b for a, b in zip(other, entry, strict=True)) for other in front):
+            front.append(entry)
+            kept.append(place)
+    return np.array(sorted(kept), np.int64)
+
+
+def most_input_channels(memory: MemoryLevel, place: Spatial, out_channels: Integers) -> Integers:
+    """IC's largest factor that fits beside factors of OC, which broadcast against the entries of `place`; or less
+    than 1."""
+    weights = out_channels * place.weight_bytes[:, None]
+    outputs = out_channels * place.output_bytes[:, None]
+    inputs = place.input_bytes[:, None]
+    if memory.shared_bytes:
+        return (memory.shared_bytes - outputs) // (inputs + weights)
+    most = np.minimum(memory.input_bytes // inputs, memory.weight_bytes // weights)
+    return np.where(outputs <= memory.output_bytes, most, 0)
+
+
+def most_output_channels(memory: MemoryLevel, place: Spatial, in_channels: int) -> Integers:
+    """OC's largest factor that fits beside one of IC, for each entry; or less than 1."""
+    weights = in_channels * place.weight_bytes
+    inputs = in_channels * place.input_bytes
+    if memory.shared_bytes:
+        return (memory.shared_bytes - inputs) // (place.output_bytes + weights)
+    most = np.minimum(memory.output_bytes // place.output_bytes, memory.weight_bytes // weights)
+    return np.where(inputs <= memory.input_bytes, most, 0)
+
+
+def totals(layer: ConvLayer, place: Spatial, oc_trips: Integers, ic_trips: Integers) -> tuple[Integers, ...]:
+    """Equation 6.1 for each dataflow in Dataflow's order: bytes. Trips broadcast against the entries, which come first.
+
+    In every trip count these do not fall, so trips that are too small make a bound.
+    """
+    shape = (len(place),) + (1,) * (max(oc_trips.ndim, ic_trips.ndim) - 1)
+    pixels, taps, once, each = (v.reshape(shape) for v in (place.pixels, place.taps, place.once, place.each))
+    items = layer.items
+    of_input = each * oc_trips
+    once_weight = layer.weight_elements * items.weight
+    of_weight = once_weight * pixels
+    once_output = layer.output_elements * items.output
+    of_output = once_output + layer.output_elements * items.psum * 2 * (taps * ic_trips - 1)
+    return once + of_weight + of_output, of_input + once_weight + of_output, of_input + of_weight + once_output
+
+
+def least(layer: ConvLayer, memory: MemoryLevel, place: Spatial, oc: Channels, ic: Channels) -> tuple[Integers, ...]:
+    """For each entry bounds of the bytes and of the off-chip steps of a tile with it; and whether any tile fits.
+
+    The largest factor of OC that fits beside the smallest of IC has the fewest trips that OC can have, and the other
+    way about: traffic with both at once is no more than that of any tile that fits.
+    """
+    most_ic = most_input_channels(memory, place, oc.factor[:1])[:, 0]
+    most_oc = most_output_channels(memory, place, int(ic.factor[0]))
+    fits = (most_ic >= ic.factor[0]) & (most_oc >= oc.factor[0])
+    oc_trips = oc.trips[largest(oc, most_oc)]
+    ic_trips = ic.trips[largest(ic, most_ic)]
+    bound = np.minimum.reduce(totals(layer, place, oc_trips, ic_trips))
+    return bound, place.pixels * place.taps * oc_trips * ic_trips, fits
+
+
+def largest(of: Channels, most: Integers) -> Integers:
+    """Where the largest factor up to each limit is; 0 also where none is as small."""
+    found: Integers = np.maximum(np.searchsorted(of.factor, most, side="right") - 1, 0)
+    return found
