@@ -1,4 +1,4 @@
-"""`mavcg estimate`: cycles of the loops of a function on a core, by its model, nothing changed."""
+"""`mavcg estimate`: cycles of loops on a core, or the latency of a model on a board; by models, nothing changed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mavcg.cli.core_timing import SET_HELP, core_timing
-from mavcg.cli.output import console, note, print_json
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.loop_estimates import BlockEstimate
@@ -15,26 +16,136 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="AArch64 assembly, object, library or program.")],
-    core: Annotated[str, typer.Option(metavar="CORE", help="Whose model to ask; `mavcg cores` lists them.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="AArch64 assembly, object, library or program; or a model, or a library built of one."
+        ),
+    ],
+    core: Annotated[
+        str | None, typer.Option(metavar="CORE", help="Of loops: whose model to ask; `mavcg cores` lists them.")
+    ] = None,
     function: Annotated[
         str | None, typer.Option(metavar="F", help="The function; without it: all that have loops.")
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     blocks: Annotated[bool, typer.Option("--blocks", help="Also the blocks of loops that have several.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Every instruction, and what it waits for.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it, every block and instruction, as JSON.")] = False,
+    board: Annotated[
+        str | None,
+        typer.Option(metavar="B", help="Of models: the board; `host` is this machine, and is measured, too."),
+    ] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(metavar="N|auto", help="Of models: threads, the fastest cores first; 1. auto: as predicted."),
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Of models: a timeline, a lane for each cluster.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
 ) -> None:
-    """Estimate cycles of loops, and what they are lost to.
+    """Estimate cycles of loops, and what they are lost to; or a model's latency by layer, cluster and threads.
 
-    The figures are a model's: loads hit the first-level cache, branches are foreseen. Of a library that mavcg built,
-    F is the version that this core runs.
+    The figures are a model's. Of loops, with --core: loads hit the first-level cache, branches are foreseen; of a
+    library that mavcg built, F is the version that this core runs. Of a model or its library, with --board: cycles of
+    its kernels against the bytes that they move; with `--board host` it is measured beside that.
 
     \b
     mavcg estimate kernel.S --core cortex-a55
     mavcg estimate libapp.so --function gemm_8x8 --core cortex-a55 --json
     mavcg estimate kernel.S --function gemm_8x8 --core cortex-a55 --set "ldr_x->ins=3"
+    mavcg estimate mobilenet_v2.onnx --board exynos9820 --plot timeline.svg
+    mavcg estimate libmobilenet_v2.so --board host --threads 2 --json
     """
+    from mavcg.predict.files import is_model_file, library_note
+
+    model = is_model_file(source)
+    if board is not None:
+        _refuse("--board", "assembly and its", "--core", {
+            "--core": core, "--function": function, "--set": settings, "--blocks": blocks, "--verbose": verbose
+        })  # fmt: skip
+        if not model and library_note(source) is None:
+            raise MavcgError(
+                f"--board {board}: {source} is neither a model (.onnx, .tflite) nor a library that mavcg built of one; "
+                f"of assembly, objects and other libraries name a --core"
+            )
+        _estimate_model(source, board, threads, shape or (), plot, jobs, as_json)
+        return
+    if model:
+        raise MavcgError(f"{source}: is a model; name a --board, such as --board exynos9820 or --board host")
+    _refuse(f"--core {core or ''}".strip(), "models, with", "--board", {
+        "--threads": threads, "--shape": shape, "--plot": plot, "--jobs": jobs
+    })  # fmt: skip
+    if core is None:
+        raise MavcgError(
+            f"{source}: name a --core for the cycles of its loops; or a --board, where it is a model or a library "
+            f"that mavcg built of one"
+        )
+    _estimate_loops(source, core, function, settings, blocks, verbose, as_json)
+
+
+def _refuse(chosen: str, kind: str, wanted: str, given: dict[str, object]) -> None:
+    """Raises: MavcgError for an option that belongs to the other kind of estimate."""
+    for option, value in given.items():
+        if value:
+            raise MavcgError(
+                f"{option}: is for {kind} {wanted}; it says nothing beside {chosen}: leave one of them out"
+            )
+
+
+def _estimate_model(
+    source: Path,
+    board: str,
+    threads: str | None,
+    shapes: Sequence[str],
+    plot: Path | None,
+    jobs: int | None,
+    as_json: bool,
+) -> None:
+    from mavcg.codegen import default_workers
+    from mavcg.host import HOST
+    from mavcg.model_request import parse_shapes
+    from mavcg.predict.from_file import board_of, measured_ms, predict_file
+    from mavcg.predict.report import prediction_json, show_prediction
+    from mavcg.predict.timeline import check_plot, write_timeline
+
+    count = _threads(threads)
+    if plot is not None:
+        check_plot(plot)
+    with Progress() as progress:
+        found = predict_file(source, board_of(board), count, parse_shapes(shapes), jobs or default_workers(), progress)
+        measured = measured_ms(source, found, shapes, progress) if board == HOST else None
+    if plot is not None:
+        write_timeline(found, measured, plot)
+        note(f"{plot}: the timeline")
+    if as_json:
+        print_json(prediction_json(found, measured))
+        return
+    show_prediction(found, measured, console())
+
+
+def _threads(text: str | None) -> int:
+    """0 for auto. Raises: MavcgError."""
+    if text == "auto":
+        return 0
+    if text is not None and (not text.isascii() or not text.isdigit() or int(text) < 1):
+        raise MavcgError(f"--threads {text}: give a number of threads, 1 or more, or auto")
+    return int(text or 1)
+
+
+def _estimate_loops(
+    source: Path,
+    core: str,
+    function: str | None,
+    settings: list[str] | None,
+    blocks: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
     from mavcg.asm_input import read_asm_input
     from mavcg.loop_estimates import estimate_function, function_json, head_json, to_show
 

@@ -4,7 +4,7 @@ Kernels count their loops in whole numbers that are known when they are emitted 
 their control flow can be followed without any data. What a branch does not depend on is never computed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -151,7 +151,7 @@ def _value(value: ir.Value, values: Mapping[int, int | None]) -> int | None:
     return values.get(id(value))
 
 
-_COMPARE = {
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b,
     "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b, "ult": lambda a, b: a & _MASK < b & _MASK,
     "ule": lambda a, b: a & _MASK <= b & _MASK, "ugt": lambda a, b: a & _MASK > b & _MASK,
@@ -163,7 +163,7 @@ def _towards_zero(a: int, b: int) -> int:
     return -(-a // b) if (a < 0) != (b < 0) else a // b
 
 
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "and": lambda a, b: a & b,
     "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b, "ashr": lambda a, b: a >> b,
     "lshr": lambda a, b: (a & _MASK) >> b, "udiv": lambda a, b: a // b if b else None,
@@ -181,9 +181,9 @@ def _result(one: instr.Instruction, values: Mapping[int, int | None]) -> int | N
         return None if operands[0] is None else operands[1 if operands[0] else 2]
     if isinstance(one, instr.CastInstr):
         return operands[0] if one.opname in ("sext", "zext", "trunc") else None
-    if any(operand is None for operand in operands) or len(operands) != 2:
+    if len(operands) != 2 or operands[0] is None or operands[1] is None:
         return None
     if isinstance(one, instr.ICMPInstr):
-        return int(_COMPARE[one.op](*operands))  # type: ignore[no-untyped-call]
+        return int(_COMPARE[one.op](operands[0], operands[1]))
     act = _ARITHMETIC.get(one.opname)
-    return None if act is None else act(*operands)  # type: ignore[no-untyped-call]
+    return None if act is None else act(operands[0], operands[1])

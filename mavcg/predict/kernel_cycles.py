@@ -6,8 +6,8 @@ The counts are exact: the emitted kernel's control flow, followed (block_counts.
   of one block in their steady state; a block of which the compiler left nothing under its name costs its mix;
 - elsewhere (x86), the block's mix of instructions at the core's rates (mix.py).
 
-Not modelled: what the compiler adds (spills, moves), how the end of one block overlaps the beginning of the next, caches
-(memory.py has those), the machine passes' schedules.
+Not modelled: what the compiler adds on x86 (spills, moves), how the end of one block overlaps the beginning of the
+next, caches (memory.py has those), the machine passes' schedules.
 """
 
 import re
@@ -139,8 +139,12 @@ def kernel_models(
         with tempfile.TemporaryDirectory(prefix="mavcg-predict-") as folder, ThreadPoolExecutor(workers) as pool:
             parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
             files = [Path(folder) / f"kernels-{number}.s" for number in range(len(parts))]
-            for found in pool.map(lambda job: _compiled(*job, model, target, progress), zip(parts, files, strict=True)):
-                blocks.update(found)
+            jobs = [
+                pool.submit(_compiled, part, file, model, target, progress)
+                for part, file in zip(parts, files, strict=True)
+            ]
+            for job in jobs:
+                blocks.update(job.result())
     return {kernel_name(spec): _model(spec, model, blocks.get(kernel_name(spec), {})) for spec in specs}
 
 
@@ -203,7 +207,7 @@ def block_cycles(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[
     kernels: symbol -> kernel. Blocks with an instruction that the core's profile does not know are left out.
     """
     lines = text.splitlines()
-    named = {number: found["name"] for number, line in enumerate(lines, 1) if (found := _NAMED.search(line))}
+    named = {number: match["name"] for number, line in enumerate(lines, 1) if (match := _NAMED.search(line))}
     statements = parse_source(text, "kernels")
     functions = functions_of(statements, "kernels")
     code = AsmInput(AsmSource(text, "kernels"), statements, functions)

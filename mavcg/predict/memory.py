@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.accelerator import MemoryLevel
-from mavcg.predict.work import INPUT, WEIGHT, StepWork, Touch
+from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,20 @@ class Moved:
 def moved(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -> Moved:
     """What a step moves through each level of a core's memories.
 
-    Each operand once from where it lies; then what every task reads anew, all weights or all of the input, from the
-    nearest level that holds it beside what else the task touches.
+    Each operand once from where it lies, what is written twice: a line is read before a part of it is written, and
+    written back at last. Then what every task reads anew, all weights or all of the first input, from the nearest level
+    that holds it beside what else the task touches.
     """
     crossing = [0.0] * len(levels)
     for touch, distance in zip(step.touches, distances.bytes, strict=True):
         for number in range(level_of(distance, levels)):
-            crossing[number] += touch.bytes
-    again = INPUT if step.by_channels else WEIGHT
+            crossing[number] += touch.bytes * (2 if touch.role == OUTPUT else 1)
+    again = [t for t in step.touches if t.role == (INPUT if step.by_channels else WEIGHT)]
+    again = again[:1] if step.by_channels else again
+    size = sum(touch.bytes for touch in again)
     passes = step.tasks - 1
-    size = step.bytes_of(again)
     if passes > 0 and size:
-        rest = sum(touch.bytes for touch in step.touches if touch.role != again) // step.tasks
+        rest = sum(touch.bytes for touch in step.touches if touch not in again) // step.tasks
         for number in range(level_of(size + rest, levels)):
             crossing[number] += passes * size
     return Moved(tuple(crossing))

@@ -1,8 +1,8 @@
 """What a block of a kernel is made of, and the cycles that takes a core of which only rates are known.
 
-A throughput model on the emitter's own instructions: multiply-adds, other vector arithmetic, loads, stores and the rest,
-each at the core's rate, and a chain of sums at its latency. It knows no schedule and no single instruction of the core;
-where a profile has a pipeline model, kernel_cycles.py asks that instead.
+A throughput model on the emitter's own instructions: multiply-adds, other vector arithmetic, loads, stores and the
+rest, each at the core's rate, and a chain of sums at its latency. It knows no schedule and no single instruction of the
+core; where a profile has a pipeline model, kernel_cycles.py asks that instead.
 """
 
 from collections.abc import Mapping
@@ -131,13 +131,13 @@ def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, Mix]:
 def _pieces(typ: ir.Type, machine: Machine) -> float:
     """Registers of the machine that a value takes."""
     if isinstance(typ, ir.VectorType):
-        return max(1.0, typ.count * _bytes(typ.element) / machine.vector_bytes)
+        return float(max(1.0, typ.count * _bytes(typ.element) / machine.vector_bytes))
     return 1.0
 
 
 def _bytes(typ: ir.Type) -> float:
     if isinstance(typ, ir.IntType):
-        return max(1, typ.width / 8)
+        return float(max(1.0, typ.width / 8))
     return {ir.HalfType: 2, ir.FloatType: 4, ir.DoubleType: 8}.get(type(typ), 8)
 
 

@@ -19,7 +19,7 @@ ASSUMED_ALWAYS = (
     "loops take what the pipeline model or the core's rates say of the compiler's code, before the machine passes; "
     "branches but the ends of long loops are foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
-    f"a step and a task cost as many cycles as measured on a Zen 3, on every core",
+    "a step and a task cost as many cycles as measured on a Zen 3, on every core",
 )  # fmt: skip
 
 

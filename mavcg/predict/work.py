@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from mavcg.kernel import KernelSpec, View
-from mavcg.kernels.conv_loops import Conv2d
+from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.depthwise import Depthwise
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.matmul import MatMul
@@ -39,9 +39,10 @@ class Touch:
 
 @dataclass(frozen=True)
 class StepWork:
-    """One step. macs: multiply-accumulates, 0 where it has none; operations: elementary ones, two a MAC, as the kernel's
-    spec counts them for the size of tasks. grain: rows of a task. by_channels: a task is output channels, of all
-    images, so that every task reads the whole input; else it is rows of the output, and every task reads all weights.
+    """One step. macs: multiply-accumulates, 0 where it has none; operations: elementary ones, two a MAC, as the
+    kernel's spec counts them for the size of tasks. grain: rows of a task. by_channels: a task is output channels, of
+    all images, so that every task reads the whole input; else it is rows of the output, and every task reads all
+    weights.
     """
 
     name: str

@@ -1,0 +1,26 @@
+"""What kind of file a path is, told without reading a model."""
+
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+
+MODELS = (".onnx", ".tflite")
+
+
+def is_model_file(path: Path) -> bool:
+    """By its name, as `mavcg build` sees it."""
+    return path.suffix.lower() in MODELS
+
+
+def library_note(path: Path) -> dict[str, Any] | None:
+    """The note of a library that mavcg built of a model; None for every other file."""
+    from mavcg.inspection import model_of
+
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"\x7fELF":
+                return None
+        return model_of(path)
+    except (OSError, MavcgError):
+        return None

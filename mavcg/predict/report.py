@@ -1,0 +1,153 @@
+"""A prediction for people and for scripts, always called one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mavcg.predict.correlation import Agreement, agreement
+from mavcg.predict.predict import LayerPrediction, Prediction, ThreadPrediction, best_threads
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ARE = "modelled, not measured"
+
+
+def slower_sets(prediction: Prediction) -> list[str]:
+    """A sentence for each set of whole clusters that is predicted to be slower than one with fewer of them."""
+    found = []
+    for index, larger in enumerate(prediction.sets):
+        smaller = [s for s in prediction.sets[:index] if set(s.cores) < set(larger.cores)]
+        faster = min(smaller, key=lambda s: s.ms, default=None)
+        if faster is not None and faster.ms < larger.ms:
+            what = "all cores" if len(larger.cores) == len(prediction.clusters) else "these cores together"
+            found.append(
+                f"{what} ({larger.words}) are predicted to take {larger.ms:.3f} ms, longer than {faster.words} alone: "
+                f"{faster.ms:.3f} ms"
+            )
+    return found
+
+
+def best_sentence(prediction: Prediction) -> str:
+    """The number of threads to use."""
+    best = best_threads(prediction)
+    return f"fastest as predicted: --threads {best.threads} ({best.words}), {best.ms:.3f} ms"
+
+
+def prediction_json(prediction: Prediction, measured: Sequence[float] | None = None) -> dict[str, Any]:
+    """The document of `mavcg estimate MODEL --board B --json`; times in ms. measured: of each layer, here."""
+    layers = [_layer(layer) for layer in prediction.layers]
+    found: dict[str, Any] = {
+        "model": prediction.model,
+        "board": prediction.board,
+        "predictions_are": ARE,
+        "threads": prediction.chosen.threads,
+        "layers": layers,
+        "total_ms": round(prediction.total_ms, 6),
+        "by_threads": {str(row.threads): round(row.ms, 6) for row in prediction.by_threads},
+        "cores_by_threads": {str(row.threads): row.cores for row in prediction.by_threads},
+        "cluster_sets": [_threads(row) for row in prediction.sets],
+        "best_threads": best_threads(prediction).threads,
+        "slower_with_more": slower_sets(prediction),
+        "clusters": [{"label": c.label, "cpus": c.cpus, "ghz": c.ghz} for c in prediction.clusters],
+        "assumed": list(prediction.assumed),
+    }
+    if measured is not None:
+        for layer, ms in zip(layers, measured, strict=True):
+            layer["measured_ms"] = round(ms, 6)
+        found["measured_total_ms"] = round(sum(measured), 6)
+        found["correlation"] = correlation_json(agreement([layer.ms for layer in prediction.layers], measured))
+    return found
+
+
+def correlation_json(found: Agreement) -> dict[str, Any]:
+    """An agreement as scripts get it."""
+    return {
+        "layers": found.layers,
+        "pearson": None if found.pearson is None else round(found.pearson, 5),
+        "pearson_of_logs": None if found.of_logs is None else round(found.of_logs, 5),
+        "predicted_by_measured": round(found.ratio, 4),
+    }
+
+
+def _layer(layer: LayerPrediction) -> dict[str, Any]:
+    work = layer.work
+    return {
+        "name": work.name,
+        "op": work.op,
+        "kernel": work.kernel,
+        "predicted_ms": round(layer.ms, 6),
+        "by_cluster": {
+            label: {
+                "ms": round(cost.ms, 6),
+                "compute_ms": round(cost.compute_ms, 6),
+                "memory_ms": round(cost.memory_ms, 6),
+                "overhead_ms": round(cost.overhead_ms, 6),
+                "bound": cost.bound,
+                "cycles_from": layer.how[label],
+            }
+            for label, cost in layer.on.items()
+        },
+        "bound": layer.bound,
+        "macs": work.macs,
+        "bytes": {role: work.bytes_of(role) for role in ("input", "weight", "output")},
+        "tasks": work.tasks,
+    }
+
+
+def _threads(row: ThreadPrediction) -> dict[str, Any]:
+    return {"cores": row.cores, "threads": row.threads, "ms": round(row.ms, 6)}
+
+
+def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to: "Console") -> None:
+    """Tables: layers, totals, threads; then what was assumed."""
+    from rich.table import Table
+
+    chosen = prediction.chosen
+    several = chosen.threads > 1
+    title = f"{prediction.model} on {prediction.board}: predicted ms of each step ({ARE})"
+    table = Table(title=title, title_justify="left", box=None)
+    for heading in ("layer", "op", "kernel"):
+        table.add_column(heading, overflow="ellipsis", no_wrap=True, max_width=28)
+    headings = [f"1 {cluster.label}" for cluster in prediction.clusters]
+    headings += [f"{chosen.threads} threads"] * several + ["measured", "ratio"] * (measured is not None)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    table.add_column("bound by")
+    for number, layer in enumerate(prediction.layers):
+        cells = [f"{layer.on[cluster.label].ms:.4f}" for cluster in prediction.clusters]
+        cells += [f"{layer.ms:.4f}"] * several
+        if measured is not None:
+            cells += [f"{measured[number]:.4f}", f"{layer.ms / measured[number]:.2f}" if measured[number] else ""]
+        table.add_row(layer.work.name, layer.work.op, layer.work.family, *cells, layer.bound)
+    totals = [f"{sum(layer.on[c.label].ms for layer in prediction.layers):.3f}" for c in prediction.clusters]
+    totals += [f"{prediction.total_ms:.3f}"] * several
+    if measured is not None:
+        totals += [f"{sum(measured):.3f}", f"{prediction.total_ms / sum(measured):.2f}" if sum(measured) else ""]
+    table.add_row("all", "", "", *totals, "")
+    to.print(table)
+    _show_threads(prediction, to)
+    if measured is not None:
+        found = correlation_json(agreement([layer.ms for layer in prediction.layers], measured))
+        to.print(
+            f"predicted against measured, {found['layers']} steps: Pearson correlation {found['pearson']}, "
+            f"of logarithms {found['pearson_of_logs']}"
+        )
+    to.print("assumed:")
+    for line in prediction.assumed:
+        to.print(f"- {line}", soft_wrap=True)
+
+
+def _show_threads(prediction: Prediction, to: "Console") -> None:
+    from rich.table import Table
+
+    table = Table(title=f"by cores ({ARE})", title_justify="left", box=None)
+    for heading in ("threads", "ms"):
+        table.add_column(heading, justify="right")
+    table.add_column("cores")
+    rows = [*prediction.by_threads]
+    rows += [row for row in prediction.sets if row.cores not in [r.cores for r in rows]]
+    for row in rows:
+        table.add_row(str(row.threads), f"{row.ms:.3f}", row.words)
+    to.print(table)
+    for sentence in (*slower_sets(prediction), best_sentence(prediction)):
+        to.print(sentence, soft_wrap=True)
