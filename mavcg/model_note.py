@@ -8,13 +8,15 @@ from mavcg.kernel import KernelSpec, View
 from mavcg.kernel_code import KernelCode, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import Lowered
+from mavcg.predict.work import step_works
 
 
 def model_note(lowered: Lowered, kernels: KernelCode) -> dict[str, Any]:
     """The note of a library with these kernels; sizes in bytes, counted.
 
-    kernels: by name, with the layout of what it writes, the packing of its weights, and for each version ("generic" and
-    core names) bytes of machine code and kinds of tiles.
+    steps: each with what `mavcg estimate` needs: multiply-accumulates, and the bytes that it touches.
+    kernels: by name, with the layout of what it writes, the packing of its weights, its spec in words, and for each
+    version ("generic" and core names) bytes of machine code and kinds of tiles.
     """
     program, storage = lowered.program, lowered.storage
     sizes = kernels.code_bytes()
@@ -32,7 +34,8 @@ def model_note(lowered: Lowered, kernels: KernelCode) -> dict[str, Any]:
         "kernels": {kernel_name(spec): _kernel(spec, kernels, sizes) for spec in lowered.specs},
         "steps": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.grain, "work": s.work}
-            for s in program.steps
+            | work.as_json()
+            for s, work in zip(program.steps, step_works(lowered), strict=True)
         ],
         "not_moved": len(storage.silent),
     }
@@ -43,6 +46,7 @@ def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dic
     return {
         "layout": layout_of(spec),
         "weights": packing_of(spec),
+        "spec": repr(spec),
         "versions": {
             label: {"bytes": sizes.get(version_symbol(name, label), 0), "tiles": list(tiles.get(name, ()))}
             for label, tiles in kernels.tiles.items()
