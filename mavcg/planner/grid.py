@@ -22,14 +22,18 @@ def best(
 ) -> tuple[Tiling, Reached] | None:
     """Algorithm 4: of all tiles that fit, each with three dataflows, the first of those with the largest metric.
 
-    None where no tile fits. The order is that of tiles as tuples, and of Dataflow for each tile. As in the paper the computation roof is that of
-    all elements, so that a metric depends on nothing but the traffic: it is asked once for each traffic there is.
+    None where no tile fits. The order is that of tiles as tuples, and of Dataflow for each tile. As in the paper the
+    computation roof is that of all elements, so that a metric depends on nothing but the traffic: it is asked once
+    for each traffic that there is.
     """
     found: tuple[float, int, int, Tiling, Reached] | None = None
     seen: set[tuple[int, int, int]] = set()
     first = 0
     for factors in _blocks(axes):
         place = _fitting(layer, accelerator.memory, factors, halo)
+        first_here, first = first, first + prod(values.size for values in factors.values())
+        if not place.size:
+            continue
         n = {name: -(-length // factors[name]) for name, length in layer.loops.items()}
         for rank, dataflow in enumerate(Dataflow):
             for at, kind in _kinds(n, dataflow, place):
@@ -39,27 +43,24 @@ def best(
                 tiling = Tiling(_tile_at(factors, at), dataflow)
                 reaches = reached(layer, traffic(layer, tiling), accelerator)
                 value = metric(reaches)
-                if found is None or value > found[0] or (value == found[0] and (first + at, rank) < found[1:3]):
-                    found = (value, first + at, rank, tiling, reaches)
-        first += prod(np.broadcast_shapes(*(values.shape for values in factors.values())))
+                if found is None or value > found[0] or (value == found[0] and (first_here + at, rank) < found[1:3]):
+                    found = (value, first_here + at, rank, tiling, reaches)
     return found[3:] if found else None
 
 
 def _blocks(axes: Axes) -> Iterator[dict[str, Integers]]:
     """The grid in pieces of at most _BLOCK tiles, in order: factors that broadcast to a piece's six dimensions."""
-    cut = 0
-    while cut < len(DIMENSIONS) and prod(len(axes[name]) for name in DIMENSIONS[cut:]) > _BLOCK:
-        cut += 1
-    open_mesh = np.ix_(*(axes[name] for name in DIMENSIONS[cut:]))
-    inner = {
-        name: values.reshape((1,) * cut + values.shape)
-        for name, values in zip(DIMENSIONS[cut:], open_mesh, strict=True)
-    }
-    for outer in product(*(axes[name] for name in DIMENSIONS[:cut])):
-        fixed = {
-            name: np.full((1,) * len(DIMENSIONS), value) for name, value in zip(DIMENSIONS[:cut], outer, strict=True)
-        }
-        yield fixed | inner
+    lengths = [len(axes[name]) for name in DIMENSIONS]
+    cut, inside = len(lengths) - 1, 1
+    while cut > 0 and inside * lengths[cut] <= _BLOCK:
+        inside *= lengths[cut]
+        cut -= 1
+    step = max(1, _BLOCK // inside)
+    inner = [axes[name] for name in DIMENSIONS[cut + 1 :]]
+    for outer in product(*(axes[name].reshape(-1, 1) for name in DIMENSIONS[:cut])):
+        for start in range(0, lengths[cut], step):
+            piece = axes[DIMENSIONS[cut]][start : start + step]
+            yield dict(zip(DIMENSIONS, np.ix_(*outer, piece, *inner), strict=True))
 
 
 def _fitting(layer: ConvLayer, memory: MemoryLevel, factors: Axes, halo: bool) -> Integers:
@@ -86,13 +87,12 @@ def _kinds(n: Axes, dataflow: Dataflow, place: Integers) -> Iterator[tuple[int, 
     }
     shape = np.broadcast_shapes(*(values.shape for values in n.values()))
     one, other = (np.broadcast_to(values, shape)[np.unravel_index(place, shape)] for values in pairs[dataflow])
-    base = int(other.max(initial=0)) + 1
+    base = int(other.max()) + 1
     kinds, where = np.unique(one * base + other, return_index=True)
     for kind, index in zip(kinds.tolist(), where.tolist(), strict=True):
         yield int(place[index]), divmod(kind, base)
 
 
 def _tile_at(factors: Axes, at: int) -> Tile:
-    shape = np.broadcast_shapes(*(values.shape for values in factors.values()))
-    index = np.unravel_index(at, shape)
-    return Tile(*(int(np.broadcast_to(factors[name], shape)[index]) for name in DIMENSIONS))
+    index = np.unravel_index(at, [values.size for values in factors.values()])
+    return Tile(*(int(factors[name].flat[i]) for name, i in zip(DIMENSIONS, index, strict=True)))
