@@ -1,4 +1,4 @@
-"""What an exact search may leave out: tiles that another one dominates, and those whose traffic is bound to be too high.
+"""What an exact search may leave out: tiles that another one dominates, and those whose traffic is bound to be high.
 
 Equations 6.1 to 6.5 read a tile through its trip counts alone. Of all factors of a loop with the same trip count the
 smallest one is thus as good as the others and fits wherever they do: a loop of N iterations has at most 2 sqrt(N)
