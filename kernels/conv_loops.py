@@ -9,6 +9,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernel import Machine, View
+from mavcg.kernels.block_loops import block_channels, blocks, row_blocks
 from mavcg.kernels.conv_spec import Conv2d, conv_sum
 from mavcg.kernels.emit import Values, address, const, for_range, kernel_function, operand, repeat, scaled
 from mavcg.kernels.gemm import F32_BYTES, Part, Pointers, Tile, Weights, emit_tile
@@ -96,56 +97,27 @@ class _Emitter:
         b, spec = self.b, self.spec
         if spec.by_channels:
             self.by_channels(begin, end)
-        elif self.macro.order is Order.ROWS:
+        elif self.macro.order is Order.ROWS and spec.groups > 1:
 
             def block(first: Value, last: Value) -> None:
-                repeat(b, 0, spec.groups, lambda group: self.all_channels(group, first, last), "group")
+                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
 
-            self.row_blocks(begin, end, block)
+            row_blocks(b, begin, end, self.macro.rows, block)
         else:
-            repeat(b, 0, spec.groups, lambda group: self.all_channels(group, begin, end), "group")
+            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
 
-    def row_blocks(self, begin: Value, end: Value, body: Callable[[Value, Value], None]) -> None:
-        """body(first, last) of each block of rows."""
-        b, rows = self.b, self.macro.rows
-        if not rows or (self.spec.by_channels and rows >= self.spec.pixel_rows):
-            body(begin, end)
-            return
+    def group(self, group: Value, begin: Value, end: Value) -> None:
+        """All of a group's output channels for a range of rows."""
 
-        def block(first: Value) -> None:
-            last = b.add(first, const(rows))
-            body(first, b.select(b.icmp_signed("<", last, end), last, end))
+        def block(channel: Value, count: int, first: Value, last: Value) -> None:
+            self.channels(_Run(group, channel, count, first, last))
 
-        repeat(b, begin, end, block, "block", rows)
-
-    def all_channels(self, group: Value, begin: Value, end: Value) -> None:
-        """Each block of a group's output channels, for a range of rows."""
-        b, count = self.b, self.spec.out_channels
-        step = min(count, self.block_channels or count)
-
-        def block(first: Value, channels: int) -> None:
-            self.rows_of(_Run(group, first, channels, begin, end))
-
-        whole = count // step * step
-        if whole == step:
-            block(const(0), step)
-        else:
-            repeat(b, 0, whole, lambda first: block(first, step), "channels", step)
-        if count > whole:
-            block(const(whole), count - whole)
+        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
 
     @property
-    def block_channels(self) -> int:
-        """Output channels of a block: whole panels."""
-        lanes = self.spec.lanes
-        return -(-self.macro.out_channels // lanes) * lanes
-
-    def rows_of(self, run: _Run) -> None:
-        """A block of channels for a range of rows, cut into blocks where these are inside."""
-        if self.macro.order is Order.ROWS:
-            self.channels(run)
-        else:
-            self.row_blocks(run.begin, run.end, lambda begin, end: self.channels(replace(run, begin=begin, end=end)))
+    def block_rows(self) -> int:
+        """Rows of a block where work is cut along the channels; 0: all."""
+        return self.macro.rows if self.macro.rows < self.spec.pixel_rows else 0
 
     def by_channels(self, begin: Value, end: Value) -> None:
         """The panels from begin to end, each group's apart."""
@@ -167,9 +139,20 @@ class _Emitter:
         """A range of a group's panels for all rows."""
         all_rows = const(0), const(self.spec.pixel_rows)
         if self.macro.order is Order.ROWS:
-            self.row_blocks(*all_rows, lambda first, last: self.panels(group, begin, end, first, last))
-        else:
-            self.panels(group, begin, end, *all_rows)
+
+            def block(first: Value, last: Value) -> None:
+                self.panels(begin, end, lambda channel, count: self.channels(_Run(group, channel, count, first, last)))
+
+            row_blocks(self.b, *all_rows, self.block_rows, block)
+            return
+
+        def stationary(channel: Value, count: int) -> None:
+            def block(first: Value, last: Value) -> None:
+                self.channels(_Run(group, channel, count, first, last))
+
+            row_blocks(self.b, *all_rows, self.block_rows, block)
+
+        self.panels(begin, end, stationary)
 
     def bounded(self, value: Value, most: int) -> Value:
         """value between 0 and most."""
@@ -177,8 +160,10 @@ class _Emitter:
         low = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
         return b.select(b.icmp_signed(">", low, const(most)), const(most), low)
 
-    def panels(self, group: Value, begin: Value, end: Value, first_row: Value, last_row: Value) -> None:
-        """A range of a group's panels, known at run time only: blocks, chunks as long as they fit, then one by one."""
+    def panels(self, begin: Value, end: Value, run: Callable[[Value, int], None]) -> None:
+        """run(first channel, how many) over a range of a group's panels that is known at run time only: in blocks, then
+        in chunks as long as they fit, then one by one.
+        """
         b, spec = self.b, self.spec
         tail = spec.out_channels % spec.lanes
         whole = const(spec.panels - bool(tail))
@@ -187,10 +172,8 @@ class _Emitter:
         chunk = max(1, tiling.vectors * self.lanes // spec.lanes) if spec.packed else 1
         at: Value = begin
 
-        def run(first: Value, count: int) -> None:
-            self.rows_of(_Run(group, first, count, first_row, last_row))
-
-        for count in dict.fromkeys((max(chunk, self.block_channels // spec.lanes), chunk, 1)):
+        largest = max(chunk, block_channels(self.macro, spec.lanes) // spec.lanes)
+        for count in dict.fromkeys((largest, chunk, 1)):
 
             def block(index: Value, _: Values, count: int = count) -> Values:
                 run(b.mul(index, const(spec.lanes)), count * spec.lanes)

@@ -9,12 +9,16 @@ from llvmlite import ir
 
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.block_loops import block_channels, channel_blocks
 from mavcg.kernels.conv2d import conv_step
 from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.gemm import F32_BYTES, Pointers, Sum, Tile, Weights, emit_tile
 from mavcg.kernels.plain_product import plain_matmul
-from mavcg.kernels.tiling import choose, lanes_f32
+from mavcg.kernels.sum_blocks import SumBlock, block_terms, sum_blocks
+from mavcg.kernels.tiling import choose, lanes_f32, tiling_of
+from mavcg.tile_plan import MacroTile
 
+PLAIN = MacroTile()
 PIECE_ROWS = 24  # of the left side: what one task takes of a batch's product
 
 
@@ -111,8 +115,10 @@ def as_image(view: View) -> View | None:
     return View(view.dtype, (1, height, shape[-2], shape[-1]), (0, outer[-1][1] if outer else 0, strides[-2], 1))
 
 
-def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
+def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """The function of a spec for a machine. Of the macro-tile only blocks of columns and of terms say something here:
+    rows are cut into pieces by the spec.
+    """
     function, b = kernel_function(module, spec, machine)
     bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]
     bias = operand(b, 3, "bias") if spec.bias else None
@@ -127,36 +133,50 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine) -> ir.Functio
 
     def piece(rows: int, starts: list[ir.Value]) -> None:
         """`rows` rows of one product, all its columns."""
+        terms = block_terms(total, macro.k_block)[0]
         vectors = -(-spec.n // lanes)
-        tiling = choose(machine, rows, vectors, spec.k)
+        if macro.tile_channels:
+            tiling = tiling_of(machine, rows, vectors, min(vectors, max(1, macro.tile_channels // lanes)), terms)
+        else:
+            tiling = choose(machine, rows, vectors, terms)
         steps = [s[-2] * F32_BYTES for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]
+        step = tiling.vectors * lanes
 
-        def columns(first: ir.Value, count: int) -> None:
+        def columns(first: ir.Value, count: int, block: SumBlock) -> None:
+            """A register tile's columns, or fewer, for all rows."""
             used = count - (-(-count // lanes) - 1) * lanes
+            column = b.mul(first, const(F32_BYTES))
+            inputs = address(b, starts[0], block.in_bytes)
+            place = b.add(scaled(b, first, n_step), scaled(b, block.first_term, k_step))
             done = 0
             for mr, tiles in tiling.widths.tiles:
                 offsets = [tuple(step * p for p in range(mr)) for step in steps]
                 tile = Tile(offsets[0], offsets[1], offsets[2], -(-count // lanes), used)
 
                 def one(row: ir.Value, tile: Tile = tile) -> None:
-                    column = b.mul(first, const(F32_BYTES))
                     at = Pointers(
-                        address(b, starts[0], scaled(b, row, steps[0])),
-                        address(b, starts[1], scaled(b, first, n_step)),
+                        address(b, inputs, scaled(b, row, steps[0])),
+                        address(b, starts[1], place),
                         address(b, starts[2], b.add(scaled(b, row, steps[1]), column)),
                         address(b, bias, column) if bias is not None else None,
                         address(b, starts[3], b.add(scaled(b, row, steps[2]), column)) if len(starts) > 3 else None,
                     )
-                    emit_tile(b, machine, total, weights, tile, at, spec.act, spec.act_args)
+                    emit_tile(b, machine, block.total, weights, tile, at, spec.act, spec.act_args, block.part)
 
                 repeat(b, done, done + mr * tiles, one, "row", mr)
                 done += mr * tiles
 
-        step = tiling.vectors * lanes
-        if spec.n // step:
-            repeat(b, 0, spec.n // step * step, lambda first: columns(first, step), "column", step)
-        if spec.n % step:
-            columns(const(spec.n // step * step), spec.n % step)
+        def chunks(first: ir.Value, count: int, block: SumBlock) -> None:
+            """A block of columns."""
+            whole = count // step * step
+            repeat(b, 0, whole, lambda column: columns(b.add(first, column), step, block), "column", step)
+            if count > whole:
+                columns(b.add(first, const(whole)), count - whole, block)
+
+        def block(first: ir.Value, count: int) -> None:
+            sum_blocks(b, total, macro.k_block, lambda terms: chunks(first, count, terms))
+
+        channel_blocks(b, spec.n, block_channels(macro, step), block)
 
     def task(index: ir.Value) -> None:
         number = b.sdiv(index, const(spec.pieces))
@@ -190,3 +210,4 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine) -> ir.Functio
 
 LOWER = {"matmul": lower_matmul}
 EMIT = {MatMul: emit_matmul}
+EMIT_TILED = {MatMul: emit_matmul}

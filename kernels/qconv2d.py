@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernels.block_loops import blocks, row_blocks
 from mavcg.kernels.depthwise import MOST_TAPS
 from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.pieces import in_pieces
@@ -18,6 +19,7 @@ from mavcg.kernels.qdepthwise import QDepthwise, emit_qdepthwise, in_vectors
 from mavcg.kernels.qgemm import F32_BYTES, QPointers, QTile, Run, emit_qtile
 from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
 from mavcg.kernels.requantise import Ending, ending_of
+from mavcg.tile_plan import MacroTile, Order
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = ir.Value
@@ -220,20 +222,35 @@ def constants_of(node: Node, graph: Graph) -> tuple[Array, Array]:
     return bias, multiplier
 
 
-def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
+# Right in any cache: each chunk of channels passes over all rows of its task, its weights stay.
+PLAIN = MacroTile(order=Order.CHANNELS)
+
+
+def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """The function of a spec for a machine. The macro-tile's k_block says nothing here: 8-bit outputs hold no sums."""
     assert isinstance(spec, QConv2d)
     function, b = kernel_function(module, spec, machine)
-    _Emitter(b, spec, machine).emit(function.args[1], function.args[2])
+    _Emitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
     b.ret_void()
     return function
+
+
+def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels: int) -> Tiling:
+    """The register tiles of a run of so many output channels."""
+    form, registers, width = form_of(machine, spec.lanes, spec.x.dtype), machine.vector_registers, spec.out.shape[2]
+    vectors = -(-channels // form.lanes)
+    if macro.tile_channels:
+        wanted = min(vectors, max(1, macro.tile_channels // form.lanes))
+        if (widths := widths_of(form, registers, width, wanted)) is not None:
+            return Tiling(wanted, widths)
+    return choose_tiling(form, registers, width, vectors, max(1, spec.lanes // form.lanes))
 
 
 class _Emitter:
     """Loops around the micro-kernels of one function."""
 
-    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> None:
-        self.b, self.spec, self.machine = b, spec, machine
+    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine, macro: MacroTile) -> None:
+        self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
         self.form = form_of(machine, spec.lanes, spec.x.dtype)
         self.run = spec.run
         names = ("x", "weights", "out", "bias", "multiplier")
@@ -247,30 +264,61 @@ class _Emitter:
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
-        if not spec.by_channels:
-            repeat(b, 0, spec.groups, lambda g: self.channels(g, const(0), spec.out_channels, begin, end), "group")
+        if spec.by_channels:
+            self.by_channels(begin, end)
+        elif self.macro.order is Order.ROWS and spec.groups > 1:
+
+            def rows(first: Value, last: Value) -> None:
+                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
+
+            row_blocks(b, begin, end, self.macro.rows, rows)
+        else:
+            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
+
+    def group(self, group: Value, begin: Value, end: Value) -> None:
+        """All of a group's output channels for a range of rows."""
+
+        def block(channel: Value, count: int, first: Value, last: Value) -> None:
+            self.channels(group, channel, count, first, last)
+
+        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
+
+    def by_channels(self, begin: Value, end: Value) -> None:
+        """The panels from begin to end, one by one, for all rows."""
+        b, rows = self.b, self.macro.rows if self.macro.rows < self.spec.pixel_rows else 0
+        all_rows = const(0), const(self.spec.pixel_rows)
+        if self.macro.order is Order.ROWS:
+
+            def block(first: Value, last: Value) -> None:
+                repeat(b, begin, end, lambda index: self.panel(index, first, last), "panel")
+
+            row_blocks(b, *all_rows, rows, block)
             return
-        rest, rows = spec.out_channels % spec.lanes, (const(0), const(spec.pixel_rows))
 
         def panel(index: Value) -> None:
-            group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
-            first = b.mul(number, const(spec.lanes))
-            if not rest or spec.panels == 1:
-                self.channels(group, first, rest or spec.lanes, *rows)
-                return
-            with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, other):
-                with last:
-                    self.channels(group, first, rest, *rows)
-                with other:
-                    self.channels(group, first, spec.lanes, *rows)
+            row_blocks(b, *all_rows, rows, lambda first, last: self.panel(index, first, last))
 
         repeat(b, begin, end, panel, "panel")
+
+    def panel(self, index: Value, begin: Value, end: Value) -> None:
+        """One panel, counted through all groups, for a range of rows."""
+        b, spec = self.b, self.spec
+        rest = spec.out_channels % spec.lanes
+        group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
+        first = b.mul(number, const(spec.lanes))
+        if not rest or spec.panels == 1:
+            self.channels(group, first, rest or spec.lanes, begin, end)
+            return
+        with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, other):
+            with last:
+                self.channels(group, first, rest, begin, end)
+            with other:
+                self.channels(group, first, spec.lanes, begin, end)
 
     def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
         """`count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
         b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
-        vectors = -(-count // form.lanes)
-        tiling = choose_tiling(form, registers, width, vectors, max(1, self.spec.lanes // form.lanes))
+        tiling = register_tiling(self.spec, self.machine, self.macro, count)
         step = tiling.vectors * form.lanes
         chunks, rest = divmod(count, step)
         if chunks:
@@ -316,10 +364,10 @@ class _Emitter:
         """One row of pixels."""
         b, spec = self.b, self.spec
         in_step, out_step = spec.x.strides[2] * spec.stride[1], spec.out.strides[2]
-        done = 0
+        ahead, done = self.macro.prefetch_bytes, 0
         for mr, count in tiling.widths.tiles:
             offsets = [tuple(step * p for p in range(mr)) for step in (in_step, out_step)]
-            tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow)
+            tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead)
 
             def one(pixel: Value, tile: QTile = tile) -> None:
                 inputs = address(b, at.inputs, scaled(b, pixel, in_step))
@@ -336,3 +384,4 @@ class _Emitter:
 
 LOWER = {"qconv2d": lower_qconv2d}
 EMIT = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}
+EMIT_TILED = {QConv2d: emit_qconv2d}

@@ -12,6 +12,7 @@ from llvmlite import ir
 
 from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, I8, I16, I32, Values, address, const, for_range, note_tile, scaled, splat
+from mavcg.kernels.gemm import LINE_BYTES, prefetch
 from mavcg.kernels.nest import shuffle, store_lanes
 from mavcg.kernels.qtiling import GROUP, Form, chains
 from mavcg.kernels.requantise import Ending, joined, to_eight_bits
@@ -58,7 +59,8 @@ class QTile:
     """What one micro-kernel computes: pixels x vectors of channels, `used` of the last vector.
 
     in_offsets, out_offsets: of each pixel in bytes. panel: channels of a panel of weights; panel_bytes: of all of it.
-    narrow: no weight is -128, so that i16 holds the sum of two products.
+    narrow: no weight is -128, so that i16 holds the sum of two products. ahead: how many bytes before its use a weight
+    is asked for; 0: not at all.
     """
 
     in_offsets: tuple[int, ...]
@@ -68,6 +70,7 @@ class QTile:
     panel: int
     panel_bytes: int
     narrow: bool
+    ahead: int = 0
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ class _Micro:
     def groups(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
         """Some groups one after the other, without a loop."""
         new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
+        self.ask(count * group_bytes, panel)
         wide = [self.four(address(self.b, inputs, o)) for o in self.tile.in_offsets] if self.by_lane(count) else []
         done, turn = 0, 0
         while done < count:
@@ -203,6 +207,15 @@ class _Micro:
                     new[i] = self.multiplied(new[i], xs, weights[piece])
             done, turn = several.stop, turn + 1
         return tuple(new)
+
+    def ask(self, size: int, panel: Value) -> None:
+        """Prefetch what the same steps, `ahead` bytes further on in each panel, will read: `size` bytes."""
+        tile, form = self.tile, self.form
+        if not tile.ahead:
+            return
+        for number in dict.fromkeys(piece * form.piece // tile.panel for piece in range(self.pieces)):
+            for offset in range(0, size, LINE_BYTES):
+                prefetch(self.b, panel, number * tile.panel_bytes + offset + tile.ahead)
 
     def by_lane(self, count: int) -> bool:
         """Whether the inputs of so many groups are loaded at once."""

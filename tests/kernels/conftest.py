@@ -19,6 +19,7 @@ from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
+from mavcg.tile_plan import MacroTile
 
 Array = NDArray[Any]
 X86_64_V3 = Machine("x86-64-v3", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
@@ -42,13 +43,13 @@ def host_machines() -> tuple[Machine, ...]:
 class Compiled:
     """The functions of some steps, compiled for one machine."""
 
-    def __init__(self, steps: Sequence[Step], machine: Machine) -> None:
+    def __init__(self, steps: Sequence[Step], machine: Machine, macro: MacroTile | None = None) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         module = ir.Module("test")
         module.triple = llvm.get_default_triple()
         for spec in dict.fromkeys(step.spec for step in steps):
-            emit(module, spec, machine)
+            emit(module, spec, machine, macro)
         self.text = prepared(module, machine)
         parsed = llvm.parse_assembly(self.text)
         parsed.verify()
@@ -115,15 +116,17 @@ def run_node_on(
     views: Mapping[str, View] | None = None,
     parts: int = 1,
     packing: Packing | None = None,
+    macro: MacroTile | None = None,
 ) -> list[Array]:
     """The outputs of one node of a graph, its rows computed in `parts` ranges, the last first.
 
-    views: where a tensor does not lie densely. Checks that nothing outside the outputs is written.
+    views: where a tensor does not lie densely. macro: how the kernel is tiled. Checks that nothing outside the outputs
+    is written.
     """
     names = [*dict.fromkeys([n for n in (*node.inputs, *node.outputs) if n])]
     seen = {name: (views or {}).get(name) or dense_view(graph.types[name]) for name in names}
     steps = lower(node, graph, seen, packing or Packing(lanes=16 if machine.arch == "x86_64" else 8))
-    compiled = Compiled(steps, machine)
+    compiled = Compiled(steps, machine, macro)
     buffers = {name: Buffer(seen[name], inputs.get(name, graph.constants.get(name))) for name in names}
     kept: list[Array] = []
     for step in steps:

@@ -1,0 +1,178 @@
+"""Any macro-tile gives the bits that the plain one gives: blocks of rows, channels and terms change no sum."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from mavcg.graph import DTYPES, Graph, Node, TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.kernel import Machine, Packing, View, dense_view
+from mavcg.kernels.gemm import Sum
+from mavcg.kernels.registry import emit, lower
+from mavcg.kernels.sum_blocks import block_terms, cut_at
+from mavcg.tile_plan import MacroTile, Order
+from tests.kernels.conftest import host_machines, run_node_on
+
+Array = NDArray[Any]
+
+MACROS = st.builds(
+    MacroTile, rows=st.integers(0, 9), out_channels=st.integers(0, 70), k_block=st.integers(0, 200),
+    order=st.sampled_from(Order), prefetch_bytes=st.sampled_from([0, 64, 4096, 100_000]),
+    task_rows=st.integers(1, 9), tile_channels=st.integers(0, 70),
+)  # fmt: skip
+
+
+def node_of(op: str, arrays: dict[str, Array], constants: set[str], **attrs: Any) -> tuple[Graph, Node]:
+    """One node that reads these arrays in their order; None of them is left out."""
+    b = GraphBuilder("test")
+    types = {np.dtype(DTYPES[name]): name for name in ("f32", "i8", "u8", "i32")}
+    names = [
+        b.constant(array, name) if name in constants else b.input(name, TensorType(types[array.dtype], array.shape))
+        for name, array in arrays.items()
+    ]
+    graph = b.finish([b.add(op, names, **attrs)])
+    return graph, graph.nodes[-1]
+
+
+def check(
+    graph: Graph, node: Node, arrays: dict[str, Array], macro: MacroTile, parts: int = 1,
+    views: dict[str, View] | None = None, machine: Machine | None = None,
+) -> None:  # fmt: skip
+    """The same bytes as without a macro-tile, in one range and in `parts`."""
+    machine = machine or host_machines()[-1]
+    inputs = {name: array for name, array in arrays.items() if name in graph.inputs}
+    plain = run_node_on(machine, node, graph, inputs, views, packing=Packing(16))
+    tiled = run_node_on(machine, node, graph, inputs, views, parts, Packing(16), macro)
+    assert np.isfinite(plain[0]).all() and tiled[0].tobytes() == plain[0].tobytes(), str(macro)
+
+
+def f32(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+@settings(max_examples=14, deadline=None)
+@given(st.data(), MACROS)
+def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile) -> None:
+    def pick(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    groups, kernel, stride = pick(1, 2), (pick(1, 3), pick(1, 3)), (pick(1, 2), pick(1, 2))
+    dilation = (pick(1, 2), pick(1, 2))
+    in_ch, out_ch, images = pick(1, 40), pick(1, 70), pick(1, 2)
+    out = [pick(1, 9), pick(1, 9)]
+    size = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(out, stride, dilation, kernel, strict=True)]
+    rng = np.random.default_rng(in_ch * out_ch)
+    arrays = {"x": f32(rng, images, *size, in_ch * groups), "w": f32(rng, out_ch * groups, *kernel, in_ch)}
+    arrays |= {"bias": f32(rng, out_ch * groups), "residual": f32(rng, images, *out, out_ch * groups)}
+    graph, node = node_of(
+        "conv2d", arrays, {"w", "bias"} if pick(0, 3) else set(), pads=(0, 0, 0, 0), groups=groups, stride=stride,
+        dilation=dilation, act="relu" if pick(0, 1) else "sigmoid",
+    )  # fmt: skip
+    check(graph, node, arrays, macro, pick(1, 4))
+
+
+@pytest.mark.parametrize(
+    "x, w, macro",
+    [
+        ((1, 9, 9, 24), (40, 3, 3, 24), MacroTile(2, 32, 72, prefetch_bytes=512)),  # blocks of a row of taps
+        ((1, 9, 9, 24), (40, 3, 3, 24), MacroTile(3, 16, 20, Order.CHANNELS)),  # a shorter block at a run's end
+        ((1, 9, 9, 24), (40, 3, 3, 24), MacroTile(0, 0, 144)),  # two rows of taps, then one
+        ((1, 4, 4, 64), (200, 3, 3, 64), MacroTile(0, 64, 64)),  # by channels, all rows
+        ((1, 7, 7, 64), (200, 3, 3, 64), MacroTile(2, 48, 192, Order.CHANNELS)),
+        ((1, 1, 1, 700), (100, 1, 1, 700), MacroTile(k_block=256, prefetch_bytes=4096)),
+    ],
+)
+def test_blocks_at_their_edges(x: tuple[int, ...], w: tuple[int, ...], macro: MacroTile) -> None:
+    rng = np.random.default_rng(1)
+    arrays = {"x": f32(rng, *x), "w": f32(rng, *w), "bias": f32(rng, w[0])}
+    graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="gelu", act_args=(0.0,))
+    check(graph, node, arrays, macro, 3)
+
+
+def test_partial_sums_lie_in_the_output_wherever_that_lies() -> None:
+    """The output inside a wider buffer, whose other elements nobody touches (run_node_on checks that)."""
+    rng = np.random.default_rng(2)
+    arrays = {"x": f32(rng, 2, 6, 7, 20), "w": f32(rng, 19, 3, 3, 20), "bias": f32(rng, 19)}
+    graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0))
+    views = {node.output: View("f32", (2, 4, 5, 19), (1000, 200, 30, 1))}
+    check(graph, node, arrays, MacroTile(1, 16, 30, prefetch_bytes=64), 2, views)
+
+
+@pytest.mark.parametrize("vector_bytes, registers, arch", [(16, 32, "aarch64"), (64, 32, "x86_64")])
+def test_the_same_bytes_on_other_machines(vector_bytes: int, registers: int, arch: str) -> None:
+    rng = np.random.default_rng(3)
+    arrays = {"x": f32(rng, 1, 8, 11, 24), "w": f32(rng, 52, 3, 3, 24), "bias": f32(rng, 52)}
+    graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="relu")
+    other = replace(host_machines()[0], vector_bytes=vector_bytes, vector_registers=registers, arch=arch)
+    plain = run_node_on(host_machines()[0], node, graph, {"x": arrays["x"]}, packing=Packing(16))
+    for macro in (MacroTile(2, 32, 24, prefetch_bytes=1024), MacroTile(1, 16, 50, Order.CHANNELS, tile_channels=32)):
+        found = run_node_on(other, node, graph, {"x": arrays["x"]}, None, 2, Packing(16), macro)
+        assert found[0].tobytes() == plain[0].tobytes()
+
+
+@settings(max_examples=5, deadline=None)
+@given(MACROS, st.integers(1, 60), st.integers(1, 70), st.integers(1, 300))
+def test_any_macro_tile_of_any_product(macro: MacroTile, m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(m * n)
+    arrays = {"a": f32(rng, 2, m, k), "b": f32(rng, 2, k, n), "bias": f32(rng, n)}
+    graph, node = node_of("matmul", arrays, set(), act="relu")
+    check(graph, node, arrays, macro, 2)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.data(), MACROS)
+def test_any_macro_tile_of_any_8_bit_convolution(data: st.DataObject, macro: MacroTile) -> None:
+    def pick(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    groups, kernel, stride = pick(1, 2), pick(1, 3), pick(1, 2)
+    in_ch, out_ch, out = pick(1, 40), pick(1, 70), [pick(1, 9), pick(1, 9)]
+    size = [(n - 1) * stride + kernel for n in out]
+    rng = np.random.default_rng(in_ch * out_ch)
+    arrays: dict[str, Array] = {
+        "x": rng.integers(0, 256, (1, *size, in_ch * groups)).astype(np.uint8),
+        "w": rng.integers(-127, 128, (out_ch * groups, kernel, kernel, in_ch)).astype(np.int8),
+        "bias": rng.integers(-5000, 5000, out_ch * groups).astype(np.int32),
+        "multiplier": rng.uniform(1e-4, 1e-3, out_ch * groups).astype(np.float32),
+    }
+    graph, node = node_of(
+        "qconv2d", arrays, {"w", "bias", "multiplier"}, pads=(0, 0, 0, 0), groups=groups, stride=(stride, stride),
+        x_zero=7, out_zero=3, lo=0, hi=255, to="u8",
+    )  # fmt: skip
+    check(graph, node, arrays, macro, pick(1, 4))
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(0, 2000))
+def test_blocks_are_no_longer_than_asked_and_end_with_the_sum(counts: list[int], k_block: int) -> None:
+    total = Sum(tuple((count, 4) for count in counts))
+    usual, *rest = block_terms(total, k_block)
+    cut = cut_at(total, k_block)
+
+    assert usual <= (k_block or total.length) if 0 < k_block < total.length else usual == total.length
+    if cut is None:
+        assert rest == [] and usual == total.length
+        return
+    level, iterations = cut
+    outside = Sum(total.levels[:level]).length
+    assert outside * (total.levels[level][0] // iterations * usual + sum(rest)) == total.length
+
+
+def test_prefetches_are_asked_for_only_where_the_plan_says() -> None:
+    arrays = {"x": f32(np.random.default_rng(0), 1, 1, 20, 8), "w": f32(np.random.default_rng(0), 16, 1, 1, 8)}
+    graph, node = node_of("conv2d", arrays, {"w"}, pads=(0, 0, 0, 0))
+    views = {name: dense_view(graph.types[name]) for name in (*node.inputs, *node.outputs) if name}
+    (step,) = lower(node, graph, views, Packing(16))
+
+    def text(macro: MacroTile) -> str:
+        module = ir.Module("test")
+        emit(module, step.spec, host_machines()[0], macro)
+        return str(module)
+
+    assert "llvm.prefetch" not in text(MacroTile())
+    assert "i64 4096" in text(MacroTile(prefetch_bytes=4096)) and "llvm.prefetch" in text(MacroTile(prefetch_bytes=64))
