@@ -20,7 +20,11 @@ class ProgramStep:
     """One call of a kernel.
 
     name: of the node in the user's file. kernel: linkage name without the version. rows: its whole range. grain: rows
-    that a task takes; as large as rows where the step is not worth a second thread. work: elementary operations.
+    that a thread takes at least; as large as rows where the step is not worth a second thread. work: elementary
+    operations. weights: (label of a version, relative speed of its cores in this step, 1 to 65535), such as
+    (("cortex-a55", 256), ("cortex-a75", 700)); a label that is not there counts as the slowest that is, and with none
+    all are alike. block: rows that one call of the kernel gets at most, 0: the grain; between two calls a thread that
+    was moved to another core type changes the version.
     """
 
     name: str
@@ -30,6 +34,20 @@ class ProgramStep:
     rows: int
     grain: int
     work: int
+    weights: tuple[tuple[str, int], ...] = ()
+    block: int = 0
+
+
+@dataclass(frozen=True)
+class ThreadPlan:
+    """A number of threads, the caller's included, on core types: the labels of their versions ("generic" is one).
+
+    relative_time: predicted, of a run, in the same unit for all plans of a program.
+    """
+
+    cores: tuple[str, ...]
+    threads: int
+    relative_time: float
 
 
 @dataclass(frozen=True)
@@ -45,7 +63,9 @@ class Program:
     """A model ready to run.
 
     arena_bytes: of one context, without scratch; scratch_bytes: of each thread. arena_lower_bound_bytes: the largest
-    sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts.
+    sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans:
+    what a context that is not told how many threads to use picks the fastest from, of those that its CPUs allow; with
+    none it takes a thread per CPU.
     """
 
     name: str
@@ -56,3 +76,4 @@ class Program:
     scratch_bytes: int
     constants_bytes: int
     arena_lower_bound_bytes: int
+    thread_plans: tuple[ThreadPlan, ...] = ()

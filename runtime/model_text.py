@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.model_program import Place, Program, ProgramTensor
+from mavcg.runtime.core_speeds import plan_rows, weight_rows
 from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet, c_string
 
 CSRC = Path(__file__).parent / "csrc"
@@ -21,7 +22,8 @@ TYPE_CODES = {
 _BASES = {"arena": "IN_ARENA", "constants": "IN_CONSTANTS", "input": "IN_INPUT", "output": "IN_OUTPUT"}
 _TAKEN = {"mavcg", "pthread", "thrd", "timer"}  # mavcg_options, pthread_create .. are other things
 _SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
-_MAX_TASKS = 1 << 30  # well below NO_TASKS of csrc/engine_pool.c
+_MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
+_MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_claim.c
 _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
 
 
@@ -60,9 +62,11 @@ def tables_text(
     symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
     firsts, operands = _operands(program)
     outside = [i for i, place in enumerate(operands) if place.base in ("input", "output")]
+    weight_lines, weights_of = weight_rows(program, core_set)
     counts = {
         "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps),
         "OPERANDS": len(operands), "OUTSIDE": len(outside), "DEFAULT_THREADS": threads,
+        "VERSIONS": core_set.version_count,
     }  # fmt: skip
     bytes_of = {
         "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
@@ -99,10 +103,15 @@ def tables_text(
         _array(
             "const struct engine_step run_table[]",
             (
-                f"{{{-(-s.rows // _grain(s.grain, s.rows))}, {number[s.kernel]}, {first}}},"
-                for s, first in zip(program.steps, firsts, strict=True)
+                f"{{{s.rows}, {_grain(s.grain, s.rows)}, {_grain(s.block or s.grain, s.rows)}, {number[s.kernel]}, "
+                f"{first}, {weights}}},"
+                for s, first, weights in zip(program.steps, firsts, weights_of, strict=True)
             ),
         ),
+        _array(f"const uint16_t weight_table[][{core_set.version_count}]", weight_lines),
+        _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
+        _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
+        f"static uint64_t core_runs[{core_set.version_count}];\n",
         _array(
             "const struct engine_operand operand_table[]",
             (f"{{{place.offset}, {_BASES[place.base]}, {place.index}}}," for place in operands),
@@ -118,10 +127,20 @@ def check_program(program: Program) -> None:
         raise MavcgError(
             f"model {program.name}: {program.constants_bytes} bytes of weights; a library holds {_MAX_CONSTANTS_BYTES}"
         )
+    if len(program.steps) > _MAX_STEPS:
+        raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds {_MAX_STEPS}")
     ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
     for step in program.steps:
-        if step.rows < 1 or step.grain < 1 or step.rows // step.grain > _MAX_TASKS:
-            raise MavcgError(f"step '{step.name}': {step.rows} rows in tasks of {step.grain}; both are 1 or more")
+        if step.rows < 1 or step.grain < 1 or step.block < 0:
+            raise MavcgError(
+                f"step '{step.name}': {step.rows} rows in grains of {step.grain} and blocks of {step.block}; rows and "
+                "grain are 1 or more, block 0 or more"
+            )
+        if step.rows > _MAX_ROWS:
+            raise MavcgError(
+                f"step '{step.name}': {step.rows} rows; the engine counts up to {_MAX_ROWS}: let a row of "
+                f"{step.kernel} be more work"
+            )
         for place in step.operands:
             tensors = {"input": program.inputs, "output": program.outputs}.get(place.base, ())
             if place.base in ends:
@@ -188,7 +207,7 @@ def header_text(program: Program, threads: int = 1) -> str:
     name = api_name(program.name)
     guard = f"MAVCG_MODEL_{name.upper()}_H"
     shared = (CSRC / "engine_api.h").read_text()
-    words = {0: "a thread per CPU", 1: "one thread"}.get(threads, f"{threads} threads")
+    words = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
     own = _HEADER.replace("NAME", name).replace("DEFAULT", words)
     lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
     return (

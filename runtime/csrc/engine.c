@@ -9,6 +9,7 @@ MAVCG_DECLARE(MAVCG_SET)
 
 #include "engine_system.c"
 #include "engine_wait.c"
+#include "engine_claim.c"
 #include "engine_pool.c"
 #include "engine_context.c"
 #include "engine_run.c"

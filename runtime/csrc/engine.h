@@ -27,9 +27,18 @@ struct engine_operand {
     uint32_t base, index; /* index: which input or output */
 };
 
-/* How a step is run; mavcg_step describes it. tasks: rows / grain, rounded up. */
+/* How a step is run; mavcg_step describes it. Claims are multiples of grain, calls of the kernel at most `block` rows.
+ * weights: which line of weight_table has the speeds of the core types; 0: they are all alike. */
 struct engine_step {
-    uint32_t tasks, function, first_operand;
+    uint32_t rows, grain, block, function, first_operand, weights;
+};
+
+enum { CORE_IDS = 256, CORE_WORD = 64 };
+
+/* A number of threads and the core types that they keep to, a bit for each core id. */
+struct engine_plan {
+    uint32_t threads;
+    uint64_t cores[CORE_IDS / CORE_WORD];
 };
 
 enum {
@@ -49,11 +58,15 @@ struct engine_pool {
     uint32_t sleepers;      /* threads that want to be woken when `posted` changes */
     uint32_t caller_sleeps; /* the caller wants to be woken when `done` is complete */
     struct engine_thread *threads;
+    uint32_t on_core[CORE_IDS]; /* how many threads, the caller's included, were last seen on a core of each type */
+    uint32_t caller_core;
     /* Counts the steps that were handed over: what threads wait for. */
     __attribute__((aligned(CACHE_LINE))) uint32_t posted;
-    /* step << 32 | next task. A claim adds one, and what it got says by itself which step's task it is. */
+    /* The step and its next row (engine_claim.c): what a claim got says by itself which step's rows they are. */
     __attribute__((aligned(CACHE_LINE))) uint64_t ticket;
-    /* Tasks of the step that are finished. */
+    uint64_t team_total; /* of struct engine_team, for this step */
+    uint32_t team_fastest;
+    /* Rows of the step that are finished. */
     __attribute__((aligned(CACHE_LINE))) uint32_t done;
 };
 
@@ -63,6 +76,7 @@ struct mavcg_context {
     uint32_t threads;
     uint32_t flags;
     uint32_t float_mode; /* rounding and denormals of the thread that is in run */
+    const struct engine_plan *plan; /* NULL: threads may be anywhere */
     char *arena, *scratch;
     void **operands; /* [OPERANDS] pointers, those of inputs and outputs set by each run */
     struct engine_pool pool;
@@ -71,6 +85,7 @@ struct mavcg_context {
 struct engine_thread {
     struct mavcg_context *context;
     uint32_t number; /* 1.. ; 0 is the caller */
+    uint32_t core;   /* the core id that it was last seen on */
     pthread_t handle;
 };
 

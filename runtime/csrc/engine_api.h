@@ -51,7 +51,8 @@ enum mavcg_flags {
 
 /* All zero is right. */
 typedef struct mavcg_options {
-    int32_t threads; /* that take part in a run, the caller's included; 0: one per CPU that the process may use */
+    int32_t threads; /* that take part in a run, the caller's included; 0: the library chooses, by the core types that the
+                      * process may use and what was predicted for them, or takes one per CPU */
     uint32_t flags;  /* of enum mavcg_flags */
     uint64_t reserved[2];
 } mavcg_options;

@@ -22,10 +22,19 @@ static void free_context(struct mavcg_context *context) {
     free(context);
 }
 
-static uint32_t most_tasks(void) {
+static uint32_t most_grains(void) {
     uint32_t most = 1;
-    for (uint32_t i = 0; i < STEPS; i++) most = run_table[i].tasks > most ? run_table[i].tasks : most;
+    for (uint32_t i = 0; i < STEPS; i++) most = grains_of(&run_table[i]) > most ? grains_of(&run_table[i]) : most;
     return most;
+}
+
+/* The plan that is predicted to be the fastest of those that these CPUs allow; NULL when none is. The table has the
+ * fastest first, and ends with one of no threads. */
+static const struct engine_plan *fitting_plan(const uint16_t *cpus, uint32_t count) {
+    core_here(); /* sees to it that core types are known */
+    for (const struct engine_plan *plan = plan_table; plan->threads; plan++)
+        if (plan_fits(plan, cpus, count)) return plan;
+    return NULL;
 }
 
 static int create_context(const mavcg_options *options, struct mavcg_context **made) {
@@ -37,15 +46,18 @@ static int create_context(const mavcg_options *options, struct mavcg_context **m
         options->reserved[0] || options->reserved[1])
         return MAVCG_ERROR_OPTION;
     if (!processor_will_do()) return MAVCG_ERROR_CPU;
-    uint16_t none;
-    uint32_t cpus = allowed_cpus(&none, 0), threads = (uint32_t)options->threads;
-    if (!threads) threads = cpus < MAX_THREADS ? cpus : MAX_THREADS;
-    if (threads > most_tasks()) threads = most_tasks(); /* more would never find a task */
+    uint16_t list[MAX_THREADS];
+    uint32_t cpus = allowed_cpus(list, MAX_THREADS), threads = (uint32_t)options->threads;
+    uint32_t listed = cpus < MAX_THREADS ? cpus : MAX_THREADS;
+    const struct engine_plan *plan = threads ? NULL : fitting_plan(list, listed);
+    if (!threads) threads = plan ? plan->threads : listed;
+    if (threads > most_grains()) threads = most_grains(); /* more would never find rows */
     struct mavcg_context *context = aligned_bytes(sizeof *context, _Alignof(struct mavcg_context));
     if (!context) return MAVCG_ERROR_MEMORY;
     memset(context, 0, sizeof *context);
     context->threads = threads;
     context->flags = options->flags;
+    context->plan = plan;
     context->pool.spin = threads <= cpus; /* else looking takes the CPU from who is looked for */
     context->arena = aligned_bytes(ARENA_BYTES, ARENA_ALIGN);
     context->scratch = aligned_bytes((size_t)threads * SCRATCH_STRIDE, SCRATCH_ALIGN);

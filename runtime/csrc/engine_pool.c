@@ -1,57 +1,119 @@
-/* A step's tasks done by several threads.
+/* A step's rows done by several threads.
  *
- * The caller of run hands a step over by writing its number and task 0 into `ticket`. Whoever has time claims the next
- * task by adding one; a claim beyond the last task means that there is nothing (more) to do. The step is complete
- * when all its tasks are counted in `done`, whoever did them: a thread that comes late, or not at all, delays nobody.
+ * The caller of run hands a step over by writing its number and row 0 into `ticket`. Whoever has time claims some of the rows
+ * that are left by putting the row after them in its place (engine_claim.c says how many); no rows left means that there
+ * is nothing (more) to do. The step is complete when all its rows are counted in `done`, whoever did them: a thread that
+ * comes late, or not at all, delays nobody.
  *
- * A late thread's claim may fall into a later step, even of a later run. It is as good as any: the value that it gets
- * names the step, and while it holds an unfinished task of a step, that step's pointers stay as they are. */
+ * A late thread's claim may fall into a later step, even of a later run, and even where the ticket that it read is long
+ * gone and only looks the same again. It is as good as any: the value that it replaces names the step and the rows, how
+ * many of these it takes is its own affair, and while it holds unfinished rows of a step, that step's pointers stay as
+ * they are. For the same reason a thread that has claimed rows, and not told yet, need not ask whether it is still in the
+ * step of the ticket. */
 
-/* A claim that nothing was handed over for. Far below 2^32, so that idle claims never reach the step's number. */
-static const uint64_t NO_TASKS = (uint64_t)1 << 31;
+/* A ticket that nothing was handed over for: no step has so many rows. */
+static const uint64_t NO_ROWS = (uint64_t)1 << 31;
 
-static void do_task(struct mavcg_context *context, uint32_t number, uint32_t task, void *scratch) {
-    const struct engine_step *run = &run_table[number];
-    const mavcg_step *step = &steps_table[number];
-    int64_t begin = (int64_t)task * step->grain, end = begin + step->grain;
-    struct mavcg_function *function = &functions[run->function];
-    void *kernel = MAVCG_NAME(version, MAVCG_SET)(function); /* NULL: it takes more than a look */
-    if (!kernel) kernel = MAVCG_NAME(select, MAVCG_SET)(function);
-    if (end > step->rows) end = step->rows;
-    ((engine_kernel *)kernel)(context->operands + run->first_operand, begin, end, scratch);
+enum { USUAL_WEIGHT = 256 };
+
+/* As if it were a function: what is picked is the id of the core that this thread runs on. Not NULL, `next` keeps it out of
+ * what MAVCG_TRACE prints. */
+static struct mavcg_function core_number = {"", core_ids, core_runs, (struct mavcg_function *)1};
+
+static void *picked(struct mavcg_function *function) {
+    void *version = MAVCG_NAME(version, MAVCG_SET)(function); /* NULL: it takes more than a look */
+    return version ? version : MAVCG_NAME(select, MAVCG_SET)(function);
+}
+
+static uint32_t core_here(void) { return (uint32_t)(uintptr_t)picked(&core_number); }
+
+/* Rows from begin to end, a block at a time: each by the version for the core that this thread then runs on. */
+static void do_rows(struct mavcg_context *context, const struct engine_step *step, uint32_t begin, uint32_t end,
+                    void *scratch) {
+    for (uint32_t next; begin < end; begin = next) {
+        next = end - begin > step->block ? begin + step->block : end;
+        engine_kernel *kernel = (engine_kernel *)picked(&functions[step->function]);
+        kernel(context->operands + step->first_operand, begin, next, scratch);
+    }
 }
 
 static char *scratch_of(const struct mavcg_context *context, uint32_t thread) {
     return context->scratch + (size_t)thread * SCRATCH_STRIDE;
 }
 
-/* Do tasks until there are none. What was done is told at the end, in one go: the step cannot end before. */
+/* The speed, in this step, of the core that a thread runs on. The thread is counted there from now on. */
+static uint32_t weight_here(struct engine_pool *pool, const struct engine_step *step, uint32_t thread) {
+    if (!step->weights) return USUAL_WEIGHT;
+    uint32_t core = core_here(), *seen = thread ? &pool->threads[thread - 1].core : &pool->caller_core;
+    if (*seen != core) {
+        __atomic_sub_fetch(&pool->on_core[*seen], 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&pool->on_core[core], 1, __ATOMIC_RELAXED);
+        *seen = core;
+    }
+    return weight_table[step->weights][core];
+}
+
+/* What the threads can do together in a step, if they stay where they were last seen. */
+static struct engine_team team_of(const struct mavcg_context *context, const struct engine_step *step) {
+    struct engine_team team = {(uint64_t)context->threads * USUAL_WEIGHT, USUAL_WEIGHT};
+    if (!step->weights) return team;
+    team.total = team.fastest = 0;
+    for (uint32_t core = 0; core < VERSIONS; core++) {
+        uint32_t threads = __atomic_load_n(&context->pool.on_core[core], __ATOMIC_RELAXED);
+        uint32_t weight = weight_table[step->weights][core];
+        team.total += (uint64_t)threads * weight;
+        if (threads && weight > team.fastest) team.fastest = weight;
+    }
+    return team;
+}
+
+/* One claim, by a thread that is in the step already or is not: begin, and how many rows, 0 when it gets none (any more). The
+ * step is what the ticket named. */
+static const struct engine_step *claim_rows(struct engine_pool *pool, uint32_t thread, int in, uint32_t *begin,
+                                            uint32_t *rows) {
+    uint64_t ticket = __atomic_load_n(&pool->ticket, __ATOMIC_ACQUIRE);
+    for (;;) {
+        const struct engine_step *step = &run_table[ticket_step(ticket)];
+        struct engine_claim claim = {ticket, 0};
+        /* Of another step, maybe, where the ticket was replaced meanwhile: then this claim fails, or is of another size. */
+        struct engine_team team = {__atomic_load_n(&pool->team_total, __ATOMIC_RELAXED),
+                                   __atomic_load_n(&pool->team_fastest, __ATOMIC_RELAXED)};
+        *begin = ticket_row(ticket);
+        if (*begin < step->rows)
+            claim = claim_of(ticket, in, step->rows, step->grain, weight_here(pool, step, thread), team);
+        *rows = claim.rows;
+        if (claim.ticket == ticket || __atomic_compare_exchange_n(&pool->ticket, &ticket, claim.ticket, 0,
+                                                                  __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return step;
+    }
+}
+
+/* Do rows until there are none to be had. What was done is told at the end, in one go: the step cannot end before. */
 static void take_part(struct mavcg_context *context, uint32_t thread) {
     struct engine_pool *pool = &context->pool;
-    uint32_t did = 0;
-    for (;;) {
-        uint64_t ticket = __atomic_fetch_add(&pool->ticket, 1, __ATOMIC_ACQ_REL);
-        uint32_t step = (uint32_t)(ticket >> 32), task = (uint32_t)ticket, tasks = run_table[step].tasks;
-        if (task < tasks) {
+    uint32_t did = 0, begin, rows;
+    for (int in = !thread;; in = 1) { /* the caller is in the step from the beginning */
+        const struct engine_step *step = claim_rows(pool, thread, in, &begin, &rows);
+        if (rows) {
             if (thread && !did) set_float_mode(context->float_mode);
-            do_task(context, step, task, scratch_of(context, thread));
-            did++;
+            do_rows(context, step, begin, begin + rows, scratch_of(context, thread));
+            did += rows;
             continue;
         }
-        if (did && __atomic_add_fetch(&pool->done, did, __ATOMIC_SEQ_CST) == tasks && thread &&
+        if (did && __atomic_add_fetch(&pool->done, did, __ATOMIC_SEQ_CST) == step->rows && thread &&
             __atomic_load_n(&pool->caller_sleeps, __ATOMIC_SEQ_CST))
             wake(&pool->done, 1);
         return;
     }
 }
 
-static void wait_until_done(struct engine_pool *pool, uint32_t tasks) {
+static void wait_until_done(struct engine_pool *pool, uint32_t rows) {
     uint32_t done = __atomic_load_n(&pool->done, __ATOMIC_ACQUIRE);
-    while (done != tasks && changes_soon(&pool->done, done, pool->spin))
+    while (done != rows && changes_soon(&pool->done, done, pool->spin))
         done = __atomic_load_n(&pool->done, __ATOMIC_ACQUIRE);
-    if (done == tasks) return;
+    if (done == rows) return;
     __atomic_store_n(&pool->caller_sleeps, 1, __ATOMIC_SEQ_CST);
-    while ((done = __atomic_load_n(&pool->done, __ATOMIC_SEQ_CST)) != tasks) sleep_while(&pool->done, done);
+    while ((done = __atomic_load_n(&pool->done, __ATOMIC_SEQ_CST)) != rows) sleep_while(&pool->done, done);
     __atomic_store_n(&pool->caller_sleeps, 0, __ATOMIC_RELAXED);
 }
 
@@ -63,14 +125,21 @@ static void post(struct engine_pool *pool, uint32_t wanted) {
     if (sleepers) wake(&pool->posted, sleepers < wanted ? sleepers : wanted);
 }
 
-static void run_together(struct mavcg_context *context, uint32_t step) {
+static uint32_t grains_of(const struct engine_step *step) {
+    return step->rows / step->grain + (step->rows % step->grain != 0);
+}
+
+static void run_together(struct mavcg_context *context, uint32_t number) {
     struct engine_pool *pool = &context->pool;
-    uint32_t tasks = run_table[step].tasks;
+    const struct engine_step *step = &run_table[number];
+    struct engine_team team = team_of(context, step);
+    __atomic_store_n(&pool->team_total, team.total, __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->team_fastest, team.fastest, __ATOMIC_RELAXED);
     __atomic_store_n(&pool->done, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&pool->ticket, (uint64_t)step << 32, __ATOMIC_RELEASE);
-    post(pool, tasks - 1);
+    __atomic_store_n(&pool->ticket, first_ticket(number), __ATOMIC_RELEASE);
+    post(pool, grains_of(step) - 1);
     take_part(context, 0);
-    wait_until_done(pool, tasks);
+    wait_until_done(pool, step->rows);
 }
 
 static uint32_t next_posted(struct engine_pool *pool, uint32_t seen) {
@@ -82,15 +151,23 @@ static uint32_t next_posted(struct engine_pool *pool, uint32_t seen) {
     return __atomic_load_n(&pool->posted, __ATOMIC_ACQUIRE);
 }
 
+/* A plan's CPUs, of those that this thread may use. Where it may use none of them, as the program has moved elsewhere since
+ * create, it stays free. */
+static void keep_to_cpus(const struct mavcg_context *context, uint32_t thread) {
+    uint16_t cpus[MAX_THREADS];
+    const int pinned = (context->flags & MAVCG_PIN) != 0;
+    if (!context->plan && !pinned) return;
+    uint32_t count = allowed_cpus(cpus, MAX_THREADS), chosen = count;
+    if (context->plan) chosen = cpus_of_plan(context->plan, cpus, count < MAX_THREADS ? count : MAX_THREADS);
+    if (pinned && thread < chosen) stay_on(cpus + thread, 1); /* the first is left to the caller */
+    else if (!pinned && chosen && chosen < count) stay_on(cpus, chosen);
+}
+
 static void *thread_main(void *argument) {
     struct engine_thread *thread = argument;
     struct engine_pool *pool = &thread->context->pool;
     uint32_t seen = pool->first_posted;
-    if (thread->context->flags & MAVCG_PIN) {
-        uint16_t cpus[MAX_THREADS];
-        uint32_t count = allowed_cpus(cpus, MAX_THREADS);
-        if (thread->number < count) pin_to(cpus[thread->number]); /* the first is left to the caller */
-    }
+    keep_to_cpus(thread->context, thread->number);
     for (;;) {
         seen = next_posted(pool, seen);
         if (__atomic_load_n(&pool->stop, __ATOMIC_ACQUIRE)) return NULL;
@@ -113,13 +190,17 @@ static int start_workers(struct mavcg_context *context, uint32_t process) {
     if (pool->process == process) return MAVCG_OK;
     pool->running = pool->stop = pool->sleepers = pool->caller_sleeps = pool->done = 0;
     pool->first_posted = pool->posted;
-    pool->ticket = NO_TASKS;
+    pool->ticket = NO_ROWS;
+    memset(pool->on_core, 0, sizeof pool->on_core);
+    pool->caller_core = core_here(); /* where the others are they say when they come; until then: here */
+    pool->on_core[pool->caller_core] = context->threads;
     sigfillset(&all); /* signals are the program's: its own threads get them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i + 1 < context->threads; i++) {
         struct engine_thread *thread = &pool->threads[i];
         thread->context = context;
         thread->number = i + 1;
+        thread->core = pool->caller_core;
         if (pthread_create(&thread->handle, NULL, thread_main, thread)) break;
         pool->running++;
     }

@@ -47,14 +47,13 @@ static int take(struct mavcg_context *context, uint32_t process) {
 }
 
 static int run_all(struct mavcg_context *context, double *step_ns) {
-    for (uint32_t step = 0; step < STEPS; step++) {
+    for (uint32_t number = 0; number < STEPS; number++) {
         uint64_t before = step_ns ? now_ns() : 0;
-        uint32_t tasks = run_table[step].tasks;
+        const struct engine_step *step = &run_table[number];
         if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED)) return MAVCG_CANCELLED;
-        if (tasks > 1 && context->threads > 1) run_together(context, step);
-        else
-            for (uint32_t task = 0; task < tasks; task++) do_task(context, step, task, context->scratch);
-        if (step_ns) step_ns[step] = (double)(now_ns() - before);
+        if (step->grain < step->rows && context->threads > 1) run_together(context, number);
+        else do_rows(context, step, 0, step->rows, context->scratch);
+        if (step_ns) step_ns[number] = (double)(now_ns() - before);
     }
     return MAVCG_OK;
 }

@@ -8,6 +8,7 @@ static uint32_t allowed_cpus(uint16_t *cpus, uint32_t room) {
     static const uint32_t word_bits = 64;
     uint64_t mask[AFFINITY_WORDS] = {0};
     uint32_t found = 0;
+    if (room) cpus[0] = 0;
     if (syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) <= 0) return 1;
     for (uint32_t cpu = 0; cpu < MAVCG_CPUS; cpu++) {
         if (!(mask[cpu / word_bits] >> cpu % word_bits & 1)) continue;
@@ -17,11 +18,42 @@ static uint32_t allowed_cpus(uint16_t *cpus, uint32_t room) {
     return found ? found : 1;
 }
 
-/* Tie the calling thread to a CPU. Where the system does not allow that it stays free: no worse than before. */
-static void pin_to(uint32_t cpu) {
+/* Tie the calling thread to these CPUs. Where the system does not allow that it stays free: no worse than before. */
+static void stay_on(const uint16_t *cpus, uint32_t count) {
     uint64_t mask[AFFINITY_WORDS] = {0};
-    mask[cpu / 64] = (uint64_t)1 << cpu % 64;
+    for (uint32_t i = 0; i < count; i++) mask[cpus[i] / 64] |= (uint64_t)1 << cpus[i] % 64;
     syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
+}
+
+static uint32_t core_of(uint32_t cpu) {
+    return __atomic_load_n(&MAVCG_NAME(core_of_cpu, MAVCG_SET)[cpu], __ATOMIC_RELAXED);
+}
+
+static int has_core(const struct engine_plan *plan, uint32_t core) {
+    return plan->cores[core / CORE_WORD] >> core % CORE_WORD & 1;
+}
+
+/* Moves the CPUs of a plan's core types to the front, in their order; their count. */
+static uint32_t cpus_of_plan(const struct engine_plan *plan, uint16_t *cpus, uint32_t count) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (has_core(plan, core_of(cpus[i]))) cpus[found++] = cpus[i];
+    return found;
+}
+
+/* Whether these CPUs are enough for a plan's threads, and some of them are of each of its core types. */
+static int plan_fits(const struct engine_plan *plan, const uint16_t *cpus, uint32_t count) {
+    uint64_t lacking[CORE_IDS / CORE_WORD];
+    uint32_t found = 0, lacks = 0;
+    memcpy(lacking, plan->cores, sizeof lacking);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t core = core_of(cpus[i]);
+        if (!has_core(plan, core)) continue;
+        lacking[core / CORE_WORD] &= ~((uint64_t)1 << core % CORE_WORD);
+        found++;
+    }
+    for (int word = 0; word < CORE_IDS / CORE_WORD; word++) lacks |= lacking[word] != 0;
+    return !lacks && found >= plan->threads;
 }
 
 /* Rounding direction, denormals, traps: MXCSR without its sticky flags, or FPCR. A run takes its caller's on every

@@ -55,9 +55,10 @@ def test_kernels_are_numbered_by_first_use() -> None:
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (replace(STEP, rows=0), "0 rows in tasks of 4"),
-        (replace(STEP, grain=0), "6 rows in tasks of 0"),
-        (replace(STEP, rows=1 << 40, grain=1), "rows in tasks of 1"),
+        (replace(STEP, rows=0), "0 rows in grains of 4"),
+        (replace(STEP, grain=0), "6 rows in grains of 0"),
+        (replace(STEP, block=-1), "blocks of -1"),
+        (replace(STEP, rows=1 << 31, grain=1 << 20), "2147483648 rows; the engine counts up to 2147483647"),
         (replace(STEP, operands=(Place("arena", 65),)), "an operand at"),
         (replace(STEP, operands=(Place("arena", -1),)), "an operand at"),
         (replace(STEP, operands=(Place("input", 0, 1),)), "an operand at"),
