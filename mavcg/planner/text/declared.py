@@ -95,7 +95,9 @@ def regions(plan: Plan, tiles: dict[str, PlanTile]) -> dict[tuple[str, str], int
 def _memories(plan: Plan, tiles: dict[str, PlanTile]) -> None:
     sizes = regions(plan, tiles)
     for memory in plan.memories:
-        parts = {operand: size for (name, operand), size in sizes.items() if name == memory.name}
+        parts = {
+            operand: size for (name, operand), size in sizes.items() if name == memory.name and operand in memory.holds
+        }
         need = sum(parts.values())
         if need > memory.size_bytes:
             listed = ", ".join(f"{size} of {operand}" for operand, size in parts.items())
