@@ -1,11 +1,19 @@
-"""This machine as a board, so that `--board host` builds for it."""
+"""This machine as a board, so that `--board host` builds for it and plans for it."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from mavcg.board import Board, Cluster
+from mavcg.errors import MavcgError
 from mavcg.profiles.load import load_board
 from mavcg.runtime.binding import detect
 from mavcg.target import host_target
 
+if TYPE_CHECKING:
+    from mavcg.host_facts import CoreFacts
+
 HOST = "host"
+GENERIC = "generic"
 
 
 def find_board(name: str) -> Board:
@@ -22,3 +30,40 @@ def host_board() -> Board:
     clusters = tuple(Cluster(core, tuple(cpus)) for core, cpus in cpus_of.items())
     words = "this machine"
     return Board(HOST, words, host_target().zig_name, clusters)
+
+
+def measured_host_board(again: bool = False) -> Board:
+    """This machine with its caches, clocks and bandwidths: kept from before, or measured now, in a second or two.
+
+    Where no core is recognised, all CPUs are one cluster of "generic" cores: what the planner assumes of those it says.
+    again: measure even where figures are kept. MAVCG_HOST_FACTS names a file of facts to be taken instead.
+    Raises: MavcgError for such a file with a fault, and for an x86 core without AVX2 and FMA.
+    """
+    from mavcg.host_facts import host_facts  # NumPy and LLVM, which the other boards do without
+
+    board = host_board()
+    clusters = board.clusters or (Cluster(GENERIC, tuple(found.cpu for found in detect())),)
+    facts = host_facts(clusters, again)
+    by_core = {found.core: found for found in facts.clusters}
+    filled = tuple(_with_facts(cluster, by_core[cluster.core]) for cluster in clusters if cluster.core in by_core)
+    if len(filled) < len(clusters):
+        missing = next(cluster.core for cluster in clusters if cluster.core not in by_core)
+        raise MavcgError(
+            f"MAVCG_HOST_FACTS: the file has no cluster of {missing}, which this machine has; it was made on another "
+            f"machine: unset MAVCG_HOST_FACTS to measure this one"
+        )
+    return replace(board, clusters=filled, l3_bytes=facts.l3_bytes, memory_gb_per_s=facts.memory_gb_per_s)
+
+
+def _with_facts(cluster: Cluster, facts: "CoreFacts") -> Cluster:
+    return replace(
+        cluster,
+        max_khz=facts.max_khz,
+        l1d_bytes=facts.l1d_bytes,
+        l2_bytes=facts.l2_bytes,
+        l2_cores=facts.l2_cores,
+        l2_gb_per_s=facts.l2_gb_per_s,
+        l3_gb_per_s=facts.l3_gb_per_s,
+        memory_gb_per_s=facts.memory_gb_per_s,
+        fma_per_cycle=facts.fma_per_cycle,
+    )

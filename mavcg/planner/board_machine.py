@@ -26,7 +26,7 @@ from mavcg.target import parse_target
 from mavcg.timing import MissingFact
 
 F32_BYTES = 4
-HOST = "host"
+HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/host.py and mavcg/host_facts.py, which are above
 
 # What is assumed where no source says more: figures at the low end of what cores of the kind have or were measured to
 # do, so that a plan for them is not too large for the cache. Kinds: in order, out of order on AArch64, on x86.
@@ -97,9 +97,8 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
         return otherwise
 
     if core is None:
-        notes.append(
-            f"{place}: no such core is known: taken for a typical one of its kind; add cores/{cluster.core}.toml"
-        )
+        way_out = "add its file (docs/add-a-core.md)"
+        notes.append(f"{place}: no such core is known: taken for a typical one of its kind; {way_out}")
     lanes = _vector_bytes(board, core) // F32_BYTES
     fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
     fma = known("fma_per_cycle", fma, TYPICAL_FMA_PER_CYCLE[kind], "vector multiply-adds a cycle")
@@ -157,7 +156,7 @@ def _levels(
 
 def _way_out(board: Board, key: str) -> str:
     if board.name == HOST:
-        return "`--board host` measures it where it may"
+        return f"give it in a file for {HOST_FACTS_VARIABLE}"
     if key == "fma_per_cycle":
         return "add the timing of its multiply-add to the core's file"
     return f"add {key} to boards/{board.name}.toml"

@@ -67,6 +67,24 @@ def test_one_missing_fact_is_one_sentence() -> None:
     assert "l2_gb_per_s is not known: 38.4 GB/s assumed" in told  # 16 bytes a cycle at 2.4 GHz
 
 
+def test_core_takes_the_bandwidth_of_its_like_on_the_board() -> None:
+    board = replace(BOARD, clusters=(LITTLE, BIG, replace(BIG, cpus=(4,), memory_gb_per_s=None)))
+    machine = cluster_machines(board)[2]
+    assert machine.accelerator.levels[-1].bandwidth_gb_per_s == 12.0
+    assert "12 GB/s of one core assumed, as another cluster has" in machine.assumed[0]
+
+
+def test_cache_is_not_assumed_slower_than_what_is_behind_it() -> None:
+    fast = replace(LITTLE, l2_gb_per_s=None, l3_gb_per_s=None, memory_gb_per_s=50.0)
+    machine = cluster_machine(replace(BOARD, clusters=(fast,), memory_gb_per_s=20.0), 0)
+    assert [level.bandwidth_gb_per_s for level in machine.accelerator.levels] == [50.0, 50.0, 20.0]
+
+
+def test_host_names_its_own_way_out() -> None:
+    board = Board("host", "", "x86_64-linux-gnu.2.17", (Cluster("znver3", (0,)),))
+    assert all("give it in a file for MAVCG_HOST_FACTS" in told for told in cluster_machines(board)[0].assumed)
+
+
 def test_bandwidth_of_all_cores_is_assumed_only_where_it_is_needed() -> None:
     board = replace(BOARD, memory_gb_per_s=None)
     assert cluster_machine(board, 0).assumed == ()
@@ -79,7 +97,7 @@ def test_unknown_core_is_a_typical_one_and_said_so() -> None:
     (machine,) = cluster_machines(Board("b", "", "aarch64-linux-gnu.2.17", (replace(BIG, core="cortex-z99"),)))
     assert machine.core is None
     assert machine.accelerator.pe_len == (4, 2)
-    assert "add cores/cortex-z99.toml" in machine.assumed[0]
+    assert "no such core is known: taken for a typical one" in machine.assumed[0]
     assert "fma_per_cycle is not known: 2 vector multiply-adds" in machine.assumed[1]
 
 

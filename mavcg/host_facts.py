@@ -1,0 +1,326 @@
+"""What this machine's cores and memories do: caches as Linux lists them, clock, multiply-adds and bandwidths measured.
+
+Measured once and kept in the user's cache folder (schedule_store.py says where), by processor, cores and caches. A file
+named by MAVCG_HOST_FACTS is taken in place of it, so that a plan for this machine can be made again, here or elsewhere.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import mavcg.host_probe
+from mavcg.board import Cluster
+from mavcg.errors import MavcgError
+from mavcg.profiles.load import parse_cpus
+from mavcg.schedule_store import DiskStore, open_store
+
+VARIABLE = "MAVCG_HOST_FACTS"
+CPU_FOLDER = Path("sys/devices/system/cpu")
+_SIZE = re.compile(r"(\d{1,12})([KMG]?)\s*")
+_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+LEAST_MEMORY_BYTES = 32 << 20  # a buffer that is no cache's, where no cache is listed
+MOST_MEMORY_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Data caches as one CPU has them; None: not listed. l2_cores: cores, not hardware threads, that share the L2."""
+
+    l1d_bytes: int | None = None
+    l2_bytes: int | None = None
+    l2_cores: int | None = None
+    l3_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class CoreFacts:
+    """Facts of one cluster; figures are of one core that works alone, 10^9 bytes read a second. None: not known."""
+
+    core: str
+    cpus: tuple[int, ...]
+    max_khz: int | None = None
+    l1d_bytes: int | None = None
+    l2_bytes: int | None = None
+    l2_cores: int | None = None
+    l1_gb_per_s: float | None = None
+    l2_gb_per_s: float | None = None
+    l3_gb_per_s: float | None = None
+    memory_gb_per_s: float | None = None
+    fma_per_cycle: float | None = None
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """Facts of this machine. processor: in its own words. memory_gb_per_s: that all cores together read."""
+
+    processor: str
+    clusters: tuple[CoreFacts, ...]
+    l3_bytes: int | None = None
+    memory_gb_per_s: float | None = None
+
+
+def host_facts(clusters: Sequence[Cluster], again: bool = False, root: Path = Path("/")) -> HostFacts:
+    """The facts of this machine's clusters: of the file that MAVCG_HOST_FACTS names, kept from before, or measured now.
+
+    again: measure even where they are kept. root: where sys/ and proc/ are.
+    Raises: MavcgError for a file of MAVCG_HOST_FACTS with a fault, and for an x86 core without AVX2 and FMA.
+    """
+    named = os.environ.get(VARIABLE, "")
+    if named:
+        return read_facts(Path(named))
+    store = _store()
+    key = _key(clusters, root)
+    kept = store.read(key) if store is not None and not again else None
+    if kept is not None:
+        try:
+            return facts_of(kept["facts"])
+        except (KeyError, MavcgError):
+            pass  # written by another version: measured anew
+    found = measure(clusters, root)
+    if store is not None:
+        store.write(key, {"facts": asdict(found)})
+    return found
+
+
+def read_facts(path: Path) -> HostFacts:
+    """Facts from a JSON file as facts_json writes it.
+
+    Raises: MavcgError naming file, key and way out.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise MavcgError(
+            f"{VARIABLE}={path}: cannot be read: {error}; name a JSON file of facts, or unset it"
+        ) from None
+    try:
+        return facts_of(document)
+    except MavcgError as error:
+        raise MavcgError(f"{VARIABLE}={path}: {error}") from None
+
+
+def facts_json(facts: HostFacts) -> str:
+    """The text of a file for MAVCG_HOST_FACTS."""
+    return json.dumps(asdict(facts), indent=2) + "\n"
+
+
+def facts_of(document: object) -> HostFacts:
+    """Facts from what JSON made of them. Raises: MavcgError naming the key and the way out."""
+    table = _table(document, HostFacts, "")
+    entries = table.pop("clusters", None)
+    if not isinstance(entries, list):
+        raise MavcgError('clusters: missing or no list; give [{"core": ..., "cpus": [...], ...}, ...]')
+    processor = table.pop("processor", "")
+    if not isinstance(processor, str):
+        raise MavcgError(f"processor: {processor!r} is not text; give its name, or leave it out")
+    clusters = []
+    for number, entry in enumerate(entries):
+        place = f"clusters[{number}]."
+        found = _table(entry, CoreFacts, place)
+        core, cpus = found.pop("core", None), found.pop("cpus", None)
+        if not isinstance(core, str) or not core:
+            raise MavcgError(f"{place}core: {core!r} is no core; give a name of `mavcg cores`")
+        if not isinstance(cpus, list) or not cpus or not all(type(cpu) is int and cpu >= 0 for cpu in cpus):
+            raise MavcgError(f"{place}cpus: {cpus!r} is no list of CPU numbers; give them as [0, 1]")
+        clusters.append(CoreFacts(core, tuple(cpus), **_figures(found, place)))
+    return HostFacts(processor, tuple(clusters), **_figures(table, ""))
+
+
+def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
+    """Measure each cluster on its first CPU that this process may use, then the memory with all; about a second.
+
+    Raises: MavcgError for an x86 core without AVX2 and FMA.
+    """
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    usable = {cluster: [cpu for cpu in cluster.cpus if cpu in allowed] for cluster in clusters}
+    caches = {cluster: read_caches(cluster.cpus[0], root) for cluster in clusters}
+    l3_bytes = max((found.l3_bytes for found in caches.values() if found.l3_bytes is not None), default=None)
+    cpus = _one_of_each_core([cpu for found in usable.values() for cpu in found], root)
+    probe = mavcg.host_probe
+    single_bytes, each_bytes = _memory_bytes(list(caches.values()), len(cpus))
+    memory = probe.written_memory(max(single_bytes, each_bytes * len(cpus)))
+    measured: list[CoreFacts] = []
+    for cluster in clusters:
+        known = caches[cluster]
+        facts = CoreFacts(cluster.core, cluster.cpus, None, known.l1d_bytes, known.l2_bytes, known.l2_cores)
+        cpu = next(iter(usable[cluster]), None)
+        measured.append(facts if cpu is None else _measured(facts, known, cpu, memory[:single_bytes]))
+    together = None
+    if len(cpus) > 1:
+        parts = {cpu: memory[number * each_bytes : (number + 1) * each_bytes] for number, cpu in enumerate(cpus)}
+        together = _rounded(probe.read_together_gb_per_s(_loops(clusters[0].core), parts, _pin))
+    elif measured:
+        together = measured[0].memory_gb_per_s
+    return HostFacts(processor_name(root), tuple(measured), l3_bytes, together)
+
+
+def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
+    """The data caches of a CPU as Linux lists them; what is not listed, or not as Linux writes it, is absent."""
+    found: dict[str, int] = {}
+    for index in sorted((root / CPU_FOLDER / f"cpu{cpu}/cache").glob("index[0-9]*")):
+        level, kind = _line(index / "level"), _line(index / "type")
+        size = _SIZE.fullmatch(_line(index / "size"))
+        if kind not in ("Data", "Unified") or level not in ("1", "2", "3") or size is None or not int(size[1]):
+            continue
+        found["l1d_bytes" if level == "1" else f"l{level}_bytes"] = int(size[1]) * _UNIT[size[2]]
+        sharing = _cpus(_line(index / "shared_cpu_list"))
+        if level == "2" and cpu in sharing:
+            found["l2_cores"] = len(_one_of_each_core(sharing, root))
+    return Caches(**found)
+
+
+def processor_name(root: Path = Path("/")) -> str:
+    """What the processor calls itself, "" where it says nothing; on AArch64 the MIDRs of its cores."""
+    try:
+        text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    names = re.findall(r"^(?:model name|CPU (?:implementer|variant|part))\s*:\s*(.*\S)", text, re.MULTILINE)
+    return " ".join(dict.fromkeys(names))
+
+
+def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.host_probe.Memory") -> CoreFacts:
+    """The facts with the figures that a thread bound to this CPU measures."""
+    probe = mavcg.host_probe
+    loops = _loops(facts.core)
+    figures: dict[str, float | int] = {}
+
+    def work() -> None:
+        _pin(cpu)
+        ghz = probe.clock_ghz(loops)
+        figures["max_khz"] = round(ghz * 1e6)
+        figures["fma_per_cycle"] = _rounded(probe.fma_gvectors_per_s(loops) / ghz)
+        for level, size_bytes in _probe_sizes(caches, len(memory)).items():
+            figures[f"{level}_gb_per_s"] = _rounded(probe.read_gb_per_s(loops, memory[:size_bytes]))
+
+    _in_thread(work)
+    return CoreFacts(**{**asdict(facts), "cpus": facts.cpus, **figures})
+
+
+def _probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
+    """Bytes that lie in each level and in none nearer, where there is room between the two."""
+    l1, l2, l3 = caches.l1d_bytes, caches.l2_bytes, caches.l3_bytes
+    sizes: dict[str, int] = {}
+    if l1 is not None:
+        sizes["l1"] = l1 // 2
+    if l2 is not None and l1 is not None and l2 >= 4 * l1:
+        sizes["l2"] = l2 // 2
+    if l3 is not None and l2 is not None and l3 >= 4 * l2:
+        sizes["l3"] = min(max(2 * l2, l3 // 4), memory_bytes)
+    if memory_bytes >= 2 * max(l1 or 0, l2 or 0, l3 or 0):
+        sizes["memory"] = memory_bytes
+    return sizes
+
+
+def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
+    """Bytes that one core reads alone, and that each of so many reads at once; less where memory is short.
+
+    Twice the largest cache, so that what is read has left it by the next turn. Cores on several dies have several such
+    caches, so each reads as much, as long as all of it is no more than MOST_MEMORY_BYTES.
+    """
+    listed = [size for found in caches for size in (found.l1d_bytes, found.l2_bytes, found.l3_bytes) if size]
+    wanted = min(max(2 * max(listed, default=0), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
+    try:
+        wanted = min(wanted, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
+    except (ValueError, OSError, AttributeError):
+        pass  # no such figure here: what is wanted
+    wanted = max(wanted, 1 << 20)
+    return wanted, max(min(wanted, MOST_MEMORY_BYTES // max(cpus, 1)), 1 << 20)
+
+
+def _one_of_each_core(cpus: Sequence[int], root: Path) -> list[int]:
+    """The first hardware thread of each core; every CPU where Linux does not list its siblings."""
+    first: list[int] = []
+    seen: set[int] = set()
+    for cpu in cpus:
+        if cpu not in seen:
+            first.append(cpu)
+            seen.update(_cpus(_line(root / CPU_FOLDER / f"cpu{cpu}/topology/thread_siblings_list")))
+    return first
+
+
+def _loops(core: str) -> "mavcg.host_probe.Probe":
+    """The measuring loops, for vectors as the kernels for this core use them."""
+    from mavcg.machines import GENERIC, machines_for
+    from mavcg.profiles.load import load_core
+    from mavcg.target import host_target
+
+    cores = () if core == GENERIC else (load_core(core),)
+    machine = machines_for(cores, host_target())[core]
+    return mavcg.host_probe.compiled(machine.vector_bytes, machine.vector_registers)
+
+
+def _pin(cpu: int) -> None:
+    """Bind this thread to a CPU, where the system can."""
+    if hasattr(os, "sched_setaffinity"):
+        try:
+            os.sched_setaffinity(0, {cpu})
+        except OSError:
+            return  # taken away in between: the figures are of another CPU then
+
+
+def _in_thread(work: Any) -> None:
+    """Run work in a thread of its own, whose binding ends with it. Raises: what work raises."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
+
+
+def _store() -> DiskStore | None:
+    opened = open_store()
+    # The store of schedules is <root>/schedules/<fingerprint>; facts of the machine do not depend on the passes.
+    return None if opened is None else DiskStore(opened.folder.parents[1] / "host")
+
+
+def _key(clusters: Sequence[Cluster], root: Path) -> str:
+    """The same for the same processor, cores and caches, measured by the same code."""
+    code = hashlib.sha256()
+    for file in (__file__, str(mavcg.host_probe.__file__)):
+        code.update(Path(file).read_bytes())
+    cores = [(c.core, c.cpus, asdict(read_caches(c.cpus[0], root))) for c in clusters]
+    return json.dumps([processor_name(root), cores, code.hexdigest()[:16]])
+
+
+def _table(document: object, kind: type[HostFacts] | type[CoreFacts], place: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise MavcgError(f"{place or 'the file'}: {str(document)[:40]!r} is no table of facts; write {{ ... }}")
+    known = [entry.name for entry in fields(kind)]
+    for key in document:
+        if key not in known:
+            raise MavcgError(f"{place}{key}: no such key; keys here are {', '.join(known)}")
+    return dict(document)
+
+
+def _figures(table: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The figures of a table; null is absent. Raises: MavcgError for one that is no number above 0."""
+    for key, value in table.items():
+        whole = key.endswith(("_bytes", "_cores", "_khz"))
+        if value is not None and (type(value) not in ((int,) if whole else (int, float)) or not 0 < value < 1e15):
+            kind = "whole number" if whole else "number"
+            raise MavcgError(f"{place}{key}: {value!r} is no {kind} above 0; mend it, or leave it out")
+    return dict(table)
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    try:
+        return parse_cpus(text)
+    except ValueError:
+        return ()
+
+
+def _line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _rounded(value: float) -> float:
+    """Three digits: more would be noise."""
+    return float(f"{value:.3g}")
