@@ -1,0 +1,121 @@
+"""The e-PlaNNer thesis's networks beside its tables 4.1 and 8.1: `python -m bench.plan_networks [--json]`.
+
+Counted, from the graphs that mavcg/planner/networks builds. What the paper calls MB is MiB of f32 weights without
+biases; its "Gflops" are 2^30 multiply-accumulates, not operations a second.
+"""
+
+import argparse
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.record import facts, write
+from mavcg.graph import Graph
+from mavcg.planner.layers import layers_of
+from mavcg.planner.network_plan import schedules
+from mavcg.planner.networks import NAMES, network
+from mavcg.planner.networks.yolov2 import yolov2
+
+# Uncached, cached (table 4.1; AlexNet, which repeats no layer, is not in it).
+TABLE_4_1 = {"vgg16": (16, 12), "resnet50": (50, 21), "squeezenet": (26, 18), "yolov2": (23, 15)}
+# MB, "Gflops", layers (table 8.1).
+TABLE_8_1 = {
+    "vgg16": (527.741, 14.408, 16), "resnet50": (86.723, 4.536, 50), "alexnet": (237.914, 1.057, 8),
+    "squeezenet": (4.698, 1.0, 26), "yolov2": (194.265, 27.898, 23),
+}  # fmt: skip
+WHY = {
+    ("4.1", "yolov2"): "the paper counts one more than there are different tensor parameters",
+    ("8.1", "squeezenet"): "the paper's 1.0 is not the work of these layers, whose weights are exactly its size",
+    ("8.1", "yolov2"): "the paper has its second convolution as 1x1",
+}
+
+
+def sharing(name: str) -> dict[str, Any]:
+    """A network's row of table 4.1."""
+    uncached, cached = schedules(layers_of(network(name, paper_variant=True)))
+    return {
+        "network": name, "uncached": uncached, "cached": cached, "paper": TABLE_4_1.get(name),
+        "repeated_percent": round(100 * (1 - cached / uncached), 3), "note": WHY.get(("4.1", name), ""),
+    }  # fmt: skip
+
+
+def work(name: str, variant: str, graph: Graph) -> dict[str, Any]:
+    """A network's row of table 8.1."""
+    layers = layers_of(graph)
+    mac = sum(layer.macs for layer in layers)
+    of_paper = TABLE_8_1[name] if variant == "paper" else None
+    return {
+        "network": name, "variant": variant,
+        "weights_mib": round(sum(layer.weight_elements for layer in layers) * 4 / 2**20, 3),
+        "gibi_mac": round(mac / 2**30, 3), "mac": mac, "layers": len(layers), "paper": of_paper,
+        "note": WHY.get(("8.1", name), "") if variant == "paper" else "",
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Count, print, and write bench/results/plan_networks.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the record instead of tables")
+    args = parser.parse_args()
+    shared = [sharing(name) for name in NAMES]
+    sizes = [work(name, "paper", network(name, paper_variant=True)) for name in NAMES]
+    sizes.append(work("yolov2", "paper, conv2 as 1x1", yolov2(paper_variant=True, conv2_kernel=1)))
+    sizes += [work(name, "usual", network(name)) for name in NAMES]
+    counted = [row for row in shared if row["paper"]]
+    mean = sum(row["repeated_percent"] for row in counted) / len(counted)
+    record = {
+        **facts("counted", "bench.plan_networks"), "table_4_1": shared, "table_8_1": sizes,
+        "mean_repeated_percent": {"ours": round(mean, 3), "paper": 37.14},
+    }  # fmt: skip
+    write("plan_networks", record)
+    if args.json:
+        print(json.dumps(record, indent=2))
+        return
+    console = Console()
+    console.print(_table_4_1(shared))
+    console.print(f"Mean of the four networks: {mean:.2f} % of layers repeat another; the paper has 37.14 %.\n")
+    console.print(_table_8_1(sizes))
+
+
+def _table_4_1(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="Table 4.1: layers, and schedules that they need (counted)", box=None, title_justify="left")
+    for title in ("network", "layers", "schedules", "paper's", "repeated", ""):
+        table.add_column(title, justify="left" if title in ("network", "") else "right")
+    for row in rows:
+        paper = " / ".join(map(str, row["paper"])) if row["paper"] else "-"
+        numbers = (str(row["uncached"]), str(row["cached"]), paper, f"{row['repeated_percent']:.2f} %")
+        table.add_row(row["network"], *numbers, row["note"])
+    return table
+
+
+def _table_8_1(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="Table 8.1: sizes and work (counted)", box=None, title_justify="left")
+    for title in (
+        "network",
+        "variant",
+        "layers",
+        "weights, MiB",
+        'paper\'s "MB"',
+        "2^30 MAC",
+        'paper\'s "Gflops"',
+        "10^9 MAC",
+        "",
+    ):
+        table.add_column(title, justify="left" if title in ("network", "variant", "") else "right")
+    for row in rows:
+        size, gflops, _ = row["paper"] or (None, None, None)
+        table.add_row(
+            row["network"], row["variant"], str(row["layers"]), f"{row['weights_mib']:.3f}", _or_dash(size),
+            f"{row['gibi_mac']:.3f}", _or_dash(gflops), f"{row['mac'] / 1e9:.3f}", row["note"],
+        )  # fmt: skip
+    return table
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+if __name__ == "__main__":
+    main()
