@@ -106,7 +106,7 @@ def test_search_is_algorithm_4(
 
 
 def test_where_the_halo_does_not_fit_the_bound_is_made_with_it(small_array: Callable[..., Accelerator]) -> None:
-    # Six channels by one row of input fit, and algorithm 2 keeps them whole; by the three rows that are read they do not.
+    # Six channels of one row fit, and algorithm 2 keeps them whole; of the three rows that are read they do not.
     layer = ConvLayer("wide", 3, 6, 8, 4, 3, 3, 10, 6)
     machine = small_array(input_bytes=4 * 6 * 2 * 6, weight_bytes=4 * 3 * 6 * 9, output_bytes=4 * 3 * 8 * 4)
     assert space.lower_bound(layer, machine) == Tile(3, 6, 1, 4, 3, 3)
