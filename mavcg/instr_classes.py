@@ -6,6 +6,7 @@ never cheaper: 64-bit vector forms those of the 128-bit form, for one.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 FAMILIES = ("integer", "branch", "load", "store", "fp", "vector")
 # How an operand is read, where forwarding differs by it: as the accumulator that is added to (or the register that an
@@ -181,6 +182,7 @@ def _parsed(table: str) -> dict[str, InstrClass]:
 CLASSES: dict[str, InstrClass] = _parsed(_TABLE)
 
 
+@cache
 def lineage(name: str) -> tuple[str, ...]:
     """The class and the classes whose facts it may borrow, nearest first."""
     found = [name]

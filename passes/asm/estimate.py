@@ -95,6 +95,20 @@ def estimate_block(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
     return replace(_port_bound(ops, timing, found, largest, bound_by, because), bounds=bounds, is_loop=False)
 
 
+def loop_cycles(ops: Sequence[Op], timing: Timing) -> float:
+    """The cycles of `estimate_loop` without the reasons, which take longer to find. Raises: as it."""
+    return float(steady(ops, timing).per_iteration if timing.order == "in" else port_bounds(ops, timing).largest.cycles)
+
+
+def block_cycles(ops: Sequence[Op], timing: Timing) -> float:
+    """The cycles of `estimate_block`, likewise."""
+    if timing.order == "in":
+        return float(simulate(ops, timing).issues[-1].cycle + 1 if ops else 0)
+    found = port_bounds(ops, timing)
+    path, _ = _critical_path(ops, timing)
+    return float(max(found.units.cycles, found.dispatch.cycles, Fraction(path)))
+
+
 def _port_bound(
     ops: Sequence[Op], timing: Timing, found: PortBounds, cycles: Fraction, bound_by: str, because: str
 ) -> LoopEstimate:

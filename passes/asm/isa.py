@@ -6,6 +6,7 @@ these tables, or not in this form, has no effects known (None): to every pass it
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mavcg.instr_classes import CLASSES
 from mavcg.passes.asm.operand_counts import COUNTS
@@ -174,6 +175,7 @@ class Malformed(ValueError):
     """An instruction that is known, with operands that it never has: garbled text rather than something new."""
 
 
+@lru_cache(maxsize=1 << 15)  # the passes ask again and again about the same loop's instructions
 def effects(instr: Instr) -> Effects | None:
     """What an instruction does, or None where that is not known for certain.
 

@@ -54,14 +54,27 @@ def _placed(needs: Needs, edges: tuple[Edge, ...]) -> tuple[tuple[int, int], ...
         [(heights[op] - (latest - tails[op]), heights[op], -op) for op in range(len(ops))],
         [(-op,) for op in range(len(ops))],
     ]
-    rng = random.Random(len(ops))
-    for _ in range(RESTARTS):
-        keys.append([(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))])
     own = tuple(range(len(ops)))
     orders = permutations(own) if len(ops) <= SHORT else [own]  # its own order is the first of the permutations
-    tried = [_in_order(order, edges, needs) for order in orders]
-    tried += [_greedy(edges, needs, key) for key in keys] if len(ops) > SHORT else []
-    return min((placed for placed in tried if placed), key=_cost)
+    tried = [placed for order in orders if (placed := _in_order(order, edges, needs))]
+    if len(ops) > SHORT:
+        tried += [_greedy(edges, needs, key) for key in keys]
+        least = max(latest, _busiest(needs, len(ops)))
+        rng = random.Random(len(ops))
+        for _ in range(RESTARTS if min(tried, key=_cost)[-1][1] > least else 0):
+            key = [(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))]
+            tried.append(_greedy(edges, needs, key))
+    return min(tried, key=_cost)
+
+
+def _busiest(needs: Needs, count: int) -> int:
+    """The earliest cycle of the last of so many ops that the resources allow, whatever the edges."""
+    work = [0] * len(needs.capacities)
+    for op in range(count):
+        for after, resource, amount in needs.kinds[needs.kind_of[op]].uses:
+            if not after:  # what is taken in later cycles may lie behind the last issue
+                work[resource] += amount
+    return max((-(-amount // room) for amount, room in zip(work, needs.capacities, strict=True)), default=1) - 1
 
 
 def critical_path(count: int, edges: Sequence[Edge]) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mavcg.core import LoadPolicy
 from mavcg.passes.asm.dependences import Code, as_op, known, loop_edges
-from mavcg.passes.asm.estimate import estimate_loop
+from mavcg.passes.asm.estimate import loop_cycles
 from mavcg.passes.asm.holding import held, kernel_ops
 from mavcg.passes.asm.loop_forms import Form, Loop, Parts, forms_of, is_kernel, one_step, plain, with_moves_last
 from mavcg.passes.asm.modulo import kernel_order, schedule_loop
@@ -124,7 +124,7 @@ def tune_loop(
     """
     label, line, prefix = names
     try:
-        start = estimate_loop([as_op(c) for c in known(instrs)], timing).cycles
+        start = loop_cycles([as_op(c) for c in known(instrs)], timing)
         report = LoopReport(label, line, start, start, len(instrs), len(instrs))
         candidates = list(_candidates(Loop(tuple(instrs), live_in, live_out, timing, policy, prefix), effort, start))
     except MissingFact as fact:
@@ -255,7 +255,7 @@ def _kernel_order(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, sche
 
 
 def _cycles(ops: Sequence[Op], order: Sequence[int], timing: Timing) -> float:
-    return estimate_loop(kernel_ops(ops, order), timing).cycles
+    return loop_cycles(kernel_ops(ops, order), timing)
 
 
 def _straight_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:

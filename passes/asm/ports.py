@@ -8,6 +8,7 @@ that go from a store to a load through memory. Registers are renamed, so only tr
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from mavcg.errors import MavcgError
 from mavcg.passes.asm.demands import After, dependences, unit_uses
@@ -30,21 +31,28 @@ class Bound:
 
 @dataclass(frozen=True)
 class PortBounds:
-    """The three bounds of a loop, and who keeps which unit busy.
-
-    pressure: for each op, the busy cycles per iteration that it brings to each unit of a pool it uses (a pool of two
-    has half of its work on each), with the work spread over the pools as evenly as its choices allow.
-    """
+    """The three bounds of a loop with the body `ops`, and who keeps which unit busy."""
 
     dispatch: Bound
     units: Bound
     recurrence: Bound
-    pressure: tuple[Mapping[str, Fraction], ...]
+    ops: tuple[Op, ...]
+    timing: Timing
 
     @property
     def largest(self) -> Bound:
         """The bound that decides; of equal ones the one that a better order of the ops helps least."""
         return max((self.units, self.dispatch, self.recurrence), key=lambda bound: bound.cycles)
+
+    @cached_property
+    def pressure(self) -> tuple[Mapping[str, Fraction], ...]:
+        """For each op, the busy cycles per iteration that it brings to each unit of a pool it uses.
+
+        A pool of two has half of its work on each; the work is spread over the pools as evenly as its choices allow.
+        """
+        work = [_work(op, self.timing) for op in self.ops]
+        total = _total(work)
+        return _pressure(work, total, _levels(total, self.timing.pools), self.timing)
 
     def busy(self, pool: str) -> Fraction:
         """Cycles per iteration in which each unit of this pool works."""
@@ -58,15 +66,17 @@ def port_bounds(ops: Sequence[Op], timing: Timing) -> PortBounds:
     does not have.
     """
     work = [_work(op, timing) for op in ops]
+    units = _unit_bound(ops, work, _levels(_total(work), timing.pools), timing)
+    return PortBounds(_dispatch_bound(ops, timing), units, recurrence(ops, timing), tuple(ops), timing)
+
+
+def _total(work: Sequence[Sequence[tuple[frozenset[str], int]]]) -> dict[frozenset[str], int]:
+    """Cycles of all ops' work by the pools that it may go to."""
     total: dict[frozenset[str], int] = {}
     for uses in work:
         for pools, cycles in uses:
             total[pools] = total.get(pools, 0) + cycles
-    levels = _levels(total, timing.pools)
-    units = _unit_bound(ops, work, levels, timing)
-    return PortBounds(
-        _dispatch_bound(ops, timing), units, recurrence(ops, timing), _pressure(work, total, levels, timing)
-    )
+    return total
 
 
 def micro_ops(op: Op, timing: Timing) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mavcg.core import LoadPolicy
 from mavcg.passes.asm.dependences import Code, as_op, block_edges, known
-from mavcg.passes.asm.estimate import estimate_block
+from mavcg.passes.asm.estimate import block_cycles
 from mavcg.passes.asm.fold import fold_addresses
 from mavcg.passes.asm.listing import list_cycles
 from mavcg.passes.asm.pairing import line_with_firsts
@@ -40,7 +40,7 @@ def tune_segment(
     if len(instrs) < 2 or not policy.schedule:
         return None
     try:
-        start = estimate_block([as_op(c) for c in known(instrs)], timing).cycles
+        start = block_cycles([as_op(c) for c in known(instrs)], timing)
         found = [
             new
             for split in ((True, False) if policy.split or policy.unpair else (False,))
@@ -71,7 +71,7 @@ def _scheduled(
     code = known(body)
     ops = [as_op(c) for c in code]
     order = straight_order(code, timing)
-    cycles = estimate_block([ops[i] for i in order], timing).cycles
+    cycles = block_cycles([ops[i] for i in order], timing)
     return NewSegment(tuple(body[i] for i in order), cycles, start, parted.splits)
 
 
