@@ -122,8 +122,8 @@ def show(spaces: Sequence[dict[str, Any]], searches: Sequence[dict[str, Any]], c
         )
     console.print(table)
     table = Table(
-        "network", "setup", "all once, MiB", "pruned MiB", "exhaustive MiB", "missed", "worst layer", "tilings", "seconds",
-        title="What pruning loses (modelled; seconds measured)",
+        "network", "setup", "all once, MiB", "pruned MiB", "exhaustive MiB", "missed", "worst layer", "tilings",
+        "seconds", title="What pruning loses (modelled; seconds measured)",
     )  # fmt: skip
     for row in searches:
         table.add_row(

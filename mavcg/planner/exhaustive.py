@@ -22,7 +22,7 @@ def search(
 ) -> Planned:
     """Algorithms 1 and 4 without 2: the best tiling of the grid by the same model as pruned.search.
 
-    halo: whether a tile has to fit with it. About a second for each ten million tiles.
+    halo: whether a tile has to fit with it. Seconds for each hundred million tilings, by how many fit.
     Raises: NoTiling, with the smallest memory that would do.
     """
     axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
