@@ -289,7 +289,9 @@ def _key(clusters: Sequence[Cluster], root: Path) -> str:
 
 def _table(document: object, kind: type[HostFacts] | type[CoreFacts], place: str) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise MavcgError(f"{place or 'the file'}: {str(document)[:40]!r} is no table of facts; write {{ ... }}")
+        raise MavcgError(
+            f"{place.rstrip('.') or 'the file'}: {str(document)[:40]!r} is no table of facts; write {{ ... }}"
+        )
     known = [entry.name for entry in fields(kind)]
     for key in document:
         if key not in known:
