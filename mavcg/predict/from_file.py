@@ -13,7 +13,7 @@ import numpy as np
 from mavcg.board import Board
 from mavcg.elf import open_elf
 from mavcg.errors import MavcgError
-from mavcg.host import HOST, find_board
+from mavcg.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernel import KernelSpec
 from mavcg.loading import load
@@ -45,11 +45,7 @@ class Source:
 
 def board_of(name: str) -> Board:
     """The board of an option; this machine with what it measures of itself. Raises: MavcgError for an unknown one."""
-    if name == HOST:
-        from mavcg.host_facts import measured_host_board
-
-        return measured_host_board()
-    return find_board(name)
+    return measured_host_board() if name == HOST else find_board(name)
 
 
 def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress) -> Source:

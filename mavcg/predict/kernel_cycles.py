@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from llvmlite import ir
@@ -56,10 +56,15 @@ class CoreModel:
     assumed: tuple[str, ...] = ()
 
 
-def core_model(label: str, machine: Machine, core: Core | None) -> CoreModel:
-    """The model of a core, or of one that nothing is known of."""
+def core_model(label: str, machine: Machine, core: Core | None, fma_per_cycle: float | None = None) -> CoreModel:
+    """The model of a core, or of one that nothing is known of.
+
+    fma_per_cycle: vector multiply-adds a cycle, where this machine was measured; on x86 it goes before the core's file.
+    """
     if machine.arch == "x86_64":
         rates, assumed = rates_of_core(core)
+        if fma_per_cycle:
+            rates = replace(rates, fma_per_cycle=fma_per_cycle)
         return CoreModel(label, machine, rates, None, assumed)
     if core is not None:
         try:

@@ -129,7 +129,7 @@ def predict(
     known: dict[str, dict[str, KernelModel]] = {}
     for machine in alone:
         label = machine.core.name if machine.core is not None else GENERIC
-        core = core_model(label, machines[label], machine.core)
+        core = core_model(label, machines[label], machine.core, machine.cluster.fma_per_cycle)
         assumed |= dict.fromkeys((*machine.assumed, *core.assumed))
         if label not in known:
             known[label] = kernel_models(specs, core, target, workers, progress)

@@ -1,0 +1,82 @@
+"""Small kernels, steps and machines to predict with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from llvmlite import ir
+
+from mavcg.accelerator import Accelerator, MemoryLevel
+from mavcg.board import Cluster
+from mavcg.kernel import Machine, View, dense_strides
+from mavcg.kernels.conv_spec import Conv2d
+from mavcg.planner.board_machine import ClusterMachine
+from mavcg.predict.kernel_cycles import WORK, KernelModel
+from mavcg.predict.latency import StepModel, Worker
+from mavcg.predict.memory import Distances
+from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
+
+X86 = Machine("generic", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
+
+
+@dataclass(frozen=True)
+class Make:
+    """What tests are built from."""
+
+    conv: Callable[..., Conv2d]
+    step: Callable[..., StepWork]
+    worker: Callable[..., Worker]
+    model: Callable[..., StepModel]
+    machine: Machine = X86
+
+
+def view(*shape: int) -> View:
+    return View("f32", shape, dense_strides(shape))
+
+
+def conv(
+    height: int = 6, width: int = 10, in_ch: int = 16, out_ch: int = 32, kernel: int = 3, lanes: int = 16
+) -> Conv2d:
+    """A convolution over an image that is padded already; its output is height x width."""
+    return Conv2d(
+        x=view(1, height + kernel - 1, width + kernel - 1, in_ch), out=view(1, height, width, out_ch), residual=None,
+        kernel=(kernel, kernel), stride=(1, 1), dilation=(1, 1), groups=1, lanes=lanes, bias=True, packed=True,
+        act="", act_args=(),
+    )  # fmt: skip
+
+
+def step(rows: int = 10, grain: int = 1, sizes: tuple[int, int, int] = (1000, 500, 800), **more: bool) -> StepWork:
+    """A step that reads an input and weights and writes an output, of these bytes."""
+    touches = (
+        Touch(INPUT, "arena", 0, sizes[0], sizes[0]),
+        Touch(WEIGHT, "constants", 0, sizes[1], sizes[1]),
+        Touch(OUTPUT, "arena", sizes[0], sizes[2], sizes[2]),
+    )
+    return StepWork("s", "conv2d", "k", "conv2d_f32", rows, grain, 5000, 10000, touches, **more)
+
+
+def worker(
+    ghz: float = 2.0,
+    bandwidths: tuple[float, ...] = (20.0, 10.0, 5.0),
+    sizes: tuple[int, ...] = (1 << 10, 1 << 12, 1 << 14),
+    cluster: int = 0,
+) -> Worker:
+    """A core with three levels of cache."""
+    levels = tuple(
+        MemoryLevel(f"L{i + 1}", rate, shared_bytes=size)
+        for i, (rate, size) in enumerate(zip(bandwidths, sizes, strict=True))
+    )
+    array = Accelerator("core", ghz, levels, (8, 2), (("OC",), ("OW",)))
+    return Worker(cluster, ClusterMachine(Cluster("core", (cluster,)), None, array))
+
+
+def model(work: StepWork, cycles_a_row: float = 1000.0, far: int = 1 << 20, slower: float = 1.0) -> StepModel:
+    """A step whose kernel takes so many cycles a row on cluster 0, `slower` times as many on cluster 1."""
+    function = ir.Function(ir.Module("m"), ir.FunctionType(ir.VoidType(), []), "k")
+    kernels = [KernelModel("k", WORK, function, {}, {}, 0.0, cycles_a_row * factor) for factor in (1.0, slower)]
+    return StepModel(work, Distances((far,) * len(work.touches)), kernels)
+
+
+@pytest.fixture(scope="session")
+def make() -> Make:
+    return Make(conv, step, worker, model)

@@ -1,0 +1,69 @@
+"""`mavcg estimate MODEL --board B` as a user meets it."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
+    done = mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--json", "--plot", "t.svg", "--threads", "auto")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+
+    assert found["predictions_are"] == "modelled, not measured"
+    assert {"name", "op", "kernel", "predicted_ms", "by_cluster", "bound"} <= set(found["layers"][0])
+    assert set(found["layers"][0]["by_cluster"]) == {"cortex-a55", "cortex-a75", "exynos-m4"}
+    assert all(layer["predicted_ms"] > 0 for layer in found["layers"])
+    assert found["total_ms"] == pytest.approx(sum(layer["predicted_ms"] for layer in found["layers"]), abs=1e-4)
+    assert list(found["by_threads"]) == [str(n) for n in range(1, 9)]
+    assert found["threads"] == found["best_threads"]
+    assert found["by_threads"][str(found["best_threads"])] == min(found["by_threads"].values())
+    conv = next(layer for layer in found["layers"] if layer["op"] == "conv2d")
+    assert conv["by_cluster"]["cortex-a55"]["cycles_from"] == "pipeline model"
+    assert conv["by_cluster"]["exynos-m4"]["ms"] < conv["by_cluster"]["cortex-a55"]["ms"]
+    assert any("l2_bytes" in line for line in found["assumed"])  # the board's file does not say it
+    assert ET.parse(here / "t.svg").getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ("tiny.onnx: is a model", "--board")),
+        (("--core", "cortex-a55"), ("is a model", "--board")),
+        (("--board", "exynos9820", "--core", "cortex-a55"), ("--core", "beside --board")),
+        (("--board", "exynos9820", "--verbose"), ("--verbose",)),
+        (("--board", "exynos982"), ("exynos982", "exynos9820")),
+        (("--board", "exynos9820", "--threads", "9"), ("--threads 9", "1 to 8")),
+        (("--board", "exynos9820", "--threads", "none"), ("--threads none", "auto")),
+        (("--board", "exynos9820", "--threads", "0"), ("--threads 0",)),
+        (("--board", "exynos9820", "--plot", "t.png"), ("--plot t.png", ".svg")),
+        (("--board", "exynos9820", "--shape", "x"), ("--shape x",)),
+    ],
+)
+def test_options_that_do_not_go_together(
+    mavcg: Any, tiny_onnx: Path, here: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    ended = mavcg("estimate", tiny_onnx, *options)
+
+    assert ended.status == 2 and ended.stdout == ""
+    for word in words:
+        assert word in ended.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_assembly_takes_a_core(mavcg: Any, here: Path) -> None:
+    (here / "k.s").write_text("\t.text\n\t.globl f\nf:\n\tret\n")
+
+    assert "name a --core" in mavcg("estimate", "k.s").stderr
+    assert "neither a model" in mavcg("estimate", "k.s", "--board", "exynos9820").stderr
+    assert "--plot: is for models" in mavcg("estimate", "k.s", "--core", "cortex-a55", "--plot", "t.svg").stderr
+
+
+def test_a_damaged_model(mavcg: Any, here: Path) -> None:
+    (here / "m.onnx").write_bytes(b"\x08\x07nonsense")
+
+    ended = mavcg("estimate", "m.onnx", "--board", "exynos9820")
+    assert ended.status == 2 and "m.onnx" in ended.stderr

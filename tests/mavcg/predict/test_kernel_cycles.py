@@ -1,0 +1,73 @@
+"""Cycles of kernels: assembly with named blocks against figures worked out by hand, and a compiled kernel."""
+
+from typing import Any
+
+import pytest
+
+from mavcg.machines import machines_for
+from mavcg.predict.kernel_cycles import PIPELINE, RATES, block_cycles, core_model, kernel_models, whole_cycles
+from mavcg.predict.mix import USUAL, rates_of_core
+from mavcg.profiles.load import load_core
+from mavcg.profiles.timing import load_timing
+from mavcg.target import parse_target
+
+# The loop of tests/mavcg/cli/conftest.py's dot: 8 cycles on an A55, by the facts of its file.
+NAMED = """\
+\t.text
+\t.globl\t"k.cortex-a55"
+\t.type\t"k.cortex-a55",@function
+"k.cortex-a55":                         // @k.cortex-a55
+// %bb.0:                               // %entry
+\tmov\tx4, #0
+.LBB0_1:                                // %k_body.2
+                                        // =>This Inner Loop Header: Depth=1
+\tldr\tq0, [x1], #16
+\tldr\tq1, [x2], #16
+\tfmla\tv2.4s, v0.4s, v1.4s
+\tsubs\tx0, x0, #4
+\tb.ne\t.LBB0_1
+// %bb.2:                               // %k_end
+\tstr\tq2, [x3]
+\tret
+\t.size\t"k.cortex-a55", .-"k.cortex-a55"
+"""
+
+
+def test_blocks_are_known_by_the_emitter_s_names() -> None:
+    found = block_cycles(NAMED, {"k.cortex-a55": "k"}, load_timing(load_core("cortex-a55")))
+
+    assert set(found["k"]) == {"entry", "k_body.2", "k_end"}
+    assert found["k"]["k_body.2"] == 8.0
+    assert found["k"]["entry"] == 1.0
+
+
+def test_a_kernel_on_an_arm_core_is_put_to_its_pipeline_model(make: Any) -> None:
+    core, target = load_core("cortex-a55"), parse_target("aarch64-linux-gnu.2.17")
+    machine = machines_for([core], target)["cortex-a55"]
+    spec = make.conv(lanes=8)
+    (kernel,) = kernel_models([spec], core_model("cortex-a55", machine, core), target).values()
+    cycles = whole_cycles(kernel, spec.rows, 1)
+
+    assert kernel.how == PIPELINE
+    # One fmla of four lanes a cycle is the roof of an A55; half of it is what an untuned loop reaches at least.
+    assert spec.work / 8 < cycles < spec.work / 8 * 2.5
+
+
+def test_a_kernel_on_x86_is_near_its_multiply_add_roof(make: Any) -> None:
+    target = parse_target("x86_64-linux-gnu.2.17")
+    core = load_core("znver3")
+    machine = machines_for([core], target)["znver3"]
+    spec = make.conv(14, 14, 64, 64)
+    (kernel,) = kernel_models([spec], core_model("znver3", machine, core), target).values()
+    cycles = whole_cycles(kernel, spec.rows, 2)
+
+    assert kernel.how == RATES
+    assert spec.work / 32 <= cycles < spec.work / 32 * 1.3
+    assert cycles == pytest.approx(sum(kernel.range_cycles(row, row + 2) for row in range(0, 14, 2)))
+
+
+def test_what_a_core_s_file_lacks_is_said() -> None:
+    rates, assumed = rates_of_core(None)
+
+    assert rates == USUAL and "not recognised" in assumed[0]
+    assert rates_of_core(load_core("znver3"))[1] == ()

@@ -1,0 +1,71 @@
+"""What must hold of every prediction, whatever the constants."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.predict.latency import MEMORY, OVERHEAD, total_ms
+
+ROWS = st.integers(1, 60)
+CYCLES = st.floats(10, 1e6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=ROWS, cycles=CYCLES, factor=st.floats(1, 10))
+def test_more_bandwidth_is_never_slower(make: Any, rows: int, cycles: float, factor: float) -> None:
+    model = make.model(make.step(rows=rows, sizes=(10**6, 10**5, 10**6)), cycles)
+    slow, fast = make.worker(), make.worker(bandwidths=(20 * factor, 10 * factor, 5 * factor))
+
+    assert model.alone(fast).ms <= model.alone(slow).ms
+    assert model.together([fast, fast]) <= model.together([slow, slow])
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=ROWS, cycles=CYCLES, cores=st.integers(2, 7))
+def test_more_equal_cores_are_never_slower(make: Any, rows: int, cycles: float, cores: int) -> None:
+    model = make.model(make.step(rows=rows), cycles)
+    one = make.worker()
+
+    assert model.together([one] * (cores + 1)) <= model.together([one] * cores) * (1 + 1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=ROWS, cycles=CYCLES, big=st.integers(0, 10**7), ghz=st.floats(0.5, 4))
+def test_never_below_either_roof(make: Any, rows: int, cycles: float, big: int, ghz: float) -> None:
+    model = make.model(make.step(rows=rows, sizes=(big, 100, 100)), cycles)
+    worker = make.worker(ghz=ghz)
+    cost = model.alone(worker)
+
+    assert cost.ms >= cost.compute_ms == pytest.approx(rows * cycles / ghz / 1e6)
+    assert cost.ms >= cost.memory_ms >= big / 5.0 / 1e6
+    assert model.together([worker] * 3) >= cost.compute_ms / 3
+
+
+def test_a_slow_core_may_hold_the_last_task(make: Any) -> None:
+    """The field's complaint: three tasks of 1 ms on two fast cores, and one ten times slower that takes the third."""
+    model = make.model(make.step(rows=3), cycles_a_row=2e6, slower=10.0)
+    fast, slow = make.worker(ghz=2.0), make.worker(ghz=2.0, cluster=1)
+
+    assert model.together([fast, fast]) == pytest.approx(2.0, rel=0.01)
+    assert model.together([fast, fast, slow]) == pytest.approx(10.0, rel=0.01)
+
+
+def test_a_single_task_is_one_core_s(make: Any) -> None:
+    model = make.model(make.step(rows=4, grain=4))
+
+    assert model.together([make.worker()] * 4) == model.alone(make.worker()).ms
+
+
+def test_the_bound_is_what_most_of_the_time_is(make: Any) -> None:
+    assert make.model(make.step(rows=1), cycles_a_row=1.0, far=0).alone(make.worker()).bound == OVERHEAD
+    assert make.model(make.step(rows=1, sizes=(10**7, 1, 1))).alone(make.worker()).bound == MEMORY
+
+
+def test_totals_are_sums(make: Any) -> None:
+    steps = [make.model(replace(make.step(rows=n), name=str(n))) for n in (1, 5, 9)]
+    workers = [make.worker(), make.worker()]
+
+    assert total_ms(steps, workers) == pytest.approx(sum(step.together(workers) for step in steps))

@@ -1,0 +1,76 @@
+"""The picture: well-formed whatever the names are, lanes as long as what they stand for."""
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.predict.predict import (
+    ClusterInfo,
+    LayerPrediction,
+    Prediction,
+    ThreadPrediction,
+    best_threads,
+    thread_plans,
+)
+from mavcg.predict.report import prediction_json, slower_sets
+from mavcg.predict.timeline import lanes_of, timeline_svg, write_timeline
+
+
+@pytest.fixture
+def prediction(make: Any) -> Prediction:
+    layers = []
+    for rows in (2, 7):
+        model = make.model(make.step(rows=rows), slower=4.0)
+        on = {"big": model.alone(make.worker()), "little": model.alone(make.worker(cluster=1))}
+        layers.append(LayerPrediction(model.work, on["big"].ms, on, {"big": "pipeline model", "little": "work"}))
+    one, two = ThreadPrediction(1, {"big": 1}, 3.0), ThreadPrediction(2, {"big": 1, "little": 1}, 4.0)
+    clusters = (ClusterInfo("big", 1, 1, 2.0), ClusterInfo("little", 0, 1, 1.0))
+    return Prediction('m<&"\x01', "b]]>", clusters, tuple(layers), one, (one, two), (one, two), ("as is",))
+
+
+def test_the_svg_is_well_formed_with_a_bar_for_each_step(prediction: Prediction) -> None:
+    root = ET.fromstring(timeline_svg(prediction, (0.5, 0.25)))
+
+    assert root.tag.endswith("svg")
+    bars = [g for g in root.iter() if g.tag.endswith("}g")]
+    assert len(bars) == 3 * 2  # two clusters and what was measured
+
+
+def test_lanes_are_as_long_as_their_sums(prediction: Prediction) -> None:
+    big, little, measured = lanes_of(prediction, (0.5, 0.25))
+
+    assert big.ms == pytest.approx(prediction.total_ms) and measured.ms == 0.75
+    assert little.ms > big.ms
+
+
+def test_more_cores_that_are_slower_are_named(prediction: Prediction) -> None:
+    (sentence,) = slower_sets(prediction)
+
+    assert "all cores (1 big + 1 little)" in sentence and "longer than 1 big alone" in sentence
+    assert best_threads(prediction).threads == 1
+    one, two = thread_plans(prediction)
+    assert one == (("big",), 1, 1.0) and two[:2] == (("big", "little"), 2)
+    assert two[2] == pytest.approx(4 / 3)
+
+
+def test_json_says_what_it_is(prediction: Prediction) -> None:
+    document = prediction_json(prediction, (0.5, 0.25))
+
+    assert document["predictions_are"] == "modelled, not measured"
+    assert document["by_threads"] == {"1": 3.0, "2": 4.0} and document["best_threads"] == 1
+    assert document["total_ms"] == pytest.approx(sum(layer["predicted_ms"] for layer in document["layers"]), abs=1e-5)
+    assert [layer["measured_ms"] for layer in document["layers"]] == [0.5, 0.25]
+    assert document["correlation"]["layers"] == 2
+    assert "measured_ms" not in prediction_json(prediction)["layers"][0]
+
+
+def test_files_are_written_whole_or_not_at_all(prediction: Prediction, tmp_path: Path) -> None:
+    write_timeline(prediction, None, tmp_path / "t.svg")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.svg"]
+    with pytest.raises(MavcgError, match=r"--plot t\.png: .*\.svg"):
+        write_timeline(prediction, None, Path("t.png"))
+    with pytest.raises(MavcgError, match="the folder .* is not there"):
+        write_timeline(prediction, None, tmp_path / "no" / "t.svg")
