@@ -47,12 +47,12 @@ def plan_c(plan: Plan, function: str = "run") -> str:
 
 def _multiply_add(psum: str) -> str:
     if psum.startswith("f"):
-        body = "return sum + (psum_t)a * (psum_t)b;"
+        body = "((sum) + (psum_t)(a) * (psum_t)(b))"
     else:
         # Unsigned arithmetic wraps round, where signed arithmetic must not overflow in C.
         wide = "uint64_t" if psum == "i64" else "uint32_t"
-        body = f"return (psum_t)(({wide})sum + ({wide})(psum_t)a * ({wide})(psum_t)b);"
-    return f"static inline psum_t multiply_add(psum_t sum, input_t a, weight_t b) {{ {body} }}\n"
+        body = f"((psum_t)(({wide})(sum) + ({wide})(psum_t)(a) * ({wide})(psum_t)(b)))"
+    return f"#define MULTIPLY_ADD(sum, a, b) {body}"
 
 
 def _library(plan: Plan) -> Iterator[str]:

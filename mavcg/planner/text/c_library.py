@@ -21,12 +21,13 @@ struct plan_conv {
     int add;
 };
 
+/* sum + a * b; whole numbers wrap round. */
+@MULTIPLY_ADD@
+
 #ifdef PLAN_RUNTIME
 #include PLAN_RUNTIME
 #endif
 
-/* sum + a * b; whole numbers wrap round. */
-@MULTIPLY_ADD@
 """
 
 CONV = """\
@@ -46,7 +47,7 @@ static void plan_conv_by_loops(const input_t *in, const weight_t *wt, psum_t *ot
                             int column = ow * p->stride_w + kw * p->dilation_w - p->pad_left;
                             if (column < 0 || column >= p->iw) continue;
                             psum_t *sum = &ot[(oc * p->oh + oh) * p->ow + ow];
-                            *sum = multiply_add(*sum, in[(ic * p->ih + row) * p->iw + column], w);
+                            *sum = MULTIPLY_ADD(*sum, in[(ic * p->ih + row) * p->iw + column], w);
                         }
                     }
                 }
@@ -62,7 +63,7 @@ FC = """\
 static void plan_fc_by_loops(const input_t *in, const weight_t *wt, psum_t *ot, const struct plan_conv *p) {
     for (int oc = 0; oc < p->oc; oc++) {
         psum_t sum = p->add ? ot[oc] : 0;
-        for (int ic = 0; ic < p->ic; ic++) sum = multiply_add(sum, in[ic], wt[oc * p->ic + ic]);
+        for (int ic = 0; ic < p->ic; ic++) sum = MULTIPLY_ADD(sum, in[ic], wt[oc * p->ic + ic]);
         ot[oc] = sum;
     }
 }
