@@ -7,7 +7,8 @@
  * SPAA 1996), so that a claim takes about as long on any core. */
 
 /* Only this part of a thread's due share at once: speeds are modelled, and what is left evens out what the model got wrong.
- * With 2, a core that is four times slower than it was said to be makes a step 3/4 longer; with 4 it adds one grain. */
+ * With 2, the step of two cores that are said to be alike, and of which one is six times slower, ends 3/4 later than it
+ * could; with 4 by one grain. */
 enum { CLAIM_PART = 4 };
 
 /* The ticket: the step, how many threads are in it, the next row. A thread is in a step from its first claim on until it

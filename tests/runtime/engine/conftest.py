@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mavcg.core import Core
 from mavcg.graph import TensorType
 from mavcg.library import link_shared
-from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor, ThreadPlan
 from mavcg.runtime.build import SOURCES, compiler_needs
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of, write_companions
@@ -29,15 +29,29 @@ Array = NDArray[np.float32]
 Build = Callable[..., Path]
 
 
-def exercise(name: str = "exercise") -> Program:
-    """Layers that each need all of the one before; then rows that say who made them; then naps."""
+def exercise(name: str = "exercise", core_set: CoreSet | None = None, plans: tuple[ThreadPlan, ...] = ()) -> Program:
+    """Layers that each need all of the one before; then rows that say who made them; then naps.
+
+    The cores are as unlike as can be in some layers, somewhat unlike in others, and alike in the rest.
+    """
+    names = (core_set or TWO_CORES).names
+    first, last = names[0], names[-1]
+    speeds = (((first, 1), (last, 65535)), ((last, 256), (first, 700)), ())
     x, ms = TensorType("f32", (1, LENGTH)), TensorType("i32", (1,))
     halves = (Place("arena", 0), Place("arena", ARENA_HALF))
     chain = [Place("input", 0, 0), *(halves[i % 2] for i in range(LAYERS - 1)), Place("output", 0, 0)]
     steps = [
         ProgramStep(
-            f"layer {i}", "chain", "chain_1", (chain[i], Place("constants", 64), chain[i + 1]), LENGTH, 64, 2000
-        )
+            f"layer {i}",
+            "chain",
+            "chain_1",
+            (chain[i], Place("constants", 64), chain[i + 1]),
+            LENGTH,
+            64,
+            2000,
+            speeds[i % len(speeds)],
+            128 if i % 2 else 0,
+        )  # fmt: skip
         for i in range(LAYERS)
     ]
     for output, kernel, grain in ((1, "who_1", 1), (2, "modes_1", 1), (3, "intact_1", 5)):
@@ -51,7 +65,7 @@ def exercise(name: str = "exercise") -> Program:
         name,
         (ProgramTensor('x "quoted"', x), ProgramTensor("ms", ms)),
         tuple(ProgramTensor(output, tensor) for output, tensor in outputs.items()),
-        tuple(steps), 2 * ARENA_HALF, SCRATCH, len(CONSTANTS), 2 * ARENA_HALF,
+        tuple(steps), 2 * ARENA_HALF, SCRATCH, len(CONSTANTS), 2 * ARENA_HALF, plans,
     )  # fmt: skip
 
 
@@ -104,9 +118,9 @@ def build_driver(tmp_path_factory: pytest.TempPathFactory) -> Build:
         key = (core_set.tag, target, tuple((kernel_flags or {}).items()))
         if key not in made:
             folder = tmp_path_factory.mktemp("driver")
-            kernels = kernel_objects(core_set, target, folder, kernel_flags)
-            objects = build_model_objects(exercise(), CONSTANTS, kernels, core_set, all_cores or {}, target, folder)
-            write_companions(exercise(), folder / "libexercise.so")
+            kernels, program = kernel_objects(core_set, target, folder, kernel_flags), exercise(core_set=core_set)
+            objects = build_model_objects(program, CONSTANTS, kernels, core_set, all_cores or {}, target, folder)
+            write_companions(program, folder / "libexercise.so")
             arguments = ["-target", target.zig_name, *(["-static"] if "musl" in target.system else [])]
             arguments += ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-pthread", "-ffp-contract=off", "-fno-sanitize=all"]
             arguments += [f"-I{folder}", str(HERE / "driver.c"), *map(str, objects), "-o", str(folder / "driver")]
@@ -167,19 +181,21 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(scope="session")
 def build_library(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build_library(name): a model library with its companions, for this machine."""
+    """build_library(name): a model library with its companions, for this machine. plans: it chooses its threads by
+    them."""
     made: dict[object, Path] = {}
 
-    def build_library(name: str = "exercise", target: Target | None = None) -> Path:
+    def build_library(name: str = "exercise", target: Target | None = None, plans: tuple[ThreadPlan, ...] = ()) -> Path:
         target = target or host_target()
-        if (name, target) not in made:
+        if (name, target, plans) not in made:
             folder = tmp_path_factory.mktemp("library")
             kernels = kernel_objects(TWO_CORES, target, folder)
-            objects = build_model_objects(exercise(name), CONSTANTS, kernels, TWO_CORES, {}, target, folder / "objects")
+            program = exercise(name, plans=plans)
+            objects = build_model_objects(program, CONSTANTS, kernels, TWO_CORES, {}, target, folder / "objects")
             out = folder / f"lib{name}.so"
             link_shared(objects, out, target)
-            write_companions(exercise(name), out)
-            made[name, target] = out
-        return made[name, target]
+            write_companions(program, out)
+            made[name, target, plans] = out
+        return made[name, target, plans]
 
     return build_library
