@@ -24,6 +24,7 @@ from mavcg.planner.text.verify import verify_plan
 _C_TYPES = {
     "f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
 }  # fmt: skip
+_ON_CHIP = {"INPUT": "input_t", "WEIGHT": "weight_t", "OUTPUT": "psum_t"}
 _LOWEST = {"f": "-1.0 / 0.0", "i8": "INT8_MIN", "i16": "INT16_MIN", "i32": "INT32_MIN", "i64": "INT64_MIN"}
 
 
@@ -100,26 +101,23 @@ class _Writer:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.tiles = tiles_by_name(plan)
-        self.where: dict[str, str] = {}  # tile: C expression of its place on chip
-        self.places = self.divided()
+        self.where: dict[str, str] = {}  # tile: the array that it is in
+        self.regions = regions(plan, self.tiles)  # bytes of each (memory, operand)
 
-    def divided(self) -> dict[tuple[str, str], tuple[str, str, int]]:
-        """Per (memory, operand): the array, its element type, and at which byte its part begins."""
-        types = self.plan.info.types
-        names = {"INPUT": "input_t", "WEIGHT": "weight_t", "OUTPUT": "psum_t"}
-        taken = {memory.name: 0 for memory in self.plan.memories}
-        found = {}
-        # Larger elements first: so every part begins at a multiple of its own elements' size.
-        parts = sorted(regions(self.plan, self.tiles).items(), key=lambda part: -types.resident_bytes(part[0][1]))
-        for (memory, operand), size in parts:
-            found[memory, operand] = (memory.lower(), names[operand], taken[memory])
-            taken[memory] += size
-        return found
+    def array(self, memory: str, operand: str) -> str:
+        """What a memory's part for an operand is called: as the memory, where it holds nothing else."""
+        alone = memory.startswith(("IN_", "WT_", "OT_"))
+        return memory.lower() if alone else f"{memory.lower()}_{operand.lower()}"
 
     def memories(self) -> Iterator[str]:
-        for memory in self.plan.memories:
-            yield f"static _Alignas(64) unsigned char {memory.name.lower()}[{max(memory.size_bytes, 1)}];"
         types = self.plan.info.types
+        for memory in self.plan.memories:
+            for operand in memory.holds:
+                if (memory.name, operand) in self.regions:
+                    # A part of a shared memory is an array of its own: C lets no object have two types.
+                    size = memory.size_bytes if len(memory.holds) == 1 else self.regions[memory.name, operand]
+                    count = size // types.resident_bytes(operand)
+                    yield f"static {_ON_CHIP[operand]} {self.array(memory.name, operand)}[{count}];"
         if types.psum != types.output and _has_partial(self.plan):
             yield f"static psum_t partial[{prod(self.plan.info.output)}]; /* partial sums, off chip */"
 
@@ -132,8 +130,7 @@ class _Writer:
         yield "}"
 
     def on_chip(self, memory: str, tile: str) -> str:
-        array, kind, first = self.places[memory, self.tiles[tile].operand]
-        self.where[tile] = f"({kind} *)({array} + {first})" if first else f"({kind} *){array}"
+        self.where[tile] = self.array(memory, self.tiles[tile].operand)
         return self.where[tile]
 
     def off_chip(self, tile: PlanTile, partial: bool) -> str:
@@ -164,7 +161,7 @@ class _Writer:
         tile = self.tiles[name]
         tensor = self.plan.info.dims(tile.operand)
         assert tensor
-        item = {"INPUT": "input_t", "WEIGHT": "weight_t", "OUTPUT": "psum_t"}[tile.operand]
+        item = _ON_CHIP[tile.operand]
         plane = tensor[2] * tensor[3]
         n0, n1, rows, columns = tile.dims
         return (

@@ -21,6 +21,13 @@ struct plan_conv {
     int add;
 };
 
+/* A plan may call these many thousand times: one copy each will do. */
+#ifdef __GNUC__
+#define PLAN_APART static __attribute__((noinline))
+#else
+#define PLAN_APART static
+#endif
+
 /* sum + a * b; whole numbers wrap round. */
 @MULTIPLY_ADD@
 
@@ -33,7 +40,7 @@ struct plan_conv {
 CONV = """\
 #ifndef PLAN_CONV
 #define PLAN_CONV plan_conv_by_loops
-static void plan_conv_by_loops(const input_t *in, const weight_t *wt, psum_t *ot, const struct plan_conv *p) {
+PLAN_APART void plan_conv_by_loops(const input_t *in, const weight_t *wt, psum_t *ot, const struct plan_conv *p) {
     if (!p->add) memset(ot, 0, sizeof(psum_t) * p->oc * p->oh * p->ow);
     for (int oc = 0; oc < p->oc; oc++)
         for (int ic = 0; ic < p->ic; ic++)
@@ -60,7 +67,7 @@ FC = """\
 /* A CONV of one pixel through a 1x1 kernel: a matrix times a vector. */
 #ifndef PLAN_FC
 #define PLAN_FC plan_fc_by_loops
-static void plan_fc_by_loops(const input_t *in, const weight_t *wt, psum_t *ot, const struct plan_conv *p) {
+PLAN_APART void plan_fc_by_loops(const input_t *in, const weight_t *wt, psum_t *ot, const struct plan_conv *p) {
     for (int oc = 0; oc < p->oc; oc++) {
         psum_t sum = p->add ? ot[oc] : 0;
         for (int ic = 0; ic < p->ic; ic++) sum = MULTIPLY_ADD(sum, in[ic], wt[oc * p->ic + ic]);
@@ -74,7 +81,7 @@ static void plan_fc_by_loops(const input_t *in, const weight_t *wt, psum_t *ot, 
 _POOL = """\
 #ifndef @HOOK@
 #define @HOOK@ @NAME@
-static void @NAME@(const input_t *in, psum_t *ot, const struct plan_conv *p) {
+PLAN_APART void @NAME@(const input_t *in, psum_t *ot, const struct plan_conv *p) {
     for (int c = 0; c < p->oc; c++)
         for (int oh = 0; oh < p->oh; oh++)
             for (int ow = 0; ow < p->ow; ow++) {
@@ -115,7 +122,7 @@ def pool(maximum: bool, lowest: str) -> str:
 RELU = """\
 #ifndef PLAN_RELU
 #define PLAN_RELU plan_relu_by_loop
-static void plan_relu_by_loop(psum_t *ot, int count) {
+PLAN_APART void plan_relu_by_loop(psum_t *ot, int count) {
     for (int i = 0; i < count; i++) ot[i] = ot[i] > 0 ? ot[i] : 0;
 }
 #endif
@@ -125,8 +132,8 @@ static void plan_relu_by_loop(psum_t *ot, int count) {
 # A tile is a run of elements only where it spans whole rows and columns; a figure 7.1 tile of 65 channels is 65 runs.
 COPIES = """\
 /* `rows` rows of `columns` elements in each of n1 x n0 planes, from a tensor to a dense tile; pitches in elements. */
-static void load(void *tile, const void *tensor, size_t item, int n0, int64_t pitch0, int n1, int64_t pitch1,
-                 int rows, int columns, int64_t pitch) {
+PLAN_APART void load(void *tile, const void *tensor, size_t item, int n0, int64_t pitch0, int n1, int64_t pitch1,
+                     int rows, int columns, int64_t pitch) {
     char *to = tile;
     if (columns == pitch) { /* whole rows follow each other */
         columns *= rows;
@@ -144,7 +151,7 @@ static void load(void *tile, const void *tensor, size_t item, int n0, int64_t pi
 
 STORES = """\
 /* A dense tile of sums, [channels][rows][columns], to where it lies in a tensor. */
-static void @NAME@(@TYPE@ *tensor, const psum_t *tile, int channels, int64_t plane, int rows,
+PLAN_APART void @NAME@(@TYPE@ *tensor, const psum_t *tile, int channels, int64_t plane, int rows,
                    int columns, int64_t pitch) {
     for (int c = 0; c < channels; c++)
         for (int row = 0; row < rows; row++)

@@ -144,7 +144,7 @@ def test_the_c_reads_like_the_plan(figure: Plan) -> None:
         "CONV OUTPUT_0 INPUT_0 WEIGHT_0 1 (1,1,1,0)",
         "STORE OUTPUT_0 OT_MEM_0 PARTIAL",
     ]
-    assert "unsigned char in_mem_0[524288];" in text
+    assert "static input_t in_mem_0[131072];" in text
 
 
 def test_wrong_plans_and_types_that_c_lacks_are_refused(figure: Plan) -> None:
