@@ -16,7 +16,7 @@ from typing import Any
 import mavcg.host_probe
 from mavcg.board import Cluster
 from mavcg.errors import MavcgError
-from mavcg.profiles.load import parse_cpus
+from mavcg.profiles.board_files import parse_cpus
 from mavcg.schedule_store import DiskStore, open_store
 
 VARIABLE = "MAVCG_HOST_FACTS"

@@ -11,7 +11,8 @@ from mavcg.board import Board
 from mavcg.core import Core
 from mavcg.errors import ProfileError, ToolError
 from mavcg.instr_classes import CLASSES, lineage
-from mavcg.profiles.load import files, read_board, read_core
+from mavcg.profiles.board_files import read_board
+from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.timing import load_timing, own_classes
 from mavcg.target import parse_target

@@ -8,30 +8,26 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from mavcg.board import Board, Cluster
+from mavcg.board import Board
 from mavcg.core import Core, Fact, Midr, X86Model
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles import schema
+from mavcg.profiles.board_files import read_board
 from mavcg.profiles.mates import runnable_beside_mates
 from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
-from mavcg.target import ARCHES, parse_target
+from mavcg.target import ARCHES
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/")  # of a folder of MAVCG_PROFILES
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
+
 
 CORE_KEYS = (
     "name", "arch", "description", "note", "order", "midr", "x86_kind", "x86_models", "stand_ins", "extensions", "llvm",
 )  # fmt: skip
 FIGURELESS = {"issue": ("pools", "timing_of")}  # facts of these tables that are no figures: timing_rows reads them
-BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s")
-CLUSTER_KEYS = (
-    "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l2_gb_per_s", "l3_gb_per_s", "memory_gb_per_s",
-)  # fmt: skip
 
 
 def load_cores() -> dict[str, Core]:
@@ -102,14 +98,14 @@ def read_core(path: Path) -> Core:
     Raises: ProfileError naming file, key and way out.
     """
     table = schema.read_toml(path)
-    _check_name(path, table)
+    schema.check_name(path, table)
     table = spell_out_sources(path, table)
     arch = schema.one_of(path, table.get("arch"), "arch", ARCHES)
     sources: list[tuple[str, str]] = []
-    order = _fact(path, table, "order", sources)
+    order = schema.fact(path, table, "order", sources)
     if order is None:
         raise refuse(path, "order", "missing", 'say order = { value = "in" or "out", source = "..." }')
-    kind = _fact(path, table, "x86_kind", sources)
+    kind = schema.fact(path, table, "x86_kind", sources)
     midr = tuple(
         _midr(path, entry, f"midr[{i}]", sources) for i, entry in enumerate(schema.tables(path, table, "midr"))
     )
@@ -120,8 +116,8 @@ def read_core(path: Path) -> Core:
     wrong_way = "midr" if arch == "x86_64" and midr else "x86_models" if arch != "x86_64" and (models or kind) else ""
     if wrong_way:
         raise refuse(path, wrong_way, f"a core of {arch} is not recognised so", "remove it or mend arch")
-    stand_ins = _fact(path, table, "stand_ins", sources) or []
-    extensions = _fact(path, table, "extensions", sources) or []
+    stand_ins = schema.fact(path, table, "stand_ins", sources) or []
+    extensions = schema.fact(path, table, "extensions", sources) or []
     llvm = table.get("llvm")
     if not isinstance(llvm, dict):
         raise refuse(path, "llvm", "missing", 'add a table [llvm] with cpu = "..." and source = "..."')
@@ -162,52 +158,6 @@ def read_core(path: Path) -> Core:
     )
 
 
-def read_board(path: Path) -> Board:
-    """A board from its TOML file; docs/add-a-board.md describes the file. That its cores exist is the audit's business.
-
-    Raises: ProfileError naming file, key and way out.
-    """
-    table = schema.read_toml(path)
-    _check_name(path, table)
-    schema.only(path, table, BOARD_KEYS)
-    target = schema.text(path, table, "target")
-    try:
-        parse_target(target)
-    except MavcgError as error:
-        raise refuse(path, "target", str(error).removeprefix(f"--target {target}: "), "as in --target") from None
-    sources = [("clusters", schema.source_of(path, table, "source"))]
-    clusters = tuple(
-        _cluster(path, entry, f"clusters[{i}]", sources)
-        for i, entry in enumerate(schema.tables(path, table, "clusters"))
-    )
-    if not clusters:
-        raise refuse(path, "clusters", "missing", 'add [[clusters]] with core = "..." and cpus = "0-3"')
-    cpus = [cpu for cluster in clusters for cpu in cluster.cpus]
-    doubled = sorted({cpu for cpu in cpus if cpus.count(cpu) > 1})
-    if doubled:
-        raise refuse(path, "clusters", f"CPU {doubled[0]} is in two clusters", "give each CPU to one cluster")
-    l3_bytes = _size(path, table, "l3_bytes", "l3_bytes", sources)
-    memory = _rate(path, table, "memory_gb_per_s", "memory_gb_per_s", sources)
-    return Board(table["name"], schema.text(path, table, "soc"), target, clusters, tuple(sources), l3_bytes, memory)
-
-
-def parse_cpus(text: str) -> tuple[int, ...]:
-    """CPU numbers of a list as the kernel writes it: "0-3,6" is (0, 1, 2, 3, 6).
-
-    Raises: ValueError when it is no such list.
-    """
-    cpus: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
-        if match is None:
-            raise ValueError(f"{part!r} is no CPU number or range")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise ValueError(f"{part!r} runs backwards")
-        cpus += range(first, last + 1)
-    return tuple(cpus)
-
-
 def _folders() -> Iterable[Path]:
     yield HERE
     for entry in filter(None, os.environ.get("MAVCG_PROFILES", "").split(os.pathsep)):
@@ -227,22 +177,6 @@ def _file(kind: str, name: str) -> Path:
     hint = f"did you mean {', '.join(near)}? " if near else ""
     option = "--cores" if kind == "cores" else "--board"
     raise MavcgError(f"{option} {name}: no such {kind[:-1]}; {hint}`mavcg cores` lists them")
-
-
-def _check_name(path: Path, table: Table) -> None:
-    name = schema.text(path, table, "name")
-    if name != path.stem:
-        raise refuse(path, "name", f"{name!r} is not the file's name", f'write name = "{path.stem}" or rename the file')
-    if not NAME.fullmatch(name) or name == "generic":
-        raise refuse(path, "name", f"{name!r} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken")
-
-
-def _fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
-    found = schema.sourced(path, table, key, place)
-    if found is None:
-        return None
-    sources.append((place or key, found[1]))
-    return found[0]
 
 
 def _figures(path: Path, key: str, value: object) -> Iterable[Fact]:
@@ -286,32 +220,3 @@ def _models(path: Path, model: object, place: str) -> Iterable[int]:
             raise refuse(path, place, f"{model!r} is no range of models", 'write it as "0x30-0x3f"')
         return range(int(ends[1], 16), int(ends[2], 16) + 1)
     return (schema.whole(path, {"models": model}, "models", place, 0, 0xFF),)
-
-
-def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Cluster:
-    schema.only(path, entry, CLUSTER_KEYS, f"{place}.")
-    try:
-        cpus = parse_cpus(schema.text(path, entry, "cpus"))
-    except ValueError as error:
-        raise refuse(path, f"{place}.cpus", str(error), 'write it as the kernel does, such as cpus = "0-3,6"') from None
-    cluster = Cluster(schema.text(path, entry, "core"), cpus)
-    return replace(
-        cluster,
-        max_khz=_size(path, entry, "max_khz", f"{place}.max_khz", sources),
-        l1d_bytes=_size(path, entry, "l1d_bytes", f"{place}.l1d_bytes", sources),
-        l2_bytes=_size(path, entry, "l2_bytes", f"{place}.l2_bytes", sources),
-        l2_cores=_size(path, entry, "l2_cores", f"{place}.l2_cores", sources),
-        l2_gb_per_s=_rate(path, entry, "l2_gb_per_s", f"{place}.l2_gb_per_s", sources),
-        l3_gb_per_s=_rate(path, entry, "l3_gb_per_s", f"{place}.l3_gb_per_s", sources),
-        memory_gb_per_s=_rate(path, entry, "memory_gb_per_s", f"{place}.memory_gb_per_s", sources),
-    )
-
-
-def _size(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> int | None:
-    value = _fact(path, table, key, sources, place)
-    return None if value is None else schema.whole(path, {key: value}, key, place, 1, 1 << 40)
-
-
-def _rate(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> float | None:
-    value = _fact(path, table, key, sources, place)
-    return None if value is None else schema.rate(path, value, place)

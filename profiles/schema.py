@@ -1,5 +1,6 @@
 """How the TOML facts are read and refused: every error names the file, the key, what is wrong and the way out."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -10,6 +11,7 @@ from mavcg.core import Fact
 from mavcg.errors import ProfileError
 
 Table = Mapping[str, Any]
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
 MOST_GB_PER_S = 2000  # more than any CPU's memory or cache gives; a figure that was left in MB/s mostly is more
 
 
@@ -116,6 +118,24 @@ def sourced(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, s
         raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
     only(path, fact, ("value", "unit", "source"), f"{place}.")
     return fact["value"], source_of(path, fact, place)
+
+
+def check_name(path: Path, table: Table) -> None:
+    """The name must be the file's, and such that it can be part of a symbol."""
+    name = text(path, table, "name")
+    if name != path.stem:
+        raise refuse(path, "name", f"{name!r} is not the file's name", f'write name = "{path.stem}" or rename the file')
+    if not NAME.fullmatch(name) or name == "generic":
+        raise refuse(path, "name", f"{name!r} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken")
+
+
+def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
+    """The value of a fact, None when it is absent; its source is added to sources."""
+    found = sourced(path, table, key, place)
+    if found is None:
+        return None
+    sources.append((place or key, found[1]))
+    return found[0]
 
 
 def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:

@@ -138,8 +138,9 @@ def _levels(
         from_memory = min(alone, everything / working)
     # A cache is at least as fast as what is behind it.
     sizes, rates, behind = [("L1", l1), ("L2", l2 // min(cores, sharing))], [from_memory], alone
-    if board.l3_bytes is not None:
-        sizes.append(("L3", board.l3_bytes // working))
+    if cluster.l3_bytes is not None or board.l3_bytes is not None:
+        l3 = cluster.l3_bytes // cores if cluster.l3_bytes is not None else (board.l3_bytes or 0) // working
+        sizes.append(("L3", l3))
         typical = max(TYPICAL_L3_BYTES_PER_CYCLE[kind] * ghz, behind)
         behind = known("l3_gb_per_s", cluster.l3_gb_per_s, typical, "GB/s")
         rates.insert(0, behind)

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from mavcg.cli.cores import cores
 from mavcg.profiles.audit import audit
-from mavcg.profiles.load import CLUSTER_KEYS, CORE_KEYS, cores_for, load_board, load_core, load_cores
+from mavcg.profiles.board_files import BOARD_KEYS, CLUSTER_KEYS
+from mavcg.profiles.load import CORE_KEYS, cores_for, load_board, load_core, load_cores
 from mavcg.profiles.timing import load_timing
 from mavcg.profiles.timing_rows import ROW_KEYS
 
@@ -81,7 +82,7 @@ def test_the_board_of_the_page_is_listed_and_sound(tmp_path: Path, monkeypatch: 
     ("page", "keys"),
     [
         ("add-a-core.md", (*CORE_KEYS[:-1], "[llvm]", *ROW_KEYS[:-1], *(f"[{name}]" for name in RULES))),
-        ("add-a-board.md", (*CLUSTER_KEYS, "l3_bytes")),
+        ("add-a-board.md", (*sorted({*BOARD_KEYS} - {"clusters"}), "[[clusters]]", *CLUSTER_KEYS)),
     ],
 )
 def test_the_page_explains_every_key(page: str, keys: tuple[str, ...]) -> None:

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from mavcg.core import Fact, Midr, X86Model
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.profiles.board_files import parse_cpus, read_board
 from mavcg.profiles.load import (
     cores_for,
     load_board,
     load_boards,
     load_core,
     load_cores,
-    parse_cpus,
-    read_board,
     read_core,
 )
 
@@ -143,6 +142,7 @@ def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, wa
         ("value = 12.8", "value = 12800", "memory_gb_per_s", "at most 2000"),
         ("value = 4,", "value = true,", "clusters[0].memory_gb_per_s", "such as 12.8, or remove the fact"),
         ("value = 4,", 'value = "4 GB/s",', "clusters[0].memory_gb_per_s", "such as 12.8, or remove the fact"),
+        ("max_khz = {", "l3_bytes = {", "clusters[0].l3_bytes", "give the one or the other"),
         ("value = 7.5", "value = nan", "clusters[0].l3_gb_per_s", "nan is not a number"),
         ("value = 7.5", "value = inf", "clusters[0].l3_gb_per_s", "inf is not a number"),
         ('{ value = 7.5, source = "measured" }', "7.5", "clusters[0].l3_gb_per_s", "write l3_gb_per_s = { value"),

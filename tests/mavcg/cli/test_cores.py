@@ -9,7 +9,8 @@ from typer.testing import CliRunner, Result
 
 from mavcg.cli.cores import cores, cpu_ranges, recognised, this_machine
 from mavcg.errors import MavcgError
-from mavcg.profiles.load import load_boards, load_core, load_cores, parse_cpus
+from mavcg.profiles.board_files import parse_cpus
+from mavcg.profiles.load import load_boards, load_core, load_cores
 
 RECORDED = Path(__file__).parents[2] / "boards"
 

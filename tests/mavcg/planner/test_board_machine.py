@@ -44,6 +44,12 @@ def test_level_that_is_no_larger_than_the_nearer_one_is_left_out() -> None:
     assert levels(cluster_machine(small, 1, cores=2)) == [("L1", 65536, 40.0), ("L2", 524288, 7.5)]
 
 
+def test_cluster_s_own_l3_is_shared_by_its_cores_only() -> None:
+    board = replace(BOARD, l3_bytes=None, clusters=(LITTLE, replace(BIG, l3_bytes=4 << 20)))
+    assert [level[1] for level in levels(cluster_machine(board, 1, cores=2, elsewhere=2))] == [65536, 524288, 2 << 20]
+    assert len(cluster_machine(board, 0).accelerator.levels) == 2
+
+
 def test_cluster_with_fewer_cores_works_with_all_it_has() -> None:
     assert [machine.cores for machine in cluster_machines(BOARD, cores=8)] == [2, 2]
 
@@ -126,6 +132,14 @@ def test_cores_that_are_not_there_are_refused(cores: int, elsewhere: int) -> Non
 def test_board_of_unknown_cores_is_refused() -> None:
     with pytest.raises(MavcgError, match=r"--board host: no core of it is known.*--accelerator"):
         cluster_machines(Board("host", "", "x86_64-linux-gnu.2.17", ()))
+
+
+def test_no_core_moves_more_than_the_whole_board() -> None:
+    for board in load_boards().values():
+        for cluster in board.clusters:
+            alone, together = cluster.memory_gb_per_s, board.memory_gb_per_s
+            assert alone is None or together is None or alone <= together, board.name
+            assert cluster.l1d_bytes is None or cluster.l2_bytes is None or cluster.l1d_bytes < cluster.l2_bytes
 
 
 def test_every_board_has_machines_with_growing_levels() -> None:

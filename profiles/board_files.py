@@ -1,0 +1,97 @@
+"""Boards from their TOML files: docs/add-a-board.md describes them."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from mavcg.board import Board, Cluster
+from mavcg.errors import MavcgError
+from mavcg.profiles import schema
+from mavcg.profiles.schema import Table, refuse
+from mavcg.target import parse_target
+
+BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s")
+CLUSTER_KEYS = (
+    "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes", "l2_gb_per_s", "l3_gb_per_s",
+    "memory_gb_per_s",
+)  # fmt: skip
+
+
+def read_board(path: Path) -> Board:
+    """A board from its TOML file; docs/add-a-board.md describes the file. That its cores exist is the audit's business.
+
+    Raises: ProfileError naming file, key and way out.
+    """
+    table = schema.read_toml(path)
+    schema.check_name(path, table)
+    schema.only(path, table, BOARD_KEYS)
+    target = schema.text(path, table, "target")
+    try:
+        parse_target(target)
+    except MavcgError as error:
+        raise refuse(path, "target", str(error).removeprefix(f"--target {target}: "), "as in --target") from None
+    sources = [("clusters", schema.source_of(path, table, "source"))]
+    clusters = tuple(
+        _cluster(path, entry, f"clusters[{i}]", sources)
+        for i, entry in enumerate(schema.tables(path, table, "clusters"))
+    )
+    if not clusters:
+        raise refuse(path, "clusters", "missing", 'add [[clusters]] with core = "..." and cpus = "0-3"')
+    cpus = [cpu for cluster in clusters for cpu in cluster.cpus]
+    doubled = sorted({cpu for cpu in cpus if cpus.count(cpu) > 1})
+    if doubled:
+        raise refuse(path, "clusters", f"CPU {doubled[0]} is in two clusters", "give each CPU to one cluster")
+    l3_bytes = _size(path, table, "l3_bytes", "l3_bytes", sources)
+    own = next((i for i, cluster in enumerate(clusters) if cluster.l3_bytes is not None), None)
+    if l3_bytes is not None and own is not None:
+        wrong = "the board has one that all clusters share"
+        raise refuse(path, f"clusters[{own}].l3_bytes", wrong, "give the one or the other")
+    memory = _rate(path, table, "memory_gb_per_s", "memory_gb_per_s", sources)
+    return Board(table["name"], schema.text(path, table, "soc"), target, clusters, tuple(sources), l3_bytes, memory)
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """CPU numbers of a list as the kernel writes it: "0-3,6" is (0, 1, 2, 3, 6).
+
+    Raises: ValueError when it is no such list.
+    """
+    cpus: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
+        if match is None:
+            raise ValueError(f"{part!r} is no CPU number or range")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"{part!r} runs backwards")
+        cpus += range(first, last + 1)
+    return tuple(cpus)
+
+
+def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Cluster:
+    schema.only(path, entry, CLUSTER_KEYS, f"{place}.")
+    try:
+        cpus = parse_cpus(schema.text(path, entry, "cpus"))
+    except ValueError as error:
+        raise refuse(path, f"{place}.cpus", str(error), 'write it as the kernel does, such as cpus = "0-3,6"') from None
+    cluster = Cluster(schema.text(path, entry, "core"), cpus)
+    return replace(
+        cluster,
+        max_khz=_size(path, entry, "max_khz", f"{place}.max_khz", sources),
+        l1d_bytes=_size(path, entry, "l1d_bytes", f"{place}.l1d_bytes", sources),
+        l2_bytes=_size(path, entry, "l2_bytes", f"{place}.l2_bytes", sources),
+        l2_cores=_size(path, entry, "l2_cores", f"{place}.l2_cores", sources),
+        l3_bytes=_size(path, entry, "l3_bytes", f"{place}.l3_bytes", sources),
+        l2_gb_per_s=_rate(path, entry, "l2_gb_per_s", f"{place}.l2_gb_per_s", sources),
+        l3_gb_per_s=_rate(path, entry, "l3_gb_per_s", f"{place}.l3_gb_per_s", sources),
+        memory_gb_per_s=_rate(path, entry, "memory_gb_per_s", f"{place}.memory_gb_per_s", sources),
+    )
+
+
+def _size(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> int | None:
+    value = schema.fact(path, table, key, sources, place)
+    return None if value is None else schema.whole(path, {key: value}, key, place, 1, 1 << 40)
+
+
+def _rate(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> float | None:
+    value = schema.fact(path, table, key, sources, place)
+    return None if value is None else schema.rate(path, value, place)
