@@ -1,0 +1,194 @@
+"""`mavcg plan`: tilings of a network's layers for a board or an accelerator, and plans as text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mavcg.cli.output import console, note, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.plan_network import NetworkPlan, Question
+    from mavcg.planner.layer import ConvLayer
+
+
+def plan(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL", help="An .onnx or .tflite file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
+        ),
+    ] = None,
+    board: Annotated[str | None, typer.Option(metavar="B", help="Plan for its clusters; `host`: this machine.")] = None,
+    accelerator: Annotated[
+        str | None, typer.Option(metavar="X", help="Or for an accelerator: a name, such as setup-a, or a JSON file.")
+    ] = None,
+    search: Annotated[str, typer.Option(help="exact, pruned (the paper's) or exhaustive.")] = "exact",
+    metric: Annotated[
+        str, typer.Option(help="performance-per-access, latency, traffic or energy.")
+    ] = "performance-per-access",
+    halo: Annotated[bool, typer.Option("--halo", help="Exact: count what neighbouring tiles read twice.")] = False,
+    double_buffer: Annotated[
+        bool, typer.Option("--double-buffer", help="Exact: every tile takes its memory twice.")
+    ] = False,
+    full_grid: Annotated[bool, typer.Option("--full-grid", help="Exact: tiles of any size.")] = False,
+    paper_variant: Annotated[
+        bool, typer.Option("--paper-variant", help="Of a built-in network: as the thesis counts it.")
+    ] = False,
+    shape: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+    ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Compare with Zhang, Ma, Smart-Shuttle and with what none can beat.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="Rooflines and traffic as SVG files.")] = None,
+    emit_ir: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan as text.")] = None,
+    emit_c: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan of one layer as C.")] = None,
+    layer: Annotated[str | None, typer.Option(metavar="NAME", help="This layer alone.")] = None,
+    check_ir: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Verify a plan's text; nothing is planned.")
+    ] = None,
+    run_ir: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Run a plan's text on seeded integers, count its bytes.")
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Search anew, keep nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+) -> None:
+    """Plan tiles, dataflow and traffic of a network's layers by a roofline model.
+
+    For a board: each cluster by itself, tiles for its outermost cache. Plans are kept: the same question is answered
+    at once. Every figure is the model's.
+
+    \b
+    mavcg plan vgg16 --accelerator setup-a --baselines
+    mavcg plan mobilenet_v2.onnx --board exynos9820 --json
+    mavcg plan resnet50 --paper-variant --accelerator setup-a --search pruned --plot pictures
+    mavcg plan vgg16 --accelerator setup-b --layer conv3_1 --emit-ir conv3_1.plan
+    mavcg plan --check-ir conv3_1.plan
+    mavcg plan --run-ir conv3_1.plan --json
+    """
+    if check_ir is not None or run_ir is not None:
+        given = {"MODEL": model, "--board": board, "--accelerator": accelerator, "--emit-ir": emit_ir, "--plot": plot}
+        _plan_text(check_ir, run_ir, given, as_json)
+        return
+    if model is None:
+        raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
+    from mavcg.model_request import parse_shapes
+    from mavcg.plan_network import Question, compare, floors, read_layers, space_of
+    from mavcg.plan_report import plan_json, show_compared, show_plan, show_space
+
+    question = Question(search, metric, halo, double_buffer, full_grid, not no_cache)
+    layers = _chosen(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
+    plans = _plans(layers, question, board, accelerator)
+    first = plans[0]
+    space = space_of(layers, first.accelerator)
+    compared = compare(first, metric) if baselines or plot is not None else ()
+    least = floors(first) if baselines else None
+    if emit_ir is not None or emit_c is not None:
+        _emit(first, emit_ir, emit_c)
+    if plot is not None:
+        from mavcg.plan_pictures import write_pictures
+
+        note(f"{len(write_pictures(first, compared, plot))} pictures in {plot}")
+    if as_json:
+        print_json(plan_json(model, question, plans, space, compared if baselines else (), least))
+        return
+    out = console()
+    for one in plans:
+        show_plan(one, question, out)
+    show_space(space, out)
+    if least is not None:
+        show_compared(first, compared, least, question, out)
+
+
+def _chosen(layers: "Sequence[ConvLayer]", name: str | None, model: str) -> "Sequence[ConvLayer]":
+    if name is None:
+        return layers
+    found = [one for one in layers if one.name == name]
+    if not found:
+        import difflib
+
+        names = [one.name for one in layers]
+        near = difflib.get_close_matches(name, names, n=3) or names[:5]
+        raise MavcgError(f"--layer {name}: {model} has no such layer; it has {', '.join(near)}, ..")
+    return found
+
+
+def _plans(
+    layers: "Sequence[ConvLayer]", question: "Question", board: str | None, accelerator: str | None
+) -> "list[NetworkPlan]":
+    """For the accelerator, or for each cluster of the board, the fastest first."""
+    from mavcg.plan_network import plan_network
+
+    if (board is None) == (accelerator is None):
+        raise MavcgError("plan: name one machine: --board B (`mavcg cores` lists them) or --accelerator X")
+    if accelerator is not None:
+        from mavcg.profiles.accelerators import find_accelerator
+
+        machine = find_accelerator(accelerator)
+        return [plan_network(layers, machine, question, machine.name)]
+    from mavcg.host import HOST, find_board
+    from mavcg.planner.board_machine import cluster_machines
+
+    assert board is not None
+    if board == HOST:
+        from mavcg.host_facts import measured_host_board
+
+        its = measured_host_board()
+    else:
+        its = find_board(board)
+    machines = sorted(cluster_machines(its), key=lambda m: -m.accelerator.frequency_ghz * m.accelerator.pes)
+    return [plan_network(layers, m.accelerator, question, m.accelerator.name, m.assumed) for m in machines]
+
+
+def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:
+    from mavcg.planner.text.c_backend import plan_c
+    from mavcg.planner.text.emit import emit_plan
+    from mavcg.planner.text.printer import print_plans
+    from mavcg.planner.text.verify import verify_plan
+
+    plans = [emit_plan(p.layer, p.tiling, plan.accelerator) for p in plan.planned]
+    for one in plans:
+        verify_plan(one)
+    if text is not None:
+        _write(text, print_plans(plans), "--emit-ir")
+    if c is not None:
+        if len(plans) != 1:
+            raise MavcgError(f"--emit-c {c}: a C file is of one layer, and there are {len(plans)}; name one by --layer")
+        _write(c, plan_c(plans[0]), "--emit-c")
+
+
+def _write(path: Path, text: str, option: str) -> None:
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise MavcgError(f"{option} {path}: cannot be written ({error.strerror}); name another file") from error
+
+
+def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_json: bool) -> None:
+    """--check-ir and --run-ir."""
+    option, path = ("--check-ir", check) if check is not None else ("--run-ir", run)
+    assert path is not None
+    if check is not None and run is not None:
+        raise MavcgError("--check-ir: and --run-ir, which checks as well; name one of them")
+    for other, value in given.items():
+        if value is not None:
+            raise MavcgError(f"{option} {path}: has its plan in it; leave out {other}")
+    from mavcg.plan_text_files import check_file, run_file, show_runs
+
+    if check is not None:
+        found = check_file(path)
+        if as_json:
+            print_json({"file": str(path), "layers": found})
+        else:
+            console().print(f"{path}: {len(found)} plans, all of them right")
+        return
+    runs = run_file(path)
+    if as_json:
+        print_json({"file": str(path), "layers": runs})
+    else:
+        show_runs(runs, console())

@@ -1,0 +1,176 @@
+"""A network's layers planned for a machine: what `mavcg plan` asks, and what it answers."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from mavcg.accelerator import Accelerator
+from mavcg.errors import MavcgError
+from mavcg.importers.load import SUFFIXES, import_model
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner import baselines, exact, exhaustive, pruned, space
+from mavcg.planner.layer import ConvLayer
+from mavcg.planner.layers import layers_of
+from mavcg.planner.lower_bound import lower_bound_bytes, memory_bytes
+from mavcg.planner.metrics_energy import ALL_METRICS
+from mavcg.planner.network_plan import Search, plan_layers
+from mavcg.planner.networks import NAMES, network
+from mavcg.planner.planned import Planned
+from mavcg.planner.roofline import Reached
+from mavcg.planner.schedule_cache import Option, open_cache
+from mavcg.planner.traffic import Traffic, no_reload
+
+SEARCHES = ("exact", "pruned", "exhaustive")
+NOTHING = Traffic(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Question:
+    """How to plan. search: of SEARCHES; metric: a name of ALL_METRICS. The rest is for the exact search alone.
+
+    halo: count what neighbouring tiles read twice. double_buffer: every tile takes its memory twice. full_grid: tiles
+    of any size, not only of whole lengths of the array. keep: whether plans are kept on disk, and found there.
+    """
+
+    search: str = "exact"
+    metric: str = "performance-per-access"
+    halo: bool = False
+    double_buffer: bool = False
+    full_grid: bool = False
+    keep: bool = True
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """The answer for one machine. machine: its label. assumed: facts of the machine that nobody stated."""
+
+    machine: str
+    accelerator: Accelerator
+    planned: tuple[Planned, ...]
+    seconds: float
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def traffic(self) -> Traffic:
+        """Off-chip bytes of all layers."""
+        return sum((p.reached.traffic for p in self.planned), NOTHING)
+
+    @property
+    def latency_seconds(self) -> float:
+        """Of all layers one after the other, by the roofline model."""
+        return sum(p.reached.seconds for p in self.planned)
+
+
+@dataclass(frozen=True)
+class SpaceSize:
+    """Table 8.5 of a network: unpruned is three dataflows times the mean over its convolutions, as the paper has it;
+    pruned is the sum over them. unpruned_of_all: like the latter."""
+
+    convolutions: int
+    unpruned: float
+    pruned: int
+    unpruned_of_all: int
+
+
+def read_layers(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant: bool) -> tuple[ConvLayer, ...]:
+    """The layers of a built-in network, or of a model's file after fusion.
+
+    Raises: MavcgError for what is neither, for a file that cannot be imported, and where there is nothing to plan.
+    """
+    if model in NAMES:
+        if shapes:
+            raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
+        return layers_of(network(model, paper_variant))
+    if paper_variant:
+        raise MavcgError(f"--paper-variant: {model} is not of the paper's networks, which are {', '.join(NAMES)}")
+    path = Path(model)
+    if not path.exists() and path.suffix.lower() not in SUFFIXES:
+        raise MavcgError(
+            f"{model}: is neither a file nor a built-in network; name a model file (.onnx or .tflite), "
+            f"or one of {', '.join(NAMES)}"
+        )
+    layers = layers_of(optimise(import_model(path, shapes)))
+    if not layers:
+        raise MavcgError(f"{model}: has no convolution and no product with weights, so that there is nothing to plan")
+    return layers
+
+
+def plan_network(
+    layers: Sequence[ConvLayer],
+    accelerator: Accelerator,
+    question: Question,
+    machine: str,
+    assumed: tuple[str, ...] = (),
+) -> NetworkPlan:
+    """Every layer's best tiling for the accelerator's outermost memories, whose traffic is off-chip.
+
+    Raises: MavcgError for an unknown search or metric, and for an option that the search does not have; NoTiling.
+    """
+    started = time.perf_counter()
+    outer = replace(accelerator, levels=accelerator.levels[-1:])
+    search, options, kind = _search(question)
+    metric = ALL_METRICS.get(question.metric)
+    if metric is None:
+        raise MavcgError(f"--metric {question.metric}: there is none of this name; there are {', '.join(ALL_METRICS)}")
+    cache = open_cache(outer, question.search, question.metric, options, kind=kind) if question.keep else None
+    planned = plan_layers(layers, outer, search, metric, cache)
+    return NetworkPlan(machine, outer, planned, time.perf_counter() - started, assumed)
+
+
+def _search(question: Question) -> tuple[Search, dict[str, Option], type[Reached]]:
+    """The search, its options by name, and what its plans have reached."""
+    given = {"halo": question.halo, "double-buffer": question.double_buffer, "full-grid": question.full_grid}
+    if question.search == "exact":
+        options = exact.ExactOptions(
+            model="halo" if question.halo else "paper",
+            grid="full" if question.full_grid else "pe",
+            double_buffer=question.double_buffer,
+        )
+        return partial(exact.search, options=options), dict(given), Reached
+    for option, value in given.items():
+        if value:
+            raise MavcgError(f"--{option}: is for --search exact; leave it out of --search {question.search}")
+    if question.search == "pruned":
+        return pruned.search, {}, Reached
+    if question.search == "exhaustive":
+        return exhaustive.search, {}, Reached
+    raise MavcgError(f"--search {question.search}: there is none of this name; there are {', '.join(SEARCHES)}")
+
+
+def space_of(layers: Sequence[ConvLayer], accelerator: Accelerator) -> SpaceSize:
+    """Table 8.5 for these layers; a fully connected one is no convolution there (1x1 maps)."""
+    convolutions = [layer for layer in layers if layer.oh * layer.ow > 1] or list(layers)
+    of_all = sum(map(space.unpruned_size, convolutions))
+    fewer = sum(pruned.space_size(layer, accelerator) for layer in convolutions)
+    return SpaceSize(len(convolutions), of_all / len(convolutions), fewer, of_all)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A planner beside ours: bytes and predicted seconds of all layers, and the bytes of each."""
+
+    name: str
+    traffic: Traffic
+    seconds: float
+    by_layer: tuple[Traffic, ...]
+
+
+def compare(plan: NetworkPlan, metric: str) -> tuple[Compared, ...]:
+    """The planners of table 8.3 on the same layers and machine."""
+    layers = [p.layer for p in plan.planned]
+    found = []
+    for name in baselines.BASELINES:
+        search = partial(baselines.plan, name)
+        planned = plan_layers(layers, plan.accelerator, search, ALL_METRICS[metric])
+        by_layer = tuple(p.reached.traffic for p in planned)
+        found.append(Compared(name, sum(by_layer, NOTHING), sum(p.reached.seconds for p in planned), by_layer))
+    return tuple(found)
+
+
+def floors(plan: NetworkPlan) -> tuple[int, int]:
+    """Bytes of all layers with nothing moved twice (figure 8.2's "optimal"), and by the communication lower bound."""
+    on_chip = memory_bytes(plan.accelerator.memory)
+    once = sum(no_reload(p.layer).total_bytes for p in plan.planned)
+    return once, sum(int(lower_bound_bytes(p.layer, on_chip)) for p in plan.planned)

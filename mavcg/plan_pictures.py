@@ -1,0 +1,131 @@
+"""A network's plan as pictures: rooflines with the tilings of a layer (figures 5.2 and 6.5), traffic (figure 8.3)."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.accelerator import Accelerator
+from mavcg.errors import MavcgError
+from mavcg.plan_network import Compared, NetworkPlan
+from mavcg.planner import space
+from mavcg.planner.layer import ConvLayer
+from mavcg.planner.planned import Planned
+from mavcg.planner.roofline import pe_utilisation, reached
+from mavcg.planner.tiling import Dataflow, Tile, Tiling
+from mavcg.planner.traffic import Traffic, traffic
+
+MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
+_CLOUDS = ("before pruning", "after algorithm 1", "after algorithms 1 and 2")
+_COLOURS = ("0.8", "tab:blue", "tab:orange")
+Floats = NDArray[np.float64]
+
+
+def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], folder: Path) -> tuple[Path, ...]:
+    """SVG files in the folder, which is made where it is not there: `traffic.svg`, and `roofline-<layer>.svg` of every
+    layer that differs from those before it.
+
+    Raises: MavcgError where matplotlib is missing, or the folder cannot be written.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MavcgError("--plot: pictures need matplotlib; install mavcg[plots]") from error
+    matplotlib.use("svg")
+    # The same plan makes the same file.
+    matplotlib.rcParams.update({"svg.hashsalt": "mavcg", "svg.fonttype": "none"})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = [_traffic_picture(plan, compared, folder / "traffic.svg")]
+        seen: set[ConvLayer] = set()
+        for planned in plan.planned:
+            if planned.layer.key not in seen:
+                seen.add(planned.layer.key)
+                stem = re.sub(r"[^\w.-]+", "_", planned.layer.name)
+                written.append(_roofline_picture(planned, plan.accelerator, folder / f"roofline-{stem}.svg"))
+    except OSError as error:
+        raise MavcgError(f"--plot {folder}: cannot be written ({error.strerror}); name another folder") from error
+    return tuple(written)
+
+
+def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Floats], ...]:
+    """MAC/byte and GMAC/s of tilings that fit: of the whole grid, above algorithm 1's tile, above algorithm 2's.
+
+    The computation roof is that of each tile (equation 6.7), so that the clouds show who leaves elements idle. Of a
+    grid with more than MOST_POINTS tilings evenly spaced ones are taken.
+    """
+    smallest = Tile(1, 1, 1, layer.ow, layer.kh, layer.kw)
+    starts = (smallest, space.initial_tile(layer, accelerator), space.lower_bound(layer, accelerator))
+    return tuple(_cloud(layer, accelerator, start) for start in starts)
+
+
+def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Floats, Floats]:
+    axes = space.axes(layer, accelerator, lowest)
+    lengths = [len(axes[name]) for name in layer.loops]
+    count = int(np.prod(lengths))
+    step = max(1, count * len(Dataflow) // MOST_POINTS)
+    points = []
+    for at in range(0, count, step):
+        index = np.unravel_index(at, lengths)
+        tile = Tile(*(int(axes[name][i]) for name, i in zip(layer.loops, index, strict=True)))
+        if not space.fits(layer, tile, accelerator, halo=True):
+            continue
+        for dataflow in Dataflow:
+            found = reached(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
+            points.append((found.mac_per_byte, found.gmac_per_s))
+    both = np.array(points, dtype=np.float64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 5))
+    axes = figure.subplots()
+    layer, found = planned.layer, planned.reached
+    for (x, y), label, colour in zip(clouds(layer, accelerator), _CLOUDS, _COLOURS, strict=True):
+        axes.scatter(x, y, s=6, c=colour, label=f"{label} ({len(x)} drawn)", linewidths=0)
+    share = pe_utilisation(planned.tiling.tile, accelerator)
+    height = min(found.compute_gmac_per_s, found.memory_gmac_per_s, accelerator.frequency_ghz * accelerator.pes * share)
+    axes.scatter([found.mac_per_byte], [height], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
+    roof = accelerator.frequency_ghz * accelerator.pes
+    slope = accelerator.levels[-1].bandwidth_gb_per_s
+    low, high = axes.get_xlim()
+    x_line = np.geomspace(max(1e-3, low if low > 0 else 1e-2), max(high, 2 * roof / slope), 200)
+    axes.plot(x_line, np.minimum(roof, slope * x_line), c="black", lw=1, label="roofline")
+    axes.set(xscale="log", yscale="log", xlabel="MAC per off-chip byte", ylabel="GMAC/s (modelled)")
+    axes.set_title(f"{layer.name} on {accelerator.name}")
+    axes.legend(fontsize=7, loc="lower right")
+    return _saved(figure, path)
+
+
+def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path) -> Path:
+    from matplotlib.figure import Figure
+
+    rows: list[tuple[str, Sequence[Traffic]]] = [("mavcg", [p.reached.traffic for p in plan.planned])]
+    rows += [(one.name, one.by_layer) for one in compared]
+    figure = Figure(figsize=(max(7.0, 0.28 * len(plan.planned) + 2), 2.4 * len(rows) + 1))
+    grid = figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    at = np.arange(len(plan.planned))
+    for axes, (name, moved) in zip(grid, rows, strict=True):
+        bottom = np.zeros(len(moved))
+        for part in ("input", "weight", "output"):
+            height = np.array([getattr(t, f"{part}_bytes") for t in moved]) / 2**20
+            axes.bar(at, height, bottom=bottom, label=part)
+            bottom += height
+        axes.set_ylabel("MiB off chip")
+        axes.set_title(f"{name}: {bottom.sum():.1f} MiB (modelled)", fontsize=9)
+    grid[0].legend(fontsize=8)
+    grid[-1].set_xticks(at, [p.layer.name for p in plan.planned], rotation=90, fontsize=7)
+    return _saved(figure, path)
+
+
+def _saved(figure: Any, path: Path) -> Path:
+    new = path.with_name(f".{path.name}.new")
+    figure.tight_layout()
+    figure.savefig(new, format="svg", metadata={"Date": None})
+    new.replace(path)
+    return path
