@@ -52,6 +52,9 @@ def _wrong_shape(info: Info) -> str:
                 f"output of {info.output[1]}; correct GROUPS or the shapes"
             )
     left, right, above, below = info.pads
+    padded = info.input[1] * (info.input[2] + above + below) * (info.input[3] + left + right)
+    if max(padded, *info.stride, *info.dilation) > MOST_ELEMENTS:
+        return f"PADS{info.pads}, STRIDE{info.stride}, DILATION{info.dilation}: more than {MOST_ELEMENTS}; write less"
     for axis, word, before, after in ((0, "height", above, below), (1, "width", left, right)):
         span = (info.taps[axis] - 1) * info.dilation[axis] + 1
         room = info.input[2 + axis] + before + after

@@ -26,8 +26,8 @@ from mavcg.planner.text.plan import (
 from mavcg.planner.text.printer import PLAIN_NAME
 
 _ENTRY = re.compile(r"([A-Z]+)\s*\(([^()]*)\)")
-_MEMORY = re.compile(r"([A-Z]+(?:_[A-Z]+)?)_(\d+)\s*\(\s*(\d+)\s*(bytes)?\s*\)")
-_TILE = re.compile(r"([A-Z]+)_(\d+)\s*\[\s*(\d+)\s*\]\s*\(([^()]*)\)")
+_MEMORY = re.compile(r"([A-Z]+(?:_[A-Z]+)?)_([0-9]+)\s*\(\s*([0-9]+)\s*(bytes)?\s*\)")
+_TILE = re.compile(r"([A-Z]+)_([0-9]+)\s*\[\s*([0-9]+)\s*\]\s*\(([^()]*)\)")
 _HEADER = re.compile(r'\[\s*layer\s+(?:("(?:[^"\\]|\\.)*")|([^\s"\]]+))\s*\]\s*(?://.*)?')
 _SECTIONS = ("info", "var", "text")
 _MOST = 2**62

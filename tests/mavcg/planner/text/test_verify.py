@@ -83,6 +83,8 @@ def test_emitted_plans_are_right(data: st.DataObject, cases: Any, roomy: Any, ro
         (r"INPUT_1\[", "INPUT_0[", "INPUT_0: declared twice"),
         (r"WT_MEM_0\(", "IN_MEM_0(", "IN_MEM_0: declared twice"),
         (r"INPUT\(1,4,8,8\)", "INPUT(1,4,99999,99999)", "elements; at most"),
+        (r"PADS\(1,1,1,1\)", f"PADS(1,1,{2**60},1)", "more than 1073741824; write less"),
+        (r"PADS\(1,1,1,1\)", f"STRIDE({2**60},1)", "more than 1073741824; write less"),
     ],
 )
 def test_every_slip_is_found(text: str, old: str, new: str, message: str) -> None:
