@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mavcg.errors import MavcgError
+from mavcg.kernel import KernelSpec
+
+# Elementary operations that are worth handing a task to a thread for: some microseconds on a small core.
+TASK_WORK = 400_000
 
 
 class Order(StrEnum):
@@ -99,3 +103,12 @@ class TilePlan:
                 raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} is there twice; keep one of them")
             found[words[0], words[1]] = MacroTile.parse(words[2])
         return TilePlan(found)
+
+    def task_rows(self, kernel: str) -> int | None:
+        """Of a kernel's tasks, the same for all its versions; None where the plan has nothing of it."""
+        return next((macro.task_rows for name, _, macro in self if name == kernel), None)
+
+
+def least_task_rows(spec: KernelSpec) -> int:
+    """Rows of work that a task takes at least: enough to be worth a thread's while, and at most all."""
+    return min(spec.rows, max(1, -(-TASK_WORK * spec.rows // max(1, spec.work))))

@@ -1,0 +1,264 @@
+"""Planned macro-tiles against fixed ones on whole networks, one thread: `python -m bench.planned_tiles [MODEL..]`.
+
+Every network runs with the planner's macro-tiles and with each of a few fixed ones for all its layers; a kernel that
+comes out the same for two of them is the same code. The runs take turns in rotating order, each step is timed (of the
+thread, on its CPU), and the lower quartile of the rounds counts. Two rivals: one tile for all layers, the best of the
+set; and each layer's best fixed tile, found in the even rounds and timed in the odd ones, as is all the rest: a minimum
+over measurements would else gain from their noise. Weights come from memory as in a library, which runs the same code.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from rich.console import Console
+from rich.table import Table
+
+from bench.jit import Compiled, host_machine
+from bench.models import model_path, shapes_of
+from bench.record import facts, write
+from mavcg.host import host_board
+from mavcg.importers.load import import_model
+from mavcg.kernel import Array, KernelSpec, Machine
+from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.registry import emit
+from mavcg.lowering import Lowered, lower_graph
+from mavcg.machines import packing_for
+from mavcg.model_program import Place
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine_cost import work_of
+from mavcg.planner.engine_tiles import cores_of, plain_tile, plan_tiles
+from mavcg.target import host_target
+from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
+
+NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random")
+# What each layer is given, on top of what the emitter takes when it is told nothing.
+FIXED: Mapping[str, Mapping[str, Any]] = {
+    "plain": {},
+    "2 vectors": {"tile_channels": 16},
+    "4 vectors": {"tile_channels": 32},
+    "256 terms": {"k_block": 256},
+    "prefetch": {"prefetch_bytes": 4096},
+    "channels outside": {"out_channels": 64, "rows": 4, "order": Order.CHANNELS},
+}
+ROUNDS, WARM = 24, 2
+
+
+def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any]) -> TilePlan:
+    """The same macro-tile for all kernels."""
+    found: dict[tuple[str, str], MacroTile] = {}
+    for spec in specs:
+        work = work_of(spec)
+        if work is not None and spec.rows:
+            found[kernel_name(spec), label] = replace(plain_tile(work, least_task_rows(spec)), **change)
+    return TilePlan(found)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A step of the network: its code's driver and arguments, and how many rows a task has."""
+
+    name: str
+    kernel: int
+    args: Any
+    rows: int
+    grain: int
+
+
+class Network:
+    """A lowered network in this process: buffers, and for each plan its calls."""
+
+    def __init__(self, name: str, machine: Machine) -> None:
+        graph = optimise(import_model(model_path(name), shapes_of(name)), lambda stage, graph: None)
+        self.machine, self.lowered = machine, lower_graph(graph, packing_for(host_target()))
+        program = self.lowered.program
+        self.bases = {"arena": buffer(program.arena_bytes), "constants": buffer(program.constants_bytes)}
+        self.bases["constants"][:] = np.frombuffer(self.lowered.constants, np.uint8)
+        self.inputs = [buffer(t.type.bytes) for t in program.inputs]
+        self.outputs = [buffer(t.type.bytes) for t in program.outputs]
+        rng = np.random.default_rng(0)
+        for place, tensor in zip(self.inputs, program.inputs, strict=True):
+            place[:] = rng.standard_normal(tensor.type.bytes // 4).astype(np.float32).view(np.uint8)
+        self.scratch = buffer(program.scratch_bytes)
+        self.codes: dict[tuple[str, MacroTile | None], Compiled] = {}
+        self.driver = tasks_driver(machine)
+
+    def kernel(self, spec: KernelSpec, macro: MacroTile | None) -> int:
+        """The address of a kernel's code, compiled once for each macro-tile that differs in more than the task."""
+        key = (kernel_name(spec), replace(macro, task_rows=1) if macro else None)
+        if key not in self.codes:
+            module = ir.Module("kernel")
+            module.triple = llvm.get_default_triple()
+            emit(module, spec, self.machine, macro)
+            self.codes[key] = Compiled(prepared(module, self.machine), self.machine)
+        return self.codes[key].address(kernel_name(spec))
+
+    def calls(self, plan: TilePlan) -> list[Call]:
+        """The steps under a plan."""
+        specs = {kernel_name(spec): spec for spec in self.lowered.specs}
+        found = []
+        for step in self.lowered.program.steps:
+            macro = plan.of(step.kernel, self.machine.name)
+            args = (ctypes.c_void_p * len(step.operands))(*(self.place(p) for p in step.operands))
+            grain = macro.task_rows if macro else step.grain
+            found.append(Call(step.name, self.kernel(specs[step.kernel], macro), args, step.rows, grain))
+        return found
+
+    def place(self, place: Place) -> int:
+        """Where an operand lies."""
+        base = {"input": self.inputs, "output": self.outputs}.get(place.base)
+        return int((base[place.index] if base else self.bases[place.base]).ctypes.data) + place.offset
+
+    def run(self, calls: Sequence[Call]) -> list[int]:
+        """Nanoseconds of each step."""
+        function, scratch, took = self.driver.function, self.scratch.ctypes.data, []
+        for call in calls:
+            start = time.thread_time_ns()
+            function(call.kernel, ctypes.addressof(call.args), call.rows, call.grain, scratch)
+            took.append(time.thread_time_ns() - start)
+        return took
+
+
+def buffer(size: int) -> Array:
+    """Bytes that begin at a page."""
+    raw = np.zeros(size + 4096 + 64, np.uint8)
+    start = -raw.ctypes.data % 4096
+    return raw[start : start + size]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """function(kernel, args, rows, grain, scratch): all tasks of a step, as the engine's one thread does them."""
+
+    compiled: Compiled
+    function: Any
+
+
+TASKS = """
+define void @tasks(ptr %kernel, ptr %args, i64 %rows, i64 %grain, ptr %scratch) {
+entry:
+  br label %task
+task:
+  %begin = phi i64 [ 0, %entry ], [ %end, %task ]
+  %next = add i64 %begin, %grain
+  %inside = icmp slt i64 %next, %rows
+  %end = select i1 %inside, i64 %next, i64 %rows
+  call void %kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+  br i1 %inside, label %task, label %done
+done:
+  ret void
+}
+"""
+
+
+def tasks_driver(machine: Machine) -> Driver:
+    """Compile it."""
+    compiled = Compiled(f'target triple = "{llvm.get_default_triple()}"\n{TASKS}', machine)
+    signature = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+    )
+    return Driver(compiled, signature(compiled.address("tasks")))
+
+
+def measure(name: str, rounds: int) -> dict[str, Any]:
+    """One network: the planned tiles and all fixed ones, in turns."""
+    machine = host_machine()
+    network = Network(name, machine)
+    lowered: Lowered = network.lowered
+    core = cores_of([machine.name], host_target(), host_board())
+    plans = {"planned": plan_tiles(lowered.specs, {machine.name: machine}, core)}
+    plans |= {label: fixed_plan(lowered.specs, machine.name, change) for label, change in FIXED.items()}
+    calls = {label: network.calls(plan) for label, plan in plans.items()}
+    print(f"bench: {name}: {len(network.codes)} kernels compiled", file=sys.stderr, flush=True)
+    outputs = {}
+    for label, steps in calls.items():
+        for _ in range(WARM):
+            network.run(steps)
+        outputs[label] = b"".join(place.tobytes() for place in network.outputs)
+    if len(set(outputs.values())) != 1:
+        raise SystemExit(f"{name}: macro-tiles changed a result")
+    took: dict[str, list[list[int]]] = {label: [] for label in plans}
+    for number in range(rounds):
+        order = list(calls)
+        for label in order[number % len(order) :] + order[: number % len(order)]:
+            took[label].append(network.run(calls[label]))
+    return summary(name, rounds, took, [call.name for call in calls["planned"]], plans)
+
+
+def typical(runs: Sequence[Sequence[int]]) -> list[float]:
+    """Milliseconds of each step: the lower quartile of the runs."""
+    return [statistics.quantiles(step, n=4)[0] / 1e6 for step in zip(*runs, strict=True)]
+
+
+def summary(
+    name: str, rounds: int, took: Mapping[str, list[list[int]]], steps: Sequence[str], plans: Mapping[str, TilePlan]
+) -> dict[str, Any]:
+    """What is compared: the odd rounds; which fixed tile is the best of a step comes from the even ones."""
+    found = {label: typical(runs[0::2]) for label, runs in took.items()}
+    timed = {label: typical(runs[1::2]) for label, runs in took.items()}
+    best = [min(FIXED, key=lambda label: found[label][i]) for i in range(len(steps))]  # noqa: B023
+    each = sum(timed[label][i] for i, label in enumerate(best))
+    totals = {label: sum(times) for label, times in timed.items()}
+    one = min(FIXED, key=lambda label: sum(found[label]))
+    rival, planned = min(each, totals[one]), totals["planned"]
+    return {
+        "network": name, "rounds": rounds, "planned_ms": round(totals["planned"], 4),
+        "one_for_all": one, "one_for_all_ms": round(totals[one], 4), "each_layers_best_ms": round(each, 4),
+        "fixed_ms": {label: round(totals[label], 4) for label in FIXED},
+        "ratio": round(planned / rival, 4), "planned_by_one_for_all": round(planned / totals[one], 4),
+        "steps": [
+            {
+                "name": step, "planned_ms": round(timed["planned"][i], 5), "best": best[i],
+                "best_ms": round(timed[best[i]][i], 5), "plain_ms": round(timed["plain"][i], 5),
+            }
+            for i, step in enumerate(steps)
+        ],
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/planned_tiles.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=NETWORKS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    args = parser.parse_args()
+    rows = [measure(name, args.rounds) for name in args.models]
+    mean = {
+        what: round(math.exp(statistics.fmean(math.log(row[what]) for row in rows)), 4)
+        for what in ("ratio", "planned_by_one_for_all")
+    }
+    record = {**facts("measured", "bench.planned_tiles"), "geometric_means": mean, "rows": rows}
+    if args.models == NETWORKS:
+        write("planned_tiles", record)
+    if args.json:
+        print(json.dumps(record, indent=2))
+        return
+    table = Table(box=None)
+    titles = ("network", "planned ms", "each layer's best", "one for all", "", "planned / best", "planned / one")
+    for title in titles:
+        table.add_column(title, justify="left" if title in ("network", "") else "right")
+    for row in rows:
+        table.add_row(
+            row["network"], f"{row['planned_ms']:.3f}", f"{row['each_layers_best_ms']:.3f}",
+            f"{row['one_for_all_ms']:.3f}", row["one_for_all"], f"{row['ratio']:.3f}",
+            f"{row['planned_by_one_for_all']:.3f}",
+        )  # fmt: skip
+    table.add_row(
+        "geometric mean", "", "", "", "", f"{mean['ratio']:.3f}", f"{mean['planned_by_one_for_all']:.3f}"
+    )  # fmt: skip
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""The plan of a model library's kernels: a macro-tile for each of them on each core, the cheapest that the model finds.
+
+All macro-tiles of the space below are looked at, with the model of engine_cost: there are some hundred of a kernel. The
+plain one is kept unless another is cheaper by more than the model can be trusted with.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from math import lcm
+
+from mavcg.accelerator import Accelerator
+from mavcg.board import Board, Cluster
+from mavcg.kernel import KernelSpec, Machine
+from mavcg.kernels.conv_loops import plain_macro
+from mavcg.kernels.conv_spec import Conv2d
+from mavcg.kernels.emit import kernel_name
+from mavcg.planner.board_machine import cluster_machine
+from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, registers, work_of
+from mavcg.target import Target
+from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
+
+# A step of 64 bytes of weights takes some 6 cycles: this is far enough for a line from level 3, and less than a page.
+PREFETCH_BYTES = 4096
+MOST_BLOCKS_OF_TERMS = 36
+LEAST_TERMS = 64  # of a block: with fewer a register tile's beginning and end cost more than they save
+# A layer in so many tasks leaves cores that differ sixfold work to even out at its end.
+LEAST_TASKS = 16
+WORTH = 0.98  # of the plain one's cycles: what another macro-tile must be below
+LARGER_TASK_WORTH = 0.99
+
+
+def plan_tiles(
+    specs: Sequence[KernelSpec], machines: Mapping[str, Machine], clusters: Mapping[str, Accelerator]
+) -> TilePlan:
+    """A macro-tile for each kernel that can have one, and each version.
+
+    machines: by the version's label. clusters: one core of each label's cluster, as cores_of gives them. The size of a
+    task is the same for all versions of a kernel, since threads of all clusters claim tasks of one layer.
+    """
+    found: dict[tuple[str, str], MacroTile] = {}
+    for spec in specs:
+        work = work_of(spec)
+        if work is None or not spec.rows:
+            continue
+        tiles = _best_of_all(work, tuple(machines.items()), tuple(clusters[label] for label in machines))
+        for label, macro in zip(machines, tiles, strict=True):
+            found[kernel_name(spec), label] = macro
+    return TilePlan(found)
+
+
+def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, Accelerator]:
+    """One core of each label's cluster: the board's first that has it, else one with what is typical of its kind.
+
+    The assumptions are those of board_machine.cluster_machine.
+    """
+    found = {}
+    for label in labels:
+        number = next((i for i, c in enumerate(board.clusters) if c.core == label), None) if board else None
+        if board is not None and number is not None:
+            found[label] = cluster_machine(board, number).accelerator
+        else:
+            typical = Board("typical", "", target.zig_name, (Cluster(label, (0,)),))
+            found[label] = cluster_machine(typical, 0).accelerator
+    return found
+
+
+@cache
+def _best_of_all(
+    work: Work, machines: tuple[tuple[str, Machine], ...], cores: tuple[Accelerator, ...]
+) -> tuple[MacroTile, ...]:
+    """The best macro-tile of each machine, all with the size of task that is best for all together."""
+    best: tuple[float, tuple[MacroTile, ...]] | None = None
+    for task_rows in task_sizes(work, [machine for _, machine in machines]):
+        chosen = [
+            best_macro(work, machine, core, task_rows) for (_, machine), core in zip(machines, cores, strict=True)
+        ]
+        seconds = sum(
+            cost(work, machine, core, macro).cycles / core.frequency_ghz
+            for (_, machine), core, macro in zip(machines, cores, chosen, strict=True)
+        )
+        if best is None or seconds < LARGER_TASK_WORTH * best[0]:
+            best = seconds, tuple(chosen)
+    assert best is not None
+    return best[1]
+
+
+def task_sizes(work: Work, machines: Sequence[Machine]) -> tuple[int, ...]:
+    """Rows of work that a task may have, the smallest first: worth a thread's while, whole chunks of channels."""
+    spec = work.spec
+    least = least_task_rows(spec)
+    if work.by_channels and work.packed:
+        chunks = [registers(work, m, MacroTile(), work.layer.oc).channels for m in machines]
+        chunk = lcm(*(max(1, channels // work.panel) for channels in chunks))
+        least = min(spec.rows, -(-least // chunk) * chunk)
+    sizes = [least]
+    while 2 * sizes[-1] * LEAST_TASKS <= spec.rows:
+        sizes.append(2 * sizes[-1])
+    return tuple(sizes)
+
+
+def best_macro(work: Work, machine: Machine, core: Accelerator, task_rows: int) -> MacroTile:
+    """The cheapest macro-tile for tasks of so many rows, by the model; the plain one where none is much cheaper."""
+    plain = plain_tile(work, task_rows)
+    limit = WORTH * cost(work, machine, core, plain).cycles
+    best = plain
+    for macro in candidates(work, machine, core, plain):
+        cycles = cost(work, machine, core, macro).cycles
+        if cycles < limit:
+            best, limit = macro, cycles
+    return best
+
+
+def plain_tile(work: Work, task_rows: int) -> MacroTile:
+    """What the emitter takes where it is told nothing."""
+    spec = work.spec
+    lanes = work.panel if work.packed else 0
+    if isinstance(spec, Conv2d):
+        macro = plain_macro(spec)
+        rows = 0 if macro.rows >= work.task(task_rows).oh else macro.rows
+        return replace(macro, rows=rows, pack_lanes=lanes, task_rows=task_rows)
+    return MacroTile(order=Order.CHANNELS if work.packed else Order.ROWS, pack_lanes=lanes, task_rows=task_rows)
+
+
+def candidates(work: Work, machine: Machine, core: Accelerator, plain: MacroTile) -> Iterator[MacroTile]:
+    """All macro-tiles that are looked at beside the plain one."""
+    task = work.task(plain.task_rows)
+    prefetches = (0, PREFETCH_BYTES) if work.packed else (0,)
+    for k_block in k_blocks(work, machine, core):
+        for rows in row_blocks(work, task.oh):
+            for channels in channel_blocks(work, machine, core, task.oc):
+                orders = tuple(Order) if rows and channels else (plain.order,)
+                for order in orders:
+                    for prefetch in prefetches:
+                        yield replace(
+                            plain, rows=rows, out_channels=channels, k_block=k_block, order=order,
+                            prefetch_bytes=prefetch,
+                        )  # fmt: skip
+
+
+def k_blocks(work: Work, machine: Machine, core: Accelerator) -> tuple[int, ...]:
+    """0, and blocks of terms that divide the sum evenly, the largest whose weights stay in level 1 among them."""
+    layer, found = work.layer, [0]
+    if not work.sums:
+        return (0,)
+    chunk = registers(work, machine, MacroTile(), layer.oc).channels
+    free = core.levels[0].shared_bytes * L1_SHARE / 2
+    row = layer.ic * layer.kw
+    even = [row * n for n in range(1, layer.kh) if layer.kh % n == 0]
+    even += [layer.ic * n for n in range(1, layer.kw) if layer.kw % n == 0]
+    even += [layer.ic // n for n in range(1, 65) if layer.ic % n == 0]
+    for terms in sorted({t for t in even if LEAST_TERMS <= t < work.terms}, reverse=True):
+        if work.terms / terms <= MOST_BLOCKS_OF_TERMS and chunk * terms * layer.items.weight <= free:
+            found.append(terms)
+    return tuple(found[:3])
+
+
+def row_blocks(work: Work, rows: int) -> tuple[int, ...]:
+    """0, and powers of two below the rows of a task. Products cut their rows by themselves."""
+    if not isinstance(work.spec, Conv2d) and not work.packed:
+        return (0,)
+    found, n = [0], 1
+    while n < rows:
+        found.append(n)
+        n *= 2
+    return tuple(found)
+
+
+def channel_blocks(work: Work, machine: Machine, core: Accelerator, channels: int) -> tuple[int, ...]:
+    """0, a chunk of a register tile, and as many whole chunks as stay in level 2."""
+    chunk = registers(work, machine, MacroTile(), channels).channels
+    step = lcm(chunk, work.panel) if work.packed else chunk
+    level = core.levels[1] if len(core.levels) > 1 else core.levels[0]
+    fitting = int(level.shared_bytes * L2_SHARE) // (work.terms * work.layer.items.weight) // step * step
+    return tuple(dict.fromkeys((0, *(n for n in (step, 4 * step, fitting) if 0 < n < channels))))
