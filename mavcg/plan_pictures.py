@@ -1,7 +1,8 @@
 """A network's plan as pictures: rooflines with the tilings of a layer (figures 5.2 and 6.5), traffic (figure 8.3)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, traffic
 
 MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
+MOST_TILES = 1 << 18  # that are looked at for a cloud, whether they fit or not
 _CLOUDS = ("before pruning", "after algorithm 1", "after algorithms 1 and 2")
 _COLOURS = ("0.8", "tab:blue", "tab:orange")
 Floats = NDArray[np.float64]
@@ -63,21 +65,40 @@ def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Fl
 
 
 def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Floats, Floats]:
-    axes = space.axes(layer, accelerator, lowest)
-    lengths = [len(axes[name]) for name in layer.loops]
-    count = int(np.prod(lengths))
-    step = max(1, count * len(Dataflow) // MOST_POINTS)
+    axes = _thinned(space.axes(layer, accelerator, lowest))
     points = []
-    for at in range(0, count, step):
-        index = np.unravel_index(at, lengths)
-        tile = Tile(*(int(axes[name][i]) for name, i in zip(layer.loops, index, strict=True)))
-        if not space.fits(layer, tile, accelerator, halo=True):
-            continue
+    for tile in _fitting(layer, accelerator, axes):
         for dataflow in Dataflow:
             found = reached(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
             points.append((found.mac_per_byte, found.gmac_per_s))
     both = np.array(points, dtype=np.float64).reshape(-1, 2)
     return both[:, 0], both[:, 1]
+
+
+def _thinned(axes: Mapping[str, space.Integers]) -> dict[str, space.Integers]:
+    """Every second value of the longest axis, with its last, until at most MOST_TILES are left."""
+    kept = dict(axes)
+    while prod(len(values) for values in kept.values()) > MOST_TILES:
+        longest = max(kept, key=lambda name: len(kept[name]))
+        kept[longest] = np.unique(np.append(kept[longest][::2], kept[longest][-1]))
+    return kept
+
+
+def _fitting(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, space.Integers]) -> Iterator[Tile]:
+    """Tiles that fit, evenly spaced so that they make at most MOST_POINTS with three dataflows."""
+    memory, names = accelerator.memory, list(layer.loops)
+    grid = dict(zip(names, np.ix_(*(axes[name] for name in names)), strict=True))
+    sizes = space.bytes_of(layer, grid, halo=True)
+    if memory.shared_bytes:
+        fit = sum(sizes, np.int64(0)) <= memory.shared_bytes
+    else:
+        limits = (memory.input_bytes, memory.weight_bytes, memory.output_bytes)
+        fit = np.logical_and.reduce(np.broadcast_arrays(*(n <= most for n, most in zip(sizes, limits, strict=True))))
+    shape = tuple(len(axes[name]) for name in names)
+    places = np.flatnonzero(np.broadcast_to(fit, shape))
+    for at in places[:: max(1, len(places) * len(Dataflow) // MOST_POINTS)]:
+        index = np.unravel_index(at, shape)
+        yield Tile(*(int(axes[name][i]) for name, i in zip(names, index, strict=True)))
 
 
 def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) -> Path:
@@ -93,10 +114,10 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
     axes.scatter([found.mac_per_byte], [height], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
     roof = accelerator.frequency_ghz * accelerator.pes
     slope = accelerator.levels[-1].bandwidth_gb_per_s
-    low, high = axes.get_xlim()
-    x_line = np.geomspace(max(1e-3, low if low > 0 else 1e-2), max(high, 2 * roof / slope), 200)
-    axes.plot(x_line, np.minimum(roof, slope * x_line), c="black", lw=1, label="roofline")
     axes.set(xscale="log", yscale="log", xlabel="MAC per off-chip byte", ylabel="GMAC/s (modelled)")
+    low, high = axes.get_xlim()
+    x_line = np.geomspace(max(low, 1e-2), max(high, 2 * roof / slope), 200)
+    axes.plot(x_line, np.minimum(roof, slope * x_line), c="black", lw=1, label="roofline")
     axes.set_title(f"{layer.name} on {accelerator.name}")
     axes.legend(fontsize=7, loc="lower right")
     return _saved(figure, path)
