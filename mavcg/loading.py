@@ -22,6 +22,7 @@ from mavcg.graph import DTYPES, TensorType
 Array = NDArray[Any]
 API = 1  # MAVCG_MODEL_API
 _TYPES = dict(enumerate(("f32", "f16", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool"), 1))
+AUTO = "auto"  # for a number of threads
 _PIN = 1  # MAVCG_PIN
 _CANCELLED = 1  # MAVCG_CANCELLED
 
@@ -209,17 +210,25 @@ class Model:
             raise MavcgError(f"{self.path}: {words}")
 
 
-def load(path: str | os.PathLike[str], threads: int = 1, pin: bool = False) -> Model:
+def load(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False) -> Model:
     """A context of a library that `mavcg build` made of a model.
 
-    threads: that take part in a run; 0: one for each CPU that this process may use. pin: tie each of the context's own
-    threads to a CPU.
+    threads: that take part in a run; "auto", or 0: the library chooses how many and on which core types, by what was
+    predicted when it was built; without predictions it takes one for each CPU that this process may use. pin: tie each
+    of the context's own threads to a CPU.
     Raises: MavcgError for a file that is not a model library of this machine, for threads out of range, for a processor
     without the instructions that the library needs.
     """
-    if not 0 <= threads <= 0x7FFFFFFF:
-        raise MavcgError(f"threads={threads}: give 0 (one for each CPU) or more")
-    return Model(Path(path), threads, pin)
+    return Model(Path(path), thread_count(threads), pin)
+
+
+def thread_count(threads: int | str) -> int:
+    """As the library takes it: 0 for "auto". Raises: MavcgError for a word or a number that is no count of threads."""
+    text = str(threads).strip()
+    count = 0 if text == AUTO else int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
+    if not 0 <= count <= 0x7FFFFFFF:
+        raise MavcgError(f"threads={threads}: give a number from 0 on, or {AUTO} (as 0: the library chooses)")
+    return count
 
 
 # Libraries in use, by path: (identity of the file, how many contexts). The dynamic loader goes by names: while a

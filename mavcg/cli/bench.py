@@ -13,7 +13,12 @@ def bench(
     library: Annotated[
         Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
     ],
-    threads: Annotated[str, typer.Option(metavar="1,2,..", help="Thread counts to time; 0: one for each CPU.")] = "1",
+    threads: Annotated[
+        str,
+        typer.Option(
+            metavar="1,2,..", help="Thread counts to time; auto, or 0: the library chooses, or takes one for each CPU."
+        ),
+    ] = "1",
     seconds: Annotated[float, typer.Option(min=0, help="Time spent on each thread count.")] = 1.0,
     min_runs: Annotated[int, typer.Option("--runs", min=1, help="At least so many runs of each.")] = 10,
     per_layer: Annotated[bool, typer.Option("--per-layer", help="Times of every step, too.")] = False,
@@ -25,26 +30,31 @@ def bench(
 
     \b
     mavcg bench libmobilenet_v2.so --threads 1,2
+    mavcg bench libmobilenet_v2.so --threads auto
     mavcg bench libmobilenet_v2.so --per-layer
     mavcg bench libmobilenet_v2.so --threads 1 --seconds 5 --json
     """
     from mavcg.cli.run import random_inputs
-    from mavcg.loading import load
+    from mavcg.loading import AUTO, load
     from mavcg.timing_runs import as_json as row_of
     from mavcg.timing_runs import parse_threads, time_runs
 
     try:
-        counts = parse_threads(threads)
+        counts = parse_threads(",".join("0" if part.strip() == AUTO else part for part in threads.split(",")))
     except ValueError as error:
-        raise MavcgError(f"--threads {threads}: is no list of thread counts; write it as in --threads 1,2") from error
+        raise MavcgError(
+            f"--threads {threads}: is no list of thread counts; write it as in --threads 1,2 or --threads auto"
+        ) from error
     rows: list[dict[str, Any]] = []
     for count in counts:
         if seconds > 1:
-            note(f"timing {library.name} with {count} threads for {seconds:g} s")
+            note(f"timing {library.name} with {count or 'its choice of'} threads for {seconds:g} s")
         with load(library, threads=count) as model:
             arrays = random_inputs(model, 0)
             times = time_runs(lambda model=model, arrays=arrays: model.run(*arrays), 3, min_runs, seconds)  # type: ignore[misc]
-            row: dict[str, Any] = row_of(count, times)
+            row: dict[str, Any] = row_of(count or model.threads, times)
+            if not count:
+                row[AUTO] = True
             if per_layer:
                 row["layers"] = _layers(model, arrays, max(5, min(50, len(times.ms))))
         rows.append(row)
@@ -65,6 +75,10 @@ def _layers(model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
     ]
 
 
+def _threads(row: dict[str, Any]) -> str:
+    return f"{row['threads']} (auto)" if "auto" in row else str(row["threads"])
+
+
 def _show(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
@@ -73,14 +87,14 @@ def _show(rows: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(
-            str(row["threads"]), f"{row['median_ms']:.3f}", f"{row['min_ms']:.3f}", f"{row['spread_ms']:.3f}",
+            _threads(row), f"{row['median_ms']:.3f}", f"{row['min_ms']:.3f}", f"{row['spread_ms']:.3f}",
             str(row["runs"]),
         )  # fmt: skip
     console().print(table)
     for row in rows:
         if "layers" not in row:
             continue
-        layers = Table(box=None, title=f"{row['threads']} threads, by step", title_justify="left")
+        layers = Table(box=None, title=f"{_threads(row)} threads, by step", title_justify="left")
         for name in ("step", "operator"):
             layers.add_column(name)
         for name in ("median ms", "share"):

@@ -24,7 +24,9 @@ def run(
         Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the outputs go, by name.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
-    threads: Annotated[int, typer.Option(metavar="N", min=0, help="Threads; 0: one for each CPU.")] = 1,
+    threads: Annotated[
+        str, typer.Option(metavar="N|auto", help="Threads; auto, or 0: the library chooses, or takes one for each CPU.")
+    ] = "1",
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
 ) -> None:
     """Run a model library once and show its outputs: shape, range, and the five largest elements.
@@ -36,8 +38,12 @@ def run(
     """
     import numpy as np
 
-    from mavcg.loading import load
+    from mavcg.loading import load, thread_count
 
+    try:
+        thread_count(threads)
+    except MavcgError as error:
+        raise MavcgError(f"--{error}") from None
     with load(library, threads=threads) as model:
         arrays = random_inputs(model, seed) if seed is not None else _read_inputs(model, inputs or [])
         results = model.run(*arrays)

@@ -1,6 +1,7 @@
 """`mavcg bench`: the document that scripts rely on, the table, wrong thread counts."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,17 @@ def test_times_of_steps_on_request(mavcg: Any, tiny_library: Path) -> None:
     assert "median ms" in shown and "first" in shown and "share" in shown
 
 
-@pytest.mark.parametrize("threads", ["", "one", "1,,2", "-1", "1;2", "9999"])
+def test_the_library_chooses(mavcg: Any, tiny_library: Path) -> None:
+    """Without predictions: a thread for each CPU, but no more than ever find work."""
+    options = ("--threads", "1,auto", "--seconds", "0", "--runs", "2")
+    one, auto = json.loads(mavcg("bench", tiny_library, *options, "--json").stdout)["measured"]
+
+    assert one["threads"] == 1 and "auto" not in one
+    assert auto["auto"] is True and 1 <= auto["threads"] <= len(os.sched_getaffinity(0))
+    assert f"{auto['threads']} (auto)" in mavcg("bench", tiny_library, *options).stdout
+
+
+@pytest.mark.parametrize("threads", ["", "one", "1,,2", "1,autos", "-1", "1;2", "9999"])
 def test_wrong_thread_counts(mavcg: Any, tiny_library: Path, threads: str) -> None:
     ended = mavcg("bench", tiny_library, f"--threads={threads}", "--seconds", "0")
 

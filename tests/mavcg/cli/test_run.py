@@ -32,6 +32,7 @@ def arrays(here: Path) -> tuple[Array, Array]:
         ["--input", "other=other.npy", "--input", "image.npy"],
         ["--input", "both.npz"],
         ["--input", "both.npz", "--threads", "2"],
+        ["--input", "both.npz", "--threads", "auto"],
     ],
 )
 def test_inputs_in_order_or_by_name(
@@ -72,6 +73,8 @@ def test_a_seed_gives_the_same_again(mavcg: Any, tiny_library: Path, here: Path)
         (["--input", "double.npy", "--input", "other.npy"], ["float64", "float32"]),
         (["--seed", "0", "-o", "missing/out.npz"], ["missing"]),
         (["--seed", "0", "--threads", "5000"], ["threads"]),
+        (["--seed", "0", "--threads", "few"], ["--threads=few", "auto"]),
+        (["--seed", "0", "--threads=-1"], ["--threads=-1", "auto"]),
     ],
 )
 def test_wrong_arrays_and_files(

@@ -136,10 +136,12 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """build_checked(flags): everything by gcc, for sanitizers and for faults put in by macros."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
-    made: dict[tuple[str, ...], Path] = {}
+    made: dict[object, Path] = {}
 
-    def build_checked(flags: Sequence[str] = (), engine_flags: Sequence[str] = ()) -> Path:
-        key = (*flags, "-", *engine_flags)
+    def build_checked(
+        flags: Sequence[str] = (), engine_flags: Sequence[str] = (), plans: tuple[ThreadPlan, ...] = ()
+    ) -> Path:
+        key, program = (tuple(flags), tuple(engine_flags), plans), exercise(plans=plans)
         if key in made:
             return made[key]
         folder = tmp_path_factory.mktemp("checked")
@@ -147,7 +149,7 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         versions = {kernel: versions_of(kernel, symbols, TWO_CORES) for kernel in KERNELS}
         needs = compiler_needs("x86_64_v3") if host_target().arch == "x86_64" else (0,) * 7
         (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
-        (folder / "mavcg_model_tables.h").write_text(tables_text(exercise(), TWO_CORES, versions, needs))
+        (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
         (folder / "exercise.h").write_text(header_text(exercise()))
         constants = constants_object(CONSTANTS, constants_symbol(exercise()), host_target(), folder / "constants.o")
         common = [

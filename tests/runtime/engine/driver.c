@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -424,6 +425,41 @@ static int failures(void) {
 }
 #endif
 
+#ifdef PRETENDING
+/* A machine of 8 CPUs, as far as the engine asks; what it does about them is noted. */
+static int pretended_cpus, calls;
+static uint64_t masks[64];
+long pretended_syscall(long number, ...);
+long pretended_syscall(long number, ...) {
+    va_list list;
+    long a[6];
+    va_start(list, number);
+    for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_sched_getaffinity && pretended_cpus < 0) return -1;
+    if (number == SYS_sched_getaffinity) return *(uint64_t *)a[2] = (uint64_t)pretended_cpus, 8;
+    if (number == SYS_sched_setaffinity) return masks[__atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED)] = *(uint64_t *)a[2], 0;
+    return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static int by_value(const void *a, const void *b) {
+    return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : *(const uint64_t *)a > *(const uint64_t *)b;
+}
+
+/* Prints how many threads there are, and the masks that they give themselves, in hexadecimal. */
+static int plans(int cpus, int pin) {
+    pretended_cpus = cpus;
+    exercise_context *context = made(0, pin ? MAVCG_PIN : 0);
+    run_many(context, 3, 1);
+    printf("%d", exercise_threads(context));
+    exercise_destroy(context);
+    qsort(masks, (size_t)calls, sizeof *masks, by_value);
+    for (int i = 0; i < calls; i++) printf(" %lx", (unsigned long)masks[i]);
+    printf("\n");
+    return 0;
+}
+#endif
+
 #ifdef OLD_CPU
 uint32_t old_cpuid(uint32_t leaf, uint32_t subleaf, int wanted) {
     uint32_t r[4];
@@ -460,6 +496,9 @@ int main(int argc, char **argv) {
 #endif
 #ifdef FAILING
     if (!strcmp(what, "failures")) failed = failures();
+#endif
+#ifdef PRETENDING
+    if (!strcmp(what, "plans")) failed = plans(first, second);
 #endif
 #ifdef OLD_CPU
     if (!strcmp(what, "old_cpu")) failed = old_cpu();

@@ -230,8 +230,12 @@ def test_files_that_are_no_model_libraries(tmp_path: Path) -> None:
         mavcg.load(_ctypes.__file__ if hasattr(_ctypes, "__file__") else "libc.so.6")
 
 
-@pytest.mark.parametrize(("threads", "words"), [(-1, "threads=-1: give 0"), (5000, "threads is 0 to 1024")])
-def test_threads_out_of_range(build_library: Build, threads: int, words: str) -> None:
+@pytest.mark.parametrize(
+    ("threads", "words"),
+    [(-1, "threads=-1: give a number"), (5000, "threads is 0 to 1024"), ("all", "threads=all: .*auto"),
+     ("1.5", "threads=1.5"), ("9" * 5000, "threads=9")],
+)  # fmt: skip
+def test_threads_out_of_range(build_library: Build, threads: int | str, words: str) -> None:
     with pytest.raises(MavcgError, match=words):
         mavcg.load(build_library(), threads=threads)
     with mavcg.load(build_library(), threads=0) as model:  # and what is left behind does no harm
