@@ -7,7 +7,6 @@ named by MAVCG_HOST_FACTS is taken in place of it, so that a plan for this machi
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -16,25 +15,12 @@ from typing import Any
 import mavcg.host_probe
 from mavcg.board import Cluster
 from mavcg.errors import MavcgError
-from mavcg.profiles.board_files import parse_cpus
+from mavcg.host_caches import Caches, one_of_each_core, processor_name, read_caches
 from mavcg.schedule_store import DiskStore, open_store
 
 VARIABLE = "MAVCG_HOST_FACTS"
-CPU_FOLDER = Path("sys/devices/system/cpu")
-_SIZE = re.compile(r"(\d{1,12})([KMG]?)\s*")
-_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 LEAST_MEMORY_BYTES = 32 << 20  # a buffer that is no cache's, where no cache is listed
 MOST_MEMORY_BYTES = 256 << 20
-
-
-@dataclass(frozen=True)
-class Caches:
-    """Data caches as one CPU has them; None: not listed. l2_cores: cores, not hardware threads, that share the L2."""
-
-    l1d_bytes: int | None = None
-    l2_bytes: int | None = None
-    l2_cores: int | None = None
-    l3_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +126,7 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
     usable = {cluster: [cpu for cpu in cluster.cpus if cpu in allowed] for cluster in clusters}
     caches = {cluster: read_caches(cluster.cpus[0], root) for cluster in clusters}
     l3_bytes = max((found.l3_bytes for found in caches.values() if found.l3_bytes is not None), default=None)
-    cpus = _one_of_each_core([cpu for found in usable.values() for cpu in found], root)
+    cpus = one_of_each_core([cpu for found in usable.values() for cpu in found], root)
     probe = mavcg.host_probe
     single_bytes, each_bytes = _memory_bytes(list(caches.values()), len(cpus))
     memory = probe.written_memory(max(single_bytes, each_bytes * len(cpus)))
@@ -157,31 +143,6 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
     elif measured:
         together = measured[0].memory_gb_per_s
     return HostFacts(processor_name(root), tuple(measured), l3_bytes, together)
-
-
-def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
-    """The data caches of a CPU as Linux lists them; what is not listed, or not as Linux writes it, is absent."""
-    found: dict[str, int] = {}
-    for index in sorted((root / CPU_FOLDER / f"cpu{cpu}/cache").glob("index[0-9]*")):
-        level, kind = _line(index / "level"), _line(index / "type")
-        size = _SIZE.fullmatch(_line(index / "size"))
-        if kind not in ("Data", "Unified") or level not in ("1", "2", "3") or size is None or not int(size[1]):
-            continue
-        found["l1d_bytes" if level == "1" else f"l{level}_bytes"] = int(size[1]) * _UNIT[size[2]]
-        sharing = _cpus(_line(index / "shared_cpu_list"))
-        if level == "2" and cpu in sharing:
-            found["l2_cores"] = len(_one_of_each_core(sharing, root))
-    return Caches(**found)
-
-
-def processor_name(root: Path = Path("/")) -> str:
-    """What the processor calls itself, "" where it says nothing; on AArch64 the MIDRs of its cores."""
-    try:
-        text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    names = re.findall(r"^(?:model name|CPU (?:implementer|variant|part))\s*:\s*(.*\S)", text, re.MULTILINE)
-    return " ".join(dict.fromkeys(names))
 
 
 def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.host_probe.Memory") -> CoreFacts:
@@ -231,17 +192,6 @@ def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
         pass  # no such figure here: what is wanted
     wanted = max(wanted, 1 << 20)
     return wanted, max(min(wanted, MOST_MEMORY_BYTES // max(cpus, 1)), 1 << 20)
-
-
-def _one_of_each_core(cpus: Sequence[int], root: Path) -> list[int]:
-    """The first hardware thread of each core; every CPU where Linux does not list its siblings."""
-    first: list[int] = []
-    seen: set[int] = set()
-    for cpu in cpus:
-        if cpu not in seen:
-            first.append(cpu)
-            seen.update(_cpus(_line(root / CPU_FOLDER / f"cpu{cpu}/topology/thread_siblings_list")))
-    return first
 
 
 def _loops(core: str) -> "mavcg.host_probe.Probe":
@@ -307,20 +257,6 @@ def _figures(table: Mapping[str, Any], place: str) -> dict[str, Any]:
             kind = "whole number" if whole else "number"
             raise MavcgError(f"{place}{key}: {value!r} is no {kind} above 0; mend it, or leave it out")
     return dict(table)
-
-
-def _cpus(text: str) -> tuple[int, ...]:
-    try:
-        return parse_cpus(text)
-    except ValueError:
-        return ()
-
-
-def _line(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _rounded(value: float) -> float:

@@ -16,15 +16,13 @@ import mavcg.host_facts
 from mavcg.board import Cluster
 from mavcg.errors import MavcgError
 from mavcg.host import measured_host_board
+from mavcg.host_caches import Caches, processor_name, read_caches
 from mavcg.host_facts import (
-    Caches,
     CoreFacts,
     HostFacts,
     facts_json,
     facts_of,
     host_facts,
-    processor_name,
-    read_caches,
     read_facts,
 )
 from mavcg.host_probe import CHAIN, GROUP, clock_ghz, compiled, fma_gvectors_per_s, read_gb_per_s, written_memory

@@ -1,0 +1,72 @@
+"""The caches of this machine's CPUs and the name of its processor, as Linux lists them in sysfs and /proc."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.profiles.board_files import parse_cpus
+
+CPU_FOLDER = Path("sys/devices/system/cpu")
+_SIZE = re.compile(r"(\d{1,12})([KMG]?)\s*")
+_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Data caches as one CPU has them; None: not listed. l2_cores: cores, not hardware threads, that share the L2."""
+
+    l1d_bytes: int | None = None
+    l2_bytes: int | None = None
+    l2_cores: int | None = None
+    l3_bytes: int | None = None
+
+
+def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
+    """The data caches of a CPU as Linux lists them; what is not listed, or not as Linux writes it, is absent."""
+    found: dict[str, int] = {}
+    for index in sorted((root / CPU_FOLDER / f"cpu{cpu}/cache").glob("index[0-9]*")):
+        level, kind = _line(index / "level"), _line(index / "type")
+        size = _SIZE.fullmatch(_line(index / "size"))
+        if kind not in ("Data", "Unified") or level not in ("1", "2", "3") or size is None or not int(size[1]):
+            continue
+        found["l1d_bytes" if level == "1" else f"l{level}_bytes"] = int(size[1]) * _UNIT[size[2]]
+        sharing = _cpus(_line(index / "shared_cpu_list"))
+        if level == "2" and cpu in sharing:
+            found["l2_cores"] = len(one_of_each_core(sharing, root))
+    return Caches(**found)
+
+
+def processor_name(root: Path = Path("/")) -> str:
+    """What the processor calls itself, "" where it says nothing; on AArch64 the MIDRs of its cores."""
+    try:
+        text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    names = re.findall(r"^(?:model name|CPU (?:implementer|variant|part))\s*:\s*(.*\S)", text, re.MULTILINE)
+    return " ".join(dict.fromkeys(names))
+
+
+def one_of_each_core(cpus: Sequence[int], root: Path) -> list[int]:
+    """The first hardware thread of each core; every CPU where Linux does not list its siblings."""
+    first: list[int] = []
+    seen: set[int] = set()
+    for cpu in cpus:
+        if cpu not in seen:
+            first.append(cpu)
+            seen.update(_cpus(_line(root / CPU_FOLDER / f"cpu{cpu}/topology/thread_siblings_list")))
+    return first
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    try:
+        return parse_cpus(text)
+    except ValueError:
+        return ()
+
+
+def _line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
