@@ -7,7 +7,8 @@ so does the use of the array: then a larger factor of the same trip count stays 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +73,23 @@ def channels(accelerator: Accelerator, name: str, length: int, factors: Integers
         kept = np.sort(np.unique(n, return_index=True)[1])
         return Channels(factors[kept], n[kept], np.ones(len(kept)))
     use = use_of_array(accelerator, name, factors)
-    kept = _undominated(n, [factors], [-use])
+    kept = undominated(n, [factors], [-use])
     return Channels(factors[kept], n[kept], use[kept])
+
+
+@dataclass(frozen=True)
+class Half:
+    """Factors of OH and KH, or of OW and KW, with their trips; rows: of input that all their windows read."""
+
+    out: Integers
+    tap: Integers
+    out_trips: Integers
+    tap_trips: Integers
+    rows: Integers
+    use: Floats
+
+    def __len__(self) -> int:
+        return len(self.out)
 
 
 def spatial(
@@ -87,45 +103,31 @@ def spatial(
         _half(layer, accelerator, grid, axis, out, tap, halo_traffic, tile_roof)
         for axis, (out, tap) in zip(axes(layer), (("OH", "KH"), ("OW", "KW")), strict=True)
     )
+    made = combined(layer, down, across, halo_fits)
+    if halo_traffic:
+        return made
+    once = np.full(len(made), layer.input_elements * layer.items.input)
+    return replace(made, once=once, each=once * made.taps)
+
+
+def combined(layer: ConvLayer, down: Half, across: Half, halo_fits: bool = True) -> Spatial:
+    """Each of one half with each of the other; the input's bytes are those that the windows read."""
     of_down, of_across = (
         places.ravel() for places in np.meshgrid(np.arange(len(down)), np.arange(len(across)), indexing="ij")
     )
     tiles = np.stack([down.out[of_down], across.out[of_across], down.tap[of_down], across.tap[of_across]], axis=1)
     one = np.ones(len(tiles), np.int64)
     factors = {"OC": one, "IC": one} | {name: tiles[:, i] for i, name in enumerate(("OH", "OW", "KH", "KW"))}
-    input_bytes, weight_bytes, output_bytes = bytes_of(layer, factors, halo_fits)
-    taps = down.tap_trips[of_down] * across.tap_trips[of_across]
-    if halo_traffic:
-        once = each = layer.groups * layer.ic * layer.items.input * down.rows[of_down] * across.rows[of_across]
-    else:
-        once = np.full(len(tiles), layer.input_elements * layer.items.input)
-        each = once * taps
+    read = layer.groups * layer.ic * layer.items.input * down.rows[of_down] * across.rows[of_across]
     return Spatial(
         tiles,
         down.out_trips[of_down] * across.out_trips[of_across],
-        taps,
-        input_bytes,
-        weight_bytes,
-        output_bytes,
-        once,
-        each,
-        down.use[of_down] * across.use[of_across],
+        down.tap_trips[of_down] * across.tap_trips[of_across],
+        *bytes_of(layer, factors, halo_fits),
+        once=read,
+        each=read,
+        use=down.use[of_down] * across.use[of_across],
     )
-
-
-@dataclass(frozen=True)
-class _Half:
-    """Factors of OH and KH, or of OW and KW; rows: of input that their windows read."""
-
-    out: Integers
-    tap: Integers
-    out_trips: Integers
-    tap_trips: Integers
-    rows: Integers
-    use: Floats
-
-    def __len__(self) -> int:
-        return len(self.out)
 
 
 def _half(
@@ -137,7 +139,7 @@ def _half(
     tap_name: str,
     halo_traffic: bool,
     tile_roof: bool,
-) -> _Half:
+) -> Half:
     out, tap = (values.ravel() for values in np.meshgrid(grid[out_name], grid[tap_name], indexing="ij"))
     out_trips, tap_trips = -(-axis.out // out), -(-axis.taps // tap)
     rows = _rows(axis, out, tap) if halo_traffic else np.ones(len(out), np.int64)
@@ -146,8 +148,8 @@ def _half(
         if tile_roof
         else np.ones(len(out))
     )
-    kept = _undominated(out_trips * (axis.taps + 1) + tap_trips, [out, tap], [rows, -use])
-    return _Half(out[kept], tap[kept], out_trips[kept], tap_trips[kept], rows[kept], use[kept])
+    kept = undominated(out_trips * (axis.taps + 1) + tap_trips, [out, tap], [rows, -use])
+    return Half(out[kept], tap[kept], out_trips[kept], tap_trips[kept], rows[kept], use[kept])
 
 
 def _rows(axis: Axis, out: Integers, tap: Integers) -> Integers:
@@ -161,7 +163,7 @@ def _rows(axis: Axis, out: Integers, tap: Integers) -> Integers:
     return tap_trips * starts + out_trips * spans
 
 
-def _undominated(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
+def undominated(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
     """Places of the entries that no other one of the same kind matches in every size and cost, in ascending order.
 
     Sizes ascend with the place in at least the first key, so of equal entries the first stays.
@@ -204,7 +206,20 @@ def most_output_channels(memory: MemoryLevel, place: Spatial, in_channels: int) 
     return np.where(inputs <= memory.input_bytes, most, 0)
 
 
-def totals(layer: ConvLayer, place: Spatial, oc_trips: Integers, ic_trips: Integers) -> tuple[Integers, ...]:
+class Before(NamedTuple):
+    """Trips of the loops over tiles of a level of memory that is further away; 1 where there is none (levels.py)."""
+
+    oc: int = 1
+    pixels: int = 1
+    reductions: int = 1
+
+
+NOTHING_BEHIND = Before()
+
+
+def totals(
+    layer: ConvLayer, place: Spatial, oc_trips: Integers, ic_trips: Integers, before: Before = NOTHING_BEHIND
+) -> tuple[Integers, ...]:
     """Equation 6.1 for each dataflow in Dataflow's order: bytes. Trips broadcast against the entries, which come first.
 
     In every trip count these do not fall, so trips that are too small make a bound.
@@ -212,15 +227,19 @@ def totals(layer: ConvLayer, place: Spatial, oc_trips: Integers, ic_trips: Integ
     shape = (len(place),) + (1,) * (max(oc_trips.ndim, ic_trips.ndim) - 1)
     pixels, taps, once, each = (v.reshape(shape) for v in (place.pixels, place.taps, place.once, place.each))
     items = layer.items
-    of_input = each * oc_trips
-    once_weight = layer.weight_elements * items.weight
-    of_weight = once_weight * pixels
-    once_output = layer.output_elements * items.output
-    of_output = once_output + layer.output_elements * items.psum * 2 * (taps * ic_trips - 1)
-    return once + of_weight + of_output, of_input + once_weight + of_output, of_input + of_weight + once_output
+    weights = layer.weight_elements * items.weight
+    outputs, psums = layer.output_elements * items.output, layer.output_elements * items.psum * 2
+    of_input, of_weight, of_output = each * oc_trips, weights * pixels, outputs + psums * (taps * ic_trips - 1)
+    return (
+        once * before.oc + of_weight + of_output,
+        of_input + weights * before.pixels + of_output,
+        of_input + of_weight + outputs + psums * (before.reductions - 1),
+    )
 
 
-def least(layer: ConvLayer, memory: MemoryLevel, place: Spatial, oc: Channels, ic: Channels) -> tuple[Integers, ...]:
+def least(
+    layer: ConvLayer, memory: MemoryLevel, place: Spatial, oc: Channels, ic: Channels, before: Before = NOTHING_BEHIND
+) -> tuple[Integers, Integers, NDArray[np.bool_]]:
     """For each entry bounds of the bytes and of the off-chip steps of a tile with it; and whether any tile fits.
 
     The largest factor of OC that fits beside the smallest of IC has the fewest trips that OC can have, and the other
@@ -231,7 +250,7 @@ def least(layer: ConvLayer, memory: MemoryLevel, place: Spatial, oc: Channels, i
     fits = (most_ic >= ic.factor[0]) & (most_oc >= oc.factor[0])
     oc_trips = oc.trips[largest(oc, most_oc)]
     ic_trips = ic.trips[largest(ic, most_ic)]
-    bound = np.minimum.reduce(totals(layer, place, oc_trips, ic_trips))
+    bound = np.minimum.reduce(totals(layer, place, oc_trips, ic_trips, before))
     return bound, place.pixels * place.taps * oc_trips * ic_trips, fits
 
 
