@@ -134,7 +134,7 @@ def _plans(
 
     assert board is not None
     if board == HOST:
-        from mavcg.host_facts import measured_host_board
+        from mavcg.host import measured_host_board
 
         its = measured_host_board()
     else:

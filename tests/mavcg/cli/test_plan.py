@@ -1,0 +1,178 @@
+"""`mavcg plan`, run as a user runs it."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from mavcg.planner.networks import network
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
+
+
+def planned(mavcg: Any, *arguments: str | Path) -> dict[str, Any]:
+    done = mavcg("plan", *arguments, "--json")
+    assert done.status == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
+    document = planned(mavcg, "vgg16", "--paper-variant", "--accelerator", "setup-a", "--search", "pruned")
+
+    assert len(document["layers"]) == 16
+    for layer in document["layers"]:
+        assert {"oc", "ic", "oh", "ow"} <= set(layer["tile"]) and set(layer["traffic_bytes"]) == {
+            "input",
+            "weight",
+            "output",
+        }
+        assert layer["bound"] in ("compute", "memory") and layer["macs"] > 0 and layer["metric"] > 0
+        assert all(1 <= layer["tile"][loop] <= length for loop, length in layer["loops"].items())
+    # Table 8.5, VGGNet-16: 3541.530 M, and 27,552 in setup A.
+    assert round(document["space"]["unpruned"] / 1e6, 3) == 3541.530
+    assert document["space"]["pruned"] == 27552
+    assert document["seconds"] >= 0
+
+
+def test_the_exact_search_is_no_worse_than_the_pruned_one_and_as_good_as_the_exhaustive(mavcg: Any) -> None:
+    asked = ("alexnet", "--paper-variant", "--accelerator", "setup-a")
+    metric = {
+        search: [layer["metric"] for layer in planned(mavcg, *asked, "--search", search)["layers"]]
+        for search in ("exact", "pruned", "exhaustive")
+    }
+
+    assert metric["exact"] == metric["exhaustive"]
+    assert all(ours >= theirs for ours, theirs in zip(metric["exact"], metric["pruned"], strict=True))
+
+
+def test_a_second_plan_is_the_first(mavcg: Any, tmp_path: Path) -> None:
+    first = planned(mavcg, "squeezenet", "--accelerator", "setup-b")
+    again = planned(mavcg, "squeezenet", "--accelerator", "setup-b")
+    anew = planned(mavcg, "squeezenet", "--accelerator", "setup-b", "--no-cache")
+
+    assert list((tmp_path / "cache").rglob("*.json"))
+    assert first["layers"] == again["layers"] == anew["layers"]
+
+
+def test_a_board_has_a_plan_for_each_cluster(mavcg: Any) -> None:
+    document = planned(mavcg, "squeezenet", "--board", "exynos9820")
+
+    assert len(document["clusters"]) == 3
+    fastest = min(document["clusters"].values(), key=lambda cluster: cluster["predicted_ms"])
+    assert document["layers"] == fastest["layers"]
+
+
+def test_baselines_and_floors(mavcg: Any) -> None:
+    document = planned(mavcg, "vgg16", "--paper-variant", "--accelerator", "setup-a", "--baselines")
+
+    total = sum(document["traffic_bytes"].values())
+    assert round(total / 2**20, 1) == 702.2  # NOTES: exhaustive search of VGG in setup A
+    for one in document["baselines"].values():
+        assert sum(one["traffic_bytes"].values()) >= total
+    assert document["floors_bytes"]["communication_lower_bound"] <= total
+    assert document["floors_bytes"]["no_reload"] <= total
+
+
+def test_text_is_written_checked_and_run(mavcg: Any, tmp_path: Path) -> None:
+    text = tmp_path / "conv5.plan"
+    document = planned(
+        mavcg, "alexnet", "--paper-variant", "--accelerator", "setup-a", "--halo", "--layer", "conv5", "--emit-ir", text
+    )
+    (layer,) = document["layers"]
+
+    checked = mavcg("plan", "--check-ir", text)
+    assert checked.status == 0 and "1 plans" in checked.stdout
+    done = mavcg("plan", "--run-ir", text, "--json")
+    assert done.status == 0, done.stderr
+    (ran,) = json.loads(done.stdout)["layers"]
+    assert {key: ran["moved_bytes"][key] for key in ("input", "weight", "output")} == layer["traffic_bytes"]
+
+    # The checksum is that of the layer as the reference computes it.
+    node = next(n for n in network("alexnet", True).nodes if n.origin == "conv5")
+    rng = np.random.default_rng(0)
+    x = rng.integers(-7, 8, (1, 384, 13, 13), dtype=np.int32)
+    w = rng.integers(-7, 8, (256, 384, 3, 3), dtype=np.int32)
+    expected = _conv(x, w)
+    assert node.op == "conv2d" and ran["output_shape"] == list(expected.shape)
+    assert ran["checksum"] == hashlib.sha256(np.ascontiguousarray(expected, dtype="<i8").tobytes()).hexdigest()
+
+
+def _conv(x: Any, w: Any) -> Any:
+    """Stride 1, padding 1, kernel 3: one product of matrices a tap."""
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    total = np.zeros((w.shape[0], x.shape[2] * x.shape[3]))
+    for r in range(3):
+        for c in range(3):
+            part = padded[0, :, r : r + x.shape[2], c : c + x.shape[3]].reshape(x.shape[1], -1)
+            total += w[:, :, r, c].astype(np.float64) @ part
+    return total.reshape(1, w.shape[0], *x.shape[2:]).astype(np.int64)
+
+
+def test_a_layer_as_c(mavcg: Any, tmp_path: Path) -> None:
+    out = tmp_path / "layer.c"
+    planned(mavcg, "alexnet", "--accelerator", "setup-a", "--layer", "conv3", "--emit-c", out)
+
+    assert "void run(" in out.read_text()
+
+
+def test_pictures(mavcg: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    planned(mavcg, "alexnet", "--accelerator", "setup-a", "--layer", "conv3", "--plot", tmp_path / "pictures")
+
+    names = sorted(path.name for path in (tmp_path / "pictures").iterdir())
+    assert names == ["roofline-conv3.svg", "traffic.svg"]
+    for name in names:
+        texts = [e.text for e in ElementTree.parse(tmp_path / "pictures" / name).iter() if e.tag.endswith("text")]
+        assert any("mavcg" in (text or "") or "roofline" in (text or "") for text in texts)
+
+
+def test_people_get_a_table(mavcg: Any) -> None:
+    done = mavcg("plan", "vgg16", "--accelerator", "setup-a")
+
+    assert done.status == 0
+    assert "conv5_3" in done.stdout and "not measured" in done.stdout and "search space" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "no MODEL"),
+        (("vgg16",), "--board"),
+        (("vgg16", "--board", "rk3588", "--accelerator", "setup-a"), "name one machine"),
+        (("vgg16", "--accelerator", "setup-z"), "setup-b"),
+        (("vgg99", "--accelerator", "setup-a"), "built-in network"),
+        (("missing.onnx", "--accelerator", "setup-a"), "cannot be read"),
+        (("missing.onnx", "--accelerator", "setup-a", "--paper-variant"), "--paper-variant"),
+        (("vgg16", "--accelerator", "setup-a", "--search", "magic"), "exhaustive"),
+        (("vgg16", "--accelerator", "setup-a", "--metric", "beauty"), "latency"),
+        (("vgg16", "--accelerator", "setup-a", "--search", "pruned", "--halo"), "--search exact"),
+        (("vgg16", "--accelerator", "setup-a", "--layer", "conv3_9"), "conv3_"),
+        (("vgg16", "--accelerator", "setup-a", "--shape", "x=1x3x8x8"), "built-in"),
+        (("vgg16", "--accelerator", "setup-a", "--emit-c", "all.c"), "--layer"),
+        (("--check-ir", "missing.plan"), "cannot be read"),
+        (("vgg16", "--check-ir", "missing.plan"), "MODEL"),
+    ],
+)
+def test_bad_input_is_one_line(mavcg: Any, arguments: tuple[str, ...], words: str) -> None:
+    done = mavcg("plan", *arguments)
+
+    assert done.status == 2
+    assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_memories_that_are_too_small(mavcg: Any, tmp_path: Path) -> None:
+    small = tmp_path / "small.json"
+    small.write_text(
+        '{"bandwidth": 1, "frequency": 1, "mem_size": [1, 1, 1], "pe_len": [16, 16], "pe_mapping": [["IC"], ["OC"]]}'
+    )
+    done = mavcg("plan", "vgg16", "--accelerator", small)
+
+    assert done.status == 2 and "conv1_1" in done.stderr and "bytes" in done.stderr
