@@ -123,6 +123,7 @@ def test_arrays_of_another_shape_or_kind_are_refused(figure: Plan) -> None:
         run_plan(figure, x.astype(np.complex64), w.astype(np.complex64))
 
 
+@pytest.mark.long
 def test_figure_7_1_is_computed(figure: Plan, arrays: Arrays, convolved: Convolved) -> None:
     layer = ConvLayer("", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1, 1, 1, 1))
     x, w = arrays(layer, np.int32, 99)

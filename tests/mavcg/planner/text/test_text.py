@@ -1,6 +1,7 @@
 """Plans as text: figure 7.1, the round trip, and what the parser says."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,14 @@ def test_figure_7_1(figure: Plan) -> None:
     verify_plan(figure)
     # Rows 17 + 18 + 18 + 9 of 56 columns, 128 channels, for each of five tiles of output channels.
     assert count_plan(figure).input_loaded_bytes == 62 * 56 * 128 * 5 * 4
+
+
+def test_the_guide_shows_what_is_printed(figure: Plan) -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "plan-text.md").read_text()
+    example = guide.split("    [layer conv3_1]\n")[1].split("\n\n## ")[0].splitlines()
+    shown = [line.strip() for line in example if line.strip() not in ("", "...")]
+    assert len(shown) > 25
+    assert set(shown) <= set(print_plan(figure).splitlines())
 
 
 @given(data=st.data())
