@@ -16,7 +16,7 @@ F32_BYTES = 4
 class Layout(StrEnum):
     """How an image of channels C, rows H, columns W lies in memory, the outermost dimension first.
 
-    CHWc: blocks of so many channels as the machine has lanes (`block`), [ceil(C / block), H, W, block]; the last block is filled with zeros.
+    CHWc: blocks of as many channels as the machine has lanes, [ceil(C / block), H, W, block]; zeros fill the last one.
     """
 
     CHW = "CHW"
