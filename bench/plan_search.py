@@ -1,0 +1,158 @@
+"""The planner's three searches: seconds, candidates, what pruning misses: `python -m bench.plan_search`.
+
+Every layer of the five networks on setups A to D is planned, none from a cache, with performance per access as metric
+and tiles that fit with halo. Seconds are the least of some runs in turn, those of the exhaustive search of one run.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.record import facts, write
+from mavcg.accelerator import Accelerator
+from mavcg.planner import exact, exhaustive, pruned
+from mavcg.planner.exact import ExactOptions
+from mavcg.planner.layer import ConvLayer
+from mavcg.planner.layers import layers_of
+from mavcg.planner.levels import plan_levels
+from mavcg.planner.networks import NAMES, network
+from mavcg.planner.planned import Planned
+from mavcg.planner.roofline import performance_per_access
+from mavcg.profiles.accelerators import find_accelerator
+
+SETUPS = ("A", "B", "C", "D")
+RUNS = 3
+# The exact search has to plan the whole table in this.
+MOST_SECONDS = 60.0
+OTHERS = {
+    "halo counted": ExactOptions(model="halo"),
+    "two buffers": ExactOptions(double_buffer=True),
+    "roof of the tile": ExactOptions(tile_roof=True),
+    "every factor": ExactOptions(grid="full"),
+    "every factor, halo counted": ExactOptions(grid="full", model="halo"),
+    "every factor, halo counted, two buffers": ExactOptions(grid="full", model="halo", double_buffer=True),
+}
+
+Search = Callable[[ConvLayer, Accelerator], Planned]
+SEARCHES: dict[str, Search] = {"pruned": pruned.search, "exact": exact.search}
+
+
+def compare(name: str, setup: str) -> dict[str, Any]:
+    """One network on one setup."""
+    accelerator = find_accelerator(f"setup-{setup.lower()}")
+    layers = layers_of(network(name, paper_variant=True))
+    found: dict[str, list[Planned]] = {}
+    seconds: dict[str, float] = {}
+    for run in range(RUNS):
+        for search, of in SEARCHES.items() if run else (SEARCHES | {"exhaustive": exhaustive.search}).items():
+            start = time.perf_counter()
+            found[search] = [of(layer, accelerator) for layer in layers]
+            taken = time.perf_counter() - start
+            seconds[search] = min(taken, seconds.get(search, taken))
+    values = {search: [performance_per_access(plan.reached) for plan in plans] for search, plans in found.items()}
+    missed = [ours / best for ours, best in zip(values["pruned"], values["exhaustive"], strict=True) if ours < best]
+    return {
+        "network": name,
+        "setup": setup,
+        "layers": len(layers),
+        "seconds": {search: round(of, 4) for search, of in seconds.items()},
+        "candidates": {search: sum(plan.candidates for plan in plans) for search, plans in found.items()},
+        "off_chip_bytes": {
+            search: sum(plan.reached.traffic.total_bytes for plan in plans) for search, plans in found.items()
+        },
+        "exact_is_exhaustive": values["exact"] == values["exhaustive"],
+        "layers_that_pruning_misses": len(missed),
+        "times_below_at_worst": round(1 / min(missed, default=1.0), 3),
+    }
+
+
+def others() -> dict[str, dict[str, float]]:
+    """The exact search under other options, and of two levels: the whole table, in one run."""
+    tables = {title: _whole(lambda layer, on, of=options: exact.search(layer, on, options=of).candidates)  # type: ignore[misc]
+              for title, options in OTHERS.items()}  # fmt: skip
+    return tables | {"each level of memory": _whole(lambda layer, on: plan_levels(layer, on).candidates)}
+
+
+def _whole(candidates_of: Callable[[ConvLayer, Accelerator], int]) -> dict[str, float]:
+    start = time.perf_counter()
+    candidates = 0
+    for name in NAMES:
+        layers = layers_of(network(name, paper_variant=True))
+        for setup in SETUPS:
+            accelerator = find_accelerator(f"setup-{setup.lower()}")
+            candidates += sum(candidates_of(layer, accelerator) for layer in layers)
+    return {"seconds": round(time.perf_counter() - start, 2), "candidates": candidates}
+
+
+def main() -> None:
+    """Plan, print, and write bench/results/plan_search.json; status 1 where a bound is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the record instead of tables")
+    args = parser.parse_args()
+    rows = []
+    for name in NAMES:
+        for setup in SETUPS:
+            print(f"bench: {name}, setup {setup}", file=sys.stderr, flush=True)
+            rows.append(compare(name, setup))
+    searches = ("pruned", "exhaustive", "exact")
+    sums = {
+        key: {of: round(sum(row[key][of] for row in rows), 3) for of in searches} for key in ("seconds", "candidates")
+    }
+    record = {**facts("measured", "bench.plan_search"), "runs": RUNS, "rows": rows, **sums, "other_options": others()}
+    write("plan_search", record)
+    if args.json:
+        print(json.dumps(record, indent=2))
+    else:
+        _print(record)
+    wrong = [f"{row['network']} {row['setup']}" for row in rows if not row["exact_is_exhaustive"]]
+    if wrong:
+        sys.exit(f"bench: exact search is not as good as exhaustive search: {', '.join(wrong)}")
+    if sums["seconds"]["exact"] > MOST_SECONDS:
+        sys.exit(f"bench: exact search took {sums['seconds']['exact']} s for the table; {MOST_SECONDS} s are allowed")
+
+
+def _print(record: Mapping[str, Any]) -> None:
+    table = Table(box=None)
+    titles = ("network", "setup", "pruned s", "exhaustive s", "exact s", "pruned", "exhaustive", "exact",
+              "pruned MiB", "least MiB", "more", "layers missed", "worst")  # fmt: skip
+    for title in titles:
+        table.add_column(title, justify="left" if title in ("network", "setup") else "right")
+    for row in record["rows"]:
+        table.add_row(row["network"], row["setup"], *_seconds(row), *_candidates(row), *_missed(row))
+    table.add_row("all", "", *_seconds(record), *_candidates(record))
+    console = Console()
+    console.print("Seconds (measured), candidates looked at, off-chip traffic (modelled), and what pruning misses:")
+    console.print("layers with a better tiling in the same space, and how many times better at worst")
+    console.print(table)
+    console.print("\nExact search of the same table under other options:")
+    for title, of in record["other_options"].items():
+        console.print(f"  {title}: {of['seconds']:.1f} s, {of['candidates']} candidates")
+
+
+def _seconds(row: Mapping[str, Any]) -> Sequence[str]:
+    return [f"{row['seconds'][search]:.3f}" for search in ("pruned", "exhaustive", "exact")]
+
+
+def _candidates(row: Mapping[str, Any]) -> Sequence[str]:
+    return [str(row["candidates"][search]) for search in ("pruned", "exhaustive", "exact")]
+
+
+def _missed(row: Mapping[str, Any]) -> Sequence[str]:
+    of_pruned, of_best = (row["off_chip_bytes"][search] / 2**20 for search in ("pruned", "exact"))
+    return [
+        f"{of_pruned:.1f}",
+        f"{of_best:.1f}",
+        f"{100 * (of_pruned / of_best - 1):.1f} %",
+        f"{row['layers_that_pruning_misses']} of {row['layers']}",
+        f"{row['times_below_at_worst']:.2f}x",
+    ]
+
+
+if __name__ == "__main__":
+    main()
