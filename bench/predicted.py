@@ -33,8 +33,13 @@ NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-rando
 LEAST_QUIET = 5
 
 
-def measure(models: Sequence[Model], rounds: int, runs: int) -> list[tuple[list[float], int]]:
-    """For each model the ms of every step, and how many runs they are the median of."""
+def measure(
+    models: Sequence[Model], kernels: Sequence[Sequence[str]], rounds: int, runs: int
+) -> list[tuple[list[float], int]]:
+    """For each model the ms of every step, and how many runs they are the median of; kernels: that its steps call.
+
+    Raises: RuntimeError where a library has other steps than were predicted.
+    """
     inputs = [
         [np.random.default_rng(0).standard_normal(t.shape).astype(t.dtype) for t in model.inputs] for model in models
     ]
@@ -46,7 +51,10 @@ def measure(models: Sequence[Model], rounds: int, runs: int) -> list[tuple[list[
             model.run(*inputs[number])  # another network was in the caches
             for _ in range(runs):
                 before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-                row = [step.ns / 1e6 for step in model.profile(*inputs[number])]
+                steps = model.profile(*inputs[number])
+                if [step.kernel for step in steps] != kernels[number]:
+                    raise RuntimeError(f"{model.name}: its library has other steps than the prediction")
+                row = [step.ns / 1e6 for step in steps]
                 everything[number].append(row)
                 if resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before:
                     quiet[number].append(row)
@@ -98,7 +106,8 @@ def compare(names: Sequence[str], board: Board, threads: int, rounds: int, runs:
         predictions.append(predict_file(path, board, threads, {}, 1))
     models = [load(built_library(path), threads=threads) for path in paths]
     try:
-        measured = measure(models, rounds, runs)
+        kernels = [[layer.work.kernel for layer in prediction.layers] for prediction in predictions]
+        measured = measure(models, kernels, rounds, runs)
     finally:
         for model in models:
             model.close()

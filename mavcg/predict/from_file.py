@@ -82,7 +82,8 @@ def predict_file(
 ) -> Prediction:
     """The prediction for a model's file or a library. Raises: MavcgError."""
     source = read_source(path, board, shapes, progress)
-    return predict(source.name, source.works, source.specs, board, threads, None, workers, progress)
+    library = path if source.note is not None else None
+    return predict(source.name, source.works, source.specs, board, threads, None, workers, progress, library)
 
 
 def measured_ms(

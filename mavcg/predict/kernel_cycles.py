@@ -7,7 +7,7 @@ The counts are exact: the emitted kernel's control flow, followed (block_counts.
 - elsewhere (x86), the block's mix of instructions at the core's rates (mix.py).
 
 Not modelled: what the compiler adds on x86 (spills, moves), how the end of one block overlaps the beginning of the
-next, caches (memory.py has those), the machine passes' schedules.
+next, caches XX
 """
 
 import re
@@ -19,8 +19,6 @@ from pathlib import Path
 
 from llvmlite import ir
 
-from mavcg.asm_input import AsmInput
-from mavcg.asm_source import AsmSource
 from mavcg.codegen import CodegenJob, compile_module
 from mavcg.core import Core
 from mavcg.errors import ProfileError
@@ -28,10 +26,7 @@ from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernel_code import _FLAGS, KERNELS_PER_MODULE, kernel_module, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.registry import emit
-from mavcg.loop_estimates import BlockEstimate, estimate_function
-from mavcg.passes.asm.blocks import functions_of
-from mavcg.passes.asm.estimate import IN_ORDER
-from mavcg.passes.asm.source import parse_source
+from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.predict.block_counts import DataDependent, count_blocks
 from mavcg.predict.mix import Mix, Rates, mixes_of, rates_of_core, rates_of_timing
 from mavcg.profiles.timing import load_timing
@@ -41,7 +36,6 @@ from mavcg.timing import MissingFact, Timing
 PIPELINE, RATES, WORK = "pipeline model", "instruction rates", "elementary operations"
 # An inner loop's end is not foreseen where the loop has more turns than predictors' histories follow.
 FORESEEN_TURNS = 32
-_NAMED = re.compile(r"(?:^|\s)(?://|#)\s*%(?P<name>[\w.$-]+)\s*$")
 _KEEP_NAMES = ("-fno-discard-value-names", "-fverbose-asm")
 
 
@@ -137,9 +131,14 @@ def kernel_models(
     target: Target,
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
+    built: Mapping[str, Sequence[BuiltLoop]] | None = None,
 ) -> dict[str, KernelModel]:
-    """Every spec's model for a core, by kernel name. Raises: ToolError where the compiler refuses a kernel."""
-    blocks: dict[str, dict[str, float]] = {}
+    """Every spec's model for a core, by kernel name.
+
+    built: the loops of a library's kernels, as the machine passes left them (built_loops). Raises: ToolError where the
+    compiler refuses a kernel.
+    """
+    blocks: dict[str, dict[str, BlockCost]] = {}
     if model.timing is not None:
         with tempfile.TemporaryDirectory(prefix="mavcg-predict-") as folder, ThreadPoolExecutor(workers) as pool:
             parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
@@ -150,7 +149,11 @@ def kernel_models(
             ]
             for job in jobs:
                 blocks.update(job.result())
-    return {kernel_name(spec): _model(spec, model, blocks.get(kernel_name(spec), {})) for spec in specs}
+    names = {kernel_name(spec): spec for spec in specs}
+    return {
+        name: _model(spec, model, cycles_as_built(blocks.get(name, {}), (built or {}).get(name, ())))
+        for name, spec in names.items()
+    }
 
 
 def _model(spec: KernelSpec, model: CoreModel, named: Mapping[str, float]) -> KernelModel:
@@ -195,54 +198,12 @@ def _successors(block: ir.Block) -> list[ir.Block]:
 
 def _compiled(
     specs: Sequence[KernelSpec], out: Path, model: CoreModel, target: Target, progress: Callable[[str], None]
-) -> dict[str, dict[str, float]]:
-    """Kernel -> block name -> cycles, of compiled kernels."""
+) -> dict[str, dict[str, BlockCost]]:
+    """Kernel -> block name -> what it costs, of compiled kernels."""
     assert model.timing is not None
     text = kernel_module(specs, model.machine, model.label, target)
     what = f"compiling kernels for {model.label}"
     progress(what)
     compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=(*_FLAGS, *_KEEP_NAMES)), out)
-    return block_cycles(out.read_text(), {version_symbol(kernel_name(s), model.label): kernel_name(s) for s in specs},
-                        model.timing)  # fmt: skip
-
-
-def block_cycles(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[str, dict[str, float]]:
-    """Kernel -> the emitter's name of a block -> its cycles; of assembly that says after each label which block it is.
-
-    kernels: symbol -> kernel. Blocks with an instruction that the core's profile does not know are left out.
-    """
-    lines = text.splitlines()
-    named = {number: match["name"] for number, line in enumerate(lines, 1) if (match := _NAMED.search(line))}
-    statements = parse_source(text, "kernels")
-    functions = functions_of(statements, "kernels")
-    code = AsmInput(AsmSource(text, "kernels"), statements, functions)
-    found: dict[str, dict[str, float]] = {}
-    for function in functions:
-        kernel = kernels.get(function.name.strip('"'))
-        if kernel is None:
-            continue
-        cycles = found.setdefault(kernel, {})
-        for one in estimate_function(code, function, timing, straight=True):
-            name = _name_above(one.line, named, lines)
-            if name and one.estimate is not None:
-                cycles[name] = cycles.get(name, 0.0) + _cycles(one)
-    return found
-
-
-def _cycles(one: BlockEstimate) -> float:
-    """Of a turn or a run. Out of order, the latency of a straight block passes while other blocks run."""
-    assert one.estimate is not None
-    if one.kind == "loop" or one.estimate.model == IN_ORDER:
-        return one.estimate.cycles
-    return max(value for kind, value in one.estimate.bounds.items() if kind != "critical path")
-
-
-def _name_above(line: int, named: Mapping[int, str], lines: Sequence[str]) -> str:
-    """The block's name on the label's line above its first instruction; "" where the compiler made the block."""
-    for number in range(line - 1, 0, -1):
-        text = lines[number - 1].strip()
-        if number in named:
-            return named[number]
-        if not (text.startswith(("//", "#", ".cfi", ".p2align")) or text.endswith(":")) and text:
-            return ""
-    return ""
+    symbols = {version_symbol(kernel_name(spec), model.label): kernel_name(spec) for spec in specs}
+    return block_costs(out.read_text(), symbols, model.timing)

@@ -2,25 +2,32 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mavcg.board import Board
 from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec
 from mavcg.machines import GENERIC, machines_for
 from mavcg.planner.board_machine import cluster_machine, cluster_machines
+from mavcg.predict.asm_blocks import built_loops
 from mavcg.predict.kernel_cycles import KernelModel, core_model, kernel_models
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.predict.memory import reuse_distances
 from mavcg.predict.work import StepWork
 from mavcg.target import Target, parse_target
+from mavcg.tuning import wants_tuning
 
 ASSUMED_ALWAYS = (
     "the model runs again and again: caches hold what the run before left, as far as it fits",
-    "loops take what the pipeline model or the core's rates say of the compiler's code, before the machine passes; "
-    "branches but the ends of long loops are foreseen",
+    "blocks of kernels take what the pipeline model or the core's rates say; branches but the ends of long loops are "
+    "foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
     "a step and a task cost as many cycles as measured on a Zen 3, on every core",
 )  # fmt: skip
+# Said of cores whose code a build reschedules.
+TUNED = (
+    "{}: loops as the compiler leaves them; a build makes them faster: estimate the built library to see by how much"
+)
 
 
 @dataclass(frozen=True)
@@ -112,10 +119,12 @@ def predict(
     target: Target | None = None,
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
+    library: Path | None = None,
 ) -> Prediction:
     """Predict a lowered model on a board.
 
     threads: for `layers` and `chosen`, the fastest cores first; 0: the best number. works, specs: of the program.
+    library: where it is built: its loops count as the machine passes left them.
     Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
     """
     alone = cluster_machines(board)
@@ -132,7 +141,12 @@ def predict(
         core = core_model(label, machines[label], machine.core, machine.cluster.fma_per_cycle)
         assumed |= dict.fromkeys((*machine.assumed, *core.assumed))
         if label not in known:
-            known[label] = kernel_models(specs, core, target, workers, progress)
+            built = None
+            if library is not None and core.timing is not None and machine.core is not None:
+                built = built_loops(library, machine.core, list(dict.fromkeys(w.kernel for w in works)), core.timing)
+            elif core.timing is not None and machine.core is not None and wants_tuning(machine.core):
+                assumed[TUNED.format(label)] = None
+            known[label] = kernel_models(specs, core, target, workers, progress, built)
         kernels.append(known[label])
     distances = reuse_distances(works)
     steps = [

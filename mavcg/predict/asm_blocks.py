@@ -1,0 +1,108 @@
+"""What blocks of compiled kernels cost a core by its pipeline model, known by the names that the emitter gave."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.asm_input import AsmInput, read_asm_input
+from mavcg.asm_source import AsmSource
+from mavcg.core import Core
+from mavcg.loop_estimates import BlockEstimate, estimate_function
+from mavcg.passes.asm.blocks import functions_of
+from mavcg.passes.asm.estimate import IN_ORDER
+from mavcg.passes.asm.source import parse_source
+from mavcg.timing import Timing
+
+_NAMED = re.compile(r"(?:^|\s)(?://|#)\s*%(?P<name>[\w.$-]+)\s*$")
+UNROLLED = (1, 2, 4)  # turns that the machine passes make one
+
+
+@dataclass(frozen=True)
+class BlockCost:
+    """cycles: of a turn of a loop of one block, or of one run; operations: arithmetic on vectors in it."""
+
+    cycles: float
+    operations: int
+    is_loop: bool
+
+
+@dataclass(frozen=True)
+class BuiltLoop:
+    """A loop of one block in a built library; the same of one turn."""
+
+    cycles: float
+    operations: int
+
+
+def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[str, dict[str, BlockCost]]:
+    """Kernel -> the emitter's name of a block -> its cost; of assembly that says after each label which block it is.
+
+    kernels: symbol -> kernel. Blocks with an instruction that the core's profile does not know are left out.
+    """
+    lines = text.splitlines()
+    named = {number: match["name"] for number, line in enumerate(lines, 1) if (match := _NAMED.search(line))}
+    statements = parse_source(text, "kernels")
+    functions = functions_of(statements, "kernels")
+    code = AsmInput(AsmSource(text, "kernels"), statements, functions)
+    found: dict[str, dict[str, BlockCost]] = {}
+    for function in functions:
+        kernel = kernels.get(function.name.strip('"'))
+        if kernel is None:
+            continue
+        costs = found.setdefault(kernel, {})
+        for one in estimate_function(code, function, timing, straight=True):
+            name = _name_above(one.line, named, lines)
+            if name and one.estimate is not None:
+                costs[name] = BlockCost(_cycles(one), _operations(one), one.kind == "loop")
+    return found
+
+
+def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timing) -> dict[str, list[BuiltLoop]]:
+    """Kernel -> its loops of one block, of the version that the core runs. Raises: MavcgError as read_asm_input."""
+    code = read_asm_input(library, core, kernels)
+    found: dict[str, list[BuiltLoop]] = {}
+    for function in code.functions:
+        loops = [one for one in estimate_function(code, function, timing) if one.kind == "loop"]
+        found[function.name.strip('"').partition(".")[0]] = [
+            BuiltLoop(one.estimate.cycles, _operations(one)) for one in loops if one.estimate is not None
+        ]
+    return found
+
+
+def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop]) -> dict[str, float]:
+    """The cycles of each block; of a loop those of the fastest built loop with its arithmetic, or a multiple of it.
+
+    The passes only ever keep what their model finds faster: where nothing fits, the compiler's loop counts.
+    """
+    found = {}
+    for name, block in blocks.items():
+        cycles = [block.cycles]
+        if block.is_loop and block.operations:
+            for turns in UNROLLED:
+                cycles += [loop.cycles / turns for loop in built if loop.operations == turns * block.operations]
+        found[name] = min(cycles)
+    return found
+
+
+def _operations(one: BlockEstimate) -> int:
+    return one.work.flops + one.work.int_ops
+
+
+def _cycles(one: BlockEstimate) -> float:
+    """Of a turn or a run. Out of order, the latency of a straight block passes while other blocks run."""
+    assert one.estimate is not None
+    if one.kind == "loop" or one.estimate.model == IN_ORDER:
+        return one.estimate.cycles
+    return max(value for kind, value in one.estimate.bounds.items() if kind != "critical path")
+
+
+def _name_above(line: int, named: Mapping[int, str], lines: Sequence[str]) -> str:
+    """The block's name on the label's line above its first instruction; "" where the compiler made the block."""
+    for number in range(line - 1, 0, -1):
+        text = lines[number - 1].strip()
+        if number in named:
+            return named[number]
+        if not (text.startswith(("//", "#", ".cfi", ".p2align")) or text.endswith(":")) and text:
+            return ""
+    return ""
