@@ -16,12 +16,14 @@ from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
 from mavcg.objects import assemble
 from mavcg.target import Target
+from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
 
 # Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
 _FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
 # Of a loop's schedule: a network has a hundred loops, and most of them reach in this time what they reach at all.
 HEURISTIC_SECONDS = 0.2
+UNPLANNED = TilePlan()  # each emitter does what is right on all machines
 KERNELS_PER_MODULE = 8  # more share a compiler's start, fewer keep all CPUs busy to the end
 
 
@@ -30,12 +32,14 @@ def version_symbol(kernel: str, label: str) -> str:
     return f"{kernel}.{label}"
 
 
-def kernel_module(specs: Sequence[KernelSpec], machine: Machine, label: str, target: Target) -> str:
-    """The IR text of these kernels' versions for one core."""
+def kernel_module(
+    specs: Sequence[KernelSpec], machine: Machine, label: str, target: Target, plan: TilePlan = UNPLANNED
+) -> str:
+    """The IR text of these kernels' versions for one core, with the plan's macro-tiles."""
     module = ir.Module("kernels")
     module.triple = target.llvm_triple
     for spec in specs:
-        emit(module, spec, machine)
+        emit(module, spec, machine, plan.of(kernel_name(spec), label))
     text = prepared(module, machine)
     for spec in specs:
         name = kernel_name(spec)
@@ -57,10 +61,11 @@ def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """Compiled kernels. tiles: version -> kernel -> its tiles (tiles_of), for kernels that have any."""
+    """Compiled kernels, as `plan` has them. tiles: version -> kernel -> its tiles (tiles_of), for kernels with any."""
 
     objects: tuple[Path, ...]
     tiles: Mapping[str, Mapping[str, tuple[str, ...]]]
+    plan: TilePlan = UNPLANNED
 
     def code_bytes(self) -> dict[str, int]:
         """Linkage name, <kernel>.<version>, -> bytes of its machine code."""
@@ -76,8 +81,9 @@ def kernel_objects(
     workers: int,
     progress: Callable[[str], None],
     tuning: Tuning = FAST,
+    plan: TilePlan = UNPLANNED,
 ) -> KernelCode:
-    """Compile every spec for every machine into objects in `folder`.
+    """Compile every spec for every machine into objects in `folder`, with the plan's macro-tiles.
 
     cores: whose profiles may ask for machine passes. Raises: ToolError with the compiler's words.
     """
@@ -88,7 +94,7 @@ def kernel_objects(
     tiles: dict[str, dict[str, tuple[str, ...]]] = {label: {} for label in machines}
 
     def work(job: _Job) -> Path:
-        text = kernel_module(job.specs, machines[job.label], job.label, target)
+        text = kernel_module(job.specs, machines[job.label], job.label, target, plan)
         tiles[job.label].update(tiles_of(text))
         emit_as = "asm" if job.label in tuned else "obj"
         out = folder / f"kernels-{job.label}-{job.number}.{'s' if emit_as == 'asm' else 'o'}"
@@ -109,7 +115,7 @@ def kernel_objects(
             return out
 
         finished = pool.map(finish, (path for _, path in assembly), texts)
-        return KernelCode((*plain, *finished), tiles)
+        return KernelCode((*plain, *finished), tiles, plan)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ from mavcg.kernels.registry import lower
 from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
 from mavcg.memory.storage import Storage, assign_storage, lifetimes_of
 from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
-
-# Elementary operations that are worth handing a task to a thread for: some microseconds on a small core.
-TASK_WORK = 400_000
+from mavcg.tile_plan import TilePlan, least_task_rows
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,13 @@ def lower_graph(graph: Graph, packing: Packing) -> Lowered:
             if spec.rows:
                 steps.append(
                     ProgramStep(
-                        step.origin or node.origin or node.output, node.op, kernel_name(spec), operands, spec.rows,
-                        grain(spec), spec.work,
+                        step.origin or node.origin or node.output,
+                        node.op,
+                        kernel_name(spec),
+                        operands,
+                        spec.rows,
+                        least_task_rows(spec),
+                        spec.work,
                     )  # fmt: skip
                 )
                 nodes.append(node)
@@ -70,9 +73,10 @@ def lower_graph(graph: Graph, packing: Packing) -> Lowered:
     return Lowered(program, tuple(specs), data, storage, arena, tuple(nodes))
 
 
-def grain(spec: KernelSpec) -> int:
-    """Rows that a task takes: enough to be worth a thread's while, and at most all."""
-    return min(spec.rows, max(1, -(-TASK_WORK * spec.rows // max(1, spec.work))))
+def with_tasks(lowered: Lowered, plan: TilePlan) -> Lowered:
+    """The same with tasks as large as planned; what the plan does not name keeps the least that is worth a thread."""
+    steps = tuple(replace(step, grain=plan.task_rows(step.kernel) or step.grain) for step in lowered.program.steps)
+    return replace(lowered, program=replace(lowered.program, steps=steps))
 
 
 def _steps_of(node: Node, storage: Storage, packing: Packing) -> tuple[Step, ...]:
@@ -131,5 +135,3 @@ def _place(operand: Operand, storage: Storage, arena: Arena, constants: _Constan
     if location.root in graph.outputs:
         return Place("output", offset, graph.outputs.index(location.root))
     return Place("arena", arena.offsets[location.root] + offset)
-
-

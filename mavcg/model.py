@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mavcg.binaries import note_assembly
+from mavcg.board import Board
 from mavcg.codegen import default_workers
 from mavcg.core import Core
 from mavcg.graph import Graph
@@ -17,15 +18,17 @@ from mavcg.importers.load import import_model
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_objects
 from mavcg.library import link_shared
-from mavcg.lowering import Lowered, lower_graph
+from mavcg.lowering import Lowered, lower_graph, with_tasks
 from mavcg.machines import machines_for, packing_for
 from mavcg.model_note import model_note
 from mavcg.objects import assemble
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, library_stem, write_companions
 from mavcg.target import Target
+from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning
 
 Progress = Callable[[str], None]
@@ -36,6 +39,7 @@ class ModelRequest:
     """Everything that a model library depends on.
 
     shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say.
+    board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
     """
 
     model: Path
@@ -46,6 +50,7 @@ class ModelRequest:
     threads: int = 1
     tuning: Tuning = FAST
     workers: int = field(default_factory=default_workers)
+    board: Board | None = None
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,16 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     graph = optimise(graph, dump)
     progress("choosing kernels, packing weights")
     lowered = lower_graph(graph, packing_for(request.target))
+    plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), request.target, request.board))
+    dump("plan_tiles", plan)
+    lowered = with_tasks(lowered, plan)
     core_set = CoreSet(request.cores)
     with tempfile.TemporaryDirectory(prefix="mavcg-model-") as scratch:
         folder = Path(scratch)
         kernels = kernel_objects(
-            lowered.specs, machines, request.cores, request.target, folder, request.workers, progress, request.tuning
-        )
+            lowered.specs, machines, request.cores, request.target, folder, request.workers, progress, request.tuning,
+            plan,
+        )  # fmt: skip
         progress("compiling the engine")
         engine = build_model_objects(
             lowered.program, lowered.constants, kernels.objects, core_set, load_cores(), request.target, folder,
@@ -105,8 +114,8 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     )  # fmt: skip
 
 
-def dump(stage: str, graph: Graph) -> None:
-    """Print a graph to stderr where MAVCG_DUMP asks for this stage or for all."""
+def dump(stage: str, found: Graph | TilePlan) -> None:
+    """Print what a stage made to stderr where MAVCG_DUMP asks for this stage or for all."""
     wanted = os.environ.get("MAVCG_DUMP", "").split(",")
     if stage in wanted or "all" in wanted:
-        print(f"// {stage}\n{graph}", file=sys.stderr)
+        print(f"// {stage}\n{found}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """What a model library's note says of it: enough for `mavcg inspect` to show it without the model's file."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 from mavcg import __version__
@@ -9,6 +10,7 @@ from mavcg.kernel_code import KernelCode, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import Lowered
 from mavcg.predict.work import step_works
+from mavcg.tile_plan import MacroTile
 
 
 def model_note(lowered: Lowered, kernels: KernelCode) -> dict[str, Any]:
@@ -16,7 +18,7 @@ def model_note(lowered: Lowered, kernels: KernelCode) -> dict[str, Any]:
 
     steps: each with what `mavcg estimate` needs: multiply-accumulates, and the bytes that it touches.
     kernels: by name, with the layout of what it writes, the packing of its weights, its spec in words, and for each
-    version ("generic" and core names) bytes of machine code and kinds of tiles.
+    version ("generic" and core names) bytes of machine code, kinds of tiles, and its macro-tile where it was planned.
     """
     program, storage = lowered.program, lowered.storage
     sizes = kernels.code_bytes()
@@ -49,9 +51,15 @@ def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dic
         "spec": repr(spec),
         "versions": {
             label: {"bytes": sizes.get(version_symbol(name, label), 0), "tiles": list(tiles.get(name, ()))}
+            | _macro(kernels.plan.of(name, label))
             for label, tiles in kernels.tiles.items()
         },
     }
+
+
+def _macro(macro: MacroTile | None) -> dict[str, Any]:
+    """A version's macro-tile under "macro", by the names of its fields; nothing where none was planned."""
+    return {} if macro is None else {"macro": asdict(macro)}
 
 
 def layout_of(spec: KernelSpec) -> str:

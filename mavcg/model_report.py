@@ -86,6 +86,7 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
         )
     to.print(steps)
     to.print(_kernels(note))
+    to.print(_macro_tiles(note))
 
 
 def _kernels(note: Mapping[str, Any]) -> "Table":
@@ -101,4 +102,26 @@ def _kernels(note: Mapping[str, Any]) -> "Table":
         table.add_row(name, kernel["layout"], kernel["weights"], *(cell.strip() for cell in cells))
     totals = {label: sum(k["versions"][label]["bytes"] for k in note["kernels"].values()) for label in note["versions"]}
     table.add_row("all", "", "", *(str(total) for total in totals.values()))
+    return table
+
+
+def _macro_tiles(note: Mapping[str, Any]) -> "Table":
+    """Each planned version of a kernel: what it takes at once, as the plan had it, and the register tiles inside."""
+    from rich.table import Table
+
+    table = Table(box=None, title="macro-tiles: 0 is all, or none", title_justify="left")
+    for name in ("kernel", "version", "order"):
+        table.add_column(name)
+    for name in ("rows", "channels", "k block", "prefetch bytes", "rows a task"):
+        table.add_column(name, justify="right")
+    table.add_column("register tiles")
+    for name, kernel in note["kernels"].items():
+        for label in note["versions"]:
+            version = kernel["versions"][label]
+            macro = version.get("macro")
+            if macro is not None:
+                numbers = ("rows", "out_channels", "k_block", "prefetch_bytes", "task_rows")
+                table.add_row(
+                    name, label, macro["order"], *(str(macro[key]) for key in numbers), " ".join(version["tiles"])
+                )
     return table

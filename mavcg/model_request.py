@@ -48,7 +48,7 @@ def make_model_request(
         raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}")
     request = ModelRequest(
         model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
-        jobs or default_workers(),
+        jobs or default_workers(), its_board,
     )  # fmt: skip
     return request, its_board
 

@@ -1,5 +1,7 @@
 """A graph to the engine's program: places, constants, tasks, errors by the node's name."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,9 @@ from mavcg.graph import Graph, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Packing
 from mavcg.kernels import registry
-from mavcg.lowering import TASK_WORK, grain, lower_graph
+from mavcg.lowering import lower_graph, with_tasks
 from mavcg.model_program import Place
+from mavcg.tile_plan import TASK_WORK, MacroTile, TilePlan, least_task_rows
 
 PACKING = Packing(8)
 
@@ -76,11 +79,19 @@ def test_tasks_are_worth_a_thread_s_while() -> None:
     lowered = lower_graph(b.finish([b.add("tanh", [b.add("conv2d", [x, w])])]), PACKING)
 
     for spec, step in zip(lowered.specs, lowered.program.steps, strict=True):
-        rows = grain(spec)
+        rows = least_task_rows(spec)
         assert step.grain == rows and 1 <= rows <= spec.rows
         assert rows * spec.work >= TASK_WORK * spec.rows or rows == spec.rows
         assert rows == 1 or (rows - 1) * spec.work < TASK_WORK * spec.rows
     assert lowered.program.steps[0].grain < lowered.program.steps[0].rows
+
+
+def test_tasks_are_as_large_as_planned() -> None:
+    lowered = lower_graph(chain(), PACKING)
+    first, *others = lowered.program.steps
+    planned = with_tasks(lowered, TilePlan({(first.kernel, "generic"): MacroTile(task_rows=3)}))
+
+    assert planned.program.steps == (replace(first, grain=3), *others) and planned.specs == lowered.specs
 
 
 def test_what_no_kernel_computes_names_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
