@@ -13,8 +13,10 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner import baselines, exact, exhaustive, pruned, space
 from mavcg.planner.layer import ConvLayer
 from mavcg.planner.layers import layers_of
+from mavcg.planner.levels import plan_levels
 from mavcg.planner.lower_bound import lower_bound_bytes, memory_bytes
 from mavcg.planner.metrics_energy import ALL_METRICS
+from mavcg.planner.nested import LevelsPlan
 from mavcg.planner.network_plan import Search, plan_layers
 from mavcg.planner.networks import NAMES, network
 from mavcg.planner.planned import Planned
@@ -28,10 +30,11 @@ NOTHING = Traffic(0, 0, 0)
 
 @dataclass(frozen=True)
 class Question:
-    """How to plan. search: of SEARCHES; metric: a name of ALL_METRICS. The rest is for the exact search alone.
+    """How to plan. search: of SEARCHES; metric: a name of ALL_METRICS.
 
-    halo: count what neighbouring tiles read twice. double_buffer: every tile takes its memory twice. full_grid: tiles
-    of any size, not only of whole lengths of the array. keep: whether plans are kept on disk, and found there.
+    For the exact search alone: halo: count what neighbouring tiles read twice; double_buffer: every tile takes its
+    memory twice; full_grid: tiles of any size, not only of whole lengths of the array.
+    keep: whether plans are kept on disk, and found there. levels: also tiles for every level of the machine's memory.
     """
 
     search: str = "exact"
@@ -40,17 +43,23 @@ class Question:
     double_buffer: bool = False
     full_grid: bool = False
     keep: bool = True
+    levels: bool = False
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """The answer for one machine. machine: its label. assumed: facts of the machine that nobody stated."""
+    """The answer for one machine. machine: its label; accelerator: with its outermost memory alone.
+
+    assumed: facts of the machine that nobody stated. levels: for each layer tiles within tiles, one a level of memory,
+    where the question asks for them.
+    """
 
     machine: str
     accelerator: Accelerator
     planned: tuple[Planned, ...]
     seconds: float
     assumed: tuple[str, ...] = ()
+    levels: tuple[LevelsPlan, ...] = ()
 
     @property
     def traffic(self) -> Traffic:
@@ -116,7 +125,13 @@ def plan_network(
         raise MavcgError(f"--metric {question.metric}: there is none of this name; there are {', '.join(ALL_METRICS)}")
     cache = open_cache(outer, question.search, question.metric, options, kind=kind) if question.keep else None
     planned = plan_layers(layers, outer, search, metric, cache)
-    return NetworkPlan(machine, outer, planned, time.perf_counter() - started, assumed)
+    nested = _nested(layers, accelerator) if question.levels else ()
+    return NetworkPlan(machine, outer, planned, time.perf_counter() - started, assumed, nested)
+
+
+def _nested(layers: Sequence[ConvLayer], accelerator: Accelerator) -> tuple[LevelsPlan, ...]:
+    found = {layer: plan_levels(layer, accelerator) for layer in dict.fromkeys(layer.key for layer in layers)}
+    return tuple(replace(found[layer.key], layer=layer) for layer in layers)
 
 
 def _search(question: Question) -> tuple[Search, dict[str, Option], type[Reached]]:

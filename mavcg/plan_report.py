@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mavcg.accelerator import Accelerator
 from mavcg.plan_network import Compared, NetworkPlan, Question, SpaceSize
 from mavcg.planner.metrics_energy import ALL_METRICS
 from mavcg.planner.planned import Planned
@@ -46,11 +47,15 @@ def plan_json(
     model: str,
     question: Question,
     plans: Sequence[NetworkPlan],
+    accelerators: Sequence[Accelerator],
     space: SpaceSize,
     compared: Sequence[Compared] = (),
     floors: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """The document of `mavcg plan --json`: layers, space and seconds are of the first machine."""
+    """The document of `mavcg plan --json`: layers, space and seconds are of the first machine.
+
+    accelerators: of the plans, with all levels of their memory.
+    """
     first = plans[0]
     document: dict[str, Any] = {
         "model": model,
@@ -59,6 +64,7 @@ def plan_json(
         "metric": question.metric,
         "machine": first.machine,
         "layers": [layer_json(p, first, question) for p in first.planned],
+        **_levels_json(first, accelerators[0]),
         "space": {
             "unpruned": space.unpruned,
             "pruned": space.pruned,
@@ -75,11 +81,12 @@ def plan_json(
         document["clusters"] = {
             plan.machine: {
                 "layers": [layer_json(p, plan, question) for p in plan.planned],
+                **_levels_json(plan, accelerator),
                 "predicted_ms": plan.latency_seconds * 1e3,
                 "seconds": plan.seconds,
                 "assumed": list(plan.assumed),
             }
-            for plan in plans
+            for plan, accelerator in zip(plans, accelerators, strict=True)
         }
     if compared:
         document["baselines"] = {
@@ -89,6 +96,48 @@ def plan_json(
     if floors:
         document["floors_bytes"] = {"no_reload": floors[0], "communication_lower_bound": floors[1]}
     return document
+
+
+def _levels_json(plan: NetworkPlan, accelerator: Accelerator) -> dict[str, Any]:
+    """Tiles within tiles, the nearest level first; nothing where nobody asked."""
+    if not plan.levels:
+        return {}
+    return {
+        "levels": [
+            {
+                "name": one.layer.name,
+                "gmac_per_s": one.gmac_per_s,
+                "bound": "compute" if one.bound is None else accelerator.levels[one.bound].name,
+                "proved": one.proved,
+                "tiles": [
+                    {
+                        "level": level.name,
+                        "tile": {name.lower(): factor for name, factor in tiling.tile.factors.items()},
+                        "dataflow": str(tiling.dataflow),
+                        "traffic_bytes": traffic_json(moved),
+                    }
+                    for level, tiling, moved in zip(accelerator.levels, one.tilings, one.traffic, strict=True)
+                ],
+            }
+            for one in plan.levels
+        ]
+    }
+
+
+def show_levels(plan: NetworkPlan, accelerator: Accelerator, out: "Console") -> None:
+    """A row for each layer, a column for each level."""
+    from rich.table import Table
+
+    table = Table("layer", title=f"{plan.machine}: tiles OC x IC x OH x OW of each level", title_justify="left")
+    for level in accelerator.levels:
+        table.add_column(f"{level.name}, {level.bandwidth_gb_per_s:.3g} GB/s behind")
+    table.add_column("GMAC/s", justify="right")
+    table.add_column("bound")
+    for one in plan.levels:
+        cells = [f"{t.tile.oc} x {t.tile.ic} x {t.tile.oh} x {t.tile.ow}" for t in one.tilings]
+        bound = "compute" if one.bound is None else accelerator.levels[one.bound].name
+        table.add_row(one.layer.name, *cells, f"{one.gmac_per_s:.1f}", bound)
+    out.print(table)
 
 
 def show_plan(plan: NetworkPlan, question: Question, out: "Console") -> None:

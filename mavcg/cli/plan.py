@@ -10,7 +10,8 @@ from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.plan_network import NetworkPlan, Question
+    from mavcg.accelerator import Accelerator
+    from mavcg.plan_network import NetworkPlan
     from mavcg.planner.layer import ConvLayer
 
 
@@ -34,6 +35,9 @@ def plan(
         bool, typer.Option("--double-buffer", help="Exact: every tile takes its memory twice.")
     ] = False,
     full_grid: Annotated[bool, typer.Option("--full-grid", help="Exact: tiles of any size.")] = False,
+    levels: Annotated[
+        bool, typer.Option("--levels", help="Also tiles within tiles, for every level of the machine's memory.")
+    ] = False,
     paper_variant: Annotated[
         bool, typer.Option("--paper-variant", help="Of a built-in network: as the thesis counts it.")
     ] = False,
@@ -63,7 +67,7 @@ def plan(
 
     \b
     mavcg plan vgg16 --accelerator setup-a --baselines
-    mavcg plan mobilenet_v2.onnx --board exynos9820 --json
+    mavcg plan mobilenet_v2.onnx --board exynos9820 --levels
     mavcg plan resnet50 --paper-variant --accelerator setup-a --search pruned --plot pictures
     mavcg plan vgg16 --accelerator setup-b --layer conv3_1 --emit-ir conv3_1.plan
     mavcg plan --check-ir conv3_1.plan
@@ -76,12 +80,13 @@ def plan(
     if model is None:
         raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
     from mavcg.model_request import parse_shapes
-    from mavcg.plan_network import Question, compare, floors, read_layers, space_of
-    from mavcg.plan_report import plan_json, show_compared, show_plan, show_space
+    from mavcg.plan_network import Question, compare, floors, plan_network, read_layers, space_of
+    from mavcg.plan_report import plan_json, show_compared, show_levels, show_plan, show_space
 
-    question = Question(search, metric, halo, double_buffer, full_grid, not no_cache)
+    question = Question(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
     layers = _chosen(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
-    plans = _plans(layers, question, board, accelerator)
+    machines = _machines(board, accelerator)
+    plans = [plan_network(layers, machine, question, machine.name, assumed) for machine, assumed in machines]
     first = plans[0]
     space = space_of(layers, first.accelerator)
     compared = compare(first, metric) if baselines or plot is not None else ()
@@ -93,11 +98,15 @@ def plan(
 
         note(f"{len(write_pictures(first, compared, plot))} pictures in {plot}")
     if as_json:
-        print_json(plan_json(model, question, plans, space, compared if baselines else (), least))
+        print_json(
+            plan_json(model, question, plans, [m for m, _ in machines], space, compared if baselines else (), least)
+        )
         return
     out = console()
-    for one in plans:
+    for one, (machine, _) in zip(plans, machines, strict=True):
         show_plan(one, question, out)
+        if levels:
+            show_levels(one, machine, out)
     show_space(space, out)
     if least is not None:
         show_compared(first, compared, least, question, out)
@@ -116,31 +125,21 @@ def _chosen(layers: "Sequence[ConvLayer]", name: str | None, model: str) -> "Seq
     return found
 
 
-def _plans(
-    layers: "Sequence[ConvLayer]", question: "Question", board: str | None, accelerator: str | None
-) -> "list[NetworkPlan]":
-    """For the accelerator, or for each cluster of the board, the fastest first."""
-    from mavcg.plan_network import plan_network
-
+def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Accelerator, tuple[str, ...]]]":
+    """The accelerator; or each different cluster of the board, the fastest first, with what was assumed of it."""
     if (board is None) == (accelerator is None):
         raise MavcgError("plan: name one machine: --board B (`mavcg cores` lists them) or --accelerator X")
     if accelerator is not None:
         from mavcg.profiles.accelerators import find_accelerator
 
-        machine = find_accelerator(accelerator)
-        return [plan_network(layers, machine, question, machine.name)]
-    from mavcg.host import HOST, find_board
+        return [(find_accelerator(accelerator), ())]
+    from mavcg.host import HOST, find_board, measured_host_board
     from mavcg.planner.board_machine import cluster_machines
 
     assert board is not None
-    if board == HOST:
-        from mavcg.host import measured_host_board
-
-        its = measured_host_board()
-    else:
-        its = find_board(board)
-    machines = sorted(cluster_machines(its), key=lambda m: -m.accelerator.frequency_ghz * m.accelerator.pes)
-    return [plan_network(layers, m.accelerator, question, m.accelerator.name, m.assumed) for m in machines]
+    found = cluster_machines(measured_host_board() if board == HOST else find_board(board))
+    different = {machine.accelerator: machine.assumed for machine in reversed(found)}
+    return sorted(different.items(), key=lambda item: -item[0].frequency_ghz * item[0].pes)
 
 
 def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -68,6 +69,18 @@ def test_a_board_has_a_plan_for_each_cluster(mavcg: Any) -> None:
     assert len(document["clusters"]) == 3
     fastest = min(document["clusters"].values(), key=lambda cluster: cluster["predicted_ms"])
     assert document["layers"] == fastest["layers"]
+
+
+def test_levels_are_tiles_within_tiles(mavcg: Any) -> None:
+    document = planned(mavcg, "squeezenet", "--board", "rk3588", "--levels", "--layer", "fire9_expand3x3")
+
+    assert len(document["clusters"]) == 2  # both of its clusters of A76 are one machine
+    for cluster in document["clusters"].values():
+        (layer,) = cluster["levels"]
+        assert len(layer["tiles"]) >= 2
+        for inner, outer in pairwise(layer["tiles"]):
+            assert all(inner["tile"][loop] <= outer["tile"][loop] for loop in outer["tile"])
+            assert sum(inner["traffic_bytes"].values()) >= sum(outer["traffic_bytes"].values())
 
 
 def test_baselines_and_floors(mavcg: Any) -> None:
