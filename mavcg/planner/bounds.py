@@ -142,13 +142,15 @@ def _half(
 ) -> Half:
     out, tap = (values.ravel() for values in np.meshgrid(grid[out_name], grid[tap_name], indexing="ij"))
     out_trips, tap_trips = -(-axis.out // out), -(-axis.taps // tap)
+    kind = out_trips * (axis.taps + 1) + tap_trips
     rows = _rows(axis, out, tap) if halo_traffic else np.ones(len(out), np.int64)
-    use = (
-        use_of_array(accelerator, out_name, out) * use_of_array(accelerator, tap_name, tap)
-        if tile_roof
-        else np.ones(len(out))
-    )
-    kept = undominated(out_trips * (axis.taps + 1) + tap_trips, [out, tap], [rows, -use])
+    use = np.ones(len(out))
+    if tile_roof:
+        use = use_of_array(accelerator, out_name, out) * use_of_array(accelerator, tap_name, tap)
+    if halo_traffic or tile_roof:
+        kept = undominated(kind, [out, tap], [rows, -use])
+    else:
+        kept = np.sort(np.unique(kind, return_index=True)[1])  # the first of each kind is the smallest both ways
     return Half(out[kept], tap[kept], out_trips[kept], tap_trips[kept], rows[kept], use[kept])
 
 
