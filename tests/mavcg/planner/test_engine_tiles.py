@@ -1,0 +1,189 @@
+"""Macro-tiles for the engine: what the model finds for known caches, and that it keeps its own rules."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mavcg.accelerator import Accelerator, MemoryLevel
+from mavcg.graph import TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.kernel import KernelSpec, Machine, Packing
+from mavcg.kernels.emit import kernel_name
+from mavcg.lowering import lower_graph
+from mavcg.planner.engine_cost import L1_SHARE, Work, cost, registers, work_of
+from mavcg.planner.engine_tiles import (
+    LEAST_TASKS,
+    WORTH,
+    best_macro,
+    candidates,
+    cores_of,
+    plain_tile,
+    plan_tiles,
+    task_sizes,
+)
+from mavcg.profiles.load import load_board
+from mavcg.target import parse_target
+from mavcg.tile_plan import MacroTile, least_task_rows
+
+
+def core(name: str, ghz: float, lanes: int, fma: int, l1: int, l2: int, rates: tuple[float, float]) -> Accelerator:
+    """A core of such caches, in KiB, and bytes a cycle from level 2 and from behind it."""
+    named = zip(("L1", "L2"), rates, (l1, l2), strict=True)
+    levels = tuple(MemoryLevel(level, rate * ghz, shared_bytes=size << 10) for level, rate, size in named)
+    return Accelerator(name, ghz, levels, (lanes, fma), (("OC",), ("OW",)))
+
+
+ZEN3 = core("zen3", 3.0, 8, 2, 32, 512, (32, 8))
+A55 = core("a55", 1.9, 4, 1, 32, 128, (8, 2))
+M4 = core("m4", 2.7, 4, 3, 64, 512, (16, 4))
+X86 = Machine("x86", "x86_64", "znver3", vector_bytes=32, vector_registers=16)
+LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
+BIG = Machine("big", "aarch64", "exynos-m4", ("+neon",))
+ARM_MACHINES = {"little": LITTLE, "big": BIG}
+ARM_CORES = {"little": A55, "big": M4}
+
+
+def conv(size: int, in_ch: int, out_ch: int, kernel: int, lanes: int, groups: int = 1) -> KernelSpec:
+    """The spec of a convolution of stride 1 with so many rows and columns of output pixels."""
+    b = GraphBuilder("g")
+    side = size + kernel - 1
+    x = b.input("x", TensorType("f32", (1, side, side, in_ch)))
+    w = b.constant(np.ones((out_ch, kernel, kernel, in_ch // groups), np.float32))
+    graph = b.finish([b.add("conv2d", [x, w], pads=(0, 0, 0, 0), groups=groups)])
+    (spec,) = lower_graph(graph, Packing(lanes)).specs
+    return spec
+
+
+def qconv(size: int, in_ch: int, out_ch: int) -> KernelSpec:
+    """The same of 8-bit numbers, 3x3."""
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("u8", (1, size + 2, size + 2, in_ch)))
+    constants = [
+        b.constant(np.ones((out_ch, 3, 3, in_ch), np.int8)), b.constant(np.zeros(out_ch, np.int32)),
+        b.constant(np.ones(out_ch, np.float32)),
+    ]  # fmt: skip
+    out = b.add(
+        "qconv2d", [x, *constants], pads=(0, 0, 0, 0), x_zero=0, out_zero=0, lo=0, hi=255, to="u8",
+    )  # fmt: skip
+    (spec,) = lower_graph(b.finish([out]), Packing(8)).specs
+    return spec
+
+
+def known(spec: KernelSpec) -> Work:
+    work = work_of(spec)
+    assert work is not None
+    return work
+
+
+ARM_SPECS = (conv(14, 64, 96, 3, 8), conv(28, 48, 24, 1, 8), conv(7, 512, 512, 3, 8), conv(9, 6, 8, 3, 8, groups=2))
+
+
+def test_every_version_of_every_kernel_is_planned_with_one_packing_and_one_size_of_task() -> None:
+    specs = (*ARM_SPECS, qconv(14, 64, 64))
+    plan = plan_tiles(specs, ARM_MACHINES, ARM_CORES)
+
+    assert {(kernel, label) for kernel, label, _ in plan} == {(kernel_name(s), m) for s in specs for m in ARM_MACHINES}
+    for spec in specs:
+        tiles = [plan.of(kernel_name(spec), label) for label in ARM_MACHINES]
+        assert len({tile.task_rows for tile in tiles if tile}) == 1
+        assert {tile.pack_lanes for tile in tiles if tile} == {8}
+        rows = plan.task_rows(kernel_name(spec))
+        assert rows is not None and least_task_rows(spec) <= rows <= spec.rows
+    assert str(plan) == str(plan_tiles(specs, ARM_MACHINES, ARM_CORES))
+
+
+def test_what_is_no_product_has_no_macro_tile() -> None:
+    b = GraphBuilder("g")
+    graph = b.finish([b.add("tanh", [b.input("x", TensorType("f32", (4, 5)))])])
+
+    assert not list(plan_tiles(lower_graph(graph, Packing(8)).specs, ARM_MACHINES, ARM_CORES))
+
+
+@pytest.mark.parametrize("spec", ARM_SPECS[:3])
+@pytest.mark.parametrize("label", list(ARM_MACHINES))
+def test_the_cheapest_of_all_candidates_is_taken_or_the_plain_one(spec: KernelSpec, label: str) -> None:
+    work, machine, accelerator = known(spec), ARM_MACHINES[label], ARM_CORES[label]
+    plain = plain_tile(work, task_sizes(work, [machine])[0])
+    by_cost = {
+        m: cost(work, machine, accelerator, m).cycles for m in (plain, *candidates(work, machine, accelerator, plain))
+    }
+    chosen = best_macro(work, machine, accelerator, plain.task_rows)
+
+    assert by_cost[chosen] == min(by_cost.values()) or (
+        chosen == plain and min(by_cost.values()) >= WORTH * by_cost[plain]
+    )
+
+
+def test_long_sums_are_blocked_where_level_2_is_slow_so_that_a_block_s_weights_stay_in_level_1() -> None:
+    """3x3x512: a panel of 147 KB, which an in-order core would fetch from level 2 for every few pixels."""
+    work = known(conv(28, 512, 128, 3, 8))
+    task_rows = task_sizes(work, [LITTLE])[0]
+    macro = best_macro(work, LITTLE, A55, task_rows)
+    panel = registers(work, LITTLE, macro, work.layer.oc).channels * macro.k_block * 4
+
+    assert 0 < macro.k_block < work.terms and work.terms % macro.k_block == 0
+    assert panel <= L1_SHARE * A55.levels[0].shared_bytes
+    whole = replace(macro, k_block=0)
+    assert cost(work, LITTLE, A55, macro).l1_bytes < cost(work, LITTLE, A55, whole).l1_bytes
+
+
+def test_a_fast_level_2_needs_no_blocks_of_terms_but_weights_from_memory_are_prefetched() -> None:
+    work = known(conv(7, 512, 512, 3, 16))
+    macro = best_macro(work, X86, ZEN3, task_sizes(work, [X86])[0])
+
+    assert macro.k_block == 0 and macro.prefetch_bytes > 0
+
+
+def test_a_product_with_one_row_is_bound_by_memory_and_left_plain() -> None:
+    work = known(conv(1, 2048, 1000, 1, 16))
+    task_rows = task_sizes(work, [X86])[0]
+    macro = best_macro(work, X86, ZEN3, task_rows)
+    found = cost(work, X86, ZEN3, macro)
+
+    assert macro == plain_tile(work, task_rows)
+    assert found.cycles == pytest.approx(found.l2_bytes / 8, rel=0.05) and found.cycles > 2 * found.compute_cycles
+
+
+def test_8_bit_outputs_hold_no_partial_sums() -> None:
+    work = known(qconv(14, 512, 64))
+
+    for label, machine in ARM_MACHINES.items():
+        plain = plain_tile(work, 1)
+        assert {m.k_block for m in candidates(work, machine, ARM_CORES[label], plain)} == {0}
+
+
+@pytest.mark.parametrize("spec", ARM_SPECS)
+def test_tasks_are_whole_chunks_and_leave_something_to_share_out(spec: KernelSpec) -> None:
+    work = known(spec)
+    sizes = task_sizes(work, list(ARM_MACHINES.values()))
+
+    assert sizes[0] >= least_task_rows(spec) and list(sizes) == sorted(set(sizes))
+    for rows in sizes[1:]:
+        assert rows * LEAST_TASKS <= spec.rows
+    if work.by_channels and sizes[0] < spec.rows:
+        for machine in ARM_MACHINES.values():
+            assert sizes[0] * work.panel % registers(work, machine, MacroTile(), work.layer.oc).channels == 0
+
+
+@pytest.mark.parametrize("spec", ARM_SPECS)
+def test_the_model_is_no_better_than_the_arithmetic_and_larger_caches_cost_nothing(spec: KernelSpec) -> None:
+    work = known(spec)
+    macro = plain_tile(work, task_sizes(work, [BIG])[0])
+    found = cost(work, BIG, M4, macro)
+    l1, l2 = M4.levels
+    larger = replace(M4, levels=(l1, replace(l2, shared_bytes=8 * l2.shared_bytes)))
+
+    assert found.compute_cycles >= work.layer.macs / (4 * 2)  # lanes, and the pipes that the register model counts
+    assert found.l2_bytes >= 4 * (work.layer.input_elements + work.layer.weight_elements)
+    assert cost(work, BIG, larger, macro).cycles <= found.cycles
+
+
+def test_boards_say_whose_caches_they_are_and_other_labels_get_typical_ones() -> None:
+    board, target = load_board("exynos9820"), parse_target("aarch64-linux-gnu.2.17")
+    found: Mapping[str, Accelerator] = cores_of(("generic", "exynos-m4", "cortex-a76"), target, board)
+
+    assert found["exynos-m4"].levels[0].shared_bytes == 65536  # the board's file
+    assert found["generic"].levels[0].shared_bytes == found["cortex-a76"].levels[0].shared_bytes == 32 << 10
+    assert list(found) == ["generic", "exynos-m4", "cortex-a76"]
