@@ -18,6 +18,10 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.model_build"),
     ("-m", "bench.model_accuracy"),
     ("-m", "bench.onnx_node_tests"),
+    ("-m", "bench.plan_networks"),
+    ("-m", "bench.plan_tables"),
+    ("-m", "bench.plan_search"),
+    ("-m", "bench.plan_baselines"),
     ("-m", "bench.fuzz_models", "--count", "10000"),
 )
 
