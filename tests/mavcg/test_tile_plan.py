@@ -53,4 +53,4 @@ def test_other_texts_are_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize("name", ["rows", "out_channels", "k_block", "pack_lanes", "prefetch_bytes", "tile_channels"])
 def test_nothing_is_negative(name: str) -> None:
     with pytest.raises(MavcgError, match=f"{name} is -1"):
-        replace(MacroTile(), **{name: -1})
+        replace(MacroTile(), **{name: -1})  # type: ignore[arg-type]
