@@ -1,9 +1,10 @@
 """Predicted against measured latency, layer by layer, on this machine: `python -m bench.predicted [MODEL..]`.
 
 In one process: the networks are loaded together and take turns, round after round; each step's time is the median over
-the runs that kept their core. The prediction knows the machine's facts and the kernels' code, and nothing of the
-measured times. Pearson's correlation is given for each network and for all layers together, of times and of their
-logarithms: the first is decided by the largest layers, in the second all count alike.
+the runs that kept their core or, where these are too few, the lower quartile of all runs. The prediction knows the
+machine's facts and the kernels' code, and nothing of the measured times. Pearson's correlation is given for each
+network and for all layers together, of times and of their logarithms: the first is decided by the largest layers, in
+the second all count alike.
 """
 
 import argparse
@@ -131,6 +132,7 @@ def main() -> None:
     record = {
         **facts("measured", "bench.predicted"),
         "predictions_are": "modelled, not measured",
+        "measured_are": "medians of a step's quiet runs; lower quartiles of all runs where quiet_runs is 0",
         "board": str(board),
         "pooled": correlation_json(pooled(rows)),
         "rows": rows,

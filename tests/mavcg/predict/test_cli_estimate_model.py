@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from mavcg.board import Board, Cluster
+from mavcg.predict import from_file
+from mavcg.target import host_target
+
 
 def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
     done = mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--json", "--plot", "t.svg", "--threads", "auto")
@@ -60,6 +64,47 @@ def test_assembly_takes_a_core(mavcg: Any, here: Path) -> None:
     assert "name a --core" in mavcg("estimate", "k.s").stderr
     assert "neither a model" in mavcg("estimate", "k.s", "--board", "exynos9820").stderr
     assert "--plot: is for models" in mavcg("estimate", "k.s", "--core", "cortex-a55", "--plot", "t.svg").stderr
+
+
+def test_a_library_gives_what_its_model_gives(mavcg: Any, tiny_onnx: Path, tiny_library: Path, here: Path) -> None:
+    board = {"x86_64": "alder-lake", "aarch64": "rk3399"}[host_target().arch]
+    model, library = (
+        json.loads(mavcg("estimate", file, "--board", board, "--json").stdout) for file in (tiny_onnx, tiny_library)
+    )
+
+    names = [(layer["name"], layer["op"], layer["kernel"], layer["macs"], layer["bytes"]) for layer in model["layers"]]
+    assert [(s["name"], s["op"], s["kernel"], s["macs"], s["bytes"]) for s in library["layers"]] == names
+    if board == "alder-lake":  # machine passes are for AArch64 alone
+        assert library["layers"] == model["layers"] and library["by_threads"] == model["by_threads"]
+    # A convolution of 3x3 from 4 to 5 channels, and all its bytes.
+    conv = next(layer for layer in model["layers"] if layer["op"] == "conv2d" and layer["macs"])
+    assert conv["macs"] % (9 * 4 * 5) == 0 and conv["bytes"]["weight"] >= 9 * 4 * 5 * 4
+
+
+def test_a_library_of_another_architecture(mavcg: Any, tiny_library: Path, here: Path) -> None:
+    board = {"x86_64": "rk3399", "aarch64": "alder-lake"}[host_target().arch]
+
+    ended = mavcg("estimate", tiny_library, "--board", board)
+    assert ended.status == 2 and f"--board {board}" in ended.stderr and "libtiny.so" in ended.stderr
+    assert "--shape" in mavcg("estimate", tiny_library, "--board", board, "--shape", "x=1").stderr
+
+
+def test_on_this_machine_it_is_measured_too(
+    mavcg: Any, tiny_library: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = {"x86_64": "znver3", "aarch64": "cortex-a76"}[host_target().arch]
+    cluster = Cluster(core, (0, 1), 3_000_000, 32768, 524288, 1, l2_gb_per_s=60.0, memory_gb_per_s=12.0)
+    board = Board("host", "this machine", host_target().zig_name, (cluster,), memory_gb_per_s=20.0)
+    monkeypatch.setattr(from_file, "measured_host_board", lambda: board)
+    monkeypatch.setattr(from_file, "SECONDS", 0.05)
+
+    done = mavcg("estimate", tiny_library, "--board", "host", "--json")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert all(layer["measured_ms"] > 0 for layer in found["layers"])
+    assert found["measured_total_ms"] == pytest.approx(sum(s["measured_ms"] for s in found["layers"]), abs=1e-4)
+    assert found["correlation"]["layers"] == len(found["layers"])
+    assert "Pearson correlation" in mavcg("estimate", tiny_library, "--board", "host", "--threads", "2").stdout
 
 
 def test_a_damaged_model(mavcg: Any, here: Path) -> None:
