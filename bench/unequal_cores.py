@@ -1,0 +1,155 @@
+"""Two threads on unequal cores: when a step ends, beside the ideal split. `python -m bench.unequal_cores`.
+
+Two CPUs of this machine play a big and a little core: MAVCG_CPU_MAP says so, and the little core's version of the kernel
+does the work of a row `ratio` times over. The caller is on one, the library's own thread on the other. The ideal is what
+two threads could reach that need nothing to share the rows: 1 / (1 / big alone + 1 / little alone), both measured in the
+same rounds. Fastest rounds count, since other programs only take away.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.record import facts, write
+from mavcg.core import Core
+from mavcg.errors import MavcgError
+from mavcg.graph import TensorType
+from mavcg.library import link_shared
+from mavcg.loading import Model, load
+from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.model_build import build_model_objects
+from mavcg.target import host_target
+from mavcg.toolchain import run_zig
+
+RATIOS = (1, 2, 3, 4, 6)
+ROWS = (14, 28, 56, 112, 224)
+TURNS = 20_000  # of the loop of a row: some 20 us
+ROUNDS = 25
+
+KERNEL = """
+#include <stdint.h>
+void row_work(void *const *operands, int64_t begin, int64_t end, void *scratch) __asm__("row_work_1." LABEL);
+void row_work(void *const *operands, int64_t begin, int64_t end, void *scratch) {
+    uint32_t *out = operands[0];
+    (void)scratch;
+    for (int64_t i = begin; i < end; i++) {
+        uint32_t x = (uint32_t)i + 1;
+        for (int time = 0; time < TIMES; time++) {
+            x = (uint32_t)i + 1;
+            for (int turn = 0; turn < TURNS; turn++) x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+            __asm__ volatile("" : "+r"(x));
+        }
+        out[i] = x;
+    }
+}
+"""
+
+
+def step_name(rows: int, weighted: bool) -> str:
+    """How a step is called in the library."""
+    return f"{rows} rows, {'speeds known' if weighted else 'no speeds known'}"
+
+
+def build(ratio: int, folder: Path) -> Path:
+    """A library with a step for each number of rows, once with the cores' speeds and once without."""
+    target = host_target()
+    cpu = "x86-64" if target.arch == "x86_64" else "generic"
+    core_set = CoreSet(tuple(Core(name, target.arch, "out", cpu, "made up") for name in ("big", "little")))
+    (folder / "kernel.c").write_text(KERNEL)
+    objects = []
+    for label, times in (("generic", 1), ("big", 1), ("little", ratio)):
+        flags = ["-target", target.zig_name, "-O2", "-fPIC", f"-DTIMES={times}", f"-DTURNS={TURNS}"]
+        arguments = [*flags, f'-DLABEL="{label}"', "-c", "kernel.c", "-o", f"{label}.o"]
+        run_zig("cc", arguments, f"compiling the kernel for {label}", folder)
+        objects.append(folder / f"{label}.o")
+    speeds = (("big", 256 * ratio), ("little", 256))
+    steps = tuple(
+        ProgramStep(
+            step_name(rows, weighted), "work", "row_work_1", (Place("output"),), rows, 1, rows * TURNS,
+            speeds if weighted else (),
+        )
+        for rows in ROWS
+        for weighted in (True, False)
+    )  # fmt: skip
+    output = ProgramTensor("out", TensorType("u32", (max(ROWS),)))
+    program = Program(f"unequal{ratio}", (), (output,), steps, 0, 0, 0, 0)
+    made = build_model_objects(program, b"", objects, core_set, {}, target, folder / "objects")
+    link_shared(made, folder / "libunequal.so", target)
+    return folder / "libunequal.so"
+
+
+def measure(library: Path, big: int, little: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of each step by who does it; for the process that MAVCG_CPU_MAP was set for."""
+    with load(library) as alone, load(library, threads=2, pin=True) as both:
+        os.sched_setaffinity(0, {big, little})
+        both.run()  # starts its thread, which ties itself to the second CPU
+        ways = {"big_ms": (alone, min(big, little)), "little_ms": (alone, max(big, little))}
+        ways["both_ms"] = (both, min(big, little))
+        if big > little:  # the caller is on the little core
+            ways["big_ms"], ways["little_ms"] = ways["little_ms"], ways["big_ms"]
+        expected = alone.run()[0].tobytes()
+        found: dict[str, dict[str, float]] = {}
+        for _ in range(ROUNDS):
+            for name, (model, cpu) in ways.items():
+                os.sched_setaffinity(0, {cpu})
+                for step in model.profile():
+                    at = found.setdefault(step.name, {})
+                    at[name] = min(at.get(name, float("inf")), step.ns / 1e6)
+        _check(both, expected)
+    return found
+
+
+def _check(model: Model, expected: bytes) -> None:
+    if model.run()[0].tobytes() != expected:
+        raise MavcgError(f"{model.path}: another result with {model.threads} threads; the kernel's rows are not apart")
+
+
+def rows_of(ratio: int, caller: str, found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+    """A line of the record for each step."""
+    lines = []
+    for name, times in found.items():
+        ideal = 1 / (1 / times["big_ms"] + 1 / times["little_ms"])
+        entry = {"ratio": ratio, "caller": caller, "step": name, **{k: round(v, 4) for k, v in times.items()}}
+        lines.append(entry | {"ideal_ms": round(ideal, 4), "over_ideal": round(times["both_ms"] / ideal, 4)})
+    return lines
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure every ratio with the caller on either core, print and record."""
+    if arguments:
+        library, big, little = arguments
+        print(json.dumps(measure(Path(library), int(big), int(little))))
+        return 0
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        raise MavcgError("bench.unequal_cores: this process may use one CPU only; it takes two")
+    lines: list[dict[str, Any]] = []
+    for ratio in RATIOS:
+        with tempfile.TemporaryDirectory(prefix="mavcg-unequal-") as scratch:
+            library = build(ratio, Path(scratch))
+            for caller, (big, little) in (("big", cpus), ("little", cpus[::-1])):
+                environment = os.environ | {"MAVCG_CPU_MAP": f"{big}=big,{little}=little"}
+                command = [sys.executable, "-m", "bench.unequal_cores", str(library), str(big), str(little)]
+                done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+                new = rows_of(ratio, caller, json.loads(done.stdout))
+                lines += new
+                for line in new:
+                    print(f"1:{ratio} caller {caller:6} {line['step']:28} {line['both_ms']:8.3f} ms, ideal "
+                          f"{line['ideal_ms']:8.3f} ms: {line['over_ideal']:.3f}")  # fmt: skip
+    known = [line["over_ideal"] for line in lines if "no speeds" not in line["step"]]
+    record = {"row_turns": TURNS, "rounds": ROUNDS, "largest_over_ideal_known": max(known), "steps": lines}
+    print(f"speeds known: {np.median(known):.3f} of the ideal in the middle, {max(known):.3f} at most")
+    print(write("unequal_cores", facts("measured", "bench.unequal_cores") | record))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
