@@ -44,7 +44,8 @@ from mavcg.planner.space import Integers
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.windows import Axis, axes
 
-# Tilings tried of a level before the best so far is taken.
+# Tilings tried of a level before the best so far is taken. A few do where computation or the outermost level is what
+# bounds. Where a nearer one is, a layer may take a second; half as many reached up to a tenth less in a third of that.
 MOST_TRIED = 24
 # Tiles that are looked at together.
 _TOGETHER = 1 << 16

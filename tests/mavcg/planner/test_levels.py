@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from mavcg.accelerator import Accelerator, MemoryLevel
 from mavcg.planner import exact, nested, space
+from mavcg.planner.board_machine import cluster_machine
 from mavcg.planner.exact import ExactOptions
 from mavcg.planner.layer import ConvLayer
+from mavcg.planner.layers import layers_of
 from mavcg.planner.levels import plan_levels
+from mavcg.planner.networks import network
 from mavcg.planner.planned import NoTiling
 from mavcg.planner.tiling import Dataflow, Tile
+from mavcg.profiles.load import load_board
 
 
 def machine(*levels: tuple[float, int], ghz: float = 2.0) -> Accelerator:
@@ -140,6 +144,18 @@ def test_tiles_are_nested_and_fit() -> None:
     assert found.bound is None
     assert found.gmac_per_s == found.compute_gmac_per_s == 16
     assert plan_levels(LAYER, accelerator) == found
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_best_tilings_of_a_network_on_a_board(number: int) -> None:
+    """Each cluster of a board with three levels: none of SqueezeNet's layers could reach more."""
+    accelerator = cluster_machine(load_board("rk3588"), number).accelerator
+    assert len(accelerator.levels) == 3
+    for layer in {layer.key: layer for layer in layers_of(network("squeezenet", paper_variant=True))}.values():
+        found = plan_levels(layer, accelerator)
+        assert found.proved
+        assert found.gmac_per_s == found.best_gmac_per_s
+        assert nested.fits_levels(layer, found.tilings, accelerator)
 
 
 def test_the_level_that_bounds_is_named() -> None:
