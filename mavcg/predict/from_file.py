@@ -16,17 +16,21 @@ from mavcg.errors import MavcgError
 from mavcg.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernel import KernelSpec
+from mavcg.kernel_code import UNPLANNED
 from mavcg.loading import load
-from mavcg.lowering import lower_graph
-from mavcg.machines import packing_for
+from mavcg.lowering import lower_graph, with_tasks
+from mavcg.machines import machines_for, packing_for
 from mavcg.model import build_model, dump
 from mavcg.model_request import make_model_request
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.predict.files import is_model_file, library_note
 from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.spec_text import spec_from_text
 from mavcg.predict.work import StepWork, step_works, works_from_json
+from mavcg.profiles.load import load_cores
 from mavcg.target import parse_target
+from mavcg.tile_plan import MacroTile, Order, TilePlan
 
 Progress = Callable[[str], None]
 _ELF_ARCH = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
@@ -41,6 +45,7 @@ class Source:
     works: tuple[StepWork, ...]
     specs: tuple[KernelSpec, ...]
     note: Mapping[str, Any] | None = None
+    plan: TilePlan = UNPLANNED
 
 
 def board_of(name: str) -> Board:
@@ -58,7 +63,12 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
     if note is None:
         progress(f"reading {path.name}")
         lowered = lower_graph(optimise(import_model(path, shapes), dump), packing_for(target))
-        return Source(path.stem, step_works(lowered), lowered.specs)
+        # As `mavcg build` would: it knows of the host what it does not have to measure.
+        planned = find_board(HOST) if board.name == HOST else board
+        cores = load_cores()
+        machines = machines_for([cores[name] for name in planned.cores if name in cores], target)
+        plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, planned))
+        return Source(path.stem, step_works(with_tasks(lowered, plan)), lowered.specs, None, plan)
     if shapes:
         raise MavcgError(f"--shape: {path.name} is built already, and its shapes with it; give the model's file")
     arch = _ELF_ARCH.get(str(open_elf(path)["e_machine"]), "another architecture")
@@ -69,7 +79,17 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
     ):
         raise MavcgError(f"{path}: its note does not say what its kernels compute; build it again, or give the model")
     specs = tuple(spec_from_text(k["spec"], f"{path}: kernel {name}") for name, k in note["kernels"].items())
-    return Source(str(note["model"]), works_from_json(note["steps"]), specs, note)
+    return Source(str(note["model"]), works_from_json(note["steps"]), specs, note, _plan_of(note["kernels"]))
+
+
+def _plan_of(kernels: Mapping[str, Any]) -> TilePlan:
+    """The macro-tiles that a library's note gives its kernels' versions."""
+    return TilePlan({
+        (name, label): MacroTile(**{**version["macro"], "order": Order(version["macro"]["order"])})
+        for name, kernel in kernels.items()
+        for label, version in kernel["versions"].items()
+        if "macro" in version
+    })  # fmt: skip
 
 
 def predict_file(
@@ -82,8 +102,11 @@ def predict_file(
 ) -> Prediction:
     """The prediction for a model's file or a library. Raises: MavcgError."""
     source = read_source(path, board, shapes, progress)
-    library = path if source.note is not None else None
-    return predict(source.name, source.works, source.specs, board, threads, None, workers, progress, library)
+    built = source.note is not None
+    return predict(
+        source.name, source.works, source.specs, board, threads, None, workers, progress, path if built else None,
+        source.plan, source.note["versions"] if source.note is not None else None,
+    )  # fmt: skip
 
 
 def measured_ms(

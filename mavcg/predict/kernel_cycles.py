@@ -23,7 +23,7 @@ from mavcg.codegen import CodegenJob, compile_module
 from mavcg.core import Core
 from mavcg.errors import ProfileError
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernel_code import _FLAGS, KERNELS_PER_MODULE, kernel_module, version_symbol
+from mavcg.kernel_code import _FLAGS, KERNELS_PER_MODULE, UNPLANNED, kernel_module, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
@@ -31,6 +31,7 @@ from mavcg.predict.block_counts import DataDependent, count_blocks
 from mavcg.predict.mix import Mix, Rates, mixes_of, rates_of_core, rates_of_timing
 from mavcg.profiles.timing import load_timing
 from mavcg.target import Target
+from mavcg.tile_plan import MacroTile, TilePlan
 from mavcg.timing import MissingFact, Timing
 
 PIPELINE, RATES, WORK = "pipeline model", "instruction rates", "elementary operations"
@@ -132,11 +133,12 @@ def kernel_models(
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
     built: Mapping[str, Sequence[BuiltLoop]] | None = None,
+    plan: TilePlan = UNPLANNED,
 ) -> dict[str, KernelModel]:
     """Every spec's model for a core, by kernel name.
 
-    built: the loops of a library's kernels, as the machine passes left them (built_loops). Raises: ToolError where the
-    compiler refuses a kernel.
+    built: the loops of a library's kernels, as the machine passes left them (built_loops). plan: macro-tiles.
+    Raises: ToolError where the compiler refuses a kernel.
     """
     blocks: dict[str, dict[str, BlockCost]] = {}
     if model.timing is not None:
@@ -144,21 +146,23 @@ def kernel_models(
             parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
             files = [Path(folder) / f"kernels-{number}.s" for number in range(len(parts))]
             jobs = [
-                pool.submit(_compiled, part, file, model, target, progress)
+                pool.submit(_compiled, part, file, model, target, plan, progress)
                 for part, file in zip(parts, files, strict=True)
             ]
             for job in jobs:
                 blocks.update(job.result())
     names = {kernel_name(spec): spec for spec in specs}
     return {
-        name: _model(spec, model, cycles_as_built(blocks.get(name, {}), (built or {}).get(name, ())))
+        name: _model(
+            spec, model, plan.of(name, model.label), cycles_as_built(blocks.get(name, {}), (built or {}).get(name, ()))
+        )
         for name, spec in names.items()
     }
 
 
-def _model(spec: KernelSpec, model: CoreModel, named: Mapping[str, float]) -> KernelModel:
+def _model(spec: KernelSpec, model: CoreModel, macro: MacroTile | None, named: Mapping[str, float]) -> KernelModel:
     module = ir.Module("kernels")
-    function = emit(module, spec, model.machine)
+    function = emit(module, spec, model.machine, macro)
     cycles = {}
     for name, mix in mixes_of(function, model.machine).items():
         if name in named:
@@ -197,11 +201,16 @@ def _successors(block: ir.Block) -> list[ir.Block]:
 
 
 def _compiled(
-    specs: Sequence[KernelSpec], out: Path, model: CoreModel, target: Target, progress: Callable[[str], None]
+    specs: Sequence[KernelSpec],
+    out: Path,
+    model: CoreModel,
+    target: Target,
+    plan: TilePlan,
+    progress: Callable[[str], None],
 ) -> dict[str, dict[str, BlockCost]]:
     """Kernel -> block name -> what it costs, of compiled kernels."""
     assert model.timing is not None
-    text = kernel_module(specs, model.machine, model.label, target)
+    text = kernel_module(specs, model.machine, model.label, target, plan)
     what = f"compiling kernels for {model.label}"
     progress(what)
     compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=(*_FLAGS, *_KEEP_NAMES)), out)

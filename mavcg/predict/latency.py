@@ -1,14 +1,14 @@
 """The latency of every step on every cluster and for every number of threads: the roofline of each task, shared out.
 
 A step on one core takes the longer of what its kernel computes (kernel_cycles.py) and what it moves (memory.py), and a
-fixed part for each step and task. With several threads, tasks are claimed one by one: who is free takes the next.
+fixed part for each step and task. With several threads, each claims rows as the engine has it (claims.py).
 """
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mavcg.planner.board_machine import ClusterMachine
+from mavcg.predict.claims import shared_ns, weights_of
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.memory import Distances, Moved, moved
 from mavcg.predict.work import StepWork
@@ -85,24 +85,20 @@ class StepModel:
         tasks = self.work.tasks
         if tasks == 1 or len(workers) == 1:
             return self.alone(workers[0]).ms
-        whole_ns, last_ns = [], []
+        row_ns = []
         for worker in workers:
             first, last, _ = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.grain)
-            levels = worker.machine.accelerator.levels
-            memory_ns = self.moved(worker).ns(levels, 1 / tasks)
-            own = TASK_CYCLES / worker.ghz
-            whole_ns.append(max(first / worker.ghz, memory_ns) + own)
-            last_ns.append(max(last / worker.ghz, memory_ns * last / first if first else 0.0) + own)
-        free = [(0.0, number) for number in range(len(workers))]
-        heapq.heapify(free)
-        ends = 0.0
-        for task in range(tasks):
-            at, number = heapq.heappop(free)
-            at += last_ns[number] if task == tasks - 1 else whole_ns[number]
-            ends = max(ends, at)
-            heapq.heappush(free, (at, number))
+            cycles = first * (tasks - 1) + last
+            memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
+            row_ns.append(max(cycles / worker.ghz, memory_ns) / self.work.rows)
+        own_ns = [TASK_CYCLES / worker.ghz for worker in workers]
+        ends = shared_ns(self.work.rows, self.work.grain, row_ns, own_ns)
         slowest = min(worker.ghz for worker in workers)
         return (ends + STEP_CYCLES / workers[0].ghz + HANDOVER_CYCLES / slowest) / 1e6
+
+    def weights(self, workers: Sequence[Worker]) -> list[int]:
+        """Relative speeds of these cores in this step, as the engine takes them; each works alone."""
+        return weights_of([self.alone(worker).ms for worker in workers])
 
 
 def total_ms(steps: Sequence[StepModel], workers: Sequence[Worker]) -> float:

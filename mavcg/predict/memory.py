@@ -85,10 +85,10 @@ class Moved:
 
     crossing: tuple[float, ...]
 
-    def ns(self, levels: Sequence[MemoryLevel], share: float = 1.0) -> float:
-        """What the slowest boundary takes for a share of the bytes."""
+    def ns(self, levels: Sequence[MemoryLevel]) -> float:
+        """What the slowest boundary takes."""
         return max(
-            (share * count / level.bandwidth_gb_per_s for count, level in zip(self.crossing, levels, strict=True)),
+            (count / level.bandwidth_gb_per_s for count, level in zip(self.crossing, levels, strict=True)),
             default=0.0,
         )
 

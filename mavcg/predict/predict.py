@@ -5,16 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.board import Board
+from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec
+from mavcg.kernel_code import UNPLANNED
 from mavcg.machines import GENERIC, machines_for
+from mavcg.model_program import ThreadPlan
 from mavcg.planner.board_machine import cluster_machine, cluster_machines
 from mavcg.predict.asm_blocks import built_loops
+from mavcg.predict.claims import weights_of
 from mavcg.predict.kernel_cycles import KernelModel, core_model, kernel_models
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.predict.memory import reuse_distances
 from mavcg.predict.work import StepWork
+from mavcg.profiles.load import load_cores
 from mavcg.target import Target, parse_target
+from mavcg.tile_plan import TilePlan
 from mavcg.tuning import wants_tuning
 
 ASSUMED_ALWAYS = (
@@ -32,9 +38,11 @@ TUNED = (
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """A cluster of the prediction. label: the core's name, with the cluster's first CPU where several have it."""
+    """A cluster of the prediction. label: the core's name, with the cluster's first CPU where several have it; core:
+    the label of the version that it runs."""
 
     label: str
+    core: str
     number: int
     cpus: int
     ghz: float
@@ -98,20 +106,31 @@ def best_threads(prediction: Prediction) -> ThreadPrediction:
     return min(prediction.by_threads, key=lambda row: (row.ms, row.threads))
 
 
-def thread_plans(prediction: Prediction) -> tuple[tuple[tuple[str, ...], int, float], ...]:
-    """(core label of each thread, threads, time relative to the fastest), a row for each number of threads.
-
-    The engine's: labels are those of kernel versions; a relative time of 1 is the fastest plan.
-    """
+def thread_plans(prediction: Prediction) -> tuple[ThreadPlan, ...]:
+    """What the engine chooses its number of threads from: a plan for each, on the fastest cores; times by the best."""
     least = best_threads(prediction).ms or 1.0
+    core_of = {cluster.label: cluster.core for cluster in prediction.clusters}
     return tuple(
-        (tuple(label for label, count in row.cores.items() for _ in range(count)), row.threads, row.ms / least)
+        ThreadPlan(tuple(dict.fromkeys(core_of[label] for label in row.cores)), row.threads, row.ms / least)
         for row in prediction.by_threads
+        if row.ms > 0
     )
 
 
+def step_weights(prediction: Prediction) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """For each step the relative speed of each core type in it, as ProgramStep.weights has them: one core alone."""
+    core_of = {cluster.label: cluster.core for cluster in prediction.clusters}
+    found = []
+    for layer in prediction.layers:
+        fastest: dict[str, float] = {}
+        for label, cost in layer.on.items():
+            fastest[core_of[label]] = min(cost.ms, fastest.get(core_of[label], cost.ms))
+        found.append(tuple(zip(fastest, weights_of(list(fastest.values())), strict=True)))
+    return tuple(found)
+
+
 def predict(
-    model: str,
+    name: str,
     works: Sequence[StepWork],
     specs: Sequence[KernelSpec],
     board: Board,
@@ -120,11 +139,14 @@ def predict(
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
     library: Path | None = None,
+    plan: TilePlan = UNPLANNED,
+    available: Sequence[str] | None = None,
 ) -> Prediction:
     """Predict a lowered model on a board.
 
     threads: for `layers` and `chosen`, the fastest cores first; 0: the best number. works, specs: of the program.
-    library: where it is built: its loops count as the machine passes left them.
+    library: where it is built: its loops count as the machine passes left them. plan: the kernels' macro-tiles.
+    available: the versions that the library has; a core without its own runs a stand-in's, else the generic one.
     Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
     """
     alone = cluster_machines(board)
@@ -132,21 +154,25 @@ def predict(
     if not 0 <= threads <= cpus:
         raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or 0 for the best")
     target = target or parse_target(board.target)
-    machines = machines_for(tuple(m.core for m in alone if m.core is not None), target)
+    versions = [_version(machine.core, available) for machine in alone]
+    files = load_cores()
+    machines = machines_for([files[label] for label in dict.fromkeys(versions) if label in files], target)
     assumed: dict[str, None] = {}
     kernels: list[dict[str, KernelModel]] = []
     known: dict[str, dict[str, KernelModel]] = {}
-    for machine in alone:
-        label = machine.core.name if machine.core is not None else GENERIC
-        core = core_model(label, machines[label], machine.core, machine.cluster.fma_per_cycle)
-        assumed |= dict.fromkeys((*machine.assumed, *core.assumed))
+    for machine, version in zip(alone, versions, strict=True):
+        core, label = machine.core, machine.core.name if machine.core is not None else GENERIC
+        model = core_model(version, machines[version], core, machine.cluster.fma_per_cycle)
+        assumed |= dict.fromkeys((*machine.assumed, *model.assumed))
+        if version != label:
+            assumed[f"{label}: the library has no version for it: it runs {version}'s"] = None
         if label not in known:
             built = None
-            if library is not None and core.timing is not None and machine.core is not None:
-                built = built_loops(library, machine.core, list(dict.fromkeys(w.kernel for w in works)), core.timing)
-            elif core.timing is not None and machine.core is not None and wants_tuning(machine.core):
+            if library is not None and core is not None and model.timing is not None:
+                built = built_loops(library, core, list(dict.fromkeys(w.kernel for w in works)), model.timing)
+            elif core is not None and model.timing is not None and wants_tuning(core):
                 assumed[TUNED.format(label)] = None
-            known[label] = kernel_models(specs, core, target, workers, progress, built)
+            known[label] = kernel_models(specs, model, target, workers, progress, built, plan)
         kernels.append(known[label])
     distances = reuse_distances(works)
     steps = [
@@ -186,11 +212,19 @@ def predict(
         )
         for step in steps
     )
-    infos = tuple(ClusterInfo(labels[n], n, sizes[n], single[n].ghz) for n in order)
+    infos = tuple(ClusterInfo(labels[n], versions[n], n, sizes[n], single[n].ghz) for n in order)
     return Prediction(
-        model, board.name, infos, layers, by_threads[chosen - 1], by_threads, tuple(row(c) for c in whole),
+        name, board.name, infos, layers, by_threads[chosen - 1], by_threads, tuple(row(c) for c in whole),
         (*ASSUMED_ALWAYS, *assumed),
     )  # fmt: skip
+
+
+def _version(core: Core | None, available: Sequence[str] | None) -> str:
+    """The label of the version that a core runs."""
+    if core is None:
+        return GENERIC
+    wanted = (core.name, *core.stand_ins)
+    return next((name for name in wanted if name in available), GENERIC) if available is not None else core.name
 
 
 def _first(order: Sequence[int], sizes: dict[int, int], count: int) -> dict[int, int]:

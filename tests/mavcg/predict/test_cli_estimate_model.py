@@ -74,8 +74,9 @@ def test_a_library_gives_what_its_model_gives(mavcg: Any, tiny_onnx: Path, tiny_
 
     names = [(layer["name"], layer["op"], layer["kernel"], layer["macs"], layer["bytes"]) for layer in model["layers"]]
     assert [(s["name"], s["op"], s["kernel"], s["macs"], s["bytes"]) for s in library["layers"]] == names
-    if board == "alder-lake":  # machine passes are for AArch64 alone
-        assert library["layers"] == model["layers"] and library["by_threads"] == model["by_threads"]
+    # Built for other cores, tiled for them, it runs the generic version; but it is the same work.
+    assert any("has no version for it: it runs" in line for line in library["assumed"])
+    assert library["total_ms"] == pytest.approx(model["total_ms"], rel=0.5)
     # A convolution of 3x3 from 4 to 5 channels, and all its bytes.
     conv = next(layer for layer in model["layers"] if layer["op"] == "conv2d" and layer["macs"])
     assert conv["macs"] % (9 * 4 * 5) == 0 and conv["bytes"]["weight"] >= 9 * 4 * 5 * 4

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.predict.claims import shared_ns
 from mavcg.predict.latency import MEMORY, OVERHEAD, total_ms
 
 ROWS = st.integers(1, 60)
@@ -44,13 +45,24 @@ def test_never_below_either_roof(make: Any, rows: int, cycles: float, big: int, 
     assert model.together([worker] * 3) >= cost.compute_ms / 3
 
 
-def test_a_slow_core_may_hold_the_last_task(make: Any) -> None:
-    """The field's complaint: three tasks of 1 ms on two fast cores, and one ten times slower that takes the third."""
+def test_a_slow_core_does_not_hold_the_last_task(make: Any) -> None:
+    """Three tasks of 1 ms on two fast cores, and one ten times slower that leaves them alone."""
     model = make.model(make.step(rows=3), cycles_a_row=2e6, slower=10.0)
     fast, slow = make.worker(ghz=2.0), make.worker(ghz=2.0, cluster=1)
 
     assert model.together([fast, fast]) == pytest.approx(2.0, rel=0.01)
-    assert model.together([fast, fast, slow]) == pytest.approx(10.0, rel=0.01)
+    assert model.together([fast, fast, slow]) == pytest.approx(2.0, rel=0.01)
+    assert model.weights([fast, slow])[0] == 4096 and model.weights([fast, slow])[1] == pytest.approx(410, abs=2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.integers(100, 2000), ratios=st.lists(st.floats(1, 6), min_size=1, max_size=6))
+def test_unequal_cores_end_near_the_ideal_split(rows: int, ratios: list[float]) -> None:
+    per_row = [100.0, *(100.0 * ratio for ratio in ratios)]
+    ideal = rows / sum(1 / ns for ns in per_row)
+
+    ends = shared_ns(rows, 1, per_row, [0.0] * len(per_row))
+    assert ideal * (1 - 1e-9) <= ends <= ideal + 2 * max(per_row)
 
 
 def test_a_single_task_is_one_core_s(make: Any) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.model_program import ThreadPlan
 from mavcg.predict.predict import (
     ClusterInfo,
     LayerPrediction,
     Prediction,
     ThreadPrediction,
     best_threads,
+    step_weights,
     thread_plans,
 )
 from mavcg.predict.report import prediction_json, slower_sets
@@ -27,7 +29,7 @@ def prediction(make: Any) -> Prediction:
         on = {"big": model.alone(make.worker()), "little": model.alone(make.worker(cluster=1))}
         layers.append(LayerPrediction(model.work, on["big"].ms, on, {"big": "pipeline model", "little": "work"}))
     one, two = ThreadPrediction(1, {"big": 1}, 3.0), ThreadPrediction(2, {"big": 1, "little": 1}, 4.0)
-    clusters = (ClusterInfo("big", 1, 1, 2.0), ClusterInfo("little", 0, 1, 1.0))
+    clusters = (ClusterInfo("big", "a76", 1, 1, 2.0), ClusterInfo("little", "a55", 0, 1, 1.0))
     return Prediction('m<&"\x01', "b]]>", clusters, tuple(layers), one, (one, two), (one, two), ("as is",))
 
 
@@ -52,8 +54,12 @@ def test_more_cores_that_are_slower_are_named(prediction: Prediction) -> None:
     assert "all cores (1 big + 1 little)" in sentence and "longer than 1 big alone" in sentence
     assert best_threads(prediction).threads == 1
     one, two = thread_plans(prediction)
-    assert one == (("big",), 1, 1.0) and two[:2] == (("big", "little"), 2)
-    assert two[2] == pytest.approx(4 / 3)
+    assert one == ThreadPlan(("a76",), 1, 1.0) and (two.cores, two.threads) == (("a76", "a55"), 2)
+    assert two.relative_time == pytest.approx(4 / 3)
+    # What little takes four times as long for has a quarter of the weight, but for the step's fixed part.
+    (first, second) = step_weights(prediction)
+    assert first[0] == ("a76", 4096) and first[1][0] == "a55" and 1024 <= first[1][1] < 1300
+    assert second[1][1] <= first[1][1]
 
 
 def test_json_says_what_it_is(prediction: Prediction) -> None:
