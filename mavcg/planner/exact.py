@@ -4,8 +4,8 @@ Why the tiling that it finds is the best of its whole space:
 
 1. A metric reads a tiling through its bytes and its computation roof, and is no worse for fewer bytes or a higher
    roof. That holds of all in roofline.METRICS, and is what `search` asks of any other.
-2. A tile that another one dominates is left out (planner/bounds.py): same trip counts, no smaller factor anywhere, no
-   less traffic, no better use of the array. The other one fits wherever it does.
+2. A tile is left out only where another one has the same trip counts, no larger factor anywhere, no more traffic and no
+   worse use of the array (planner/bounds.py): the other one fits wherever it does, and is as good.
 3. The four loops over maps and kernel are chosen together, as one entry. For each entry the fewest trips of OC and of
    IC that still fit, each found beside the smallest factor of the other, bound the traffic from below; the bound is
    tight where one of the two loops vanishes. Entries are looked at by ascending bound: once one is not below
@@ -37,7 +37,7 @@ from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, traffic
 
 # Bytes are counted in 64 bits; each multiply-accumulate moves at most a few elements of at most 8 bytes.
-_MOST_MACS = 1 << 55
+_MOST_MACS = 1 << 50
 # A bound of a product of fractions is above the product however the two were rounded.
 _ROUNDING = 1 + 1e-12
 # Pairs (or triples) of factors that are looked at together; entries are taken in pieces of about so many.
