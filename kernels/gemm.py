@@ -132,6 +132,7 @@ def emit_tile(
     used = [lanes] * (tile.vectors - 1) + [tile.used]
     ends = _Ends(b, tile, at, used, lanes)
     micro = _Micro(b, machine, weights, tile, at, used)
+    ends.ask_residual()
     if part is None:
         ends.finish(micro.levels(total.levels, at.inputs, const(0), ends.start()), act, act_args)
         return
@@ -172,6 +173,14 @@ class _Ends:
         """The bias."""
         vectors = [_bias(self.b, self.at.bias, v, self.lanes, used) for v, used in enumerate(self.used)]
         return tuple(vectors[v] for _, v in self.places())
+
+    def ask_residual(self) -> None:
+        """Prefetch what is added at the end: it is far away as a rule, and the sum hides how long it takes to come."""
+        if self.at.residual is None:
+            return
+        for offset in self.tile.residual_offsets:
+            for first in range(0, self.tile.vectors * self.lanes * F32_BYTES, LINE_BYTES):
+                prefetch(self.b, _moved(self.b, self.at.residual, offset), first)
 
     def out(self, pixel: int, vector: int) -> Value:
         """Where an output lies."""
