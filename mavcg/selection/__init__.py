@@ -1,0 +1,1 @@
+"""Which primitive and which layout each node of a network takes."""

@@ -1,0 +1,142 @@
+"""Reductions that keep an optimum: R0, RI and RII, nodes without a choice, dominated alternatives.
+
+Source: Scholz and Eckstein, "Register Allocation for Irregular Architectures", LCTES 2002 (R0, RI, RII, RN); Hames and
+Scholz, "Nearly Optimal Register Allocation with PBQP", 2006 (edges without choice, dominance).
+"""
+
+import heapq
+import time
+from collections.abc import Iterable
+
+import numpy as np
+
+from mavcg.selection.pbqp.instance import Costs
+from mavcg.selection.pbqp.problem import Problem
+
+# Sums that are looked at together while a node of degree two leaves: what fits into a cache.
+_SUMS_AT_ONCE = 1 << 17
+
+
+def reduce(problem: Problem, deadline: float, dominance: bool) -> None:
+    """Reduce as far as it goes: what is left has at least two alternatives and three neighbours at every node.
+
+    deadline: by time.monotonic; past it dominated alternatives are no longer looked for, which may leave more.
+    dominance: look for alternatives that another one dominates, too.
+    Raises: DeadEnd when nothing finite is left of some node.
+    """
+    _by_degree(problem, problem.costs)
+    if not dominance:
+        return
+    problem.changed = set(problem.costs)
+    while problem.changed and time.monotonic() < deadline:
+        node = min(problem.changed)
+        problem.changed.remove(node)
+        if node in problem.costs and remove_dominated(problem, node):
+            _by_degree(problem, (node, *problem.edges[node]))
+
+
+def _by_degree(problem: Problem, start: Iterable[int]) -> None:
+    """Normalise what is dirty and take out nodes of degree 0 to 2 or with one alternative, until none is left."""
+    queue = [_entry(problem, node) for node in sorted(start) if node in problem.costs]
+    heapq.heapify(queue)
+    while queue or problem.dirty:
+        while problem.dirty:
+            a, b = next(iter(problem.dirty))
+            problem.normalise(a, b)
+            for node in {a, b, *problem.edges[a], *problem.edges[b]}:
+                heapq.heappush(queue, _entry(problem, node))
+        if not queue:
+            break
+        entry = heapq.heappop(queue)
+        node = entry[2]
+        if node not in problem.costs or entry != _entry(problem, node) or entry[0] > 2:
+            continue
+        neighbours = sorted(problem.edges[node])
+        _take_out(problem, node, neighbours)
+        for other in neighbours:
+            heapq.heappush(queue, _entry(problem, other))
+
+
+def _entry(problem: Problem, node: int) -> tuple[int, int, int]:
+    """How soon a node is taken out: what is cheapest first, and of those alike the lower number."""
+    alternatives = len(problem.costs[node])
+    degree = len(problem.edges[node])
+    work = alternatives
+    for other in problem.edges[node]:
+        work *= len(problem.costs[other]) if degree <= 2 else 1
+    return (0 if alternatives == 1 else degree, work, node)
+
+
+def _take_out(problem: Problem, node: int, neighbours: list[int]) -> None:
+    costs = problem.costs[node]
+    if len(costs) == 1:
+        problem.counts["one_alternative"] += 1
+        problem.fix(node, 0)
+        return
+    problem.counts[("r0", "r1", "r2")[len(neighbours)]] += 1
+    if not neighbours:
+        problem.constant += float(costs.min())
+        problem.take_out(node)
+    elif len(neighbours) == 1:
+        more = (costs[:, None] + problem.edges[node][neighbours[0]]).min(axis=0)
+        problem.take_out(node)
+        problem.add_costs(neighbours[0], more, node)
+    else:
+        a, b = neighbours
+        joint = _least_between(problem.edges[a][node] + costs, problem.edges[node][b])
+        problem.take_out(node)
+        problem.add_edge(a, b, joint)
+
+
+def _least_between(left: Costs, right: Costs) -> Costs:
+    """[a, b] -> min over n of left[a, n] + right[n, b]."""
+    least = np.full((left.shape[0], right.shape[1]), np.inf)
+    step = max(1, _SUMS_AT_ONCE // least.size)
+    for at in range(0, right.shape[0], step):
+        sums = left[:, at : at + step, None] + right[None, at : at + step, :]
+        np.minimum(least, sums.min(axis=1), out=least)
+    return least
+
+
+def remove_dominated(problem: Problem, node: int) -> bool:
+    """Remove alternatives for which another one is at least as good whatever the neighbours choose.
+
+    a dominates b when cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. Every edge
+    must be normalised: rows then have a zero, the maxima are none below 0, and a cannot cost more than b.
+    Source: Desmet et al., "The dead-end elimination theorem", Nature 1992; Goldstein's form of 1994.
+    """
+    costs = problem.costs[node]
+    matrices = list(problem.edges[node].values())
+    if len(costs) == 1 or not matrices:
+        return False
+    worst = costs + sum(matrix.max(axis=1) for matrix in matrices)
+    best = int(np.argmin(worst))
+    stays = costs < worst[best]
+    stays[best] = True
+    problem.keep(node, stays, "dominated")
+    found = not stays.all()
+    costs = problem.costs[node]
+    table = np.concatenate([problem.edges[node][other] for other in problem.edges[node]], axis=1)
+    starts = np.cumsum([0, *(len(problem.costs[other]) for other in problem.edges[node])])[:-1]
+    kept: list[int] = []
+    for b in np.argsort(costs, kind="stable").tolist():
+        if kept and _dominated(costs, table, starts, kept, b):
+            continue
+        kept.append(b)
+    if len(kept) == len(costs):
+        return found
+    stays = np.zeros(len(costs), dtype=bool)
+    stays[kept] = True
+    problem.keep(node, stays, "dominated")
+    return True
+
+
+def _dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b: int) -> bool:
+    """Whether one of `by` dominates b. starts: where each edge's columns begin in the table."""
+    row = table[b]
+    # Where b is forbidden, nothing is worse than b: such columns count for nothing.
+    allowed = np.isfinite(row)
+    differences = table[by] - np.where(allowed, row, 0.0)
+    differences[:, ~allowed] = -np.inf
+    more = np.maximum.reduceat(differences, starts, axis=1).sum(axis=1)
+    return bool(((costs[by] + more) <= costs[b]).any())

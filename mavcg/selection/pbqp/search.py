@@ -1,0 +1,156 @@
+"""Branch and bound over what reductions leave."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mavcg.selection.pbqp.bounds import handshakes, rule_out
+from mavcg.selection.pbqp.heuristic import choose_greedily
+from mavcg.selection.pbqp.problem import DeadEnd, Problem
+from mavcg.selection.pbqp.reductions import reduce
+from mavcg.selection.pbqp.tables import order_of_leaving, solve_by_tables
+
+INFINITY = float("inf")
+
+# Entries of tables that are cheaper to fill than bounds are to find; once bounds say no more, and before that.
+_TABLES_AT_LAST = 1 << 21
+_TABLES_AT_ONCE = 1 << 14
+
+# Rounds of moving costs in a row: before the first branch, and after each.
+_ROUNDS_AT_FIRST = 100
+_ROUNDS_LATER = 8
+
+# Rounds stop when one closes less than this of the gap that is left.
+_LEAST_PROGRESS = 0.01
+
+
+@dataclass
+class Effort:
+    """What a search may take, and what it took. deadline: by time.monotonic. tolerance: what rounding amounts to."""
+
+    deadline: float
+    tolerance: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+
+@dataclass(frozen=True)
+class Found:
+    """bound: no choice costs less. choice: by the instance's numbers, None where none was found; cost: its cost."""
+
+    bound: float
+    cost: float = INFINITY
+    choice: dict[int, int] | None = None
+
+
+def search(problem: Problem, known: Found, limit: float, effort: Effort, is_first: bool = True) -> Found:
+    """The cheapest choice of the problem's nodes, if one costs less than the limit and than the known one.
+
+    The problem is used up. Returns: the known choice where none is cheaper; a bound below cost and limit where time
+    ran out.
+    """
+    best, open_bound = known, INFINITY
+    limit = min(limit, known.cost)
+    dominance = is_first
+    while True:
+        try:
+            reduce(problem, effort.deadline, dominance)
+            solved = _without_branching(problem, limit, effort)
+            if solved is not None:
+                best = solved if solved.cost < best.cost else best
+                return Found(min(open_bound, solved.bound, limit), best.cost, best.choice)
+            narrowed = _tighten(problem, limit, effort, _ROUNDS_AT_FIRST if is_first else _ROUNDS_LATER)
+        except DeadEnd:
+            return Found(min(open_bound, limit), best.cost, best.choice)
+        if effort.is_over:
+            return Found(min(open_bound, problem.least(), limit), best.cost, best.choice)
+        if narrowed:
+            dominance = is_first
+            continue
+        greedy = choose_greedily(problem) if is_first else None
+        if greedy is not None and greedy[0] < limit - effort.tolerance:
+            best = Found(known.bound, greedy[0], problem.complete(greedy[1]))
+            limit = greedy[0]
+            continue
+        is_first = dominance = False
+        node, position = _branch(problem)
+        effort.counts["branches"] += 1
+        child = problem.copy()
+        start = Found(child.least())
+        try:
+            child.fix(node, position)
+            found = search(child, start, limit, effort, False)
+        except DeadEnd:
+            found = Found(INFINITY)
+        open_bound = min(open_bound, found.bound)
+        if found.choice is not None and found.cost < limit:
+            label = int(problem.labels[node][position])
+            best = Found(known.bound, found.cost, problem.complete(found.choice | {node: label}))
+            limit = found.cost
+        others = np.ones(len(problem.costs[node]), dtype=bool)
+        others[position] = False
+        problem.keep(node, others, "branched")
+
+
+def _without_branching(problem: Problem, limit: float, effort: Effort) -> Found | None:
+    """The solution of what is nothing, small, narrow, or falls apart; None where it takes a branch."""
+    if not problem.costs:
+        return Found(problem.constant, problem.constant, problem.complete({}))
+    parts = problem.components()
+    if len(parts) > 1:
+        return _parts(problem, [problem.part(nodes) for nodes in parts], limit, effort)
+    order = order_of_leaving(problem, _TABLES_AT_ONCE)
+    if order is None:
+        return None
+    effort.counts["tables"] += 1
+    cost, choice = solve_by_tables(problem, order)
+    return Found(cost, cost, problem.complete(choice))
+
+
+def _parts(problem: Problem, parts: list[Problem], limit: float, effort: Effort) -> Found:
+    """Each part by itself: what the others cost at least lowers the limit of one."""
+    lower = [part.least() for part in parts]
+    cost, chosen = problem.constant, dict[int, int]()
+    for i in sorted(range(len(parts)), key=lambda i: (len(parts[i].costs), i)):
+        others = problem.constant + sum(lower) - lower[i]
+        found = search(parts[i], Found(lower[i]), limit - others, effort, False)
+        lower[i] = max(lower[i], found.bound)
+        if found.choice is None:
+            return Found(problem.constant + sum(lower))
+        cost += found.cost
+        chosen |= found.choice
+    return Found(problem.constant + sum(lower), cost, problem.complete(chosen))
+
+
+def _tighten(problem: Problem, limit: float, effort: Effort, rounds: int) -> bool:
+    """Raise the bound for as long as that goes well. Returns: whether something for reductions came of it.
+
+    Raises: DeadEnd when no choice costs less than the limit.
+    """
+    bound = problem.least()
+    for number in range(rounds):
+        if rule_out(problem, limit - effort.tolerance):
+            return True
+        if effort.is_over:
+            return False
+        handshakes(problem, backwards=bool(number % 2))
+        effort.counts["bound_rounds"] += 1
+        higher = problem.least()
+        if number % 2 and higher - bound < _LEAST_PROGRESS * (limit - higher):
+            break
+        bound = higher if number % 2 else bound
+    return rule_out(problem, limit - effort.tolerance)
+
+
+def _branch(problem: Problem) -> tuple[int, int]:
+    """The node with most pairs of alternatives on its edges, and the alternative that looks cheapest."""
+    def pairs(node: int) -> int:
+        return len(problem.costs[node]) * sum(len(problem.costs[other]) for other in problem.edges[node])
+
+    node = max(sorted(problem.costs), key=pairs)
+    return node, int(np.argmin(problem.costs[node]))

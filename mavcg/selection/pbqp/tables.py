@@ -1,0 +1,85 @@
+"""Exact solution of a small or narrow rest: nodes leave one by one, and tables over their neighbours stay.
+
+Dynamic programming over a tree decomposition: RI and RII for any number of neighbours, for as long as tables are small.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.selection.pbqp.instance import Costs
+from mavcg.selection.pbqp.problem import Indices, Problem
+
+# Of a table; numpy allows no more than 32 before version 2.
+_MOST_AXES = 30
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A sum of costs over some nodes, ascending: an axis each."""
+
+    nodes: tuple[int, ...]
+    costs: Costs
+
+
+def order_of_leaving(problem: Problem, most_entries: int) -> list[int] | None:
+    """Nodes in an order in which tables have no more entries than this, all together; None when none is found.
+
+    The next to leave is the node with the smallest table, and of those alike the lower number.
+    """
+    size = {node: len(costs) for node, costs in problem.costs.items()}
+    near = {node: set(row) for node, row in problem.edges.items()}
+    entries = {node: _entries(node, near, size) for node in size}
+    order, total = [], 0
+    while near:
+        node = min(near, key=lambda n: (entries[n], n))
+        total += entries[node]
+        if total > most_entries or len(near[node]) >= _MOST_AXES:
+            return None
+        order.append(node)
+        others = near.pop(node)
+        for other in others:
+            near[other] = (near[other] | others) - {node, other}
+        for other in others:
+            entries[other] = _entries(other, near, size)
+    return order
+
+
+def _entries(node: int, near: dict[int, set[int]], size: dict[int, int]) -> int:
+    entries = size[node]
+    for other in near[node]:
+        entries *= size[other]
+    return entries
+
+
+def solve_by_tables(problem: Problem, order: list[int]) -> tuple[float, dict[int, int]]:
+    """The least cost, and the choice that has it, by the instance's numbers. The problem is left as it is."""
+    tables = [_Table((node,), costs) for node, costs in problem.costs.items()]
+    tables += [_Table((a, b), problem.edges[a][b]) for a in problem.edges for b in problem.edges[a] if a < b]
+    constant = problem.constant
+    steps: list[tuple[int, tuple[int, ...], Indices]] = []
+    for node in order:
+        mine = [table for table in tables if node in table.nodes]
+        tables = [table for table in tables if node not in table.nodes]
+        others = sorted({other for table in mine for other in table.nodes} - {node})
+        axes = (*others, node)
+        joint = np.zeros([len(problem.costs[n]) for n in axes])
+        for table in mine:
+            joint += _spread(table, axes)
+        best = joint.argmin(axis=-1)
+        steps.append((node, tuple(others), best))
+        if others:
+            tables.append(_Table(tuple(others), joint.min(axis=-1)))
+        else:
+            constant += float(joint.min())
+    position: dict[int, int] = {}
+    for node, neighbours, best in reversed(steps):
+        position[node] = int(best[tuple(position[other] for other in neighbours)])
+    return constant, {node: int(problem.labels[node][at]) for node, at in position.items()}
+
+
+def _spread(table: _Table, axes: tuple[int, ...]) -> Costs:
+    """The table's costs with an axis for each of these, of length 1 where the table knows nothing of it."""
+    order = [table.nodes.index(node) for node in axes if node in table.nodes]
+    costs = table.costs.transpose(order)
+    return costs.reshape([costs.shape[order.index(table.nodes.index(n))] if n in table.nodes else 1 for n in axes])

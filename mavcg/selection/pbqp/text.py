@@ -1,0 +1,154 @@
+"""Instances and solutions as JSON.
+
+    {"nodes": {"a": [1, 2.5], "b": [0, "inf"]}, "edges": [{"from": "a", "to": "b", "costs": [[0, 1], ["inf", 0]]}]}
+
+A matrix has a row for each alternative of `from`, and "inf" is what is forbidden.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.selection.pbqp.instance import Costs, Instance, make_instance
+from mavcg.selection.pbqp.solver import Solution
+
+_SHOWN = 40  # characters of a wrong value
+
+
+def read_instance(path: Path) -> Instance:
+    """The instance of a file. Raises: MavcgError as parse_instance; OSError when the file cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise MavcgError(f"{path}: is no UTF-8 text (byte {error.start}); give an instance as JSON") from None
+    return parse_instance(text, str(path))
+
+
+def parse_instance(text: str, file: str = "instance") -> Instance:
+    """The instance of a text. file: what errors call it. Raises: MavcgError naming file, key, value and way out."""
+    try:
+        document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        return _instance(document)
+    except json.JSONDecodeError as error:
+        raise MavcgError(
+            f"{file}: line {error.lineno}, column {error.colno}: {error.msg}; give an instance as JSON"
+        ) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets in brackets
+        raise MavcgError(f"{file}: {error}; give an instance as JSON") from None
+    except MavcgError as error:
+        raise MavcgError(f"{file}: {error}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise MavcgError(f"{_short(twice)}: is there twice in one object; keep one of them")
+    return made
+
+
+def _constant(name: str) -> Any:
+    raise MavcgError(f'{name}: is no JSON; write "inf" for what is forbidden')
+
+
+def _instance(document: Any) -> Instance:
+    _keys(document, "the document", ("nodes",), ("edges",))
+    nodes, edges = document["nodes"], document.get("edges", [])
+    if not isinstance(nodes, dict):
+        raise MavcgError(f"nodes: {_short(nodes)} is no object; give a list of costs by name of node")
+    if not isinstance(edges, list):
+        raise MavcgError(f'edges: {_short(edges)} is no list; give a list of objects with "from", "to" and "costs"')
+    vectors = {name: _row(costs, f"nodes.{name}") for name, costs in nodes.items()}
+    made = []
+    for number, edge in enumerate(edges):
+        place = f"edges[{number}]"
+        _keys(edge, place, ("from", "to", "costs"), ())
+        for end in ("from", "to"):
+            if not isinstance(edge[end], str):
+                raise MavcgError(f"{place}.{end}: {_short(edge[end])} is no name; give a node's name as a string")
+        made.append((edge["from"], edge["to"], _matrix(edge["costs"], f"{place}.costs")))
+    return make_instance(vectors, made)
+
+
+def _keys(value: Any, place: str, wanted: tuple[str, ...], free: tuple[str, ...]) -> None:
+    known = ", ".join(wanted + free)
+    if not isinstance(value, dict):
+        raise MavcgError(f"{place}: {_short(value)} is no object; give one with {known}")
+    for key in wanted:
+        if key not in value:
+            raise MavcgError(f"{place}: has no {key!r}; it takes {known}")
+    for key in value:
+        if key not in wanted + free:
+            raise MavcgError(f"{place}: {_short(key)} is no key here; it takes {known}")
+
+
+def _matrix(value: Any, place: str) -> list[list[float]]:
+    if not isinstance(value, list) or not value:
+        raise MavcgError(f"{place}: {_short(value)} is no list of rows; give a row for each alternative of `from`")
+    rows = [_row(row, f"{place}[{i}]") for i, row in enumerate(value)]
+    for i, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise MavcgError(f"{place}[{i}]: {len(row)} costs, and {len(rows[0])} in the first row; give all the same")
+    return rows
+
+
+def _row(value: Any, place: str) -> list[float]:
+    if not isinstance(value, list):
+        raise MavcgError(f"{place}: {_short(value)} is no list; give a list of costs")
+    return [_number(number, f"{place}[{i}]") for i, number in enumerate(value)]
+
+
+def _number(value: Any, place: str) -> float:
+    if value == "inf":
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MavcgError(f'{place}: {_short(value)} is no cost; give a number, or "inf" for what is forbidden')
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        raise MavcgError(f'{place}: is too large for a number; write "inf" for what is forbidden')
+    return number
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + ".."
+
+
+def print_instance(instance: Instance) -> str:
+    """The text that `parse_instance` makes the same instance of, bit for bit; a line for each node and each edge."""
+    nodes = [f"    {json.dumps(name)}: {_text(costs)}" for name, costs in instance.nodes.items()]
+    edges = [
+        f'    {{"from": {json.dumps(edge.source)}, "to": {json.dumps(edge.target)}, "costs": {_text(edge.costs)}}}'
+        for edge in instance.edges
+    ]
+    return '{\n  "nodes": ' + _lines("{", nodes, "}") + ',\n  "edges": ' + _lines("[", edges, "]") + "\n}\n"
+
+
+def _lines(begin: str, lines: list[str], end: str) -> str:
+    return f"{begin}\n" + ",\n".join(lines) + f"\n  {end}" if lines else begin + end
+
+
+def _text(costs: Costs) -> str:
+    if costs.ndim > 1:
+        return "[" + ", ".join(_text(row) for row in costs) + "]"
+    return "[" + ", ".join('"inf"' if math.isinf(cost) else repr(cost) for cost in costs.tolist()) + "]"
+
+
+def solution_json(solution: Solution) -> Mapping[str, Any]:
+    """What `mavcg select --instance --json` prints."""
+    return {
+        "choice": dict(solution.choice),
+        "cost": solution.cost,
+        "optimal": solution.optimal,
+        "lower_bound": solution.lower_bound,
+        "gap": solution.gap,
+        "solver_seconds": solution.seconds,
+        "counts": dict(solution.counts),
+    }
