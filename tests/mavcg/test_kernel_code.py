@@ -1,20 +1,27 @@
 """Kernels compiled once a core: names, versions, machine passes, what is said of them."""
 
+import io
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mavcg.elf import function_symbols
 from mavcg.graph import TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import KernelSpec
-from mavcg.kernel_code import kernel_module, kernel_objects, tiles_of, version_symbol
+from mavcg.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_of, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import lower_graph
 from mavcg.machines import machines_for, packing_for
+from mavcg.model import dump
+from mavcg.model_note import model_note
+from mavcg.model_report import show_note
 from mavcg.profiles.load import cores_for
 from mavcg.target import parse_target
+from mavcg.tile_plan import MacroTile, Order, TilePlan
 from mavcg.tuning import FAST, Tuning
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
@@ -50,6 +57,45 @@ def test_tiles_are_those_that_the_machine_s_registers_hold() -> None:
     assert 1 < pixels <= 7 and vectors == 2  # 8 channels are two vectors of 4
     assert pixels * vectors < machine.vector_registers
     assert tiles_of("define void @f() { ret void }") == {}
+
+
+def test_a_version_is_made_by_its_own_macro_tile(tmp_path: Path) -> None:
+    (spec,) = some_specs()
+    plan = TilePlan({(kernel_name(spec), "cortex-a55"): MacroTile(prefetch_bytes=4096)})
+    machines = machines_for(CORES, ARM)
+    texts = {label: kernel_module([spec], machines[label], label, ARM, plan) for label in machines}
+    made = kernel_objects([spec], machines, (), ARM, tmp_path, 2, lambda what: None, plan=plan)
+
+    assert [label for label, text in texts.items() if "llvm.prefetch" in text] == ["cortex-a55"]
+    assert made.plan == plan
+
+
+def test_the_note_and_its_table_say_what_was_planned() -> None:
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("f32", (1, 5, 7, 8)))
+    graph = b.finish([b.add("conv2d", [x, b.constant(np.ones((8, 1, 1, 8), np.float32))])])
+    lowered = lower_graph(graph, packing_for(ARM))
+    name = kernel_name(lowered.specs[0])
+    macro = MacroTile(3, 16, 24, Order.CHANNELS, 8, 512, 5)
+    plan = TilePlan({(name, "generic"): macro})
+    note = model_note(lowered, KernelCode((), {"generic": {name: ("4x2",)}, "other": {}}, plan))
+    shown = io.StringIO()
+    show_note({**note, "code_bytes": 1}, Console(file=shown, width=200))
+
+    assert note["kernels"][name]["versions"]["generic"]["macro"] == asdict(macro)
+    assert "macro" not in note["kernels"][name]["versions"]["other"]
+    rows = [line.split() for line in shown.getvalue().splitlines() if name in line and "channels-outer" in line]
+    assert rows == [[name, "generic", "channels-outer", "3", "16", "24", "512", "5", "4x2"]]
+
+
+def test_a_dump_prints_the_plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = TilePlan({("conv", "generic"): MacroTile(task_rows=7)})
+    monkeypatch.setenv("MAVCG_DUMP", "fuse,plan_tiles")
+    dump("plan_tiles", plan)
+    dump("other", plan)
+    said = capsys.readouterr()
+
+    assert said.err == f"// plan_tiles\n{plan}\n" and said.out == ""
 
 
 @pytest.mark.parametrize("tuning", [FAST, Tuning(on=False)])
