@@ -28,6 +28,7 @@ from mavcg.kernels import (
     softmax,
     transpose,
 )
+from mavcg.kernels.primitives.registry import primitive_emitters
 from mavcg.tile_plan import MacroTile
 
 # lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
@@ -75,6 +76,7 @@ def emitters() -> Mapping[type[KernelSpec], Emit]:
     found: dict[type[KernelSpec], Emit] = {}
     for family in _FAMILIES:
         found.update(family.EMIT)
+    found.update(primitive_emitters())
     return found
 
 
