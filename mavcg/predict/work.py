@@ -12,7 +12,7 @@ from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.matmul import MatMul
 from mavcg.kernels.pad import PadBorder
 from mavcg.kernels.plain_product import PlainProduct
-from mavcg.kernels.qconv2d import QConv2d
+from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qdepthwise import QDepthwise
 from mavcg.lowering import Lowered
 from mavcg.model_program import Place
