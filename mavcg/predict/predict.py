@@ -28,7 +28,8 @@ ASSUMED_ALWAYS = (
     "blocks of kernels take what the pipeline model or the core's rates say; branches but the ends of long loops are "
     "foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
-    "a step and a task cost as many cycles as measured on a Zen 3, on every core; that others help with a step costs 3000",
+    "a step and a task cost as many cycles as measured on a Zen 3, on every core; sharing a step with other threads "
+    "costs 3000",
 )  # fmt: skip
 # Said of cores whose code a build reschedules.
 TUNED = (

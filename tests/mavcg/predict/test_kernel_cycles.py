@@ -8,6 +8,7 @@ from mavcg.machines import machines_for
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.predict.kernel_cycles import PIPELINE, RATES, core_model, kernel_models, whole_cycles
 from mavcg.predict.mix import USUAL, rates_of_core
+from mavcg.predict.predict import _version
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.target import parse_target
@@ -80,3 +81,11 @@ def test_what_a_core_s_file_lacks_is_said() -> None:
 
     assert rates == USUAL and "not recognised" in assumed[0]
     assert rates_of_core(load_core("znver3"))[1] == ()
+
+
+def test_a_core_runs_its_version_or_a_stand_in_s_or_the_generic_one() -> None:
+    core = load_core("znver3")
+
+    assert _version(core, None) == "znver3" == _version(core, ["generic", "znver3", "znver2"])
+    assert _version(core, ["generic", "znver1", "znver2"]) == "znver2"  # the best stand-in
+    assert _version(core, ["generic", "haswell"]) == "generic" == _version(None, None)
