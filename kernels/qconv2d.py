@@ -1,125 +1,28 @@
 """Convolution and products with a constant matrix over 8-bit numbers, as implicit GEMM on packed weights."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.kernels.block_loops import blocks, row_blocks
+from mavcg.kernel import Operand, Packing, Step, View
 from mavcg.kernels.depthwise import MOST_TAPS
-from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.pieces import in_pieces
+from mavcg.kernels.qconv_loops import emit_qconv2d
+from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qdepthwise import QDepthwise, emit_qdepthwise, in_vectors
-from mavcg.kernels.qgemm import F32_BYTES, QPointers, QTile, Run, emit_qtile
-from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
-from mavcg.kernels.requantise import Ending, ending_of
-from mavcg.tile_plan import MacroTile, Order
+from mavcg.kernels.qgemm import Run
+from mavcg.kernels.qtiling import GROUP
+from mavcg.kernels.requantise import ending_of
 
 Array: TypeAlias = NDArray[Any]
-Value: TypeAlias = ir.Value
 
-# Where there are fewer rows than this, threads share the output channels instead.
-FEW_ROWS = 4
-MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
 FLIP, FLIP_WORDS = -0x7F7F7F80, 16  # four bytes of 128, and how many times they fill the longest register
 PIECE_PIXELS = 96  # the most of a piece of a long row: its inputs stay in a level-1 cache
-
-
-@dataclass(frozen=True)
-class QConv2d(KernelSpec):
-    """Requantised convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
-
-    x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
-    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
-    point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
-    one becomes the other. narrow: no weight is -128. A row of work is a row of output pixels, or, where by_channels, a
-    panel.
-    """
-
-    x: View
-    out: View
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    groups: int
-    lanes: int
-    ending: Ending
-    narrow: bool
-
-    @property
-    def family(self) -> str:
-        return f"qconv2d_{self.x.dtype}"
-
-    @property
-    def in_channels(self) -> int:
-        """Of a group."""
-        return self.x.shape[3] // self.groups
-
-    @property
-    def out_channels(self) -> int:
-        """Of a group."""
-        return self.out.shape[3] // self.groups
-
-    @property
-    def panels(self) -> int:
-        """Panels of output channels of a group."""
-        return -(-self.out_channels // self.lanes)
-
-    @property
-    def run(self) -> Run:
-        """How a sum runs: rows of taps, taps, channels; neighbours in memory are one level."""
-        _, row, col, _ = self.x.strides
-        steps = (self.dilation[0] * row, self.dilation[1] * col)
-        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels)
-
-    @property
-    def panel_bytes(self) -> int:
-        """Of the packed weights of one panel."""
-        return self.run.steps * self.lanes * GROUP
-
-    @property
-    def pixel_rows(self) -> int:
-        """Rows of output pixels of all images."""
-        return self.out.shape[0] * self.out.shape[1]
-
-    @property
-    def by_channels(self) -> bool:
-        """Whether work is cut along the output channels: where there is more of weights than of images."""
-        enough = self.groups * self.panels >= FEW_ROWS
-        weights = self.groups * self.panels * self.panel_bytes
-        heavy = weights > max(MANY_WEIGHTS, self.x.elements + self.out.elements)
-        return enough and (heavy or self.pixel_rows < FEW_ROWS)
-
-    @property
-    def rows(self) -> int:
-        if 0 in self.out.shape:
-            return 0
-        return self.groups * self.panels if self.by_channels else self.pixel_rows
-
-    @property
-    def work(self) -> int:
-        return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
-
-
-def merged_run(levels: list[tuple[int, int]], length: int) -> Run:
-    """Loops around neighbours, as few as can be: one that goes on where the one inside ends is one with it."""
-    found: list[tuple[int, int]] = []
-    for count, step in reversed(levels):
-        if count == 1:
-            continue
-        if not found and step == length:
-            length *= count
-        elif found and step == found[0][0] * found[0][1]:
-            found[0] = (count * found[0][0], found[0][1])
-        else:
-            found.insert(0, (count, step))
-    return Run(tuple(found), length)
 
 
 def qconv_step(
@@ -220,166 +123,6 @@ def constants_of(node: Node, graph: Graph) -> tuple[Array, Array]:
     if bias is None or multiplier is None:
         raise MavcgError(f"node '{node.origin}' ({node.op}): bias or multiplier is computed; both must be constants")
     return bias, multiplier
-
-
-# Right in any cache: each chunk of channels passes over all rows of its task, its weights stay.
-PLAIN = MacroTile(order=Order.CHANNELS)
-
-
-def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
-    """The function of a spec for a machine. The macro-tile's k_block says nothing here: 8-bit outputs hold no sums."""
-    assert isinstance(spec, QConv2d)
-    function, b = kernel_function(module, spec, machine)
-    _Emitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
-    b.ret_void()
-    return function
-
-
-def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels: int) -> Tiling:
-    """The register tiles of a run of so many output channels."""
-    form, registers, width = form_of(machine, spec.lanes, spec.x.dtype), machine.vector_registers, spec.out.shape[2]
-    vectors = -(-channels // form.lanes)
-    if macro.tile_channels:
-        wanted = min(vectors, max(1, macro.tile_channels // form.lanes))
-        if (widths := widths_of(form, registers, width, wanted)) is not None:
-            return Tiling(wanted, widths)
-    return choose_tiling(form, registers, width, vectors, max(1, spec.lanes // form.lanes))
-
-
-class _Emitter:
-    """Loops around the micro-kernels of one function."""
-
-    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine, macro: MacroTile) -> None:
-        self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
-        self.form = form_of(machine, spec.lanes, spec.x.dtype)
-        self.run = spec.run
-        names = ("x", "weights", "out", "bias", "multiplier")
-        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
-        outputs = spec.groups * spec.panels * spec.lanes
-        self.bias = address(b, bias, 0 if self.form.signed else outputs * F32_BYTES)
-        self.flip = None
-        if self.form.flip:
-            flip = address(b, bias, 2 * outputs * F32_BYTES)
-            self.flip = b.load(flip, name="flip", align=4, typ=ir.VectorType(I8, 4 * self.form.lanes))
-
-    def emit(self, begin: Value, end: Value) -> None:
-        b, spec = self.b, self.spec
-        if spec.by_channels:
-            self.by_channels(begin, end)
-        elif self.macro.order is Order.ROWS and spec.groups > 1:
-
-            def rows(first: Value, last: Value) -> None:
-                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
-
-            row_blocks(b, begin, end, self.macro.rows, rows)
-        else:
-            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
-
-    def group(self, group: Value, begin: Value, end: Value) -> None:
-        """All of a group's output channels for a range of rows."""
-
-        def block(channel: Value, count: int, first: Value, last: Value) -> None:
-            self.channels(group, channel, count, first, last)
-
-        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
-
-    def by_channels(self, begin: Value, end: Value) -> None:
-        """The panels from begin to end, one by one, for all rows."""
-        b, rows = self.b, self.macro.rows if self.macro.rows < self.spec.pixel_rows else 0
-        all_rows = const(0), const(self.spec.pixel_rows)
-        if self.macro.order is Order.ROWS:
-
-            def block(first: Value, last: Value) -> None:
-                repeat(b, begin, end, lambda index: self.panel(index, first, last), "panel")
-
-            row_blocks(b, *all_rows, rows, block)
-            return
-
-        def panel(index: Value) -> None:
-            row_blocks(b, *all_rows, rows, lambda first, last: self.panel(index, first, last))
-
-        repeat(b, begin, end, panel, "panel")
-
-    def panel(self, index: Value, begin: Value, end: Value) -> None:
-        """One panel, counted through all groups, for a range of rows."""
-        b, spec = self.b, self.spec
-        rest = spec.out_channels % spec.lanes
-        group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
-        first = b.mul(number, const(spec.lanes))
-        if not rest or spec.panels == 1:
-            self.channels(group, first, rest or spec.lanes, begin, end)
-            return
-        with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, other):
-            with last:
-                self.channels(group, first, rest, begin, end)
-            with other:
-                self.channels(group, first, spec.lanes, begin, end)
-
-    def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
-        """`count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
-        b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
-        tiling = register_tiling(self.spec, self.machine, self.macro, count)
-        step = tiling.vectors * form.lanes
-        chunks, rest = divmod(count, step)
-        if chunks:
-
-            def chunk(index: Value) -> None:
-                self.rows(group, b.add(first, index), step, tiling, begin, end)
-
-            repeat(b, 0, chunks * step, chunk, "channel", step)
-        if rest:
-            fewer = -(-rest // form.lanes)
-            tiling = Tiling(fewer, widths_of(form, registers, width, fewer) or tiling.widths)
-            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
-
-    def rows(self, group: Value, channel: Value, count: int, tiling: Tiling, begin: Value, end: Value) -> None:
-        """`count` channels, no more than a chunk, of the rows from begin to end."""
-        b, spec, lanes = self.b, self.spec, self.spec.lanes
-        used = count - (tiling.vectors - 1) * self.form.lanes
-        in_first = b.mul(group, const(spec.in_channels))
-        out_first = b.add(b.mul(group, const(spec.out_channels)), channel)
-        packed_first = b.mul(b.add(b.mul(group, const(spec.panels * lanes)), channel), const(F32_BYTES))
-        panel = b.add(b.mul(group, const(spec.panels)), b.udiv(channel, const(lanes)))
-        w_first = b.add(
-            b.mul(panel, const(spec.panel_bytes)), b.mul(b.urem(channel, const(lanes)), const(GROUP)), name="w_first"
-        )
-        weights = address(b, self.w, w_first)
-        bias, multiplier = (address(b, p, packed_first) for p in (self.bias, self.multiplier))
-
-        def row(index: Value) -> None:
-            height = spec.out.shape[1]
-            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
-
-            def start(pointer: Value, view: View, down: int, first: Value) -> Value:
-                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
-                return address(b, pointer, b.add(offset, first))
-
-            x = start(self.x, spec.x, spec.stride[0], in_first)
-            out = start(self.out, spec.out, 1, out_first)
-            self.tiles(tiling, used, QPointers(x, weights, out, bias, multiplier, self.flip))
-
-        repeat(b, begin, end, row, "row")
-
-    def tiles(self, tiling: Tiling, used: int, at: QPointers) -> None:
-        """One row of pixels."""
-        b, spec = self.b, self.spec
-        in_step, out_step = spec.x.strides[2] * spec.stride[1], spec.out.strides[2]
-        ahead, done = self.macro.prefetch_bytes, 0
-        for mr, count in tiling.widths.tiles:
-            offsets = [tuple(step * p for p in range(mr)) for step in (in_step, out_step)]
-            tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead)
-
-            def one(pixel: Value, tile: QTile = tile) -> None:
-                inputs = address(b, at.inputs, scaled(b, pixel, in_step))
-                out = address(b, at.out, scaled(b, pixel, out_step))
-                here = replace(at, inputs=inputs, out=out)
-                emit_qtile(b, self.machine, self.form, self.run, tile, here, spec.ending)
-
-            if count == 1:
-                one(const(done))
-            else:
-                repeat(b, done, done + mr * count, one, "pixel", mr)
-            done += mr * count
 
 
 LOWER = {"qconv2d": lower_qconv2d}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from mavcg.accelerator import Accelerator
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels import conv_loops, qconv2d
+from mavcg.kernels import conv_loops, qconv_loops
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.matmul import PIECE_ROWS, MatMul
-from mavcg.kernels.qconv2d import QConv2d
+from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qtiling import GROUP, form_of
 from mavcg.kernels.tiling import Widths, choose, lanes_f32, tiling_of
 from mavcg.planner.layer import ConvLayer, ItemBytes
@@ -111,7 +111,7 @@ def registers(work: Work, machine: Machine, macro: MacroTile, channels: int) -> 
         cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0).cycles
         return Registers(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing)
     if isinstance(spec, QConv2d):
-        chosen = qconv2d.register_tiling(spec, machine, macro, channels)
+        chosen = qconv_loops.register_tiling(spec, machine, macro, channels)
         form = form_of(machine, spec.lanes, spec.x.dtype)
         per_chunk = sum(n * form.step_cycles(mr, chosen.vectors * form.parts) for mr, n in chosen.widths.tiles)
         chunks = channels / (chosen.vectors * form.lanes)

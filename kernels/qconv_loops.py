@@ -1,0 +1,175 @@
+"""The code of an 8-bit convolution: the loops over blocks of rows and channels around the micro-kernels."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import KernelSpec, Machine, View
+from mavcg.kernels.block_loops import blocks, row_blocks
+from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.qconv_spec import QConv2d
+from mavcg.kernels.qgemm import F32_BYTES, QPointers, QTile, emit_qtile
+from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
+from mavcg.tile_plan import MacroTile, Order
+
+Value: TypeAlias = ir.Value
+
+# Right in any cache: each chunk of channels passes over all rows of its task, its weights stay.
+PLAIN = MacroTile(order=Order.CHANNELS)
+
+
+def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """The function of a spec for a machine. The macro-tile's k_block says nothing here: 8-bit outputs hold no sums."""
+    assert isinstance(spec, QConv2d)
+    function, b = kernel_function(module, spec, machine)
+    _Emitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
+    b.ret_void()
+    return function
+
+
+def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels: int) -> Tiling:
+    """The register tiles of a run of so many output channels."""
+    form, registers, width = form_of(machine, spec.lanes, spec.x.dtype), machine.vector_registers, spec.out.shape[2]
+    vectors = -(-channels // form.lanes)
+    if macro.tile_channels:
+        wanted = min(vectors, max(1, macro.tile_channels // form.lanes))
+        if (widths := widths_of(form, registers, width, wanted)) is not None:
+            return Tiling(wanted, widths)
+    return choose_tiling(form, registers, width, vectors, max(1, spec.lanes // form.lanes))
+
+
+class _Emitter:
+    """Loops around the micro-kernels of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine, macro: MacroTile) -> None:
+        self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
+        self.form = form_of(machine, spec.lanes, spec.x.dtype)
+        self.run = spec.run
+        names = ("x", "weights", "out", "bias", "multiplier")
+        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
+        outputs = spec.groups * spec.panels * spec.lanes
+        self.bias = address(b, bias, 0 if self.form.signed else outputs * F32_BYTES)
+        self.flip = None
+        if self.form.flip:
+            flip = address(b, bias, 2 * outputs * F32_BYTES)
+            self.flip = b.load(flip, name="flip", align=4, typ=ir.VectorType(I8, 4 * self.form.lanes))
+
+    def emit(self, begin: Value, end: Value) -> None:
+        b, spec = self.b, self.spec
+        if spec.by_channels:
+            self.by_channels(begin, end)
+        elif self.macro.order is Order.ROWS and spec.groups > 1:
+
+            def rows(first: Value, last: Value) -> None:
+                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
+
+            row_blocks(b, begin, end, self.macro.rows, rows)
+        else:
+            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
+
+    def group(self, group: Value, begin: Value, end: Value) -> None:
+        """All of a group's output channels for a range of rows."""
+
+        def block(channel: Value, count: int, first: Value, last: Value) -> None:
+            self.channels(group, channel, count, first, last)
+
+        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
+
+    def by_channels(self, begin: Value, end: Value) -> None:
+        """The panels from begin to end, one by one, for all rows."""
+        b, rows = self.b, self.macro.rows if self.macro.rows < self.spec.pixel_rows else 0
+        all_rows = const(0), const(self.spec.pixel_rows)
+        if self.macro.order is Order.ROWS:
+
+            def block(first: Value, last: Value) -> None:
+                repeat(b, begin, end, lambda index: self.panel(index, first, last), "panel")
+
+            row_blocks(b, *all_rows, rows, block)
+            return
+
+        def panel(index: Value) -> None:
+            row_blocks(b, *all_rows, rows, lambda first, last: self.panel(index, first, last))
+
+        repeat(b, begin, end, panel, "panel")
+
+    def panel(self, index: Value, begin: Value, end: Value) -> None:
+        """One panel, counted through all groups, for a range of rows."""
+        b, spec = self.b, self.spec
+        rest = spec.out_channels % spec.lanes
+        group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
+        first = b.mul(number, const(spec.lanes))
+        if not rest or spec.panels == 1:
+            self.channels(group, first, rest or spec.lanes, begin, end)
+            return
+        with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, other):
+            with last:
+                self.channels(group, first, rest, begin, end)
+            with other:
+                self.channels(group, first, spec.lanes, begin, end)
+
+    def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
+        """`count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
+        b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
+        tiling = register_tiling(self.spec, self.machine, self.macro, count)
+        step = tiling.vectors * form.lanes
+        chunks, rest = divmod(count, step)
+        if chunks:
+
+            def chunk(index: Value) -> None:
+                self.rows(group, b.add(first, index), step, tiling, begin, end)
+
+            repeat(b, 0, chunks * step, chunk, "channel", step)
+        if rest:
+            fewer = -(-rest // form.lanes)
+            tiling = Tiling(fewer, widths_of(form, registers, width, fewer) or tiling.widths)
+            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
+
+    def rows(self, group: Value, channel: Value, count: int, tiling: Tiling, begin: Value, end: Value) -> None:
+        """`count` channels, no more than a chunk, of the rows from begin to end."""
+        b, spec, lanes = self.b, self.spec, self.spec.lanes
+        used = count - (tiling.vectors - 1) * self.form.lanes
+        in_first = b.mul(group, const(spec.in_channels))
+        out_first = b.add(b.mul(group, const(spec.out_channels)), channel)
+        packed_first = b.mul(b.add(b.mul(group, const(spec.panels * lanes)), channel), const(F32_BYTES))
+        panel = b.add(b.mul(group, const(spec.panels)), b.udiv(channel, const(lanes)))
+        w_first = b.add(
+            b.mul(panel, const(spec.panel_bytes)), b.mul(b.urem(channel, const(lanes)), const(GROUP)), name="w_first"
+        )
+        weights = address(b, self.w, w_first)
+        bias, multiplier = (address(b, p, packed_first) for p in (self.bias, self.multiplier))
+
+        def row(index: Value) -> None:
+            height = spec.out.shape[1]
+            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+
+            def start(pointer: Value, view: View, down: int, first: Value) -> Value:
+                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                return address(b, pointer, b.add(offset, first))
+
+            x = start(self.x, spec.x, spec.stride[0], in_first)
+            out = start(self.out, spec.out, 1, out_first)
+            self.tiles(tiling, used, QPointers(x, weights, out, bias, multiplier, self.flip))
+
+        repeat(b, begin, end, row, "row")
+
+    def tiles(self, tiling: Tiling, used: int, at: QPointers) -> None:
+        """One row of pixels."""
+        b, spec = self.b, self.spec
+        in_step, out_step = spec.x.strides[2] * spec.stride[1], spec.out.strides[2]
+        ahead, done = self.macro.prefetch_bytes, 0
+        for mr, count in tiling.widths.tiles:
+            offsets = [tuple(step * p for p in range(mr)) for step in (in_step, out_step)]
+            tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead)
+
+            def one(pixel: Value, tile: QTile = tile) -> None:
+                inputs = address(b, at.inputs, scaled(b, pixel, in_step))
+                out = address(b, at.out, scaled(b, pixel, out_step))
+                here = replace(at, inputs=inputs, out=out)
+                emit_qtile(b, self.machine, self.form, self.run, tile, here, spec.ending)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count

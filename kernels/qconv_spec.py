@@ -1,0 +1,100 @@
+"""An 8-bit convolution's spec: all that decides its code but the core."""
+
+from dataclasses import dataclass
+
+from mavcg.kernel import KernelSpec, View
+from mavcg.kernels.conv_spec import FEW_ROWS, MANY_WEIGHTS
+from mavcg.kernels.qgemm import Run
+from mavcg.kernels.qtiling import GROUP
+from mavcg.kernels.requantise import Ending
+
+
+@dataclass(frozen=True)
+class QConv2d(KernelSpec):
+    """Requantised convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+
+    x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
+    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
+    point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
+    one becomes the other. narrow: no weight is -128. A row of work is a row of output pixels, or, where by_channels, a
+    panel.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    ending: Ending
+    narrow: bool
+
+    @property
+    def family(self) -> str:
+        return f"qconv2d_{self.x.dtype}"
+
+    @property
+    def in_channels(self) -> int:
+        """Of a group."""
+        return self.x.shape[3] // self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """Of a group."""
+        return self.out.shape[3] // self.groups
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels of a group."""
+        return -(-self.out_channels // self.lanes)
+
+    @property
+    def run(self) -> Run:
+        """How a sum runs: rows of taps, taps, channels; neighbours in memory are one level."""
+        _, row, col, _ = self.x.strides
+        steps = (self.dilation[0] * row, self.dilation[1] * col)
+        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Of the packed weights of one panel."""
+        return self.run.steps * self.lanes * GROUP
+
+    @property
+    def pixel_rows(self) -> int:
+        """Rows of output pixels of all images."""
+        return self.out.shape[0] * self.out.shape[1]
+
+    @property
+    def by_channels(self) -> bool:
+        """Whether work is cut along the output channels: where there is more of weights than of images."""
+        enough = self.groups * self.panels >= FEW_ROWS
+        weights = self.groups * self.panels * self.panel_bytes
+        heavy = weights > max(MANY_WEIGHTS, self.x.elements + self.out.elements)
+        return enough and (heavy or self.pixel_rows < FEW_ROWS)
+
+    @property
+    def rows(self) -> int:
+        if 0 in self.out.shape:
+            return 0
+        return self.groups * self.panels if self.by_channels else self.pixel_rows
+
+    @property
+    def work(self) -> int:
+        return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+
+
+def merged_run(levels: list[tuple[int, int]], length: int) -> Run:
+    """Loops around neighbours, as few as can be: one that goes on where the one inside ends is one with it."""
+    found: list[tuple[int, int]] = []
+    for count, step in reversed(levels):
+        if count == 1:
+            continue
+        if not found and step == length:
+            length *= count
+        elif found and step == found[0][0] * found[0][1]:
+            found[0] = (count * found[0][0], found[0][1])
+        else:
+            found.insert(0, (count, step))
+    return Run(tuple(found), length)
