@@ -1,0 +1,229 @@
+"""Inputs of tiles transformed, B' d B: straight-line code over a vector of channels, a tile at a time.
+
+A tile that lies inside the image, at a vector of channels that is whole there, is read where it is; any other is first
+copied into a patch in the scratch, with zeros where the image is not. So the transform is emitted once.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import Machine
+from mavcg.kernels.emit import F32, I1, address, const, f32_splat, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.nest import maximum, minimum, shuffle
+from mavcg.kernels.primitives.common import lanes_of, load_some, transposed_pieces
+from mavcg.kernels.primitives.winograd_linear import times
+from mavcg.kernels.primitives.winograd_spec import Located, Planes, Tiles
+from mavcg.kernels.tiling import lanes_f32
+from mavcg.primitive import F32_BYTES
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A tile's inputs: the row and column of the first, and which are inside the image."""
+
+    y: Value
+    x: Value
+    first_row: Value
+    last_row: Value
+    first_column: Value
+    last_column: Value
+    columns_inside: Value
+    inside: Value
+
+
+class InputTransform:
+    """The code of one kernel's input transform. patch: scratch of tiles.patch_bytes."""
+
+    def __init__(self, b: ir.IRBuilder, machine: Machine, tiles: Tiles, image: Located, patch: Value) -> None:
+        self.b, self.machine, self.tiles, self.image = b, machine, tiles, image
+        self.lanes = lanes_of(machine, image.block) if image.block else lanes_f32(machine)
+        self.vector = ir.VectorType(F32, self.lanes)
+        self.pixel = self.lanes * F32_BYTES  # bytes of a patch's pixel
+        self.patch = patch
+        _, self.row_step, self.column_step, self.channel_step = (s * F32_BYTES for s in image.view.strides)
+
+    def emit(self, x: Value, planes: Planes, target: Value, first: Value, count: Value) -> None:
+        """Tiles first .. first + count - 1 of the image at x, into planes at target, from their first tile on.
+
+        Counted along the rows of tiles; where the transform is by rows only, those of each row of inputs.
+        """
+        b, tiles = self.b, self.tiles
+        across = const(max(1, tiles.across))
+
+        def one(index: Value) -> None:
+            number = b.add(first, index)
+            window = self.window(b.udiv(number, across), b.urem(number, across))
+            corner = b.add(scaled(b, window.y, self.row_step), scaled(b, window.x, self.column_step))
+            self.tile(window, address(b, x, corner), planes, address(b, target, scaled(b, index, planes.pitch)))
+
+        repeat(b, const(0), count, one, "tile")
+
+    def window(self, row: Value, column: Value) -> _Window:
+        """Of a tile."""
+        b, tiles = self.b, self.tiles
+        y = b.sub(scaled(b, row, tiles.m_h), const(tiles.pad[0]), name="y")
+        x = b.sub(scaled(b, column, tiles.m), const(tiles.pad[1]), name="x")
+
+        def bounds(start: Value, length: int, size: int) -> tuple[Value, Value, Value]:
+            low = maximum(b, b.neg(start), const(0))
+            high = minimum(b, b.sub(const(size), start), const(length))
+            return low, high, b.and_(b.icmp_signed("==", low, const(0)), b.icmp_signed("==", high, const(length)))
+
+        first_row, last_row, rows_inside = bounds(y, tiles.t_h, tiles.in_h)
+        first_column, last_column, columns_inside = bounds(x, tiles.t, tiles.in_w)
+        inside = b.and_(rows_inside, columns_inside)
+        if self.all_inside:
+            inside = const(1, I1)
+        return _Window(y, x, first_row, last_row, first_column, last_column, columns_inside, inside)
+
+    @property
+    def all_inside(self) -> bool:
+        """Whether no tile reaches beyond the image."""
+        tiles = self.tiles
+        rows = tiles.rows + tiles.taps - 1
+        below = (rows - 1) * tiles.m_h + tiles.t_h - tiles.in_h
+        return tiles.pad == (0, 0) and below <= 0 and (tiles.across - 1) * tiles.m + tiles.t <= tiles.in_w
+
+    def tile(self, window: _Window, corner: Value, planes: Planes, target: Value) -> None:
+        """All channels of one tile."""
+        b, tiles, lanes = self.b, self.tiles, self.lanes
+        if not self.all_inside:
+            with b.if_then(b.not_(window.inside)):
+                zero = f32_splat(0.0, lanes)
+                repeat(
+                    b, 0, tiles.t_h * tiles.t,
+                    lambda i: store_vector(b, zero, address(b, self.patch, scaled(b, i, self.pixel)), align=4), "zero",
+                )  # fmt: skip
+        vectors = -(-tiles.in_ch // lanes)
+        tail = 0 if self.image.block else tiles.in_ch % lanes
+
+        def one(number: Value) -> None:
+            place = address(b, corner, self.channel_bytes(number))
+            whole = b.icmp_signed("!=", number, const(vectors - 1)) if tail else const(1, I1)
+            if self.image.along_channels:
+                direct = b.and_(window.inside, whole, name="direct")
+                if not (self.all_inside and not tail):
+                    with b.if_then(b.not_(direct)):
+                        self.copy(window, place, whole, tail)
+            else:
+                direct = const(0, I1)
+                self.turn(window, place, number)
+            steps = self.row_step, self.column_step
+            own = tiles.t * self.pixel, self.pixel
+            start = b.select(direct, place, self.patch, name="start")
+            down, right = (b.select(direct, const(s), const(p)) for s, p in zip(steps, own, strict=True))
+            self.transform(start, down, right, planes, address(b, target, scaled(b, number, lanes * F32_BYTES)))
+
+        repeat(b, 0, vectors, one, "channels")
+
+    def channel_bytes(self, number: Value) -> Value:
+        """Where vector `number` of channels lies in a pixel."""
+        b, block = self.b, self.image.block
+        if not block:
+            return scaled(b, number, self.lanes * self.channel_step)
+        per_block = const(block // self.lanes)
+        outer = scaled(b, b.udiv(number, per_block), self.image.block_step * F32_BYTES)
+        return b.add(outer, scaled(b, b.urem(number, per_block), self.lanes * F32_BYTES))
+
+    def patch_at(self, i: Value, j: Value, lane: Value | int = 0) -> Value:
+        """Of a pixel of the patch."""
+        b = self.b
+        place = b.add(scaled(b, i, self.tiles.t * self.pixel), scaled(b, j, self.pixel))
+        return address(b, address(b, self.patch, place), scaled(b, const(lane) if isinstance(lane, int) else lane, 4))
+
+    def copy(self, window: _Window, place: Value, whole: Value, tail: int) -> None:
+        """The part of the tile that is inside the image into the patch."""
+        b = self.b
+
+        def pixel(i: Value, j: Value, used: int) -> None:
+            source = address(b, place, b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step)))
+            value = load_some(b, self.machine, source, self.lanes, used, "pixel")
+            store_vector(b, value, self.patch_at(i, j), align=4)
+
+        def every(used: int) -> None:
+            rows = window.first_row, window.last_row
+            columns = window.first_column, window.last_column
+            repeat(b, *rows, lambda i: repeat(b, *columns, lambda j: pixel(i, j, used), "j"), "i")
+
+        if not tail:
+            every(self.lanes)
+            return
+        with b.if_else(whole) as (full, part):
+            with full:
+                every(self.lanes)
+            with part:
+                every(tail)
+
+    def turn(self, window: _Window, place: Value, number: Value) -> None:
+        """The same where neighbours in memory are of one channel: squares are turned in registers."""
+        b, tiles, lanes = self.b, self.tiles, self.lanes
+        used = minimum(b, b.sub(const(tiles.in_ch), scaled(b, number, lanes)), const(lanes))
+
+        def one(channel: Value, i: Value, j: Value) -> None:
+            offset = b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step))
+            source = address(b, address(b, place, offset), scaled(b, channel, self.channel_step))
+            b.store(b.load(source, name="pixel", align=4, typ=F32), self.patch_at(i, j, channel), align=4)
+
+        def singly() -> None:
+            def channel(lane: Value) -> None:
+                columns = window.first_column, window.last_column
+                rows = window.first_row, window.last_row
+                repeat(b, *rows, lambda i: repeat(b, *columns, lambda j: one(lane, i, j), "j"), "i")
+
+            repeat(b, const(0), used, channel, "lane")
+
+        if self.image.view.strides[2] != 1 or tiles.in_ch < lanes:
+            singly()
+            return
+        squares = b.and_(window.columns_inside, b.icmp_signed("==", used, const(lanes)))
+        with b.if_else(squares) as (fast, slow):
+            with fast:
+                repeat(b, window.first_row, window.last_row, lambda i: self.turn_row(place, i), "i")
+            with slow:
+                singly()
+
+    def turn_row(self, place: Value, i: Value) -> None:
+        """A whole row of a tile, a whole vector of channels."""
+        b, t, lanes = self.b, self.tiles.t, self.lanes
+        length = 1 << (t - 1).bit_length()
+        group = min(length, lanes)
+        start = address(b, place, scaled(b, i, self.row_step))
+        pieces: list[list[Value]] = []
+        for first in range(0, lanes, group):
+            rows = [
+                load_some(b, self.machine, address(b, start, (first + c) * self.channel_step), length, t, "row")
+                for c in range(group)
+            ]
+            pieces.append(transposed_pieces(b, rows)[:t])
+        for j in range(t):
+            parts = [piece[j] for piece in pieces]
+            while len(parts) > 1:
+                count = 2 * parts[0].type.count
+                parts = [shuffle(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+            store_vector(b, parts[0], self.patch_at(i, const(j)), align=4)
+
+    def transform(self, start: Value, down: Value, right: Value, planes: Planes, target: Value) -> None:
+        """One vector of channels of one tile."""
+        b, tiles = self.b, self.tiles
+        matrix = tiles.filtering.inputs
+        columns = [b.mul(right, const(j)) for j in range(tiles.t)]
+        rows = []
+        for i in range(tiles.t_h):
+            row = address(b, start, b.mul(down, const(i)), "row")
+            pixels = [load_vector(b, address(b, row, columns[j]), self.vector, name=f"d_{i}_{j}") for j in range(tiles.t)]
+            rows.append(times(b, matrix, pixels))
+
+        def put(plane: int, value: Value) -> None:
+            store_vector(b, value, address(b, target, plane * planes.plane), align=4)
+
+        if not tiles.two_d:
+            for j, value in enumerate(rows[0]):
+                put(j, value)
+            return
+        for j in range(tiles.t):
+            for i, value in enumerate(times(b, matrix, [row[j] for row in rows])):
+                put(i * tiles.t + j, value)

@@ -1,0 +1,163 @@
+"""The kernels of Winograd convolutions: all in one, block by block of tiles, or a kernel for each of the three steps."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import Machine
+from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.nest import maximum, minimum
+from mavcg.kernels.primitives.winograd_input import InputTransform
+from mavcg.kernels.primitives.winograd_output import Ends, OutputTransform
+from mavcg.kernels.primitives.winograd_product import Product
+from mavcg.kernels.primitives.winograd_spec import Winograd, WinogradInput, WinogradOutput, WinogradProducts
+from mavcg.primitive import F32_BYTES
+
+Value: TypeAlias = ir.Value
+
+
+def _ends(b: ir.IRBuilder, spec: Winograd | WinogradOutput, first: int) -> Ends:
+    """Operands number `first` and on."""
+    bias = operand(b, first, "bias") if spec.bias else None
+    residual = operand(b, first + spec.bias, "residual") if spec.residual is not None else None
+    return Ends(bias, residual, spec.act, spec.act_args)
+
+
+def chunks_of(b: ir.IRBuilder, channels: int, chunk: int, body: Callable[[Value, int], None]) -> None:
+    """body(first, how many) of chunks of output channels, the last one shorter."""
+    whole, rest = divmod(channels, chunk)
+    if whole == 1:
+        body(const(0), chunk)
+    elif whole:
+        repeat(b, 0, whole * chunk, lambda first: body(first, chunk), "chunk", chunk)
+    if rest:
+        body(const(whole * chunk), rest)
+
+
+def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Function:
+    """All in one."""
+    function, b = kernel_function(module, spec, machine)
+    tiles, patch = spec.tiles, function.args[3]
+    x, weights, out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+    ends = _ends(b, spec, 3)
+    inputs, sums = spec.inputs, spec.sums
+    transform = InputTransform(b, machine, tiles, spec.x, patch)
+    back = OutputTransform(b, machine, tiles, spec.out, spec.residual, ends, patch)
+    product = Product(b, machine, tiles, inputs, sums, min(spec.block, tiles.count))
+    below = (tiles.taps - 1) * tiles.across
+    transformed = address(b, patch, tiles.patch_bytes, "transformed")
+    summed = address(b, transformed, inputs.bytes, "sums")
+
+    def block(image_x: Value, image_out: Value, first: Value, count: Value) -> None:
+        transform.emit(image_x, inputs, transformed, first, b.add(count, const(below)))
+
+        def chunk(channel: Value, channels: int) -> None:
+            panel = b.udiv(channel, const(tiles.lanes))
+            start = address(b, weights, scaled(b, panel, tiles.panel_bytes))
+
+            def plane(number: Value) -> None:
+                v = address(b, transformed, scaled(b, number, inputs.plane))
+                w = address(b, start, scaled(b, number, tiles.panels * tiles.panel_bytes))
+                product.emit(v, w, address(b, summed, scaled(b, number, sums.plane)), count, channels)
+
+            repeat(b, 0, tiles.planes, plane, "plane")
+            back.emit(sums, summed, image_out, first, count, channel, channels)
+
+        chunks_of(b, spec.out.stored_channels, spec.chunk, chunk)
+
+    # Blocks are cut evenly, in whole rows of tiles where the transform is by rows only.
+    unit = 1 if tiles.two_d else tiles.across
+    most = max(1, spec.block // unit)
+
+    def image(number: Value) -> None:
+        begin = maximum(b, b.sub(function.args[1], scaled(b, number, tiles.rows)), const(0))
+        end = minimum(b, b.sub(function.args[2], scaled(b, number, tiles.rows)), const(tiles.rows))
+        per_row = tiles.across // unit
+        low, high = scaled(b, begin, per_row), scaled(b, end, per_row)
+        length = b.sub(high, low)
+        blocks = b.sdiv(b.add(length, const(most - 1)), const(most))
+        size = b.sdiv(b.add(length, b.sub(blocks, const(1))), maximum(b, blocks, const(1)))
+        image_x = address(b, x, scaled(b, number, spec.x.view.strides[0] * F32_BYTES))
+        image_out = address(b, out, scaled(b, number, spec.out.view.strides[0] * F32_BYTES))
+
+        def turn(index: Value) -> None:
+            first = b.add(low, b.mul(index, size))
+            last = minimum(b, b.add(first, size), high)
+            block(image_x, image_out, scaled(b, first, unit), scaled(b, b.sub(last, first), unit))
+
+        repeat(b, const(0), blocks, turn, "block")
+
+    if spec.out.view.shape[0] == 1:
+        image(const(0))
+    else:
+        assert spec.residual is None
+        repeat(b, 0, spec.out.view.shape[0], image, "image")
+    b.ret_void()
+    return function
+
+
+def emit_input(module: ir.Module, spec: WinogradInput, machine: Machine) -> ir.Function:
+    """The first of three."""
+    function, b = kernel_function(module, spec, machine)
+    _, begin, end, patch = function.args
+    x, target = operand(b, 0, "x"), operand(b, 1, "inputs")
+    transform = InputTransform(b, machine, spec.tiles, spec.x, patch)
+    across = spec.tiles.across
+    first, count = scaled(b, begin, across), scaled(b, b.sub(end, begin), across)
+    transform.emit(x, spec.inputs, address(b, target, scaled(b, first, spec.inputs.pitch)), first, count)
+    b.ret_void()
+    return function
+
+
+def emit_products(module: ir.Module, spec: WinogradProducts, machine: Machine) -> ir.Function:
+    """The second of three."""
+    function, b = kernel_function(module, spec, machine)
+    tiles, inputs, sums = spec.tiles, spec.inputs, spec.sums
+    v, weights, target = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "sums")))
+    product = Product(b, machine, tiles, inputs, sums, tiles.count)
+    per_plane = -(-tiles.out_ch // spec.chunk)
+    rest = tiles.out_ch % spec.chunk
+
+    def row(number: Value) -> None:
+        plane, part = b.udiv(number, const(per_plane)), b.urem(number, const(per_plane))
+        source = address(b, v, scaled(b, plane, inputs.plane))
+        panels = b.add(scaled(b, plane, tiles.panels), scaled(b, part, spec.chunk // tiles.lanes))
+        w = address(b, weights, scaled(b, panels, tiles.panel_bytes))
+        offset = b.add(scaled(b, plane, sums.plane), scaled(b, part, spec.chunk * F32_BYTES))
+        place = address(b, target, offset)
+
+        def multiply(channels: int) -> None:
+            product.emit(source, w, place, tiles.count, channels)
+
+        if not rest:
+            multiply(spec.chunk)
+        elif per_plane == 1:
+            multiply(rest)
+        else:
+            with b.if_else(b.icmp_signed("<", part, const(per_plane - 1))) as (whole, last):
+                with whole:
+                    multiply(spec.chunk)
+                with last:
+                    multiply(rest)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def emit_output(module: ir.Module, spec: WinogradOutput, machine: Machine) -> ir.Function:
+    """The last of three."""
+    function, b = kernel_function(module, spec, machine)
+    _, begin, end, patch = function.args
+    sums, out = operand(b, 0, "sums"), operand(b, 1, "out")
+    back = OutputTransform(b, machine, spec.tiles, spec.out, spec.residual, _ends(b, spec, 2), patch)
+    across = spec.tiles.across
+    first, count = scaled(b, begin, across), scaled(b, b.sub(end, begin), across)
+    source = address(b, sums, scaled(b, first, spec.sums.pitch))
+    back.emit(spec.sums, source, out, first, count, const(0), spec.out.stored_channels)
+    b.ret_void()
+    return function
+
+
+EMIT = {Winograd: emit_winograd, WinogradInput: emit_input, WinogradProducts: emit_products, WinogradOutput: emit_output}

@@ -1,0 +1,80 @@
+"""The matrices of Winograd's minimal filtering F(m, k), by the Cook-Toom construction in exact fractions.
+
+m neighbouring outputs of a filter of k taps are A'[(G g) * (B' d)]: d are the m + k - 1 inputs that they see, g the
+taps, * element by element. Two dimensions nest: A'[(G g G') * (B' d B)]A. Source: Lavin and Gray, "Fast Algorithms for
+Convolutional Neural Networks" (CVPR 2016); Blahut, "Fast Algorithms for Signal Processing" (Cook-Toom).
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from mavcg.kernel import Array
+
+Row = tuple[Fraction, ...]
+Matrix = tuple[Row, ...]
+# Small numbers keep the matrices' entries small, and so the rounding errors; opposite pairs share half of the sums.
+POINTS = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2")))
+
+
+@dataclass(frozen=True)
+class Filtering:
+    """Of F(m, k): inverse is A', m x t; weights is G, t x k; inputs is B', t x t; t = m + k - 1."""
+
+    m: int
+    k: int
+    inverse: Matrix
+    weights: Matrix
+    inputs: Matrix
+
+    @property
+    def t(self) -> int:
+        """Inputs of a tile, and products."""
+        return self.m + self.k - 1
+
+
+@cache
+def filtering(m: int, k: int) -> Filtering:
+    """F(m, k) with points 0, 1, -1, 2, .. and infinity.
+
+    Raises: ValueError for more products than there are points.
+    """
+    t = m + k - 1
+    if m < 1 or k < 1 or t - 1 > len(POINTS):
+        raise ValueError(f"F({m}, {k}): m and k from 1 and at most {len(POINTS) + 1} products; it has {t}")
+    points = POINTS[: t - 1]
+    inverse = tuple(tuple(a**i for a in points) + (Fraction(int(i == m - 1)),) for i in range(m))
+    weights, inputs = [], []
+    for j, a in enumerate(points):
+        others = [p for i, p in enumerate(points) if i != j]
+        size = Fraction(1)
+        for p in others:
+            size *= a - p
+        weights.append(tuple(a**i / size for i in range(k)))
+        inputs.append(_product(others) + (Fraction(0),))
+    weights.append(tuple(Fraction(int(i == k - 1)) for i in range(k)))
+    inputs.append(_product(points))
+    return Filtering(m, k, inverse, tuple(weights), tuple(inputs))
+
+
+def _product(roots: tuple[Fraction, ...] | list[Fraction]) -> Row:
+    """Coefficients of the product of x - r, that of the lowest power first."""
+    found = [Fraction(1)]
+    for root in roots:
+        higher = [Fraction(0), *found]
+        found = [high - root * low for high, low in zip(higher, [*found, Fraction(0)], strict=True)]
+    return tuple(found)
+
+
+def as_array(matrix: Matrix) -> Array:
+    """In double precision."""
+    return np.array([[float(x) for x in row] for row in matrix])
+
+
+def transform_weights(m: int, weights: Array, two_d: bool) -> Array:
+    """[O, KH, KW, I] -> G g G', [t, t, O, I], or, by rows only, [t, O, KH, I]; in double precision."""
+    g = as_array(filtering(m, weights.shape[2]).weights)
+    across = np.einsum("tx,oyxi->toyi", g, weights.astype(np.float64))
+    return np.einsum("sy,toyi->stoi", g, across) if two_d else across
