@@ -1,57 +1,145 @@
 """Lower bounds of what no reduction solves, and what they rule out: costs are moved until the nodes hold them all."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from mavcg.selection.pbqp.problem import Problem
+from mavcg.selection.pbqp.instance import Costs
+from mavcg.selection.pbqp.problem import DeadEnd, Indices, Problem
 
 
-def handshakes(problem: Problem, backwards: bool) -> None:
-    """Move costs along every edge once, so that the nodes' least costs add up to a higher bound.
+@dataclass(frozen=True)
+class _Matching:
+    """Edges no two of which share a node, side by side: one operation of arrays moves costs along all of them.
 
-    No choice costs more or less than before: an edge takes all that its two nodes have, keeps what neither of them can
-    have alone, and gives the rest back, half of it first. `problem.least()` never falls.
-    Source: Tourani et al., "MPLP++: Fast, Parallel Dual Block-Coordinate Ascent for Dense Graphical Models", ECCV 2018
-    (the handshake operation; an ascent on the dual of the linear relaxation).
+    a, b: [edges], positions of their nodes. costs: [edges, most of a's, most of b's], infinite beyond a node's own.
     """
-    pairs = sorted((a, b) for a, row in problem.edges.items() for b in row if a < b)
-    for low, high in reversed(pairs) if backwards else pairs:
-        a, b = (high, low) if backwards else (low, high)
-        matrix = problem.edges[a][b] + problem.costs[a][:, None] + problem.costs[b]
-        half = matrix.min(axis=1) / 2
-        matrix -= half[:, None]
-        columns = matrix.min(axis=0)
-        matrix -= columns
-        rows = matrix.min(axis=1)
-        matrix -= rows[:, None]
-        problem.costs[a] = half + rows
-        problem.costs[b] = columns
-        problem.set_edge(a, b, matrix)
+
+    a: Indices
+    b: Indices
+    costs: Costs
 
 
-def rule_out(problem: Problem, limit: float) -> bool:
-    """Remove alternatives, and forbid pairs, with which no choice can cost less than the limit.
+class Bound:
+    """A problem's costs as blocks of arrays, while they are moved; `write_back` gives them to the problem again.
 
-    Every edge must be normalised. Returns: whether anything changed that reductions can use.
-    Raises: DeadEnd when no choice costs less.
+    No choice costs more or less by what is done here, but for those that `rule_out` removes.
     """
-    bound = problem.least()
-    room = limit - bound
-    found = False
-    for node in sorted(problem.costs):
-        costs = problem.costs[node]
-        over = costs - costs.min()
-        if not (over < room).all():
-            problem.keep(node, over < room, "too_dear")
-            found = True
-    for a in sorted(problem.edges):
-        for b in sorted(problem.edges[a]):
-            if a < b:
-                over_a = problem.costs[a] - problem.costs[a].min()
-                over_b = problem.costs[b] - problem.costs[b].min()
-                matrix = problem.edges[a][b]
-                dear = (matrix + over_a[:, None] + over_b >= room) & np.isfinite(matrix)
-                if dear.any():
-                    problem.set_edge(a, b, np.where(dear, np.inf, matrix))
-                    problem.touch(a, b)
-                    found |= bool(dear.all(axis=0).any() or dear.all(axis=1).any())
-    return found
+
+    def __init__(self, problem: Problem) -> None:
+        """Every edge of the problem must be normalised."""
+        self._problem = problem
+        self._nodes = sorted(problem.costs)
+        most = max(len(costs) for costs in problem.costs.values())
+        self._costs = np.zeros((len(self._nodes), most))
+        self._is_real = np.zeros(self._costs.shape, dtype=bool)
+        for i, node in enumerate(self._nodes):
+            costs = problem.costs[node]
+            self._costs[i, : len(costs)] = costs
+            self._is_real[i, : len(costs)] = True
+        self._matchings = [self._matching(pairs) for pairs in _disjoint(problem)]
+
+    def _matching(self, pairs: Sequence[tuple[int, int]]) -> _Matching:
+        position = {node: i for i, node in enumerate(self._nodes)}
+        matrices = [self._problem.edges[a][b] for a, b in pairs]
+        shape = (len(pairs), max(len(m) for m in matrices), max(m.shape[1] for m in matrices))
+        costs = np.full(shape, np.inf)
+        for place, matrix in zip(costs, matrices, strict=True):
+            place[: matrix.shape[0], : matrix.shape[1]] = matrix
+        a, b = (np.array([position[pair[end]] for pair in pairs]) for end in (0, 1))
+        return _Matching(a, b, costs)
+
+    def least(self) -> float:
+        """What no choice costs less than."""
+        return self._problem.constant + float(self._minima().sum())
+
+    def _minima(self) -> Costs:
+        return np.where(self._is_real, self._costs, np.inf).min(axis=1)
+
+    def raise_it(self, backwards: bool) -> None:
+        """Move costs along every edge once: the bound never falls, and mostly rises.
+
+        An edge takes all that its two nodes have, keeps what neither of them can have alone, and gives the rest back,
+        half of it first. The order of edges alternates from call to call.
+        Source: Tourani et al., "MPLP++: Fast, Parallel Dual Block-Coordinate Ascent for Dense Graphical Models", ECCV
+        2018 (the handshake operation; an ascent on the dual of the linear relaxation).
+        """
+        for matching in reversed(self._matchings) if backwards else self._matchings:
+            costs = matching.costs.transpose(0, 2, 1) if backwards else matching.costs
+            a, b = (matching.b, matching.a) if backwards else (matching.a, matching.b)
+            wide_a, wide_b = costs.shape[1:]
+            costs += self._costs[a, :wide_a, None]
+            costs += self._costs[b, None, :wide_b]
+            half = _finite(costs.min(axis=2)) / 2
+            costs -= half[:, :, None]
+            columns = _finite(costs.min(axis=1))
+            costs -= columns[:, None, :]
+            rows = _finite(costs.min(axis=2))
+            costs -= rows[:, :, None]
+            self._costs[a, :wide_a] = half + rows
+            self._costs[b, :wide_b] = columns
+
+    def rule_out(self, limit: float) -> bool:
+        """Forbid alternatives, and pairs of them, with which no choice can cost less than the limit.
+
+        Returns: whether alternatives are left without a partner, which `write_back` then removes.
+        Raises: DeadEnd when no choice costs less.
+        """
+        minima = self._minima()
+        room = limit - self._problem.constant - float(minima.sum())
+        if not room > 0:
+            raise DeadEnd(self._nodes[0])
+        over = np.where(self._is_real, self._costs - minima[:, None], 0)
+        found = bool((over >= room).any())
+        for matching in self._matchings:
+            wide_a, wide_b = matching.costs.shape[1:]
+            least = matching.costs + over[matching.a, :wide_a, None] + over[matching.b, None, :wide_b]
+            dear = (least >= room) & np.isfinite(matching.costs)
+            if dear.any():
+                matching.costs[dear] = np.inf
+                allowed = np.isfinite(matching.costs)
+                alone_a = ~allowed.any(axis=2) & self._is_real[matching.a, :wide_a]
+                alone_b = ~allowed.any(axis=1) & self._is_real[matching.b, :wide_b]
+                found |= bool(alone_a.any() or alone_b.any())
+        return found
+
+    def write_back(self) -> None:
+        """Give the moved costs to the problem; edges with something forbidden are to be normalised there."""
+        problem = self._problem
+        sizes = [len(problem.costs[node]) for node in self._nodes]
+        for i, node in enumerate(self._nodes):
+            problem.costs[node] = self._costs[i, : sizes[i]].copy()
+        for matching in self._matchings:
+            forbidden = np.isinf(matching.costs).any(axis=(1, 2))
+            for a, b, costs, any_forbidden in zip(
+                matching.a.tolist(), matching.b.tolist(), matching.costs, forbidden.tolist(), strict=True
+            ):
+                problem.set_edge(self._nodes[a], self._nodes[b], costs[: sizes[a], : sizes[b]])
+                if any_forbidden:
+                    problem.touch(self._nodes[a], self._nodes[b])
+
+
+def _finite(costs: Costs) -> Costs:
+    """Nothing instead of the minimum of no alternatives."""
+    costs[np.isinf(costs)] = 0
+    return costs
+
+
+def _disjoint(problem: Problem) -> list[list[tuple[int, int]]]:
+    """The edges, in few sets in which no node is twice; edges of many alternatives together, as they are padded."""
+    size = {node: len(costs) for node, costs in problem.costs.items()}
+    pairs = [(a, b) for a in sorted(problem.edges) for b in sorted(problem.edges[a]) if a < b]
+    pairs.sort(key=lambda pair: -size[pair[0]] * size[pair[1]])
+    sets: list[list[tuple[int, int]]] = []
+    taken: dict[int, int] = dict.fromkeys(size, 0)  # by node: bits of the sets that have it
+    for a, b in pairs:
+        free = ~(taken[a] | taken[b])
+        bit = free & -free
+        taken[a] |= bit
+        taken[b] |= bit
+        number = bit.bit_length() - 1
+        if number == len(sets):
+            sets.append([])
+        sets[number].append((a, b))
+    return sets

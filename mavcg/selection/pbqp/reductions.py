@@ -24,9 +24,12 @@ def reduce(problem: Problem, deadline: float, dominance: bool) -> None:
     dominance: look for alternatives that another one dominates, too.
     Raises: DeadEnd when nothing finite is left of some node.
     """
-    _by_degree(problem, problem.costs)
     if not dominance:
+        _by_degree(problem, problem.costs)
         return
+    for node in sorted(problem.costs):
+        _merge_alike(problem, node)
+    _by_degree(problem, problem.costs)
     problem.changed = set(problem.costs)
     while problem.changed and time.monotonic() < deadline:
         node = min(problem.changed)
@@ -37,38 +40,46 @@ def reduce(problem: Problem, deadline: float, dominance: bool) -> None:
 
 def _by_degree(problem: Problem, start: Iterable[int]) -> None:
     """Normalise what is dirty and take out nodes of degree 0 to 2 or with one alternative, until none is left."""
-    queue = [_entry(problem, node) for node in sorted(start) if node in problem.costs]
-    heapq.heapify(queue)
-    while queue or problem.dirty:
+    queue: list[tuple[int, int, int]] = []
+    touched = set(start)
+    while queue or touched or problem.dirty:
         while problem.dirty:
             a, b = next(iter(problem.dirty))
             problem.normalise(a, b)
-            for node in {a, b, *problem.edges[a], *problem.edges[b]}:
-                heapq.heappush(queue, _entry(problem, node))
-        if not queue:
-            break
-        entry = heapq.heappop(queue)
-        node = entry[2]
-        if node not in problem.costs or entry != _entry(problem, node) or entry[0] > 2:
-            continue
-        neighbours = sorted(problem.edges[node])
-        _take_out(problem, node, neighbours)
-        for other in neighbours:
-            heapq.heappush(queue, _entry(problem, other))
+            touched |= {a, b}
+        for node in touched:
+            _queue(problem, node, queue)
+        touched = set()
+        if queue:
+            entry = heapq.heappop(queue)
+            node = entry[2]
+            if node not in problem.costs:
+                continue
+            if entry != _entry(problem, node):
+                _queue(problem, node, queue)
+                continue
+            touched = set(problem.edges[node])
+            _take_out(problem, node)
+
+
+def _queue(problem: Problem, node: int, queue: list[tuple[int, int, int]]) -> None:
+    """Note a node that can be taken out; there it may be again, of which the entry that still holds counts."""
+    if node in problem.costs and (len(problem.edges[node]) <= 2 or len(problem.costs[node]) == 1):
+        heapq.heappush(queue, _entry(problem, node))
 
 
 def _entry(problem: Problem, node: int) -> tuple[int, int, int]:
     """How soon a node is taken out: what is cheapest first, and of those alike the lower number."""
-    alternatives = len(problem.costs[node])
-    degree = len(problem.edges[node])
-    work = alternatives
+    work = len(problem.costs[node])
+    if work == 1:
+        return (0, 1, node)
     for other in problem.edges[node]:
-        work *= len(problem.costs[other]) if degree <= 2 else 1
-    return (0 if alternatives == 1 else degree, work, node)
+        work *= len(problem.costs[other])
+    return (len(problem.edges[node]), work, node)
 
 
-def _take_out(problem: Problem, node: int, neighbours: list[int]) -> None:
-    costs = problem.costs[node]
+def _take_out(problem: Problem, node: int) -> None:
+    costs, neighbours = problem.costs[node], sorted(problem.edges[node])
     if len(costs) == 1:
         problem.counts["one_alternative"] += 1
         problem.fix(node, 0)
@@ -96,6 +107,23 @@ def _least_between(left: Costs, right: Costs) -> Costs:
         sums = left[:, at : at + step, None] + right[None, at : at + step, :]
         np.minimum(least, sums.min(axis=1), out=least)
     return least
+
+
+def _merge_alike(problem: Problem, node: int) -> None:
+    """Of alternatives that cost the same beside every neighbour keep the cheapest: most primitives of one layout."""
+    matrices = [problem.edges[node][other] for other in sorted(problem.edges[node])]
+    if not matrices:
+        return
+    table = np.concatenate(matrices, axis=1)
+    costs = problem.costs[node].tolist()
+    best: dict[bytes, int] = {}
+    for at, cost in enumerate(costs):
+        row = table[at].tobytes()
+        if row not in best or cost < costs[best[row]]:
+            best[row] = at
+    stays = np.zeros(len(costs), dtype=bool)
+    stays[list(best.values())] = True
+    problem.keep(node, stays, "dominated")
 
 
 def remove_dominated(problem: Problem, node: int) -> bool:

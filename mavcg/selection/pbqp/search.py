@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mavcg.selection.pbqp.bounds import handshakes, rule_out
+from mavcg.selection.pbqp.bounds import Bound
 from mavcg.selection.pbqp.heuristic import choose_greedily
 from mavcg.selection.pbqp.problem import DeadEnd, Problem
 from mavcg.selection.pbqp.reductions import reduce
@@ -132,19 +132,22 @@ def _tighten(problem: Problem, limit: float, effort: Effort, rounds: int) -> boo
 
     Raises: DeadEnd when no choice costs less than the limit.
     """
-    bound = problem.least()
+    moved = Bound(problem)
+    before = moved.least()
+    narrowed = moved.rule_out(limit - effort.tolerance)
     for number in range(rounds):
-        if rule_out(problem, limit - effort.tolerance):
-            return True
-        if effort.is_over:
-            return False
-        handshakes(problem, backwards=bool(number % 2))
-        effort.counts["bound_rounds"] += 1
-        higher = problem.least()
-        if number % 2 and higher - bound < _LEAST_PROGRESS * (limit - higher):
+        if narrowed or effort.is_over:
             break
-        bound = higher if number % 2 else bound
-    return rule_out(problem, limit - effort.tolerance)
+        moved.raise_it(backwards=bool(number % 2))
+        effort.counts["bound_rounds"] += 1
+        narrowed = moved.rule_out(limit - effort.tolerance)
+        if number % 2:
+            bound = moved.least()
+            if bound - before < _LEAST_PROGRESS * (limit - bound):
+                break
+            before = bound
+    moved.write_back()
+    return narrowed
 
 
 def _branch(problem: Problem) -> tuple[int, int]:
