@@ -30,6 +30,9 @@ L1_SHARE, L2_SHARE = 0.75, 0.75
 L1_SHOWS = {"in": 0.3, "out": 0.02}
 # The same of lines to level 2, without and with a prefetch.
 L2_SHOWS, L2_SHOWS_PREFETCHED = {"in": 0.9, "out": 0.6}, {"in": 0.3, "out": 0.25}
+# How much more of a residual shows where a register tile takes more than a line of each pixel: a core that reads a line
+# has its neighbour brought along, which then is the next chunk's.
+LONG_RESIDUAL = {"in": 1.0, "out": 2.0}
 PREFETCH_CYCLES = {"in": 0.5, "out": 0.1}  # of one: it takes an issue slot
 TILE_CYCLES = {"in": 20, "out": 12}  # of a register tile's loops to begin and to end, beside its accumulators
 MOVES_PER_CYCLE = {"in": 1.0, "out": 2.0}  # accumulators read or written, at the ends of a tile
@@ -41,7 +44,7 @@ class Work:
 
     layer: all of it, the rows of all images one below the other. by_channels: whether tasks are cut along the output
     channels, `panel` of them a row of work, or along rows of pixels. sums: whether outputs can hold partial sums.
-    step_terms: terms that a step of a register tile takes.
+    step_terms: terms that a step of a register tile takes. residual: whether outputs have something added to them.
     """
 
     spec: KernelSpec
@@ -51,6 +54,7 @@ class Work:
     sums: bool
     packed: bool
     step_terms: int = 1
+    residual: bool = False
 
     @property
     def terms(self) -> int:
@@ -75,9 +79,10 @@ def work_of(spec: KernelSpec) -> Work | None:
             spec.x.shape[0] * spec.x.shape[1], spec.x.shape[2], spec.stride, dilation=spec.dilation,
             groups=spec.groups, items=ItemBytes(item, item, item),
         )  # fmt: skip
-        whole = isinstance(spec, Conv2d)
-        packed = not isinstance(spec, Conv2d) or spec.packed
-        return Work(spec, layer, spec.by_channels, spec.lanes, whole, packed, 1 if whole else GROUP)
+        if isinstance(spec, QConv2d):
+            return Work(spec, layer, spec.by_channels, spec.lanes, False, True, GROUP)
+        residual = spec.residual is not None
+        return Work(spec, layer, spec.by_channels, spec.lanes, True, spec.packed, 1, residual)
     if isinstance(spec, MatMul):
         # One piece after the other, each by itself: rows of a piece are the columns of a layer of one row.
         width = min(spec.m, PIECE_ROWS)
@@ -183,7 +188,12 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
     l1_cycles, l2_cycles = l1 / per_cycle[0], weights_cycles + others_cycles
     shown = (L2_SHOWS_PREFETCHED if macro.prefetch_bytes else L2_SHOWS)[order] * weights_cycles
     shown += L1_SHOWS[order] * l1_cycles + L2_SHOWS[order] * others_cycles
-    return Cost(compute, l1, l2.total_bytes, max(compute + shown, l1_cycles, l2_cycles))
+    residual = work.layer.output_elements * task.items.output if work.residual else 0
+    if residual:
+        long = LONG_RESIDUAL[order] if chunk * task.items.output > LINE_BYTES else 1.0
+        shown += L2_SHOWS[order] * long * residual / behind_l2
+        l2_cycles += residual / behind_l2
+    return Cost(compute, l1, l2.total_bytes + residual, max(compute + shown, l1_cycles, l2_cycles))
 
 
 def _l1_bytes(core: Accelerator, task: ConvLayer, tiles: Registers, tile: Tile) -> float:

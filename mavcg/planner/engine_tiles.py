@@ -7,6 +7,7 @@ plain one is kept unless another is cheaper by more than the model can be truste
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import lcm
 
 from mavcg.accelerator import Accelerator
@@ -16,7 +17,7 @@ from mavcg.kernels.conv_loops import plain_macro
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.emit import kernel_name
 from mavcg.planner.board_machine import cluster_machine
-from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, registers, work_of
+from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, LINE_BYTES, Work, cost, registers, work_of
 from mavcg.target import Target
 from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
 
@@ -28,6 +29,16 @@ LEAST_TERMS = 64  # of a block: with fewer a register tile's beginning and end c
 LEAST_TASKS = 16
 WORTH = 0.98  # of the plain one's cycles: what another macro-tile must be below
 LARGER_TASK_WORTH = 0.99
+
+# Level 1 and level 2 of x86 cores in KiB, by their design: the vendors' optimisation manuals (Intel 248966, chapters on
+# each microarchitecture; AMD 56305, 56665, 57647, 58455). They are taken where a board does not say. Of other cores the
+# licensee decides; those get what board_machine has as typical.
+CORE_CACHES = {
+    "haswell": (32, 256), "broadwell": (32, 256), "skylake": (32, 256), "skylake-avx512": (32, 1024),
+    "icelake-client": (48, 512), "icelake-server": (48, 1280), "tigerlake": (48, 1280), "rocketlake": (48, 512),
+    "znver1": (32, 512), "znver2": (32, 512), "znver3": (32, 512), "znver4": (32, 1024), "znver5": (48, 1024),
+}  # fmt: skip
+X86_L3_BYTES = 8 << 20  # what an x86 processor has at least, where no board says
 
 
 def plan_tiles(
@@ -52,16 +63,21 @@ def plan_tiles(
 def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, Accelerator]:
     """One core of each label's cluster: the board's first that has it, else one with what is typical of its kind.
 
-    The assumptions are those of board_machine.cluster_machine.
+    What the board does not say is CORE_CACHES, X86_L3_BYTES, and the assumptions of board_machine.cluster_machine.
     """
     found = {}
     for label in labels:
-        number = next((i for i, c in enumerate(board.clusters) if c.core == label), None) if board else None
-        if board is not None and number is not None:
-            found[label] = cluster_machine(board, number).accelerator
-        else:
-            typical = Board("typical", "", target.zig_name, (Cluster(label, (0,)),))
-            found[label] = cluster_machine(typical, 0).accelerator
+        known = next((c for c in board.clusters if c.core == label), None) if board else None
+        l3_bytes = board.l3_bytes if board is not None and known is not None else None
+        if target.arch == "x86_64":
+            l3_bytes = l3_bytes or X86_L3_BYTES
+        cluster = known or Cluster(label, (0,))
+        l1, l2 = CORE_CACHES.get(label, (None, None))
+        cluster = replace(
+            cluster, l1d_bytes=cluster.l1d_bytes or (l1 and l1 << 10), l2_bytes=cluster.l2_bytes or (l2 and l2 << 10)
+        )
+        name = board.name if board is not None and known is not None else "typical"
+        found[label] = cluster_machine(Board(name, "", target.zig_name, (cluster,), l3_bytes=l3_bytes), 0).accelerator
     return found
 
 
@@ -125,17 +141,25 @@ def plain_tile(work: Work, task_rows: int) -> MacroTile:
 def candidates(work: Work, machine: Machine, core: Accelerator, plain: MacroTile) -> Iterator[MacroTile]:
     """All macro-tiles that are looked at beside the plain one."""
     task = work.task(plain.task_rows)
-    prefetches = (0, PREFETCH_BYTES) if work.packed else (0,)
-    for k_block in k_blocks(work, machine, core):
-        for rows in row_blocks(work, task.oh):
-            for channels in channel_blocks(work, machine, core, task.oc):
-                orders = tuple(Order) if rows and channels else (plain.order,)
-                for order in orders:
-                    for prefetch in prefetches:
-                        yield replace(
-                            plain, rows=rows, out_channels=channels, k_block=k_block, order=order,
-                            prefetch_bytes=prefetch,
-                        )  # fmt: skip
+    for k_block, rows, channels, prefetch, register in product(
+        k_blocks(work, machine, core),
+        row_blocks(work, task.oh),
+        channel_blocks(work, machine, core, task.oc),
+        (0, PREFETCH_BYTES) if work.packed else (0,),
+        register_channels(work, machine),
+    ):
+        for order in tuple(Order) if rows and channels else (plain.order,):
+            yield replace(
+                plain, rows=rows, out_channels=channels, k_block=k_block, order=order, prefetch_bytes=prefetch,
+                tile_channels=register,
+            )  # fmt: skip
+
+
+def register_channels(work: Work, machine: Machine) -> tuple[int, ...]:
+    """0: as the register model chooses; and, where there is a residual, as many channels as a line of it has."""
+    line = LINE_BYTES // work.layer.items.output
+    chosen = registers(work, machine, MacroTile(), work.layer.oc).channels
+    return (0, line) if work.residual and work.packed and chosen > line and line % work.panel == 0 else (0,)
 
 
 def k_blocks(work: Work, machine: Machine, core: Accelerator) -> tuple[int, ...]:
