@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels.primitives import common, sum2d
+from mavcg.kernels.primitives import common, direct, direct_blocked, im2, implicit, sum2d
 from mavcg.primitive import Primitive
 
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
@@ -16,6 +16,10 @@ Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
 # Every module with PRIMITIVES and EMIT, in the order in which primitives are listed.
 _FAMILIES: tuple[ModuleType, ...] = (
     sum2d,
+    direct,
+    direct_blocked,
+    implicit,
+    im2,
 )  # fmt: skip
 
 

@@ -1,0 +1,160 @@
+"""Products of matrices whose sizes are known now, around the micro-kernel: what the families built on products share.
+
+The left side's elements are multiplied one by one with vectors of the right side's columns, so that one of output
+pixels and output channels is the rows and the other the columns. The order of each sum is that of the left side's rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import Machine
+from mavcg.kernels.emit import F32, I1, address, const, repeat, scaled, splat, store_vector
+from mavcg.kernels.gemm import F32_BYTES, Part, Pointers, Sum, Tile, Weights, emit_tile
+from mavcg.kernels.sum_blocks import SumBlock, block_terms, sum_blocks
+from mavcg.kernels.tiling import choose, lanes_f32
+from mavcg.primitive import Epilogue
+
+Value: TypeAlias = ir.Value
+
+PANEL = 16  # columns of a panel of packed weights: the lanes of the longest vectors that there are
+# Terms for which all of a block is computed before the next ones: a panel of so many rows stays in a level-1 cache.
+TERMS_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Product:
+    """out[i, j] = act(start + sum over k of left[i, k] * right[k, j] + residual[i, j]).
+
+    total: how k runs over a row of the left side. left_step, out_step: bytes from a row to the next; the columns of out
+    are neighbours. right: k_step is bytes from k to k + 1, panel_step from PANEL columns to the next ones, which are
+    neighbours in the panel. packed: a panel's columns are all there. bias: "rows", "columns" or "", which is where sums
+    start. rows_outer: all columns for a few rows, then the next rows, else the other way round.
+    """
+
+    rows: int
+    columns: int
+    total: Sum
+    left_step: int
+    k_step: int
+    panel_step: int
+    packed: bool
+    out_step: int
+    bias: str
+    act: str
+    act_args: tuple[float, ...]
+    rows_outer: bool
+
+
+def packed_right(product: Product) -> Product:
+    """The same with a right side in panels of PANEL, as common.pack_panels makes them."""
+    panel_step = product.total.length * PANEL * F32_BYTES
+    return replace(product, k_step=PANEL * F32_BYTES, panel_step=panel_step, packed=True)
+
+
+def act_of(epilogue: Epilogue) -> tuple[str, tuple[float, ...]]:
+    """The activation in the words of the micro-kernel."""
+    return ("" if epilogue.act == "none" else epilogue.act), epilogue.act_args
+
+
+def emit_product(b: ir.IRBuilder, machine: Machine, product: Product, at: Pointers, part: Part | None = None) -> None:
+    """Loops over the tiles. at: of the first element of everything; at.bias of the first row's or column's.
+
+    part: what is computed is a block of each sum, the sum so far lies in out; else long sums are cut here.
+    """
+    if part is not None:
+        _tiles(b, machine, product, at, SumBlock(product.total, const(0), const(0), part))
+        return
+    sum_blocks(b, product.total, TERMS_BLOCK, lambda block: _tiles(b, machine, product, at, block))
+
+
+def _tiles(b: ir.IRBuilder, machine: Machine, product: Product, at: Pointers, block: SumBlock) -> None:
+    lanes = lanes_f32(machine)
+    vectors = -(-product.columns // lanes)
+    terms = block_terms(product.total, TERMS_BLOCK)[0]
+    panel = max(1, PANEL // lanes) if product.packed and product.columns > PANEL else 1
+    tiling = choose(machine, product.rows, vectors, terms, panel)
+    step = tiling.vectors * lanes
+    weights = Weights(product.k_step, F32_BYTES, product.panel_step, PANEL, product.packed)
+    at = replace(
+        at,
+        inputs=address(b, at.inputs, block.in_bytes),
+        weights=address(b, at.weights, scaled(b, block.first_term, product.k_step)),
+    )
+
+    def tile(row: Value, column: Value, rows: int, columns: int) -> None:
+        steps = [tuple(s * i for i in range(rows)) for s in (product.left_step, product.out_step)]
+        used = columns - (-(-columns // lanes) - 1) * lanes
+        shape = Tile(steps[0], steps[1], steps[1], -(-columns // lanes), used)
+        out = b.add(scaled(b, row, product.out_step), scaled(b, column, F32_BYTES))
+        here = Pointers(
+            address(b, at.inputs, scaled(b, row, product.left_step)),
+            address(b, at.weights, scaled(b, column, product.panel_step // PANEL)),
+            address(b, at.out, out),
+            None,
+            address(b, at.residual, out) if at.residual is not None else None,
+        )
+        now = block.part
+        if at.bias is not None and product.bias == "columns":
+            here = replace(here, bias=address(b, at.bias, scaled(b, column, F32_BYTES)))
+        elif at.bias is not None and product.bias == "rows":
+            now = _started(b, address(b, at.bias, scaled(b, row, F32_BYTES)), here.out, shape, lanes, now)
+        emit_tile(b, machine, block.total, weights, shape, here, product.act, product.act_args, now)
+
+    def over_rows(body: Callable[[Value, int], None]) -> None:
+        done = 0
+        for mr, count in tiling.widths.tiles:
+            _repeat(b, done, count, mr, body, "row")
+            done += mr * count
+
+    def over_columns(body: Callable[[Value, int], None]) -> None:
+        whole = product.columns // step
+        _repeat(b, 0, whole, step, body, "column")
+        if product.columns % step:
+            body(const(whole * step), product.columns % step)
+
+    if product.rows_outer:
+        over_rows(lambda row, mr: over_columns(lambda column, nr: tile(row, column, mr, nr)))
+    else:
+        over_columns(lambda column, nr: over_rows(lambda row, mr: tile(row, column, mr, nr)))
+
+
+def _repeat(b: ir.IRBuilder, first: int, count: int, step: int, body: Callable[[Value, int], None], name: str) -> None:
+    """body(first + i * step, step) for i < count, without a loop where that is one turn."""
+    if count == 1:
+        body(const(first), step)
+    elif count:
+        repeat(b, first, first + count * step, lambda i: body(i, step), name, step)
+
+
+def _started(b: ir.IRBuilder, bias: Value, out: Value, shape: Tile, lanes: int, part: Part | None) -> Part:
+    """Write each row's bias where its sums go, as if another block of terms had left it there."""
+
+    def fill() -> None:
+        for row, offset in enumerate(shape.out_offsets):
+            one = b.load(address(b, bias, row * F32_BYTES), align=4, typ=F32, name="bias")
+            for v in range(shape.vectors):
+                used = shape.used if v == shape.vectors - 1 else lanes
+                place = address(b, address(b, out, offset), v * lanes * F32_BYTES)
+                store_vector(b, splat(b, one, lanes), place, used)
+
+    if part is None:
+        fill()
+        return Part(const(0, I1), const(1, I1))
+    with b.if_then(part.first):
+        fill()
+    return Part(const(0, I1), part.last)
+
+
+def of_two(b: ir.IRBuilder, last: Value, usual: int, rest: int, body: Callable[[int], None]) -> None:
+    """body(rest) where `last` (i1) says so, else body(usual); once where the two are one."""
+    if usual == rest:
+        body(usual)
+        return
+    with b.if_else(last) as (then, otherwise):
+        with then:
+            body(rest)
+        with otherwise:
+            body(usual)
