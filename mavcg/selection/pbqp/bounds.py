@@ -80,43 +80,71 @@ class Bound:
             self._costs[a, :wide_a] = half + rows
             self._costs[b, :wide_b] = columns
 
-    def rule_out(self, limit: float) -> bool:
+    def rule_out(self, limit: float) -> None:
         """Forbid alternatives, and pairs of them, with which no choice can cost less than the limit.
 
-        Returns: whether alternatives are left without a partner, which `write_back` then removes.
         Raises: DeadEnd when no choice costs less.
         """
         minima = self._minima()
         room = limit - self._problem.constant - float(minima.sum())
         if not room > 0:
             raise DeadEnd(self._nodes[0])
-        over = np.where(self._is_real, self._costs - minima[:, None], 0)
-        found = bool((over >= room).any())
+        over = np.where(self._is_real, self._costs - minima[:, None], np.inf)
+        stays = over < room
+        fewer = bool((stays != self._is_real).any())
+        self._is_real &= stays
         for matching in self._matchings:
             wide_a, wide_b = matching.costs.shape[1:]
-            least = matching.costs + over[matching.a, :wide_a, None] + over[matching.b, None, :wide_b]
-            dear = (least >= room) & np.isfinite(matching.costs)
+            dear = matching.costs + over[matching.a, :wide_a, None] + over[matching.b, None, :wide_b] >= room
+            dear &= np.isfinite(matching.costs)
             if dear.any():
                 matching.costs[dear] = np.inf
-                allowed = np.isfinite(matching.costs)
-                alone_a = ~allowed.any(axis=2) & self._is_real[matching.a, :wide_a]
-                alone_b = ~allowed.any(axis=1) & self._is_real[matching.b, :wide_b]
-                found |= bool(alone_a.any() or alone_b.any())
-        return found
+                fewer = True
+        if fewer:
+            self._remove_without_partner()
+
+    def _remove_without_partner(self) -> None:
+        """Alternatives of which an edge forbids every pair go, and with them the pairs that they are in."""
+        left = -1
+        while left != (left := self.alternatives):
+            for matching in self._matchings:
+                a, b, costs = matching.a, matching.b, matching.costs
+                wide_a, wide_b = costs.shape[1:]
+                costs[~self._is_real[a, :wide_a]] = np.inf
+                costs.transpose(0, 2, 1)[~self._is_real[b, :wide_b]] = np.inf
+                allowed = np.isfinite(costs)
+                self._is_real[a, :wide_a] = allowed.any(axis=2)
+                self._is_real[b, :wide_b] = allowed.any(axis=1)
+        self._costs[~self._is_real] = 0
+        empty = np.flatnonzero(~self._is_real.any(axis=1))
+        if len(empty):
+            raise DeadEnd(self._nodes[int(empty[0])])
+
+    @property
+    def alternatives(self) -> int:
+        """How many are left, of all nodes."""
+        return int(np.count_nonzero(self._is_real))
 
     def write_back(self) -> None:
-        """Give the moved costs to the problem; edges with something forbidden are to be normalised there."""
+        """Give the moved costs, of the alternatives that are left, to the problem.
+
+        Edges are to be normalised there when a row or column has no zero any more, or there is nothing but zeros.
+        """
         problem = self._problem
-        sizes = [len(problem.costs[node]) for node in self._nodes]
+        left = [np.flatnonzero(real) for real in self._is_real]
         for i, node in enumerate(self._nodes):
-            problem.costs[node] = self._costs[i, : sizes[i]].copy()
+            problem.costs[node] = self._costs[i, left[i]]
+            problem.labels[node] = problem.labels[node][left[i]]
         for matching in self._matchings:
-            forbidden = np.isinf(matching.costs).any(axis=(1, 2))
-            for a, b, costs, any_forbidden in zip(
-                matching.a.tolist(), matching.b.tolist(), matching.costs, forbidden.tolist(), strict=True
+            costs = matching.costs
+            uneven = (_finite(costs.min(axis=2)) > 0).any(axis=1) | (_finite(costs.min(axis=1)) > 0).any(axis=1)
+            pairs = self._is_real[matching.a, : costs.shape[1], None] & self._is_real[matching.b, None, : costs.shape[2]]
+            empty = np.where(pairs, costs, 0).max(axis=(1, 2)) == 0
+            for a, b, matrix, to_do in zip(
+                matching.a.tolist(), matching.b.tolist(), costs, (uneven | empty).tolist(), strict=True
             ):
-                problem.set_edge(self._nodes[a], self._nodes[b], costs[: sizes[a], : sizes[b]])
-                if any_forbidden:
+                problem.set_edge(self._nodes[a], self._nodes[b], matrix[np.ix_(left[a], left[b])])
+                if to_do:
                     problem.touch(self._nodes[a], self._nodes[b])
 
 

@@ -1,7 +1,7 @@
 """An instance while it is being solved: alternatives and nodes leave it, and each that leaves can be won back."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +34,14 @@ class Step:
     neighbours: tuple[tuple[int, Indices, Costs], ...]
 
 
+@dataclass(frozen=True)
+class BlockStep:
+    """A part that hung on one node: its choices for each alternative of that node, by the instance's numbers."""
+
+    cut: int
+    choices: Mapping[int, Mapping[int, int]]
+
+
 @dataclass
 class Problem:
     """Nodes by number. Arrays are never changed in place: copies share them.
@@ -48,7 +56,7 @@ class Problem:
     costs: dict[int, Costs] = field(default_factory=dict)
     labels: dict[int, Indices] = field(default_factory=dict)
     edges: dict[int, dict[int, Costs]] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step | BlockStep] = field(default_factory=list)
     dirty: dict[tuple[int, int], None] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
@@ -59,12 +67,14 @@ class Problem:
         return Problem(self.constant, dict(self.costs), dict(self.labels), edges, [], dict(self.dirty), set(self.changed))
 
     def part(self, nodes: Iterable[int]) -> "Problem":
-        """A connected part by itself, without the constant."""
-        some = sorted(nodes)
-        return Problem(
-            0.0, {n: self.costs[n] for n in some}, {n: self.labels[n] for n in some},
-            {n: dict(self.edges[n]) for n in some},
-        )  # fmt: skip
+        """Some nodes and the edges between them, without the constant."""
+        some = set(nodes)
+        made = Problem()
+        for node in sorted(some):
+            made.costs[node], made.labels[node] = self.costs[node], self.labels[node]
+            made.edges[node] = {other: matrix for other, matrix in self.edges[node].items() if other in some}
+        made.dirty = {pair: None for pair in self.dirty if some.issuperset(pair)}
+        return made
 
     def set_edge(self, a: int, b: int, matrix: Costs) -> None:
         """Put the costs of an edge, [a's, b's], instead of what was there."""
@@ -149,10 +159,21 @@ class Problem:
         for other, row in rows.items():
             self.add_costs(other, row, node)
 
+    def forget(self, nodes: Iterable[int], step: BlockStep) -> None:
+        """Take nodes out whose costs another one has taken over."""
+        self.steps.append(step)
+        for node in nodes:
+            for other in list(self.edges[node]):
+                self.drop_edge(node, other)
+            del self.costs[node], self.labels[node], self.edges[node]
+
     def complete(self, choice: dict[int, int]) -> dict[int, int]:
         """Choices, by the instance's numbers, of all nodes that were taken out, from those of the nodes left."""
         chosen = dict(choice)
         for step in reversed(self.steps):
+            if isinstance(step, BlockStep):
+                chosen |= step.choices[chosen[step.cut]]
+                continue
             costs = step.costs
             for other, labels, matrix in step.neighbours:
                 costs = costs + matrix[:, int(np.searchsorted(labels, chosen[other]))]

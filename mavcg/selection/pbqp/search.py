@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mavcg.selection.pbqp.blocks import leaf_block
 from mavcg.selection.pbqp.bounds import Bound
 from mavcg.selection.pbqp.heuristic import choose_greedily
-from mavcg.selection.pbqp.problem import DeadEnd, Problem
+from mavcg.selection.pbqp.problem import BlockStep, DeadEnd, Problem
 from mavcg.selection.pbqp.reductions import reduce
 from mavcg.selection.pbqp.tables import order_of_leaving, solve_by_tables
 
@@ -21,6 +22,9 @@ _TABLES_AT_ONCE = 1 << 14
 # Rounds of moving costs in a row: before the first branch, and after each.
 _ROUNDS_AT_FIRST = 100
 _ROUNDS_LATER = 8
+
+# Reductions go on once this part of the alternatives is ruled out.
+_WORTH_REDUCING = 0.2
 
 # Rounds stop when one closes less than this of the gap that is left.
 _LEAST_PROGRESS = 0.01
@@ -76,6 +80,11 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
         if greedy is not None and greedy[0] < limit - effort.tolerance:
             best = Found(known.bound, greedy[0], problem.complete(greedy[1]))
             limit = greedy[0]
+            continue
+        block = leaf_block(problem)
+        if block is not None:
+            if not _fold(problem, *block, limit, effort):
+                return Found(min(open_bound, problem.least(), limit), best.cost, best.choice)
             continue
         is_first = dominance = False
         node, position = _branch(problem)
@@ -133,21 +142,52 @@ def _tighten(problem: Problem, limit: float, effort: Effort, rounds: int) -> boo
     Raises: DeadEnd when no choice costs less than the limit.
     """
     moved = Bound(problem)
+    enough = moved.alternatives * (1 - _WORTH_REDUCING)
     before = moved.least()
-    narrowed = moved.rule_out(limit - effort.tolerance)
+    moved.rule_out(limit - effort.tolerance)
     for number in range(rounds):
-        if narrowed or effort.is_over:
+        if moved.alternatives < enough or effort.is_over:
             break
         moved.raise_it(backwards=bool(number % 2))
         effort.counts["bound_rounds"] += 1
-        narrowed = moved.rule_out(limit - effort.tolerance)
+        moved.rule_out(limit - effort.tolerance)
         if number % 2:
             bound = moved.least()
             if bound - before < _LEAST_PROGRESS * (limit - bound):
                 break
             before = bound
     moved.write_back()
-    return narrowed
+    return moved.alternatives < enough
+
+
+def _fold(problem: Problem, cut: int, nodes: list[int], limit: float, effort: Effort) -> bool:
+    """Put what a part costs at least, for each alternative of the node it hangs on, into that node's costs.
+
+    limit: of the whole problem; where an alternative leads to no cheaper choice, it goes.
+    Returns: False when time ran out, and the problem is as it was. Raises: DeadEnd when no alternative is left.
+    """
+    effort.counts["blocks"] += 1
+    inside = sum(float(problem.costs[node].min()) for node in nodes)
+    outside = problem.least() - inside + problem.costs[cut] - problem.costs[cut].min()
+    more = np.full(len(outside), np.inf)
+    choices: dict[int, dict[int, int]] = {}
+    for position in np.argsort(outside, kind="stable").tolist():
+        part = problem.part([cut, *nodes])
+        part.costs[cut] = np.zeros(len(outside))
+        try:
+            part.fix(cut, position)
+        except DeadEnd:
+            continue
+        room = limit - float(outside[position])
+        found = search(part, Found(part.least()), room, effort, False)
+        if effort.is_over:
+            return False
+        if found.choice is not None:
+            more[position] = found.cost
+            choices[int(problem.labels[cut][position])] = found.choice
+    problem.forget(nodes, BlockStep(cut, choices))
+    problem.add_costs(cut, more)
+    return True
 
 
 def _branch(problem: Problem) -> tuple[int, int]:
