@@ -1,7 +1,8 @@
 """The products of transformed inputs and weights: of each plane a matrix product, tiles x terms by terms x channels.
 
-The micro-kernel is that of convolutions (kernels/gemm.py): each sum runs over all terms in their order, whatever the
-register tile is, so that all machines have the same bits.
+Each sum runs over all terms in their order, whatever the register tile is, so that all machines have the same bits.
+While a panel of weights is multiplied with all tiles, the next one is asked for: where there are few tiles the weights
+are what takes time, and they come from far away.
 """
 
 from dataclasses import dataclass
@@ -10,14 +11,44 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernel import Machine
-from mavcg.kernels.emit import address, const, repeat, scaled
-from mavcg.kernels.gemm import Pointers, Sum, Tile, Weights, emit_tile, merged
-from mavcg.kernels.nest import maximum
-from mavcg.kernels.primitives.winograd_spec import Planes, Tiles
-from mavcg.kernels.tiling import Tiling, choose, lanes_f32, most_pixels
+from mavcg.kernels.emit import (
+    F32,
+    I8,
+    I32,
+    PTR,
+    Values,
+    address,
+    const,
+    f32_splat,
+    fma,
+    for_range,
+    load_vector,
+    note_tile,
+    repeat,
+    scaled,
+    splat,
+    store_vector,
+)
+from mavcg.kernels.nest import maximum, shuffle
+from mavcg.kernels.primitives.winograd_spec import LINE, Planes, Tiles
+from mavcg.kernels.tiling import Tiling, by_lane, choose, lanes_f32, most_pixels
 from mavcg.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
+
+# Weights of all planes that a level-2 cache keeps beside everything else: they need not be asked for.
+KEPT_BYTES = 1 << 17
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """Of the first tile and channel. ahead: the next weights; ahead_step: bytes of them that a step asks for."""
+
+    inputs: Value
+    weights: Value
+    sums: Value
+    ahead: Value
+    ahead_step: Value
 
 
 @dataclass(frozen=True)
@@ -32,16 +63,9 @@ class Product:
     usual: int
 
     @property
-    def total(self) -> Sum:
-        """How the terms lie: channels, and by rows only those of the next rows."""
-        tiles = self.tiles
-        return merged([(tiles.taps, tiles.across * self.inputs.pitch), (tiles.in_ch, F32_BYTES)])
-
-    @property
-    def weights(self) -> Weights:
-        """How the weights of a plane lie."""
-        lanes = self.tiles.lanes
-        return Weights(lanes * F32_BYTES, F32_BYTES, self.tiles.panel_bytes, lanes, True)
+    def asks(self) -> bool:
+        """Whether weights are asked for ahead."""
+        return self.tiles.planes * self.tiles.panels * self.tiles.panel_bytes > KEPT_BYTES
 
     def tiling(self, channels: int) -> Tiling:
         """The register tiles for so many output channels."""
@@ -61,7 +85,8 @@ class Product:
 
         def chunk(first: Value, vectors: int) -> None:
             w = address(b, weights, scaled(b, first, self.tiles.panel_bytes // self.tiles.lanes))
-            self.chunk(tiling, Pointers(inputs, w, address(b, sums, scaled(b, first, F32_BYTES))), count, vectors)
+            place = address(b, sums, scaled(b, first, F32_BYTES))
+            self.chunk(tiling, Pointers(inputs, w, place, w, const(0)), count, vectors)
 
         if chunks == 1:
             chunk(const(0), tiling.vectors)
@@ -73,35 +98,116 @@ class Product:
     def chunk(self, tiling: Tiling, at: Pointers, count: Value | int, vectors: int) -> None:
         """Channels of a register tile, all tiles."""
         b = self.b
-        if isinstance(count, int) and count == self.usual:
-            done = 0
-            for mr, times in tiling.widths.tiles:
-                self.run(mr, vectors, at, const(done), const(done + mr * times))
-                done += mr * times
-            return
-        number = const(count) if isinstance(count, int) else count
-        mr = most_pixels(self.machine, tiling.vectors) if self.usual >= 2 * tiling.widths.mr else tiling.widths.mr
-        # As many register tiles as must be, some of them one narrower so that they end where the tiles do.
-        groups = b.sdiv(b.add(number, const(mr - 1)), const(mr))
-        over = b.sub(b.mul(groups, const(mr)), number)
-        wide = maximum(b, b.sub(groups, over), const(0)) if mr > 1 else groups
-        middle = b.mul(wide, const(mr))
-        self.run(mr, vectors, at, const(0), middle)
-        if mr > 1:
-            end = b.add(middle, b.mul(b.sub(groups, wide), const(mr - 1)))
-            self.run(mr - 1, vectors, at, middle, end)
-
-    def run(self, mr: int, vectors: int, at: Pointers, first: Value, end: Value) -> None:
-        """Register tiles of `mr` tiles."""
-        b = self.b
-        x, s = self.inputs.pitch, self.sums.pitch
-        offsets = tuple(x * p for p in range(mr)), tuple(s * p for p in range(mr))
-        tile = Tile(*offsets, (), vectors, lanes_f32(self.machine))
-
-        def one(index: Value) -> None:
-            here = Pointers(
-                address(b, at.inputs, scaled(b, index, x)), at.weights, address(b, at.out, scaled(b, index, s))
+        if isinstance(count, int):
+            mr, wide, groups = tiling.widths.mr, const(tiling.widths.count), const(
+                tiling.widths.count + tiling.widths.count_less
             )
-            emit_tile(b, self.machine, self.total, self.weights, tile, here, "", ())
+        else:
+            mr = most_pixels(self.machine, tiling.vectors) if self.usual >= 2 * tiling.widths.mr else tiling.widths.mr
+            # As many register tiles as must be, some of them one narrower so that they end where the tiles do.
+            groups = b.sdiv(b.add(count, const(mr - 1)), const(mr))
+            over = b.sub(b.mul(groups, const(mr)), count)
+            wide = maximum(b, b.sub(groups, over), const(0)) if mr > 1 else groups
+        if self.asks:
+            panels = max(1, vectors * lanes_f32(self.machine) // self.tiles.lanes)
+            step = b.udiv(const(panels * self.tiles.lanes * F32_BYTES), maximum(b, groups, const(1)))
+            at = Pointers(at.inputs, at.weights, at.sums, address(b, at.weights, panels * self.tiles.panel_bytes), step)
+        middle = self.run(mr, vectors, at, const(0), const(0), wide)
+        if mr > 1:
+            self.run(mr - 1, vectors, at, middle, wide, groups)
 
-        repeat(b, first, end, one, "tiles", mr)
+    def run(self, mr: int, vectors: int, at: Pointers, start: Value, first: Value, end: Value) -> Value:
+        """Register tiles number first .. end - 1, of `mr` tiles each from tile `start` on; the tile after the last."""
+        b = self.b
+        note_tile(b, mr, vectors)
+
+        def one(group: Value) -> None:
+            index = b.add(start, scaled(b, b.sub(group, first), mr))
+            here = Pointers(
+                address(b, at.inputs, scaled(b, index, self.inputs.pitch)), at.weights,
+                address(b, at.sums, scaled(b, index, self.sums.pitch)),
+                b.gep(at.ahead, [b.mul(b.mul(group, at.ahead_step), const(self.tiles.terms))], source_etype=I8),
+                at.ahead_step,
+            )  # fmt: skip
+            self.tile(mr, vectors, here)
+
+        repeat(b, first, end, one, "group")
+        return b.add(start, scaled(b, b.sub(end, first), mr))
+
+    def tile(self, mr: int, vectors: int, at: Pointers) -> None:
+        """One register tile."""
+        b, tiles, lanes = self.b, self.tiles, lanes_f32(self.machine)
+        start = tuple(f32_splat(0.0, lanes) for _ in range(mr * vectors))
+
+        def row(tap: Value, carried: Values) -> Values:
+            x = address(b, at.inputs, scaled(b, tap, tiles.across * self.inputs.pitch))
+            k = scaled(b, tap, tiles.in_ch)
+            w = address(b, at.weights, scaled(b, k, tiles.lanes * F32_BYTES))
+            ahead = b.gep(at.ahead, [b.mul(k, at.ahead_step)], source_etype=I8)
+            return self.terms(mr, vectors, Pointers(x, w, at.sums, ahead, at.ahead_step), carried)
+
+        if tiles.taps == 1:
+            found = self.terms(mr, vectors, at, start)
+        else:
+            found = for_range(b, const(0), const(tiles.taps), 1, start, row, "tap")
+        for p in range(mr):
+            for v in range(vectors):
+                place = address(b, at.sums, p * self.sums.pitch + v * lanes * F32_BYTES)
+                store_vector(b, found[p * vectors + v], place)
+
+    def terms(self, mr: int, vectors: int, at: Pointers, acc: Values) -> Values:
+        """The terms of neighbouring channels."""
+        b, count = self.b, self.tiles.in_ch
+        unroll = 4 if by_lane(self.machine) else 2
+        whole = count - count % unroll
+        k_bytes = self.tiles.lanes * F32_BYTES
+
+        def turn(k: Value, carried: Values) -> Values:
+            if self.asks:
+                ahead = b.mul(k, at.ahead_step)
+                ask(b, b.gep(at.ahead, [ahead], source_etype=I8))
+            x = address(b, at.inputs, scaled(b, k, F32_BYTES), "x")
+            return self.steps(unroll, mr, vectors, x, address(b, at.weights, scaled(b, k, k_bytes), "w"), carried)
+
+        if whole:
+            acc = for_range(b, const(0), const(whole), unroll, acc, turn, "k")
+        if count % unroll:
+            x, w = address(b, at.inputs, whole * F32_BYTES), address(b, at.weights, whole * k_bytes)
+            acc = self.steps(count % unroll, mr, vectors, x, w, acc)
+        return acc
+
+    def steps(self, count: int, mr: int, vectors: int, x: Value, w: Value, acc: Values) -> Values:
+        """Some terms one after the other."""
+        b, lanes, tiles = self.b, lanes_f32(self.machine), self.tiles
+        new = list(acc)
+        typ = ir.VectorType(F32, lanes)
+        pitch = self.inputs.pitch
+        together = by_lane(self.machine) and count == 4
+        x4 = [
+            load_vector(b, address(b, x, p * pitch), ir.VectorType(F32, 4), name="x4")
+            for p in (range(mr) if together else ())
+        ]
+        for u in range(count):
+            weights = []
+            for v in range(vectors):
+                panel, lane = divmod(v * lanes, tiles.lanes)
+                offset = panel * tiles.panel_bytes + (u * tiles.lanes + lane) * F32_BYTES
+                weights.append(load_vector(b, address(b, w, offset), typ, name="w"))
+            for p in range(mr):
+                if together:
+                    value = shuffle(b, x4[p], x4[p], [u] * lanes)
+                else:
+                    one = b.load(address(b, x, p * pitch + u * F32_BYTES), name="x1", align=4, typ=F32)
+                    value = splat(b, one, lanes)
+                for v in range(vectors):
+                    i = p * vectors + v
+                    new[i] = fma(b, value, weights[v], new[i], f"acc_{p}_{v}")
+        return tuple(new)
+
+
+def ask(b: ir.IRBuilder, place: Value) -> None:
+    """Prefetch a line into the level-2 cache; it need not be the program's."""
+    full = "llvm.prefetch.p0"
+    kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
+    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+    b.call(function, [place, const(0, I32), const(2, I32), const(1, I32)])  # to read, level 2, data
