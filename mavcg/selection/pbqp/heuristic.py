@@ -16,7 +16,7 @@ def choose_greedily(problem: Problem) -> tuple[float, dict[int, int]] | None:
     rest = problem.copy()
     try:
         while True:
-            reduce(rest, 0.0, dominance=False)
+            reduce(rest)
             if not rest.costs:
                 break
             node = min(rest.costs, key=lambda n: (-len(rest.edges[n]), n))

@@ -17,31 +17,34 @@ from mavcg.selection.pbqp.problem import Problem
 _SUMS_AT_ONCE = 1 << 17
 
 
-def reduce(problem: Problem, deadline: float, dominance: bool) -> None:
-    """Reduce as far as it goes: what is left has at least two alternatives and three neighbours at every node.
+# How often each node is looked at for dominated alternatives: later rounds find little, and bounds find it, too.
+_ROUNDS = 2
 
-    deadline: by time.monotonic; past it dominated alternatives are no longer looked for, which may leave more.
-    dominance: look for alternatives that another one dominates, too.
+
+def reduce_with_dominance(problem: Problem, deadline: float) -> None:
+    """`reduce`, and remove alternatives that others dominate; past the deadline (time.monotonic) only `reduce`.
+
     Raises: DeadEnd when nothing finite is left of some node.
     """
-    if not dominance:
-        _by_degree(problem, problem.costs)
-        return
     for node in sorted(problem.costs):
         _merge_alike(problem, node)
-    _by_degree(problem, problem.costs)
+    reduce(problem)
     problem.changed = set(problem.costs)
-    while problem.changed and time.monotonic() < deadline:
-        node = min(problem.changed)
-        problem.changed.remove(node)
-        if node in problem.costs and remove_dominated(problem, node):
-            _by_degree(problem, (node, *problem.edges[node]))
+    for _ in range(_ROUNDS):
+        to_do, problem.changed = sorted(problem.changed), set()
+        for node in to_do:
+            if time.monotonic() < deadline and node in problem.costs and _remove_dominated(problem, node):
+                reduce(problem, (node, *problem.edges[node]))
 
 
-def _by_degree(problem: Problem, start: Iterable[int]) -> None:
-    """Normalise what is dirty and take out nodes of degree 0 to 2 or with one alternative, until none is left."""
+def reduce(problem: Problem, start: Iterable[int] | None = None) -> None:
+    """Normalise what is dirty and take out nodes of degree 0 to 2 or with one alternative, until none is left.
+
+    start: nodes that it may be possible for, beside those with dirty edges; all.
+    Raises: DeadEnd when nothing finite is left of some node.
+    """
     queue: list[tuple[int, int, int]] = []
-    touched = set(start)
+    touched = set(problem.costs if start is None else start)
     while queue or touched or problem.dirty:
         while problem.dirty:
             a, b = next(iter(problem.dirty))
@@ -126,7 +129,7 @@ def _merge_alike(problem: Problem, node: int) -> None:
     problem.keep(node, stays, "dominated")
 
 
-def remove_dominated(problem: Problem, node: int) -> bool:
+def _remove_dominated(problem: Problem, node: int) -> bool:
     """Remove alternatives for which another one is at least as good whatever the neighbours choose.
 
     a dominates b when cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. Every edge

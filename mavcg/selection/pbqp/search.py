@@ -60,10 +60,9 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
     """
     best, open_bound = known, INFINITY
     limit = min(limit, known.cost)
-    dominance = is_first
     while True:
         try:
-            reduce(problem, effort.deadline, dominance)
+            reduce(problem)
             solved = _without_branching(problem, limit, effort)
             if solved is not None:
                 best = solved if solved.cost < best.cost else best
@@ -74,7 +73,6 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
         if effort.is_over:
             return Found(min(open_bound, problem.least(), limit), best.cost, best.choice)
         if narrowed:
-            dominance = is_first
             continue
         greedy = choose_greedily(problem) if is_first else None
         if greedy is not None and greedy[0] < limit - effort.tolerance:
@@ -86,7 +84,7 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
             if not _fold(problem, *block, limit, effort):
                 return Found(min(open_bound, problem.least(), limit), best.cost, best.choice)
             continue
-        is_first = dominance = False
+        is_first = False
         node, position = _branch(problem)
         effort.counts["branches"] += 1
         child = problem.copy()

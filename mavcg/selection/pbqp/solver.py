@@ -9,7 +9,7 @@ from mavcg.errors import MavcgError
 from mavcg.selection.pbqp.heuristic import choose_greedily
 from mavcg.selection.pbqp.instance import Instance, cost_terms, total_cost
 from mavcg.selection.pbqp.problem import DeadEnd, Problem, problem_of
-from mavcg.selection.pbqp.reductions import reduce
+from mavcg.selection.pbqp.reductions import reduce_with_dominance
 from mavcg.selection.pbqp.search import INFINITY, Effort, Found, search
 
 # Of the costs that a choice adds up: what sums of float64 in another order may differ by.
@@ -60,7 +60,7 @@ def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
     names = sorted(instance.nodes)
     try:
         problem, names = problem_of(instance)
-        reduce(problem, effort.deadline, dominance=True)
+        reduce_with_dominance(problem, effort.deadline)
     except DeadEnd as dead:
         raise _dead(names, dead) from None
     choice, bound = _search_parts(instance, problem, names, effort, time_limit_s)
