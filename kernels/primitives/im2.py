@@ -7,14 +7,14 @@ neighbours in memory (CHW, HCW) vectors run along them, and weights are multipli
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
 from mavcg.kernel import Array, KernelSpec, Machine
-from mavcg.kernels.emit import address, const, f32_splat, kernel_function, operand, repeat, scaled
+from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.gemm import Pointers, Sum
 from mavcg.kernels.primitives.common import (
     MOST_BLOCK,
@@ -26,7 +26,16 @@ from mavcg.kernels.primitives.common import (
     pack_panels,
 )
 from mavcg.kernels.primitives.im2_patches import Patches, PatchMatrix, Region, emit_patch_matrix, emit_patches
-from mavcg.kernels.primitives.im2_product import PANEL, Product, act_of, emit_product, of_two, packed_right
+from mavcg.kernels.primitives.im2_product import (
+    PANEL,
+    Product,
+    act_of,
+    clear_tails,
+    emit_in_blocks,
+    emit_product,
+    of_two,
+    packed_right,
+)
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
 
 Value: TypeAlias = ir.Value
@@ -268,42 +277,8 @@ class _Emitter:
         if out.layout is Layout.HWC:
             emit_product(b, self.machine, product, at)
         else:
-            in_blocks(b, self.machine, product, at, out)
-
-
-def in_blocks(b: ir.IRBuilder, machine: Machine, product: Product, at: Pointers, out: Image) -> None:
-    """A product whose columns are the channels of a CHWc image, the first one a block's first."""
-
-    def block(number: Value, count: int) -> None:
-        channel = scaled(b, number, out.block)
-        inside = b.add(
-            b.mul(b.udiv(channel, const(PANEL)), const(product.panel_step)),
-            b.mul(b.urem(channel, const(PANEL)), const(F32_BYTES)),
-        )
-        place = scaled(b, number, out.block_step * F32_BYTES)
-        moved = Pointers(
-            at.inputs,
-            address(b, at.weights, inside),
-            address(b, at.out, place),
-            address(b, at.bias, scaled(b, channel, F32_BYTES)) if at.bias is not None else None,
-            address(b, at.residual, place) if at.residual is not None else None,
-        )
-        emit_product(b, machine, replace(product, columns=count), moved)
-        if count < out.block:
-            clear(moved.out, count)
-
-    def clear(place: Value, count: int) -> None:
-        def pixel(index: Value) -> None:
-            to = address(b, place, b.add(scaled(b, index, product.out_step), const(count * F32_BYTES)))
-            for i in range(out.block - count):
-                b.store(f32_splat(0.0, 1), address(b, to, i * F32_BYTES), align=F32_BYTES)
-
-        repeat(b, 0, product.rows, pixel, "pixel")
-
-    whole, rest = divmod(product.columns, out.block)
-    repeat(b, 0, whole, lambda number: block(number, out.block), "block")
-    if rest:
-        block(const(whole), rest)
+            emit_in_blocks(b, self.machine, product, at, out)
+            clear_tails(b, address(b, self.out, place), out, count, pixels)
 
 
 @dataclass(frozen=True)

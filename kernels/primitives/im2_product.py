@@ -11,8 +11,9 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernel import Machine
-from mavcg.kernels.emit import F32, I1, address, const, repeat, scaled, splat, store_vector
+from mavcg.kernels.emit import F32, I1, address, const, f32_splat, repeat, scaled, splat, store_vector
 from mavcg.kernels.gemm import F32_BYTES, Part, Pointers, Sum, Tile, Weights, emit_tile
+from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.tiling import choose, lanes_f32
 from mavcg.primitive import Epilogue
@@ -146,6 +147,48 @@ def _started(b: ir.IRBuilder, bias: Value, out: Value, shape: Tile, lanes: int, 
     with b.if_then(part.first):
         fill()
     return Part(const(0, I1), part.last)
+
+
+def emit_in_blocks(
+    b: ir.IRBuilder, machine: Machine, product: Product, at: Pointers, out: Image, part: Part | None = None
+) -> None:
+    """A product whose columns are channels of a CHWc image, the first one a block's first and a panel's."""
+
+    def block(number: Value, count: int) -> None:
+        channel = scaled(b, number, out.block)
+        inside = b.add(
+            b.mul(b.udiv(channel, const(PANEL)), const(product.panel_step)),
+            b.mul(b.urem(channel, const(PANEL)), const(F32_BYTES)),
+        )
+        place = scaled(b, number, out.block_step * F32_BYTES)
+        moved = Pointers(
+            at.inputs,
+            address(b, at.weights, inside),
+            address(b, at.out, place),
+            address(b, at.bias, scaled(b, channel, F32_BYTES)) if at.bias is not None else None,
+            address(b, at.residual, place) if at.residual is not None else None,
+        )
+        emit_product(b, machine, replace(product, columns=count), moved, part)
+
+    whole, rest = divmod(product.columns, out.block)
+    _repeat(b, 0, whole, 1, lambda number, _: block(number, out.block), "block")
+    if rest:
+        block(const(whole), rest)
+
+
+def clear_tails(b: ir.IRBuilder, place: Value, out: Image, channels: int, pixels: int) -> None:
+    """Zeros that fill up the last block of a CHWc image where these channels end; place: of the first one's pixels."""
+    whole, rest = divmod(channels, out.block)
+    if not rest:
+        return
+    last = address(b, place, whole * out.block_step * F32_BYTES + rest * F32_BYTES)
+
+    def pixel(index: Value) -> None:
+        to = address(b, last, scaled(b, index, out.block * F32_BYTES))
+        for i in range(out.block - rest):
+            b.store(f32_splat(0.0, 1), address(b, to, i * F32_BYTES), align=F32_BYTES)
+
+    repeat(b, 0, pixels, pixel, "pixel")
 
 
 def of_two(b: ir.IRBuilder, last: Value, usual: int, rest: int, body: Callable[[int], None]) -> None:

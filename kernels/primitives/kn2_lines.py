@@ -1,0 +1,112 @@
+"""Rows of outputs that sums are added to in memory: begun with the bias, added to, finished."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import Machine
+from mavcg.kernels.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, splat, store_vector, vector
+from mavcg.kernels.primitives.common import Image, along, finish
+from mavcg.kernels.primitives.im2_product import clear_tails
+from mavcg.kernels.tiling import lanes_f32
+from mavcg.primitive import F32_BYTES, Epilogue, Layout
+
+Value: TypeAlias = ir.Value
+Line = Callable[[Value, Value, int], None]  # (where it lies in the image, in bytes; its first channel; elements)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """`count` channels of an image from `first` on, which begins a block."""
+
+    first: Value
+    count: int
+
+
+@dataclass(frozen=True)
+class Ends:
+    """How rows of an image begin and end; bias and residual are None where there is none."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    image: Image
+    epilogue: Epilogue
+    out: Value
+    bias: Value | None
+    residual: Value | None
+
+    def begin(self, row: Value, channels: Channels) -> None:
+        """Write the bias, or zeros."""
+        b, alone = self.b, self.image.layout in (Layout.CHW, Layout.HCW)
+
+        def line(place: Value, channel: Value, length: int) -> None:
+            bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
+            one = load_vector(b, bias, F32, name="bias") if bias is not None and alone else None
+
+            def piece(index: Value, lanes: int) -> None:
+                value: Value = f32_splat(0.0, lanes)
+                if one is not None:
+                    value = splat(b, one, lanes)
+                elif bias is not None:
+                    value = load_vector(b, self.at(bias, index), vector(F32, lanes), name="bias")
+                store_vector(b, value, self.at(address(b, self.out, place), index))
+
+            along(b, length, lanes_f32(self.machine), piece)
+
+        self.lines(row, channels, line)
+
+    def finish(self, row: Value, channels: Channels) -> None:
+        """Add the residual, activate, and fill up a last block of channels with zeros."""
+        b = self.b
+
+        def line(place: Value, _: Value, length: int) -> None:
+            def piece(index: Value, lanes: int) -> None:
+                to = self.at(address(b, self.out, place), index)
+                residual = None
+                if self.residual is not None:
+                    from_ = self.at(address(b, self.residual, place), index)
+                    residual = load_vector(b, from_, vector(F32, lanes), name="residual")
+                value = load_vector(b, to, vector(F32, lanes), name="sum")
+                store_vector(b, finish(b, self.epilogue, value, residual), to)
+
+            along(b, length, lanes_f32(self.machine), piece)
+
+        if self.epilogue.residual or self.epilogue.act != "none":
+            self.lines(row, channels, line)
+        if self.image.layout is Layout.CHWC:
+            place = b.add(self.image.channel_bytes(b, channels.first), self.row_bytes(row))
+            clear_tails(b, address(b, self.out, place), self.image, channels.count, self.image.width)
+
+    def row_bytes(self, row: Value) -> Value:
+        """Where a row begins in the image."""
+        return scaled(self.b, row, self.image.row_step * F32_BYTES)
+
+    def at(self, base: Value, index: Value) -> Value:
+        """The address of an element of a line."""
+        return address(self.b, base, scaled(self.b, index, F32_BYTES))
+
+    def lines(self, row: Value, channels: Channels, body: Line) -> None:
+        """body for each run of neighbours of these channels in a row: pixels of a channel, or channels of a pixel."""
+        b, image = self.b, self.image
+        start = b.add(image.channel_bytes(b, channels.first), self.row_bytes(row))
+
+        def run(number: Value, pixel: Value, count: int) -> None:
+            place = b.add(start, scaled(b, number, image.block_step * F32_BYTES))
+            channel = b.add(channels.first, scaled(b, number, image.block))
+            body(b.add(place, scaled(b, pixel, image.column_step * F32_BYTES)), channel, count)
+
+        if image.layout in (Layout.CHW, Layout.HCW):
+            step = image.channel_step * F32_BYTES
+
+            def channel(index: Value) -> None:
+                body(b.add(start, scaled(b, index, step)), b.add(channels.first, index), image.width)
+
+            repeat(b, 0, channels.count, channel, "channel")
+            return
+        size = image.block if image.layout is Layout.CHWC else channels.count
+        whole, rest = divmod(channels.count, size)
+        repeat(b, 0, whole, lambda n: repeat(b, 0, image.width, lambda pixel: run(n, pixel, size), "pixel"), "block")
+        if rest:
+            repeat(b, 0, image.width, lambda pixel: run(const(whole), pixel, rest), "pixel")

@@ -1,0 +1,103 @@
+"""The sum of the partial results of a convolution's taps, each shifted to the outputs that it belongs to."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import KernelSpec, Machine
+from mavcg.kernels.emit import F32, address, const, kernel_function, load_vector, operand, repeat, scaled, store_vector
+from mavcg.kernels.primitives.common import Image, along, epilogue_operands
+from mavcg.kernels.primitives.kn2_lines import Channels, Ends
+from mavcg.kernels.tiling import lanes_f32
+from mavcg.primitive import F32_BYTES, Epilogue, Layout, Scenario
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class ShiftedSum(KernelSpec):
+    """act(bias + sum over taps of partial + residual); operands: partial, out, bias?, residual?.
+
+    partial: an image of x's size, layout as out, of taps x M channels, tap by tap. Stride 1. A row of work is a row of
+    output.
+    """
+
+    scenario: Scenario
+    partial: Image
+    out: Image
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return "kn2_shifted_sum_f32"
+
+    @property
+    def rows(self) -> int:
+        return self.out.height
+
+    @property
+    def work(self) -> int:
+        return self.out.elements * self.scenario.k * self.scenario.k
+
+
+def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    source, out = operand(b, 0, "partial"), operand(b, 1, "out")
+    ends = Ends(b, machine, spec.out, spec.epilogue, out, *epilogue_operands(b, spec.epilogue, 2))
+    s, partial, lanes = spec.scenario, spec.partial, lanes_f32(machine)
+    channels = Channels(const(0), spec.out.channels)
+
+    def row(y: Value) -> None:
+        ends.begin(y, channels)
+        repeat(b, 0, s.k, lambda ky: taps(y, ky), "ky")
+        ends.finish(y, channels)
+
+    def taps(y: Value, ky: Value) -> None:
+        seen = b.add(y, b.sub(scaled(b, ky, s.dilation), const(s.pad)))
+        with b.if_then(b.icmp_unsigned("<", seen, const(s.h))):
+            line = address(b, source, scaled(b, seen, partial.row_step * F32_BYTES))
+            repeat(b, 0, s.k, lambda kx: tap(y, line, b.add(scaled(b, ky, s.k), kx), kx), "kx")
+
+    def tap(y: Value, line: Value, number: Value, kx: Value) -> None:
+        shift = b.sub(scaled(b, kx, s.dilation), const(s.pad))
+        zero, width = const(0), const(spec.out.width)
+        low = b.select(b.icmp_signed("<", shift, zero), b.sub(zero, shift), zero)
+        high = b.sub(const(s.w), shift)
+        high = b.select(b.icmp_signed("<", high, width), high, width)
+        first = b.add(low, shift)
+        from_ = address(b, line, partial.channel_bytes(b, scaled(b, number, s.m)))
+        from_ = address(b, from_, scaled(b, first, partial.column_step * F32_BYTES))
+        to = b.add(ends.row_bytes(y), scaled(b, low, spec.out.column_step * F32_BYTES))
+        to = address(b, out, to)
+        count = b.sub(high, low)
+        if spec.out.layout is Layout.HWC:
+
+            def pixel(index: Value) -> None:
+                here = address(b, to, scaled(b, index, spec.out.column_step * F32_BYTES))
+                there = address(b, from_, scaled(b, index, partial.column_step * F32_BYTES))
+                along(b, s.m, lanes, lambda i, n: add(here, there, i, n))
+
+            repeat(b, 0, count, pixel, "pixel")
+            return
+
+        def channel(index: Value) -> None:
+            here = address(b, to, scaled(b, index, spec.out.channel_step * F32_BYTES))
+            there = address(b, from_, scaled(b, index, partial.channel_step * F32_BYTES))
+            whole = b.and_(count, const(-lanes), name="whole")
+            repeat(b, 0, whole, lambda i: add(here, there, i, lanes), "vector", lanes)
+            repeat(b, whole, count, lambda i: add(here, there, i, 1), "element")
+
+        repeat(b, 0, s.m, channel, "channel")
+
+    def add(to: Value, from_: Value, index: Value, count: int) -> None:
+        typ = ir.VectorType(F32, count) if count > 1 else F32
+        at = scaled(b, index, F32_BYTES)
+        place = address(b, to, at)
+        value = load_vector(b, address(b, from_, at), typ, name="partial")
+        store_vector(b, b.fadd(load_vector(b, place, typ, name="sum"), value), place)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
