@@ -13,6 +13,7 @@ from mavcg.binaries import note_assembly
 from mavcg.board import Board
 from mavcg.codegen import default_workers
 from mavcg.core import Core
+from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
 from mavcg.kernel import Machine
@@ -21,9 +22,13 @@ from mavcg.library import link_shared
 from mavcg.lowering import Lowered, lower_graph, with_tasks
 from mavcg.machines import machines_for, packing_for
 from mavcg.model_note import model_note
+from mavcg.model_program import ThreadPlan
 from mavcg.objects import assemble
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
+from mavcg.planner.engine_weights import with_weights
+from mavcg.predict.predict import predict, thread_plans
+from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, library_stem, write_companions
@@ -38,7 +43,8 @@ Progress = Callable[[str], None]
 class ModelRequest:
     """Everything that a model library depends on.
 
-    shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say.
+    shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say; 0: what
+    is predicted to be fastest on the board, of the CPUs that the context may use.
     board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
     """
 
@@ -86,9 +92,14 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     graph = optimise(graph, dump)
     progress("choosing kernels, packing weights")
     lowered = lower_graph(graph, packing_for(request.target))
-    plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), request.target, request.board))
+    clusters = cores_of(tuple(machines), request.target, request.board)
+    plan = plan_tiles(lowered.specs, machines, clusters)
     dump("plan_tiles", plan)
     lowered = with_tasks(lowered, plan)
+    program = with_weights(lowered.program, lowered.specs, machines, clusters, plan)
+    if not request.threads:
+        program = replace(program, thread_plans=_thread_plans(request, lowered, plan, progress))
+    lowered = replace(lowered, program=program)
     core_set = CoreSet(request.cores)
     with tempfile.TemporaryDirectory(prefix="mavcg-model-") as scratch:
         folder = Path(scratch)
@@ -112,6 +123,20 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
         request.output.stat().st_size, time.monotonic() - started,
     )  # fmt: skip
+
+
+def _thread_plans(
+    request: ModelRequest, lowered: Lowered, plan: TilePlan, progress: Progress
+) -> tuple[ThreadPlan, ...]:
+    """What the engine chooses its threads from. Raises: MavcgError without a board."""
+    if request.board is None:
+        raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
+    progress(f"predicting on {request.board.name} with each number of threads")
+    found = predict(
+        request.model.stem, step_works(lowered), lowered.specs, request.board, 0, request.target, request.workers,
+        progress, plan=plan, available=[core.name for core in request.cores],
+    )  # fmt: skip
+    return thread_plans(found)
 
 
 def dump(stage: str, found: Graph | TilePlan) -> None:

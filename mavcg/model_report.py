@@ -1,9 +1,10 @@
 """What `mavcg build MODEL` and `mavcg inspect` say of a model library."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.model import ModelResult
+from mavcg.model_program import ThreadPlan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +28,10 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "versions": list(result.machines),
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
         "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "thread_plans": [
+            {"threads": plan.threads, "cores": list(plan.cores), "relative_time": plan.relative_time}
+            for plan in program.thread_plans
+        ],
         "files": [str(path) for path in (result.output, *result.companions)],
     }
 
@@ -51,9 +56,21 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "beside it": ", ".join(path.name for path in result.companions),
         "time": f"{result.seconds:.1f} s",
     }
+    if program.thread_plans:
+        rows["threads"] = threads_sentence(program.thread_plans)
     for name, value in rows.items():
         table.add_row(name, value)
     to.print(table)
+
+
+def threads_sentence(plans: Sequence[ThreadPlan]) -> str:
+    """What a context with automatic threads does where it may use every CPU, and what all of these would take."""
+    best = min(plans, key=lambda plan: (plan.relative_time, plan.threads))
+    most = max(plans, key=lambda plan: plan.threads)
+    words = f"{best.threads} on {', '.join(best.cores)} are predicted to be the fastest"
+    if most.threads == best.threads:
+        return words
+    return f"{words}; {most.threads} would take {most.relative_time / best.relative_time:.2f} times as long"
 
 
 def _size(count: int) -> str:

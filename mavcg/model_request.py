@@ -8,13 +8,14 @@ from mavcg.board import Board
 from mavcg.codegen import default_workers
 from mavcg.core import Core
 from mavcg.errors import MavcgError
-from mavcg.host import find_board
+from mavcg.host import HOST, find_board, measured_host_board
 from mavcg.model import ModelRequest
 from mavcg.profiles.load import cores_for
 from mavcg.request import parse_tuning
 from mavcg.target import Target, default_target, host_target, parse_target
 
 MAX_THREADS = 256
+AUTO_THREADS = 0  # of a library: the fastest, as predicted
 _DIMENSIONS = re.compile(r"\d+(x\d+)*")
 
 
@@ -44,13 +45,28 @@ def make_model_request(
             f"--target {its_target.zig_name}: model libraries need the target's C library to link, and ziglang has "
             f"none for it; build for {its_target.arch}-linux-gnu or {its_target.arch}-linux-musl"
         )
-    if not 1 <= threads <= MAX_THREADS:
-        raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}")
+    if threads == AUTO_THREADS:
+        if its_board is None:
+            raise MavcgError("--threads auto: what is fastest is predicted for a board; name one, or give a number")
+        its_board = measured_host_board() if board == HOST else its_board
+    elif not 1 <= threads <= MAX_THREADS:
+        raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
     request = ModelRequest(
         model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
         jobs or default_workers(), its_board,
     )  # fmt: skip
     return request, its_board
+
+
+def parse_threads(text: str | None) -> int:
+    """A number of threads, AUTO_THREADS for "auto", 1 without any. Raises: MavcgError for anything else."""
+    if text is None:
+        return 1
+    if text == "auto":
+        return AUTO_THREADS
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_THREADS:
+        raise MavcgError(f"--threads {text}: give 1 to {MAX_THREADS}, or auto")
+    return int(text)
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

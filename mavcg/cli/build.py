@@ -54,7 +54,10 @@ def build(
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="Default threads of a model library; 1.")] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(metavar="N|auto", help="Default threads of a model library; 1. auto: the fastest, as predicted."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -75,7 +78,7 @@ def build(
 
     if config is not None and is_model(config):
         from mavcg.cli.build_model import build_model_library
-        from mavcg.model_request import refuse_program_options
+        from mavcg.model_request import parse_threads, refuse_program_options
 
         refuse_program_options({
             "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
@@ -84,7 +87,7 @@ def build(
             "--max-growth": max_growth, "--rounding": rounding,
         })  # fmt: skip
         build_model_library(
-            config, output, board, _names(cores), target, shape or (), 1 if threads is None else threads, jobs, tune,
+            config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
             as_json,
         )  # fmt: skip
         return

@@ -7,14 +7,9 @@ and a slow core leaves the last rows to the others where they are sooner done wi
 import heapq
 from collections.abc import Sequence
 
+from mavcg.planner.engine_weights import weights_of
+
 CLAIM_PART = 4  # engine_claim.c
-MOST_WEIGHT = 4096  # of the fastest core; the engine takes up to 65535
-
-
-def weights_of(ns_per_row: Sequence[float]) -> list[int]:
-    """The engine's weights of cores that take so long for a row: in proportion to their speeds, 1 or more."""
-    fastest = min(ns_per_row)
-    return [max(1, round(MOST_WEIGHT * fastest / ns)) if ns else MOST_WEIGHT for ns in ns_per_row]
 
 
 def rows_to_claim(remaining: int, grain: int, weight: int, total: int) -> int:

@@ -12,8 +12,8 @@ from mavcg.kernel_code import UNPLANNED
 from mavcg.machines import GENERIC, machines_for
 from mavcg.model_program import ThreadPlan
 from mavcg.planner.board_machine import cluster_machine, cluster_machines
+from mavcg.planner.engine_weights import weights_of
 from mavcg.predict.asm_blocks import built_loops
-from mavcg.predict.claims import weights_of
 from mavcg.predict.kernel_cycles import KernelModel, core_model, kernel_models
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.predict.memory import reuse_distances

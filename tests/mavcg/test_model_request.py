@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.model_request import identifier, make_model_request, parse_shapes, refuse_program_options
+from mavcg.model_request import (
+    AUTO_THREADS,
+    identifier,
+    make_model_request,
+    parse_shapes,
+    parse_threads,
+    refuse_program_options,
+)
 from mavcg.target import host_target
 
 
@@ -56,3 +63,19 @@ def test_options_of_programs() -> None:
     refuse_program_options({"--hot": None, "--source": [], "--only-hot": False})
     with pytest.raises(MavcgError, match="--hot: is for programs"):
         refuse_program_options({"--source": [], "--hot": "f"})
+
+
+def test_threads() -> None:
+    assert [parse_threads(text) for text in (None, "1", "16", "auto")] == [1, 1, 16, AUTO_THREADS]
+    for bad in ("0", "-1", "257", "Auto", "1.5", "²", ""):
+        with pytest.raises(MavcgError, match="--threads"):
+            parse_threads(bad)
+
+
+def test_threads_that_are_predicted_need_a_board(tmp_path: Path) -> None:
+    request, _ = make_model_request(
+        Path("m.onnx"), str(tmp_path / "libx.so"), "exynos9820", (), None, threads=AUTO_THREADS
+    )
+    assert request.threads == AUTO_THREADS and request.board is not None
+    with pytest.raises(MavcgError, match="board"):
+        make_model_request(Path("m.onnx"), None, None, ["cortex-a76"], None, threads=AUTO_THREADS)

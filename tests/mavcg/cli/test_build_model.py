@@ -74,9 +74,7 @@ def test_the_output_is_named_by_the_model_and_shapes_fill_free_dimensions(
     assert (here / "libm_7_segments.so").is_file() and document["versions"] == ["generic"]
 
 
-def test_stages_are_dumped_on_request(
-    mavcg: Any, tiny_onnx: Path, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stages_are_dumped_on_request(mavcg: Any, tiny_onnx: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAVCG_DUMP", "import")
     ended = mavcg("build", tiny_onnx, "--cores", "generic", "--json")
 
@@ -201,3 +199,14 @@ def test_inspect_shows_operators_kernels_layouts_tiles_versions_and_bytes(
     shown = mavcg("inspect", tiny_library).stdout
     for word in ("model tiny", "conv2d", "weights", "arena", cores[1], "NHWC", "first", "bytes of code and tiles"):
         assert word in shown
+
+
+def test_threads_can_be_left_to_the_prediction(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
+    ended = mavcg("build", tiny_onnx, "--board", "exynos9820", "--threads", "auto", "--json")
+
+    assert ended.status == 0, ended.stderr
+    plans = json.loads(ended.stdout)["thread_plans"]
+    assert [plan["threads"] for plan in plans] == list(range(1, 9))
+    # A model as small as this one is done before a second thread has begun.
+    assert min(plans, key=lambda plan: plan["relative_time"])["threads"] == 1
+    assert plans[0]["cores"] == ["exynos-m4"]
