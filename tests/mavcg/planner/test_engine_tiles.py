@@ -45,13 +45,18 @@ ARM_MACHINES = {"little": LITTLE, "big": BIG}
 ARM_CORES = {"little": A55, "big": M4}
 
 
-def conv(size: int, in_ch: int, out_ch: int, kernel: int, lanes: int, groups: int = 1) -> KernelSpec:
+def conv(
+    size: int, in_ch: int, out_ch: int, kernel: int, lanes: int, groups: int = 1, residual: bool = False
+) -> KernelSpec:  # fmt: skip
     """The spec of a convolution of stride 1 with so many rows and columns of output pixels."""
     b = GraphBuilder("g")
     side = size + kernel - 1
     x = b.input("x", TensorType("f32", (1, side, side, in_ch)))
     w = b.constant(np.ones((out_ch, kernel, kernel, in_ch // groups), np.float32))
-    graph = b.finish([b.add("conv2d", [x, w], pads=(0, 0, 0, 0), groups=groups)])
+    names = [x, w]
+    if residual:
+        names += ["", b.input("residual", TensorType("f32", (1, size, size, out_ch)))]
+    graph = b.finish([b.add("conv2d", names, pads=(0, 0, 0, 0), groups=groups)])
     (spec,) = lower_graph(graph, Packing(lanes)).specs
     return spec
 
@@ -187,3 +192,25 @@ def test_boards_say_whose_caches_they_are_and_other_labels_get_typical_ones() ->
     assert found["exynos-m4"].levels[0].shared_bytes == 65536  # the board's file
     assert found["generic"].levels[0].shared_bytes == found["cortex-a76"].levels[0].shared_bytes == 32 << 10
     assert list(found) == ["generic", "exynos-m4", "cortex-a76"]
+
+
+def test_of_x86_cores_the_design_says_the_caches_where_no_board_does() -> None:
+    target = parse_target("x86_64-linux-gnu.2.17")
+    found = cores_of(("generic", "znver3", "skylake-avx512"), target)
+
+    assert [level.shared_bytes >> 10 for level in found["znver3"].levels] == [32, 512, 8192]
+    assert [level.shared_bytes >> 10 for level in found["skylake-avx512"].levels] == [32, 1024, 8192]
+    assert found["generic"].levels[1].shared_bytes <= 512 << 10
+
+
+def test_a_residual_is_read_a_line_of_each_pixel_at_a_time() -> None:
+    """1x1, 64 to 256 channels: the register model takes two lines of each pixel, and a residual changes that."""
+    plain, added = (known(conv(56, 64, 256, 1, 16, residual=residual)) for residual in (False, True))
+    zen3 = cores_of(("znver3",), parse_target("x86_64-linux-gnu.2.17"))["znver3"]
+    chosen = [best_macro(work, X86, zen3, 1) for work in (plain, added)]
+
+    assert [macro.tile_channels for macro in chosen] == [0, 16]
+    assert registers(plain, X86, MacroTile(), 256).channels > 16
+    macro = plain_tile(plain, 1)
+    more = cost(added, X86, zen3, macro).l2_bytes - cost(plain, X86, zen3, macro).l2_bytes
+    assert more == 4 * plain.layer.output_elements
