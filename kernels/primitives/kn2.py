@@ -263,7 +263,9 @@ def as_one_row(scenario: Scenario) -> Scenario:
     """The same pixels in rows of about STRIP_PIXELS: one tap without border does not care where rows end."""
     pixels = scenario.h * scenario.w
     widths = [n for n in range(PANEL, STRIP_PIXELS + 1) if pixels % n == 0]
-    width = pixels if pixels <= STRIP_PIXELS else max(widths, default=scenario.w)
+    # Of those that leave least of their last vectors unused, the longest.
+    best = max(widths, key=lambda n: (n / (-(-n // 8) * 8), n), default=scenario.w)
+    width = pixels if pixels <= STRIP_PIXELS else best
     return replace(scenario, h=pixels // width, w=width)
 
 
@@ -300,17 +302,19 @@ class Kn2(Primitive):
 
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s = scenario
-        flat = s.k == 1 and s.pad == 0 and Layout.HCW not in (self.layout_in, self.layout_out)
-        s = as_one_row(s) if flat else s
+        even = Layout.HCW not in (self.layout_in, self.layout_out)
+        s = as_one_row(s) if even and s.k == 1 and s.pad == 0 else s
         x = image_of(self.layout_in, s.c, s.h, s.w, block)
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
         ends = (Place("weights"), Place("out"), *epilogue_places(epilogue))
         if self.accumulating:
             spec = TapProducts(s, x, out, True, epilogue)
             return Lowering((Stage(spec, (Place("x"), *ends)),), self._packed(spec, weights))
-        between = Place("workspace")
-        spec = TapProducts(s, x, self._partial(s), False, Epilogue())
-        added = ShiftedSum(s, spec.out, out, epilogue)
+        between, partial = Place("workspace"), self._partial(s)
+        flat = as_one_row(s) if even else s
+        x = replace(x, height=flat.h, width=flat.w)
+        spec = TapProducts(s, x, replace(partial, height=flat.h, width=flat.w), False, Epilogue())
+        added = ShiftedSum(s, partial, out, epilogue)
         return Lowering(
             (Stage(spec, (Place("x"), Place("weights"), between)), Stage(added, (between, *ends[1:]))),
             self._packed(spec, weights),

@@ -1,0 +1,313 @@
+"""The code of the stages in fft_specs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import Machine
+from mavcg.kernels.emit import (
+    F32,
+    address,
+    const,
+    f32_splat,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+    vector,
+)
+from mavcg.kernels.gemm import Pointers, Sum
+from mavcg.kernels.primitives.common import (
+    MOST_BLOCK,
+    Image,
+    epilogue_operands,
+    finish,
+    lanes_of,
+    load_some,
+    only_first,
+    store_some,
+)
+from mavcg.kernels.primitives.fft_codelets import forward, inverse
+from mavcg.kernels.primitives.fft_specs import CoefficientProducts, ForwardRows, InverseRows
+from mavcg.kernels.primitives.im2_product import PANEL, Product, emit_product, packed_right
+from mavcg.kernels.tiling import lanes_f32
+from mavcg.primitive import F32_BYTES, Layout
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """Channels of a group in vectors, each along a line of `count` pixels of a row of an image.
+
+    Where channels are neighbours a pixel's are moved at once; else lane by lane, by way of a scratch.
+    """
+
+    b: ir.IRBuilder
+    machine: Machine
+    image: Image
+
+    @property
+    def lanes(self) -> int:
+        """Of a vector; in CHWc all of one block."""
+        return lanes_of(self.machine, self.image.block) if self.blocked else lanes_f32(self.machine)
+
+    @property
+    def blocked(self) -> bool:
+        return self.image.layout is Layout.CHWC
+
+    @property
+    def dense(self) -> bool:
+        """Whether channels are neighbours."""
+        return self.image.channel_step == 1
+
+    def each(self, channels: int, groups: int, body: Callable[[Value, Value, int], None]) -> None:
+        """body(group, first channel in the group, lanes used); in CHWc also for vectors that only fill up a block."""
+        b, lanes = self.b, self.lanes
+        whole, rest = divmod(channels, lanes)
+        held = -(-channels // self.image.block) * self.image.block // lanes if self.blocked else -(-channels // lanes)
+
+        def group(index: Value) -> None:
+            repeat(b, 0, whole * lanes, lambda channel: body(index, channel, lanes), "channel", lanes)
+            for number in range(whole, held):
+                body(index, const(number * lanes), rest if number == whole else 0)
+
+        if groups == 1:
+            group(const(0))
+        else:
+            repeat(b, 0, groups, group, "group")
+
+    def vector(self, base: Value, index: Value) -> Value:
+        """The address of a scratch's vector."""
+        return address(self.b, base, scaled(self.b, index, self.lanes * F32_BYTES))
+
+    def pixel(self, line: Value, index: Value) -> Value:
+        """The address of a pixel of a line."""
+        return address(self.b, line, scaled(self.b, index, self.image.column_step * F32_BYTES))
+
+    def gather(self, line: Value, scratch: Value, first: Value, end: Value, used: int) -> None:
+        """Pixels from first to end into the scratch's vectors of the same numbers."""
+        b = self.b
+        if self.dense:
+
+            def pixel(i: Value) -> None:
+                value = load_some(b, self.machine, self.pixel(line, i), self.lanes, used, "pixel")
+                store_vector(b, value, self.vector(scratch, i))
+
+            repeat(b, first, end, pixel, "pixel")
+            return
+
+        def one(source: Value, target: Value, i: Value) -> None:
+            value = load_vector(b, self.pixel(source, i), F32, name="pixel")
+            store_vector(b, value, self.vector(target, i))
+
+        self.by_lane(line, scratch, first, end, used, one)
+
+    def by_lane(
+        self, line: Value, scratch: Value, first: Value, end: Value, used: int,
+        body: Callable[[Value, Value, Value], None],
+    ) -> None:  # fmt: skip
+        """body(line of a lane's channel, scratch's lane, pixel)."""
+        b = self.b
+
+        def lane(index: Value) -> None:
+            there = address(b, line, scaled(b, index, self.image.channel_step * F32_BYTES))
+            here = address(b, scratch, scaled(b, index, F32_BYTES))
+            repeat(b, first, end, lambda i: body(there, here, i), "pixel")
+
+        repeat(b, 0, used, lane, "lane")
+
+
+def _limited(b: ir.IRBuilder, value: Value, most: int) -> Value:
+    """value between 0 and most."""
+    value = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
+    return b.select(b.icmp_signed(">", value, const(most)), const(most), value)
+
+
+def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    x, inputs, scratch = operand(b, 0, "x"), operand(b, 1, "inputs"), function.args[3]
+    t, s, image = spec.transforms, spec.transforms.scenario, spec.x
+    lines = _Lanes(b, machine, image)
+    typ = vector(F32, lines.lanes)
+    half = t.in_channels * F32_BYTES  # of one of (re, im), (im, -re)
+
+    def row(number: Value) -> None:
+        y = b.sub(number, const(s.pad))
+        inside = b.icmp_unsigned("<", y, const(s.h))
+
+        def tile(index: Value) -> None:
+            start = b.sub(scaled(b, index, t.tile), const(s.pad))  # the first pixel
+            low = _limited(b, b.sub(const(0), start), t.length)
+            high = _limited(b, b.sub(const(s.w), start), t.length)
+            high = b.select(b.icmp_signed(">", high, low), high, low)
+
+            def channels(group: Value, first: Value, used: int) -> None:
+                if not used:
+                    return
+                place = b.add(scaled(b, group, t.tiles), index)
+                place = b.mul(b.add(b.mul(place, const(t.in_rows)), number), const(t.in_row_bytes))
+                to = address(b, inputs, b.add(place, scaled(b, first, F32_BYTES)))
+                with b.if_else(inside) as (some, none):
+                    with some:
+                        channel = b.add(scaled(b, group, t.in_channels), first)
+                        at = b.add(image.channel_bytes(b, channel), scaled(b, y, image.row_step * F32_BYTES))
+                        line = lines.pixel(address(b, x, at), start)
+                        transform(line, low, high, to, used)
+                    with none:
+                        zero = f32_splat(0.0, lines.lanes)
+                        repeat(b, 0, t.coefficients, lambda f: store(f, to, zero, zero, used), "coefficient")
+
+            lines.each(t.in_channels, s.groups, channels)
+
+        repeat(b, 0, t.tiles, tile, "tile")
+
+    def transform(line: Value, low: Value, high: Value, to: Value, used: int) -> None:
+        clear = f32_splat(0.0, lines.lanes)
+        repeat(b, 0, low, lambda i: store_vector(b, clear, lines.vector(scratch, i)), "before")
+        lines.gather(line, scratch, low, high, used)
+        repeat(b, high, t.length, lambda i: store_vector(b, clear, lines.vector(scratch, i)), "after")
+        pixels = [load_vector(b, lines.vector(scratch, const(i)), typ, name=f"x_{i}") for i in range(t.length)]
+        for f, (re, im) in enumerate(forward(b, pixels)):
+            store(const(f), to, re, clear if im is None else im, used)
+
+    def store(f: Value, to: Value, re: Value, im: Value, used: int) -> None:
+        place = address(b, to, scaled(b, f, t.in_bytes))
+        for number, value in enumerate((re, im, im, b.fneg(re))):
+            store_some(b, machine, value, address(b, place, number * half), lines.lanes, used)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    inputs, weights, outputs = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "outputs")))
+    t, s = spec.transforms, spec.transforms.scenario
+    levels = Sum(((s.k, s.dilation * t.in_row_bytes), (2 * t.in_channels, F32_BYTES)))
+    product = packed_right(
+        Product(
+            2 * s.out_h,
+            t.out_channels,
+            levels,
+            t.in_row_bytes // 2,
+            0,
+            0,
+            True,
+            t.out_row_bytes // 2,
+            "",
+            "",
+            (),
+            False,
+        )  # fmt: skip
+    )
+    panels_bytes = -(-t.out_channels // PANEL) * product.panel_step
+
+    def row(index: Value) -> None:
+        """Rows are in order of coefficient, then group, as inputs, weights and outputs are."""
+
+        def tile(number: Value) -> None:
+            place = b.add(scaled(b, index, t.tiles), number)
+            at = Pointers(
+                address(b, inputs, b.mul(place, const(t.in_rows * t.in_row_bytes))),
+                address(b, weights, b.mul(index, const(panels_bytes))),
+                address(b, outputs, b.mul(place, const(s.out_h * t.out_row_bytes))),
+            )
+            emit_product(b, machine, product, at)
+
+        repeat(b, 0, t.tiles, tile, "tile")
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    outputs, out, scratch = operand(b, 0, "outputs"), operand(b, 1, "out"), function.args[3]
+    bias, residual = epilogue_operands(b, spec.epilogue, 2)
+    t, s, image = spec.transforms, spec.transforms.scenario, spec.out
+    lines = _Lanes(b, machine, image)
+    added = address(b, scratch, t.length * MOST_BLOCK * F32_BYTES)  # residuals, where they are gathered
+
+    def row(y: Value) -> None:
+        def tile(index: Value) -> None:
+            start = scaled(b, index, t.tile)
+            count = _limited(b, b.sub(const(s.out_w), start), t.tile)
+
+            def channels(group: Value, first: Value, used: int) -> None:
+                channel = b.add(scaled(b, group, t.out_channels), first)
+                at = b.add(image.channel_bytes(b, channel), scaled(b, y, image.row_step * F32_BYTES))
+                at = b.add(at, scaled(b, start, image.column_step * F32_BYTES))
+                if used:
+                    place = b.add(scaled(b, group, t.tiles), index)
+                    place = b.mul(b.add(b.mul(place, const(s.out_h)), y), const(t.out_row_bytes))
+                    transform(address(b, outputs, b.add(place, scaled(b, first, F32_BYTES))), used)
+                ends(at, channel, count, used)
+
+            lines.each(t.out_channels, s.groups, channels)
+
+        repeat(b, 0, t.tiles, tile, "tile")
+
+    def transform(from_: Value, used: int) -> None:
+        """Into the scratch."""
+        found = []
+        for f in range(t.coefficients):
+            place = address(b, from_, f * t.out_bytes)
+            re = load_some(b, machine, place, lines.lanes, used, f"re_{f}")
+            real = f in (0, t.coefficients - 1)
+            imaginary = address(b, place, t.out_channels * F32_BYTES)
+            im = None if real else load_some(b, machine, imaginary, lines.lanes, used, f"im_{f}")
+            found.append((re, im))
+        for i, value in enumerate(inverse(b, found)[: t.tile]):
+            store_vector(b, value, lines.vector(scratch, const(i)))
+
+    def ends(at: Value, channel: Value, count: Value, used: int) -> None:
+        """The epilogue, from the scratch into the image; at: of the first pixel, in bytes."""
+        to = address(b, out, at)
+        from_ = address(b, residual, at) if residual is not None else None
+        start: Value = f32_splat(0.0, lines.lanes)
+        if bias is not None and used:
+            place = address(b, bias, scaled(b, channel, F32_BYTES))
+            start = load_some(b, machine, place, lines.lanes, used, "bias")
+        if from_ is not None and not lines.dense:
+            lines.gather(from_, added, const(0), count, used)
+
+        def pixel(i: Value) -> None:
+            value: Value = f32_splat(0.0, lines.lanes)
+            if used:
+                value = load_vector(b, lines.vector(scratch, i), vector(F32, lines.lanes), name="y")
+                value = b.fadd(value, start) if bias is not None else value
+                more = None
+                if from_ is not None and lines.dense:
+                    more = load_some(b, machine, lines.pixel(from_, i), lines.lanes, used, "residual")
+                elif from_ is not None:
+                    more = load_vector(b, lines.vector(added, i), vector(F32, lines.lanes), name="residual")
+                value = finish(b, spec.epilogue, value, more)
+            if lines.blocked:
+                store_vector(b, only_first(b, value, lines.lanes, used), lines.pixel(to, i))
+            elif lines.dense:
+                store_some(b, machine, value, lines.pixel(to, i), lines.lanes, used)
+            else:
+                store_vector(b, value, lines.vector(scratch, i))
+
+        repeat(b, 0, count, pixel, "pixel")
+        if not lines.dense:
+            lines.by_lane(
+                to, scratch, const(0), count, used,
+                lambda there, here, i: store_vector(
+                    b, load_vector(b, lines.vector(here, i), F32, name="y"), lines.pixel(there, i)
+                ),
+            )  # fmt: skip
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
