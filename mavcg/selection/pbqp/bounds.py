@@ -55,7 +55,8 @@ class Bound:
         return self._problem.constant + float(self._minima().sum())
 
     def _minima(self) -> Costs:
-        return np.where(self._is_real, self._costs, np.inf).min(axis=1)
+        minima: Costs = np.where(self._is_real, self._costs, np.inf).min(axis=1)
+        return minima
 
     def raise_it(self, backwards: bool) -> None:
         """Move costs along every edge once: the bound never falls, and mostly rises.
@@ -138,7 +139,9 @@ class Bound:
         for matching in self._matchings:
             costs = matching.costs
             uneven = (_finite(costs.min(axis=2)) > 0).any(axis=1) | (_finite(costs.min(axis=1)) > 0).any(axis=1)
-            pairs = self._is_real[matching.a, : costs.shape[1], None] & self._is_real[matching.b, None, : costs.shape[2]]
+            pairs = (
+                self._is_real[matching.a, : costs.shape[1], None] & self._is_real[matching.b, None, : costs.shape[2]]
+            )
             empty = np.where(pairs, costs, 0).max(axis=(1, 2)) == 0
             for a, b, matrix, to_do in zip(
                 matching.a.tolist(), matching.b.tolist(), costs, (uneven | empty).tolist(), strict=True

@@ -35,9 +35,7 @@ class Instance:
     edges: tuple[Edge, ...]
 
 
-def make_instance(
-    nodes: Mapping[str, ArrayLike], edges: Sequence[tuple[str, str, ArrayLike] | Edge] = ()
-) -> Instance:
+def make_instance(nodes: Mapping[str, ArrayLike], edges: Sequence[tuple[str, str, ArrayLike] | Edge] = ()) -> Instance:
     """An instance of vectors by node, and of (source, target, matrix) by edge.
 
     Raises: MavcgError for a node without alternatives, an edge to an unknown node or of another shape than its nodes'

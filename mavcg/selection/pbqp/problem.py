@@ -64,7 +64,9 @@ class Problem:
     def copy(self) -> "Problem":
         """The same problem without its past: choices of its nodes are what can be won back."""
         edges = {node: dict(row) for node, row in self.edges.items()}
-        return Problem(self.constant, dict(self.costs), dict(self.labels), edges, [], dict(self.dirty), set(self.changed))
+        return Problem(
+            self.constant, dict(self.costs), dict(self.labels), edges, [], dict(self.dirty), set(self.changed)
+        )
 
     def part(self, nodes: Iterable[int]) -> "Problem":
         """Some nodes and the edges between them, without the constant."""

@@ -15,9 +15,8 @@ from mavcg.selection.pbqp.tables import order_of_leaving, solve_by_tables
 
 INFINITY = float("inf")
 
-# Entries of tables that are cheaper to fill than bounds are to find; once bounds say no more, and before that.
-_TABLES_AT_LAST = 1 << 21
-_TABLES_AT_ONCE = 1 << 14
+# Entries of tables, all together, that are filled sooner than bounds are found.
+MOST_TABLE_ENTRIES = 1 << 14
 
 # Rounds of moving costs in a row: before the first branch, and after each.
 _ROUNDS_AT_FIRST = 100
@@ -111,7 +110,7 @@ def _without_branching(problem: Problem, limit: float, effort: Effort) -> Found 
     parts = problem.components()
     if len(parts) > 1:
         return _parts(problem, [problem.part(nodes) for nodes in parts], limit, effort)
-    order = order_of_leaving(problem, _TABLES_AT_ONCE)
+    order = order_of_leaving(problem, MOST_TABLE_ENTRIES)
     if order is None:
         return None
     effort.counts["tables"] += 1
@@ -190,6 +189,7 @@ def _fold(problem: Problem, cut: int, nodes: list[int], limit: float, effort: Ef
 
 def _branch(problem: Problem) -> tuple[int, int]:
     """The node with most pairs of alternatives on its edges, and the alternative that looks cheapest."""
+
     def pairs(node: int) -> int:
         return len(problem.costs[node]) * sum(len(problem.costs[other]) for other in problem.edges[node])
 

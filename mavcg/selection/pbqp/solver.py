@@ -125,8 +125,8 @@ def _dead(names: list[str], dead: DeadEnd) -> Infeasible:
 
 # What `Solution.counts` has, whether it happened or not.
 _COUNTED = (
-    "self_edges", "parallel_edges", "edges_without_choice", "infinite", "dominated", "one_alternative", "r0", "r1", "r2",
-    "searched_nodes", "bound_rounds", "blocks", "branches", "tables",
+    "self_edges", "parallel_edges", "edges_without_choice", "infinite", "dominated", "one_alternative",
+    "r0", "r1", "r2", "searched_nodes", "bound_rounds", "blocks", "branches", "tables",
 )  # fmt: skip
 
 

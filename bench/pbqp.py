@@ -1,0 +1,173 @@
+"""Selection instances of the shapes of real networks, solved: `python -m bench.pbqp`."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.record import facts, write
+from mavcg.selection.pbqp import Instance, make_instance, solve
+
+LAYOUTS = 4  # CHW, HCW, HWC and a blocked one
+PRIMITIVES = 70
+CONVERSION = 0.2  # what it costs to convert a tensor, in the best time of the layer that makes it
+RUNS = 5
+SEEDS = (0, 1, 2)
+
+
+@dataclass
+class Shape:
+    """An instance in the making, of costs that are drawn: (in, out) layouts of each alternative, and who reads whom."""
+
+    rng: np.random.Generator
+    primitives: int = PRIMITIVES
+    conversion: float = CONVERSION
+    layouts: dict[str, NDArray[np.intp]] = field(default_factory=dict)
+    costs: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    ms: dict[str, float] = field(default_factory=dict)
+    edges: list[tuple[str, str, NDArray[np.float64]]] = field(default_factory=list)
+
+    def conv(self, name: str, *reads: str, ms: float = 1.0) -> str:
+        """A convolution: 1 to 20 times its best time by primitive, of which a tenth do not apply; see CONVERSION."""
+        n = self.primitives
+        self.layouts[name] = self.rng.integers(0, LAYOUTS, (n, 2))
+        self.costs[name] = ms * 20 ** self.rng.random(n)
+        self.costs[name][1:][self.rng.random(n - 1) < 0.1] = np.inf
+        return self._reading(name, reads, ms)
+
+    def dummy(self, name: str, *reads: str, ms: float = 1.0) -> str:
+        """A layer that takes any layout and keeps it, for nothing."""
+        self.layouts[name] = np.repeat(np.arange(LAYOUTS)[:, None], 2, axis=1)
+        self.costs[name] = np.zeros(LAYOUTS)
+        return self._reading(name, reads, ms)
+
+    def _reading(self, name: str, reads: Sequence[str], ms: float) -> str:
+        self.ms[name] = ms
+        for read in reads:
+            # The tensor's size decides what its conversions cost; the way there and back differ.
+            convert = self.ms[read] * self.conversion * (0.5 + self.rng.random((LAYOUTS, LAYOUTS)))
+            np.fill_diagonal(convert, 0)
+            self.edges.append((read, name, convert[self.layouts[read][:, 1]][:, self.layouts[name][:, 0]]))
+        return name
+
+    def instance(self) -> Instance:
+        return make_instance(self.costs, self.edges)
+
+
+def googlenet(rng: np.random.Generator) -> Instance:
+    """9 modules of four branches, 57 convolutions in all; and pools and concatenations that take any layout."""
+    net = Shape(rng)
+    x = net.conv("conv1", net.dummy("data"))
+    x = net.dummy("lrn1", net.dummy("pool1", x))
+    x = net.conv("conv2", net.conv("conv2_reduce", x))
+    x = net.dummy("pool2", net.dummy("lrn2", x))
+    for i in range(9):
+        a = net.conv(f"{i}_1x1", x)
+        b = net.conv(f"{i}_3x3", net.conv(f"{i}_3x3_reduce", x))
+        c = net.conv(f"{i}_5x5", net.conv(f"{i}_5x5_reduce", x))
+        d = net.conv(f"{i}_proj", net.dummy(f"{i}_pool", x))
+        x = net.dummy(f"{i}_concat", a, b, c, d)
+    net.dummy("pool", x)
+    return net.instance()
+
+
+def resnet50(rng: np.random.Generator) -> Instance:
+    """16 bottlenecks with an addition each, four of them with a projection; 53 convolutions."""
+    net = Shape(rng)
+    x = net.dummy("pool1", net.conv("conv1"))
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        for i in range(blocks):
+            name = f"{stage}_{i}"
+            y = net.conv(f"{name}_c", net.conv(f"{name}_b", net.conv(f"{name}_a", x)))
+            shortcut = net.conv(f"{name}_projection", x) if i == 0 else x
+            x = net.dummy(f"{name}_add", y, shortcut)
+    return net.instance()
+
+
+def vgg19(rng: np.random.Generator) -> Instance:
+    """16 convolutions in a row."""
+    net = Shape(rng)
+    x = net.conv("conv1")
+    for i in range(2, 17):
+        x = net.conv(f"conv{i}", x)
+    return net.instance()
+
+
+def densenet121_chained(rng: np.random.Generator) -> Instance:
+    """Each layer's concatenation reads the one before it: series-parallel."""
+    return _densenet121(rng, "chained")
+
+
+def densenet121_joined(rng: np.random.Generator) -> Instance:
+    """Each layer's concatenation reads the outputs of all layers before it."""
+    return _densenet121(rng, "joined")
+
+
+def densenet121_dense(rng: np.random.Generator) -> Instance:
+    """Each layer itself reads the outputs of all before it: every two layers of a block are neighbours."""
+    return _densenet121(rng, "dense")
+
+
+def _densenet121(rng: np.random.Generator, how: str) -> Instance:
+    """Blocks of 6, 12, 24 and 16 layers of a 1x1 and a 3x3 convolution, and transitions; 121 convolutions."""
+    net = Shape(rng)
+    x = net.dummy("pool1", net.conv("conv1"))
+    for block, layers in enumerate((6, 12, 24, 16)):
+        made = [x]
+        for i in range(layers):
+            name = f"{block}_{i}"
+            made.append(net.conv(f"{name}_3x3", net.conv(f"{name}_1x1", *(made if how == "dense" else [x]))))
+            if how != "dense":
+                x = net.dummy(f"{name}_concat", *(made if how == "joined" else [x, made[-1]]))
+        x = net.conv(f"{block}_transition", *(made if how == "dense" else [x]))
+        x = net.dummy(f"{block}_pool", x)
+    return net.instance()
+
+
+NETWORKS: Sequence[Callable[[np.random.Generator], Instance]] = (
+    vgg19, googlenet, resnet50, densenet121_chained, densenet121_joined, densenet121_dense,
+)  # fmt: skip
+
+
+def measure(network: Callable[[np.random.Generator], Instance], seed: int) -> dict[str, Any]:
+    """One instance, solved some times."""
+    instance = network(np.random.default_rng(seed))
+    solutions = [solve(instance) for _ in range(RUNS)]
+    first = solutions[0]
+    return {
+        "network": network.__name__,
+        "seed": seed,
+        "nodes": len(instance.nodes),
+        "edges": len(instance.edges),
+        "most_alternatives": max(map(len, instance.nodes.values())),
+        "cost": first.cost,
+        "optimal": all(solution.optimal for solution in solutions),
+        "gap": max(solution.gap for solution in solutions),
+        "seconds_median": round(statistics.median(solution.seconds for solution in solutions), 4),
+        "seconds_most": round(max(solution.seconds for solution in solutions), 4),
+        "counts": dict(first.counts),
+    }
+
+
+def main() -> None:
+    """Solve, print, and write bench/results/pbqp.json."""
+    rows = []
+    for network in NETWORKS:
+        for seed in SEEDS:
+            row = measure(network, seed)
+            rows.append(row)
+            proof = "optimal" if row["optimal"] else f"gap {row['gap']:.2%}"
+            print(
+                f"{row['network']:20} seed {seed}: {row['nodes']:4} nodes, {row['edges']:5} edges, {proof}, "
+                f"{row['seconds_median']:.3f} s (at most {row['seconds_most']:.3f}), "
+                f"{row['counts']['searched_nodes']} nodes searched, {row['counts']['branches']} branches"
+            )
+    record = facts("measured", "bench.pbqp") | {"layouts": LAYOUTS, "primitives": PRIMITIVES, "runs": RUNS}
+    print(write("pbqp", record | {"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
