@@ -1,9 +1,10 @@
 """Two threads on unequal cores: when a step ends, beside the ideal split. `python -m bench.unequal_cores`.
 
-Two CPUs of this machine play a big and a little core: MAVCG_CPU_MAP says so, and the little core's version of the kernel
-does the work of a row `ratio` times over. The caller is on one, the library's own thread on the other. The ideal is what
-two threads could reach that need nothing to share the rows: 1 / (1 / big alone + 1 / little alone), both measured in the
-same rounds. Fastest rounds count, since other programs only take away.
+Two CPUs of this machine play a big and a little core: MAVCG_CPU_MAP says so, and the little core's version of the
+kernel does the work of a row `ratio` times over. The caller is on one, the library's own thread on the other. The ideal
+is what two threads could reach that need nothing to share the rows: 1 / (1 / big alone + 1 / little alone), both
+measured in the same rounds. Fastest rounds count, since other programs only take away; on a machine that is never idle
+the figures say nothing.
 """
 
 import json
@@ -125,8 +126,8 @@ def rows_of(ratio: int, caller: str, found: dict[str, dict[str, float]]) -> list
 def main(arguments: Sequence[str]) -> int:
     """Measure every ratio with the caller on either core, print and record."""
     if arguments:
-        library, big, little = arguments
-        print(json.dumps(measure(Path(library), int(big), int(little))))
+        library_path, on_big, on_little = arguments
+        print(json.dumps(measure(Path(library_path), int(on_big), int(on_little))))
         return 0
     cpus = sorted(os.sched_getaffinity(0))[:2]
     if len(cpus) < 2:
