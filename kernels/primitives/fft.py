@@ -7,7 +7,7 @@ coefficients. Weights are transformed when the library is built. Source: Anderso
 from dataclasses import dataclass
 
 from mavcg.kernel import Array
-from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_places, image_of
+from mavcg.kernels.primitives.common import epilogue_places, image_of
 from mavcg.kernels.primitives.fft_specs import (
     CoefficientProducts,
     ForwardRows,
@@ -16,6 +16,7 @@ from mavcg.kernels.primitives.fft_specs import (
     transformed_weights,
 )
 from mavcg.kernels.primitives.fft_stages import emit_forward_rows, emit_inverse_rows, emit_products
+from mavcg.kernels.primitives.im2_product import blocks_fit
 from mavcg.primitive import Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
 
 LENGTHS = (8, 16, 32, 64, 128)
@@ -51,12 +52,8 @@ class Fft(Primitive):
     def applies(self, scenario: Scenario) -> bool:
         """Stride 1, a kernel of 3 or more whose row fits a transform twice; in CHWc blocks must not straddle groups."""
         s = scenario
-        ends = ((self.layout_in, s.c), (self.layout_out, s.m))
-        if s.stride != 1 or s.k < LEAST_KERNEL or not self._length(s):
-            return False
-        return s.groups == 1 or all(
-            layout is not Layout.CHWC or channels // s.groups % MOST_BLOCK == 0 for layout, channels in ends
-        )
+        whole = blocks_fit(s, self.layout_in, self.layout_out)
+        return s.stride == 1 and s.k >= LEAST_KERNEL and self._length(s) > 0 and whole
 
     def _length(self, scenario: Scenario) -> int:
         """0: none."""

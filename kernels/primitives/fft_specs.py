@@ -88,14 +88,20 @@ class Transforms:
 
 
 def transformed_weights(transforms: Transforms, weights: Array) -> Array:
-    """[coefficients, groups, panels, K * 2 * C / groups, PANEL]: the conjugate's parts, of 1 / length of each tap."""
+    """[coefficients, groups, panels, K * 2 * C / groups, PANEL]: the parts of 1 / length of each tap's coefficients.
+
+    The terms are in order of row of taps, part (re, im), channel; of coefficients 0 and length / 2, which are real,
+    in order of row of taps and channel, followed by zeros.
+    """
     s, n = transforms.scenario, transforms.length
     spread = np.zeros((s.m, transforms.in_channels, s.k, n))
     spread[..., : s.dilation * (s.k - 1) + 1 : s.dilation] = weights
-    spectrum = np.fft.rfft(spread) / n  # [M, C, K, coefficients]
-    parts = np.stack((spectrum.real, spectrum.imag), axis=0).transpose(4, 1, 3, 0, 2)  # [coefficient, M, ky, part, C]
-    rows = parts.reshape(transforms.coefficients, s.m, -1).astype(np.float32)
-    return np.stack([pack_panels(row, s.groups, PANEL) for row in rows])
+    spectrum = (np.fft.rfft(spread) / n).transpose(3, 0, 2, 1)  # [coefficients, M, ky, C]
+    rows = np.stack((spectrum.real, spectrum.imag), axis=3).reshape(transforms.coefficients, s.m, -1)
+    for number in (0, -1):
+        rows[number] = 0
+        rows[number, :, : rows.shape[2] // 2] = spectrum[number].real.reshape(s.m, -1)
+    return np.stack([pack_panels(row.astype(np.float32), s.groups, PANEL) for row in rows])
 
 
 @dataclass(frozen=True)

@@ -191,23 +191,14 @@ def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine
     function, b = kernel_function(module, spec, machine)
     inputs, weights, outputs = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "outputs")))
     t, s = spec.transforms, spec.transforms.scenario
+    ends: tuple[str, str, tuple[float, ...], bool] = ("", "", (), False)
     levels = Sum(((s.k, s.dilation * t.in_row_bytes), (2 * t.in_channels, F32_BYTES)))
-    product = packed_right(
-        Product(
-            2 * s.out_h,
-            t.out_channels,
-            levels,
-            t.in_row_bytes // 2,
-            0,
-            0,
-            True,
-            t.out_row_bytes // 2,
-            "",
-            "",
-            (),
-            False,
-        )  # fmt: skip
-    )
+    steps = t.in_row_bytes // 2, 0, 0, True, t.out_row_bytes // 2
+    product = packed_right(Product(2 * s.out_h, t.out_channels, levels, *steps, *ends))
+    # Coefficients 0 and length / 2 are real: a quarter of the work. Their weights are the first of the panel's terms.
+    levels = Sum(((s.k, s.dilation * t.in_row_bytes), (t.in_channels, F32_BYTES)))
+    steps = t.in_row_bytes, product.k_step, product.panel_step, True, t.out_row_bytes
+    real = Product(s.out_h, t.out_channels, levels, *steps, *ends)
     panels_bytes = -(-t.out_channels // PANEL) * product.panel_step
 
     def row(index: Value) -> None:
@@ -220,7 +211,13 @@ def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine
                 address(b, weights, b.mul(index, const(panels_bytes))),
                 address(b, outputs, b.mul(place, const(s.out_h * t.out_row_bytes))),
             )
-            emit_product(b, machine, product, at)
+            first = b.icmp_unsigned("<", index, const(s.groups))
+            last = b.icmp_unsigned(">=", index, const((t.coefficients - 1) * s.groups))
+            with b.if_else(b.or_(first, last)) as (alone, both):
+                with alone:
+                    emit_product(b, machine, real, at)
+                with both:
+                    emit_product(b, machine, product, at)
 
         repeat(b, 0, t.tiles, tile, "tile")
 

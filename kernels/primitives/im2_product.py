@@ -13,10 +13,10 @@ from llvmlite import ir
 from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, I1, address, const, f32_splat, repeat, scaled, splat, store_vector
 from mavcg.kernels.gemm import F32_BYTES, Part, Pointers, Sum, Tile, Weights, emit_tile
-from mavcg.kernels.primitives.common import Image
+from mavcg.kernels.primitives.common import MOST_BLOCK, Image
 from mavcg.kernels.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.tiling import choose, lanes_f32
-from mavcg.primitive import Epilogue
+from mavcg.primitive import Epilogue, Layout, Scenario
 
 Value: TypeAlias = ir.Value
 
@@ -53,6 +53,14 @@ def packed_right(product: Product) -> Product:
     """The same with a right side in panels of PANEL, as common.pack_panels makes them."""
     panel_step = product.total.length * PANEL * F32_BYTES
     return replace(product, k_step=PANEL * F32_BYTES, panel_step=panel_step, packed=True)
+
+
+def blocks_fit(scenario: Scenario, layout_in: Layout, layout_out: Layout) -> bool:
+    """Whether no block of a CHWc image has channels of two groups, however long blocks are."""
+    ends = ((layout_in, scenario.c), (layout_out, scenario.m))
+    return scenario.groups == 1 or all(
+        layout is not Layout.CHWC or channels // scenario.groups % MOST_BLOCK == 0 for layout, channels in ends
+    )
 
 
 def act_of(epilogue: Epilogue) -> tuple[str, tuple[float, ...]]:

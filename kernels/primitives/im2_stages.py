@@ -1,0 +1,266 @@
+"""Products of patches with weights: the second stage of im2, or, in strips, the only one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import KernelSpec, Machine
+from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.gemm import Pointers, Sum
+from mavcg.kernels.primitives.common import Image, epilogue_operands
+from mavcg.kernels.primitives.im2_patches import Patches, Region, emit_patches
+from mavcg.kernels.primitives.im2_product import (
+    PANEL,
+    Product,
+    act_of,
+    clear_tails,
+    emit_in_blocks,
+    emit_product,
+    of_two,
+    packed_right,
+)
+from mavcg.primitive import F32_BYTES, Epilogue, Layout
+
+Value: TypeAlias = ir.Value
+
+STRIP_PIXELS = 64  # of a piece: enough to use weights often, few enough that its patches stay in a level-2 cache
+FEW_PIECES = 8  # with fewer the output channels are cut too, so that threads have work
+LEAST_CHANNELS = 32  # of such a part
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pixels of an image in pieces: some whole rows, or a part of one row.
+
+    rows, columns: of a piece but the last of its kind; down, across: how many pieces there are.
+    """
+
+    height: int
+    width: int
+    rows: int
+    columns: int
+
+    @property
+    def across(self) -> int:
+        """Pieces of a row."""
+        return -(-self.width // self.columns)
+
+    @property
+    def count(self) -> int:
+        """Of all."""
+        return -(-self.height // self.rows) * self.across
+
+    @property
+    def rest(self) -> tuple[int, int]:
+        """Rows and columns of the last piece, of the image or of each row."""
+        if self.across > 1:
+            return 1, self.width - (self.across - 1) * self.columns
+        return self.height - (self.count - 1) * self.rows, self.columns
+
+
+def pieces_of(height: int, width: int, one_row: bool) -> Pieces:
+    """Of about STRIP_PIXELS. one_row: a piece must not go on in the next row."""
+    if one_row or width >= STRIP_PIXELS:
+        columns = -(-width // -(-width // STRIP_PIXELS))
+        return Pieces(height, width, 1, min(width, -(-columns // PANEL) * PANEL))
+    down = -(-height // max(1, STRIP_PIXELS // width))
+    return Pieces(height, width, -(-height // down), width)
+
+
+@dataclass(frozen=True)
+class PatchProduct(KernelSpec):
+    """act(bias + patches x weights + residual); operands: patches, weights, out, bias?, residual?.
+
+    Where strips, the first operand is x, and the patches of each piece are made in the thread's scratch. turned:
+    weights that are multiplied one by one lie as [terms, M] of each group, else [M, terms]; those in vectors are in
+    panels. A row of work is a piece of the pixels, of a group's output channels or of a part of them.
+    """
+
+    patches: Patches
+    out: Image
+    turned: bool
+    strips: bool
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return "im2_strips_f32" if self.strips else "im2_product_f32"
+
+    @property
+    def along_pixels(self) -> bool:
+        """Whether vectors are of pixels."""
+        return self.out.layout in (Layout.CHW, Layout.HCW)
+
+    @property
+    def pieces(self) -> Pieces:
+        """Of the output."""
+        return pieces_of(self.out.height, self.out.width, self.out.layout is Layout.HCW)
+
+    @property
+    def groups(self) -> int:
+        """Of channels."""
+        return self.patches.scenario.groups
+
+    @property
+    def channels(self) -> int:
+        """Output channels of a group."""
+        return self.out.channels // self.groups
+
+    @property
+    def part_channels(self) -> int:
+        """Output channels of a part: all of a group, unless there are few pieces."""
+        parts = -(-FEW_PIECES // (self.pieces.count * self.groups))
+        if self.strips or parts == 1:
+            return self.channels
+        return min(self.channels, max(LEAST_CHANNELS, -(-self.channels // (parts * PANEL)) * PANEL))
+
+    @property
+    def parts(self) -> int:
+        """Parts of a group's output channels."""
+        return -(-self.channels // self.part_channels)
+
+    @property
+    def rows(self) -> int:
+        return self.pieces.count * (1 if self.strips else self.groups * self.parts)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.strip.matrix_bytes if self.strips else 0
+
+    @property
+    def strip(self) -> Patches:
+        """The patches of one piece, or all."""
+        if not self.strips:
+            return self.patches
+        p = self.patches
+        return Patches(p.scenario, p.layout, p.block, p.columns, self.pieces.rows * self.pieces.columns)
+
+    @property
+    def work(self) -> int:
+        return 2 * self.patches.scenario.macs
+
+
+def emit_patch_product(module: ir.Module, spec: PatchProduct, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    emitter = _Emitter(b, spec, machine)
+    repeat(b, function.args[1], function.args[2], emitter.row, "row")
+    b.ret_void()
+    return function
+
+
+class _Emitter:
+    """The loops of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: PatchProduct, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.source, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("source", "weights", "out")))
+        self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
+
+    def row(self, index: Value) -> None:
+        """One row of work."""
+        b, spec = self.b, self.spec
+        if spec.strips:
+            self.piece(index, self.strip)
+            return
+        number, part = b.udiv(index, const(spec.parts)), b.urem(index, const(spec.parts))
+        group, piece = b.udiv(number, const(spec.pieces.count)), b.urem(number, const(spec.pieces.count))
+
+        def sized(region: Region) -> None:
+            first = b.mul(b.add(b.mul(region.row, const(spec.out.width)), region.column), const(self.pixel_bytes))
+            matrix = address(b, self.source, first)
+            last = b.icmp_unsigned("==", part, const(spec.parts - 1))
+            rest = spec.channels - (spec.parts - 1) * spec.part_channels
+            channel = scaled(b, part, spec.part_channels)
+            of_two(b, last, spec.part_channels, rest, lambda count: self.product(region, matrix, group, channel, count))
+
+        self.piece(piece, sized)
+
+    @property
+    def pixel_bytes(self) -> int:
+        return self.spec.strip.pixel_bytes
+
+    def piece(self, index: Value, body: Callable[[Region], None]) -> None:
+        """body(region) of a piece."""
+        b, pieces = self.b, self.spec.pieces
+        down, across = b.udiv(index, const(pieces.across)), b.urem(index, const(pieces.across))
+        row, column = scaled(b, down, pieces.rows), scaled(b, across, pieces.columns)
+        rows, columns = pieces.rest
+        which, end = (across, pieces.across) if pieces.across > 1 else (index, pieces.count)
+        last = b.icmp_unsigned("==", which, const(end - 1))
+        usual = pieces.rows * pieces.columns
+
+        def sized(count: int) -> None:
+            body(Region(row, column, *((rows, columns) if count != usual else (pieces.rows, pieces.columns))))
+
+        of_two(b, last, usual, rows * columns, sized)
+
+    def strip(self, region: Region) -> None:
+        """The patches of a piece, then what all groups make of them."""
+        b, spec = self.b, self.spec
+        scratch = b.function.args[3]
+        emit_patches(b, self.machine, spec.strip, self.source, scratch, region)
+
+        def group(index: Value) -> None:
+            self.product(region, scratch, index, const(0), spec.channels)
+
+        if spec.groups == 1:
+            group(const(0))
+        else:
+            repeat(b, 0, spec.groups, group, "group")
+
+    def product(self, region: Region, matrix: Value, group: Value, first: Value, count: int) -> None:
+        """`count` output channels of a group from `first` on, for a region; matrix: of its first pixel, all groups."""
+        b, spec, out = self.b, self.spec, self.spec.out
+        strip = spec.strip
+        terms = strip.group_terms
+        patches = address(b, matrix, b.mul(group, const(terms * strip.term_bytes)))
+        channel = b.add(b.mul(group, const(spec.channels)), first)
+        pixel = b.add(
+            scaled(b, region.row, out.row_step * F32_BYTES), scaled(b, region.column, out.column_step * F32_BYTES)
+        )
+        place = b.add(pixel, out.channel_bytes(b, channel))
+        bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
+        residual = address(b, self.residual, place) if self.residual is not None else None
+        act, args = act_of(spec.epilogue)
+        pixels = region.rows * region.columns
+        if spec.along_pixels:
+            step = F32_BYTES if spec.turned else terms * F32_BYTES
+            levels = Sum(((terms, spec.channels * F32_BYTES), (1, F32_BYTES)) if spec.turned else ((terms, F32_BYTES),))
+            all_before = scaled(b, group, spec.channels * terms * F32_BYTES)
+            weights = address(b, self.w, b.add(all_before, scaled(b, first, step)))
+            product = Product(
+                count, pixels, levels, step, strip.row_bytes, PANEL * F32_BYTES, True, out.channel_step * F32_BYTES,
+                "rows", act, args, True,
+            )  # fmt: skip
+            at = Pointers(weights, patches, address(b, self.out, place), bias, residual)
+            emit_product(b, self.machine, product, at)
+            return
+        levels = Sum(((terms, strip.term_bytes), (1, F32_BYTES)) if strip.columns else ((terms, F32_BYTES),))
+        panels = -(-spec.channels // PANEL)
+        product = packed_right(
+            Product(
+                pixels,
+                count,
+                levels,
+                strip.pixel_bytes,
+                0,
+                0,
+                True,
+                out.column_step * F32_BYTES,
+                "columns",
+                act,
+                args,
+                False,
+            )  # fmt: skip
+        )
+        panel = b.add(scaled(b, group, panels), b.udiv(first, const(PANEL)))
+        weights = address(b, self.w, b.mul(panel, const(product.panel_step)))
+        at = Pointers(patches, weights, address(b, self.out, place), bias, residual)
+        if out.layout is Layout.HWC:
+            emit_product(b, self.machine, product, at)
+        else:
+            emit_in_blocks(b, self.machine, product, at, out)
+            clear_tails(b, address(b, self.out, place), out, count, pixels)
