@@ -1,0 +1,169 @@
+"""`mavcg primitives`: the library of convolution primitives, and one of them against the definition."""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mavcg.cli.output import console, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.primitive import Primitive, Scenario
+    from mavcg.primitive_check import Checked
+
+SCENARIO = "C,H,W,stride,K,M[,pad,groups]"
+LEAST_NUMBERS, MOST_NUMBERS = 6, 8
+# What `applies_to` and `workspace` are told by: layers of well-known networks, one of each kind.
+SAMPLES = {
+    "3x3": "64,56,56,1,3,64,1",
+    "3x3 stride 2": "128,56,56,2,3,128,1",
+    "1x1": "256,14,14,1,1,512",
+    "1x1 stride 2": "256,56,56,2,1,512",
+    "5x5": "32,28,28,1,5,96,2",
+    "7x7 stride 2 of 3 channels": "3,224,224,2,7,64,3",
+    "11x11 stride 4 of 3 channels": "3,227,227,4,11,96",
+    "groups": "96,27,27,1,5,256,2,2",
+    "depthwise": "144,56,56,1,3,144,1,144",
+    "depthwise stride 2": "144,56,56,2,3,144,1,144",
+}
+
+
+def primitives(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[check]", help="check: run one against the definition; else they are listed."),
+    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of the primitive to be checked.")] = None,
+    family: Annotated[str | None, typer.Option(metavar="F", help="Listed: those of this family only.")] = None,
+    scenario: Annotated[str | None, typer.Option(metavar=SCENARIO, help="Checked: what it is to compute.")] = None,
+    core: Annotated[
+        str | None, typer.Option(metavar="host|CORE", help="Checked: whose code is run; AArch64's is emulated. host.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Checked: of the random numbers.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+) -> None:
+    """List the ways to compute a convolution, or run one against the definition in double precision.
+
+    Listed are each one's layouts, the kinds of layers that it computes (of a sample of well-known layers), and the
+    memory that it needs beside its operands for the largest of these.
+
+    \b
+    mavcg primitives
+    mavcg primitives --family direct --json
+    mavcg primitives check direct_blocked_channels_hwc_hwc --scenario 64,56,56,1,3,64,1 --core host
+    mavcg primitives check sum2d_scalar_chw_chw --scenario 8,9,9,2,3,8,1,8 --core cortex-a55 --json
+    """
+    if what is None:
+        _refuse_without_check(scenario, core)
+        _list(family, as_json)
+        return
+    if what != "check":
+        raise MavcgError(f"mavcg primitives {what}: is no such question; leave it out for the list, or say check NAME")
+    if family is not None:
+        raise MavcgError(f"--family {family}: is for the list; leave it out beside check")
+    if name is None:
+        raise MavcgError("mavcg primitives check: names no primitive; `mavcg primitives` lists them")
+    _check(name, scenario, core or "host", seed, as_json)
+
+
+def parse_scenario(text: str) -> "Scenario":
+    """C,H,W,stride,K,M[,pad,groups]. Raises: MavcgError."""
+    from mavcg.primitive import Scenario
+    from mavcg.primitive_check import verify_scenario
+
+    words = text.split(",")
+    if not LEAST_NUMBERS <= len(words) <= MOST_NUMBERS:
+        raise MavcgError(f"--scenario {text}: has {len(words)} numbers; give {SCENARIO}")
+    wrong = [word for word in words if not re.fullmatch(r"\s*[0-9]{1,9}\s*", word)]
+    if wrong:
+        raise MavcgError(f"--scenario {text}: '{wrong[0].strip()}' is no whole number from 0 on; give {SCENARIO}")
+    numbers = [int(word) for word in words]
+    found = Scenario(*numbers)
+    verify_scenario(found)
+    return found
+
+
+def primitive_json(primitive: "Primitive") -> dict[str, Any]:
+    """A primitive as `--json` gives it; workspace: bytes by kind of layer, of those that it computes."""
+    samples = {kind: parse_scenario(text) for kind, text in SAMPLES.items()}
+    workspace = {kind: primitive.workspace_bytes(s) for kind, s in samples.items() if primitive.applies(s)}
+    return {
+        "name": primitive.name,
+        "family": primitive.family,
+        "layout_in": str(primitive.layout_in),
+        "layout_out": str(primitive.layout_out),
+        "workspace": workspace,
+        "applies_to": list(workspace),
+        "error_bound": primitive.error_bound,
+    }
+
+
+def _refuse_without_check(scenario: str | None, core: str | None) -> None:
+    for option, value in (("--scenario", scenario), ("--core", core)):
+        if value is not None:
+            raise MavcgError(f"{option} {value}: is for checking one; say mavcg primitives check NAME {option} {value}")
+
+
+def _list(family: str | None, as_json: bool) -> None:
+    from mavcg.kernels.primitives.registry import all_primitives
+
+    known = all_primitives()
+    families = list(dict.fromkeys(primitive.family for primitive in known))
+    if family is not None and family not in families:
+        raise MavcgError(f"--family {family}: there is none of this name; there are {', '.join(families)}")
+    found = [primitive_json(primitive) for primitive in known if family in (None, primitive.family)]
+    if as_json:
+        print_json(found)
+        return
+    from rich.table import Table
+
+    table = Table("primitive", "family", "in", "out", "workspace", "computes", title=f"{len(found)} primitives")
+    for each in found:
+        kinds = "all" if len(each["applies_to"]) == len(SAMPLES) else ", ".join(each["applies_to"]) or "none of these"
+        most = max(each["workspace"].values(), default=0)
+        size = f"{most / 1e6:.2f} MB" if most else ""
+        table.add_row(each["name"], each["family"], each["layout_in"], each["layout_out"], size, kinds)
+    out = console()
+    out.print(table)
+    out.print(f"Workspace: of the largest of these layers that it computes. All: {', '.join(SAMPLES)}.")
+
+
+def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> None:
+    """Raises: MavcgError where the primitive is wrong, too: its answer is printed before."""
+    from mavcg.kernels.primitives.registry import find_primitive
+    from mavcg.primitive import Epilogue
+    from mavcg.primitive_check import check
+    from mavcg.primitive_run import find_machine
+
+    primitive = find_primitive(name)
+    if text is None:
+        raise MavcgError(f"mavcg primitives check {name}: give --scenario {SCENARIO}")
+    scenario = parse_scenario(text)
+    found = check(primitive, scenario, find_machine(core), Epilogue(bias=True, residual=True, act="relu"), seed)
+    if as_json:
+        print_json(_checked_json(found, core))
+    else:
+        verdict = "right" if found.ok else "wrong"
+        console().print(
+            f"{name} on {core}: {verdict}; largest error {found.max_error:.3g} of the largest output, bound "
+            f"{found.bound:.3g}; {scenario.macs / 1e6:.2f} M multiply-accumulates, with bias, residual and relu"
+        )
+    if not found.ok:
+        faults = "; ".join(found.faults) or f"error {found.max_error:.3g} is more than {found.bound:.3g}"
+        raise MavcgError(f"{name}, scenario {text}, core {core}: {faults}; please report it")
+
+
+def _checked_json(found: "Checked", core: str) -> dict[str, Any]:
+    s = found.case.scenario
+    return {
+        "name": found.case.primitive.name,
+        "core": core,
+        "scenario": {
+            "c": s.c, "h": s.h, "w": s.w, "stride": s.stride, "k": s.k, "m": s.m, "pad": s.pad, "groups": s.groups
+        },
+        "max_error": found.max_error,
+        "error_bound": found.bound,
+        "faults": list(found.faults),
+        "ok": found.ok,
+    }  # fmt: skip
