@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels.primitives import common, direct, direct_blocked, fft, im2, implicit, kn2, sum2d
+from mavcg.kernels.primitives import common, direct, direct_blocked, fft, im2, implicit, kn2, sum2d, winograd
 from mavcg.primitive import Primitive
 
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
@@ -22,6 +22,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     im2,
     kn2,
     fft,
+    winograd,
 )  # fmt: skip
 
 

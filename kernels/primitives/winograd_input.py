@@ -214,7 +214,9 @@ class InputTransform:
         rows = []
         for i in range(tiles.t_h):
             row = address(b, start, b.mul(down, const(i)), "row")
-            pixels = [load_vector(b, address(b, row, columns[j]), self.vector, name=f"d_{i}_{j}") for j in range(tiles.t)]
+            pixels = [
+                load_vector(b, address(b, row, columns[j]), self.vector, name=f"d_{i}_{j}") for j in range(tiles.t)
+            ]
             rows.append(times(b, matrix, pixels))
 
         def put(plane: int, value: Value) -> None:

@@ -1,6 +1,5 @@
-"""The kernels of Winograd convolutions: all in one, block by block of tiles, or a kernel for each of the three steps."""
+"""The kernels of Winograd convolutions: all in one, block by block of tiles, or a kernel for each of three steps."""
 
-from collections.abc import Callable
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -15,24 +14,14 @@ from mavcg.kernels.primitives.winograd_spec import Winograd, WinogradInput, Wino
 from mavcg.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
+Images = tuple[Value | None, Value | None, Value | None]  # x, out, residual, of one image of a batch
 
 
-def _ends(b: ir.IRBuilder, spec: Winograd | WinogradOutput, first: int) -> Ends:
-    """Operands number `first` and on."""
+def _ends(b: ir.IRBuilder, spec: Winograd | WinogradOutput, first: int) -> tuple[Ends, Value | None]:
+    """Operands number `first` and on, the residual apart."""
     bias = operand(b, first, "bias") if spec.bias else None
     residual = operand(b, first + spec.bias, "residual") if spec.residual is not None else None
-    return Ends(bias, residual, spec.act, spec.act_args)
-
-
-def chunks_of(b: ir.IRBuilder, channels: int, chunk: int, body: Callable[[Value, int], None]) -> None:
-    """body(first, how many) of chunks of output channels, the last one shorter."""
-    whole, rest = divmod(channels, chunk)
-    if whole == 1:
-        body(const(0), chunk)
-    elif whole:
-        repeat(b, 0, whole * chunk, lambda first: body(first, chunk), "chunk", chunk)
-    if rest:
-        body(const(whole * chunk), rest)
+    return Ends(bias, spec.act, spec.act_args), residual
 
 
 def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Function:
@@ -40,7 +29,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
     function, b = kernel_function(module, spec, machine)
     tiles, patch = spec.tiles, function.args[3]
     x, weights, out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
-    ends = _ends(b, spec, 3)
+    ends, residual = _ends(b, spec, 3)
     inputs, sums = spec.inputs, spec.sums
     transform = InputTransform(b, machine, tiles, spec.x, patch)
     back = OutputTransform(b, machine, tiles, spec.out, spec.residual, ends, patch)
@@ -49,22 +38,16 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
     transformed = address(b, patch, tiles.patch_bytes, "transformed")
     summed = address(b, transformed, inputs.bytes, "sums")
 
-    def block(image_x: Value, image_out: Value, first: Value, count: Value) -> None:
-        transform.emit(image_x, inputs, transformed, first, b.add(count, const(below)))
+    def block(images: Images, first: Value, count: Value) -> None:
+        transform.emit(images[0], inputs, transformed, first, b.add(count, const(below)))
 
-        def chunk(channel: Value, channels: int) -> None:
-            panel = b.udiv(channel, const(tiles.lanes))
-            start = address(b, weights, scaled(b, panel, tiles.panel_bytes))
+        def plane(number: Value) -> None:
+            v = address(b, transformed, scaled(b, number, inputs.plane))
+            w = address(b, weights, scaled(b, number, tiles.panels * tiles.panel_bytes))
+            product.emit(v, w, address(b, summed, scaled(b, number, sums.plane)), count, tiles.out_ch)
 
-            def plane(number: Value) -> None:
-                v = address(b, transformed, scaled(b, number, inputs.plane))
-                w = address(b, start, scaled(b, number, tiles.panels * tiles.panel_bytes))
-                product.emit(v, w, address(b, summed, scaled(b, number, sums.plane)), count, channels)
-
-            repeat(b, 0, tiles.planes, plane, "plane")
-            back.emit(sums, summed, image_out, first, count, channel, channels)
-
-        chunks_of(b, spec.out.stored_channels, spec.chunk, chunk)
+        repeat(b, 0, tiles.planes, plane, "plane")
+        back.emit(sums, summed, images[1], images[2], first, count)
 
     # Blocks are cut evenly, in whole rows of tiles where the transform is by rows only.
     unit = 1 if tiles.two_d else tiles.across
@@ -78,20 +61,25 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
         length = b.sub(high, low)
         blocks = b.sdiv(b.add(length, const(most - 1)), const(most))
         size = b.sdiv(b.add(length, b.sub(blocks, const(1))), maximum(b, blocks, const(1)))
-        image_x = address(b, x, scaled(b, number, spec.x.view.strides[0] * F32_BYTES))
-        image_out = address(b, out, scaled(b, number, spec.out.view.strides[0] * F32_BYTES))
+        views = (x, spec.x), (out, spec.out), (residual, spec.residual)
+        x_here, out_here, residual_here = (
+            address(b, base, scaled(b, number, image.view.strides[0] * F32_BYTES))
+            if base is not None and image
+            else None
+            for base, image in views
+        )
 
         def turn(index: Value) -> None:
             first = b.add(low, b.mul(index, size))
             last = minimum(b, b.add(first, size), high)
-            block(image_x, image_out, scaled(b, first, unit), scaled(b, b.sub(last, first), unit))
+            images = x_here, out_here, residual_here
+            block(images, scaled(b, first, unit), scaled(b, b.sub(last, first), unit))
 
         repeat(b, const(0), blocks, turn, "block")
 
     if spec.out.view.shape[0] == 1:
         image(const(0))
     else:
-        assert spec.residual is None
         repeat(b, 0, spec.out.view.shape[0], image, "image")
     b.ret_void()
     return function
@@ -151,13 +139,19 @@ def emit_output(module: ir.Module, spec: WinogradOutput, machine: Machine) -> ir
     function, b = kernel_function(module, spec, machine)
     _, begin, end, patch = function.args
     sums, out = operand(b, 0, "sums"), operand(b, 1, "out")
-    back = OutputTransform(b, machine, spec.tiles, spec.out, spec.residual, _ends(b, spec, 2), patch)
+    ends, residual = _ends(b, spec, 2)
+    back = OutputTransform(b, machine, spec.tiles, spec.out, spec.residual, ends, patch)
     across = spec.tiles.across
     first, count = scaled(b, begin, across), scaled(b, b.sub(end, begin), across)
     source = address(b, sums, scaled(b, first, spec.sums.pitch))
-    back.emit(spec.sums, source, out, first, count, const(0), spec.out.stored_channels)
+    back.emit(spec.sums, source, out, residual, first, count)
     b.ret_void()
     return function
 
 
-EMIT = {Winograd: emit_winograd, WinogradInput: emit_input, WinogradProducts: emit_products, WinogradOutput: emit_output}
+EMIT = {
+    Winograd: emit_winograd,
+    WinogradInput: emit_input,
+    WinogradProducts: emit_products,
+    WinogradOutput: emit_output,
+}

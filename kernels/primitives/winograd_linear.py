@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.activation import like
 from mavcg.kernels.emit import fma
+from mavcg.kernels.float_math import like
 from mavcg.kernels.primitives.winograd_matrices import Matrix, Row
 
 Value: TypeAlias = ir.Value
@@ -68,7 +68,8 @@ def _by_rows(b: ir.IRBuilder, matrix: Matrix, values: Sequence[Value], twins: Se
     """What two rows agree in and what they differ in, then sum and difference of these."""
     results: dict[int, Value] = {}
     for i, j in twins:
-        even, odd = [], []
+        even: list[Term] = []
+        odd: list[Term] = []
         for x, y, value in zip(matrix[i], matrix[j], values, strict=True):
             if x:
                 (even if x == y else odd).append((x, value))
@@ -91,7 +92,7 @@ def _scaled_sum(b: ir.IRBuilder, terms: Sequence[Term]) -> tuple[Fraction, Value
 
 
 def combine(b: ir.IRBuilder, terms: Sequence[Term]) -> Value:
-    """The sum of coefficient * value, from a term with coefficient 1 where there is one; all coefficients exact f32s."""
+    """The sum of coefficient * value, beginning with a coefficient 1 where there is one; all are exact f32s."""
     ordered = sorted(terms, key=lambda term: (abs(term[0]) != 1, term[0] < 0))  # stable: 1, -1, then the others
     coefficient, total = ordered[0]
     if coefficient == -1:

@@ -77,4 +77,5 @@ def transform_weights(m: int, weights: Array, two_d: bool) -> Array:
     """[O, KH, KW, I] -> G g G', [t, t, O, I], or, by rows only, [t, O, KH, I]; in double precision."""
     g = as_array(filtering(m, weights.shape[2]).weights)
     across = np.einsum("tx,oyxi->toyi", g, weights.astype(np.float64))
-    return np.einsum("sy,toyi->stoi", g, across) if two_d else across
+    found: Array = np.einsum("sy,toyi->stoi", g, across) if two_d else across
+    return found

@@ -25,10 +25,9 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class Ends:
-    """What is done to outputs; pointers are None where there is nothing. bias: of the first channel of all."""
+    """What is done to outputs. bias: of the first channel; None where there is none."""
 
     bias: Value | None
-    residual: Value | None
     act: str
     act_args: tuple[float, ...]
 
@@ -61,14 +60,12 @@ class OutputTransform:
         self.vectorised = image.along_channels and (residual is None or residual.along_channels)
 
     def emit(
-        self, planes: Planes, sums: Value, out: Value, first: Value, count: Value, channel: Value, channels: int
+        self, planes: Planes, sums: Value, out: Value, residual: Value | None, first: Value, count: Value
     ) -> None:  # fmt: skip
-        """Tiles first .. first + count - 1 of an image at out, for `channels` channels from `channel` on.
-
-        sums: of the first tile and channel. The last chunk of a CHWc image has all that fill its block.
-        """
+        """Tiles first .. first + count - 1 of an image at out; sums: of the first of these. residual: as out."""
         b, tiles = self.b, self.tiles
         across = const(max(1, tiles.across))
+        vectors = -(-self.image.stored_channels // self.lanes)
 
         def one(index: Value) -> None:
             number = b.add(first, index)
@@ -77,18 +74,17 @@ class OutputTransform:
             rows = minimum(b, b.sub(const(tiles.out_h), y), const(tiles.m_h))
             columns = minimum(b, b.sub(const(tiles.out_w), x), const(tiles.m))
             source = address(b, sums, scaled(b, index, planes.pitch))
-            vectors = -(-channels // self.lanes)
 
             def vector(number: Value) -> None:
-                here = b.add(channel, scaled(b, number, self.lanes), name="channel")
+                here = scaled(b, number, self.lanes, "channel")
                 left = b.sub(const(tiles.out_ch), here)
                 used = minimum(b, left, const(self.lanes))
                 if self.image.block:
                     used = b.select(b.icmp_signed("<", used, const(0)), const(0), used)
-                residual = None
-                if self.ends.residual is not None and self.other is not None:
-                    residual = self.place(self.other, self.ends.residual, y, x, here)
-                spot = _Spot(self.place(self.image, out, y, x, here), residual, rows, columns, used)
+                other = None
+                if residual is not None and self.other is not None:
+                    other = self.place(self.other, residual, y, x, here)
+                spot = _Spot(self.place(self.image, out, y, x, here), other, rows, columns, used)
                 values = self.transform(planes, address(b, source, scaled(b, number, self.lanes * F32_BYTES)))
                 self.finish(spot, values, here)
 
@@ -103,7 +99,9 @@ class OutputTransform:
         pixel = b.add(scaled(b, y, down), scaled(b, x, right))
         if image.block:
             block = const(image.block)
-            within = b.add(scaled(b, b.udiv(channel, block), image.block_step * F32_BYTES), scaled(b, b.urem(channel, block), 4))
+            within = b.add(
+                scaled(b, b.udiv(channel, block), image.block_step * F32_BYTES), scaled(b, b.urem(channel, block), 4)
+            )
         else:
             within = scaled(b, channel, across)
         return address(b, base, b.add(pixel, within), "place")
@@ -124,9 +122,8 @@ class OutputTransform:
     @property
     def always_whole(self) -> bool:
         """Whether every vector of channels is whole."""
-        return (self.image.stored_channels if self.image.block else self.tiles.out_ch) % self.lanes == 0 and (
-            self.tiles.out_ch % self.lanes == 0
-        )
+        channels = self.tiles.out_ch
+        return channels % self.lanes == 0 and self.image.stored_channels == channels
 
     def finish(self, spot: _Spot, values: list[list[Value]], channel: Value) -> None:
         """Store the outputs that count."""
@@ -135,7 +132,9 @@ class OutputTransform:
         if self.ends.bias is not None:
             bias = self.bias(self.ends.bias, channel, spot.used, whole)
             values = [[b.fadd(value, bias, name="with_bias") for value in row] for row in values]
-        inside = b.and_(b.icmp_signed("==", spot.rows, const(tiles.m_h)), b.icmp_signed("==", spot.columns, const(tiles.m)))
+        inside = b.and_(
+            b.icmp_signed("==", spot.rows, const(tiles.m_h)), b.icmp_signed("==", spot.columns, const(tiles.m))
+        )
         if tiles.out_h % tiles.m_h == 0 and tiles.out_w % tiles.m == 0:
             inside = const(1, I1)
         direct = b.and_(inside, whole, name="direct")
@@ -152,7 +151,6 @@ class OutputTransform:
         if self.always_whole:
             return load_vector(b, place, self.vector, name="bias")
         none = b.icmp_signed("==", used, const(0))
-        entry = b.block
         join = b.append_basic_block("bias_join")
         full, other, part = (b.append_basic_block(f"bias_{name}") for name in ("full", "other", "part"))
         b.cbranch(whole, full, other)
@@ -167,7 +165,6 @@ class OutputTransform:
         b.branch(join)
         b.position_at_end(join)
         found = b.phi(self.vector, name="bias")
-        del entry
         found.add_incoming(all_of, full)
         found.add_incoming(f32_splat(0.0, self.lanes), other)
         found.add_incoming(some, part_end)
@@ -180,7 +177,9 @@ class OutputTransform:
             value = b.fadd(value, residual, name="with_residual")
         return activate(b, self.ends.act, self.ends.act_args, value)
 
-    def moved(self, image: Located | None, base: Value | None, i: Value | int, j: Value | int, lane: Value | int = 0) -> Value | None:
+    def moved(
+        self, image: Located | None, base: Value | None, i: Value | int, j: Value | int, lane: Value | int = 0
+    ) -> Value | None:
         """base, some rows, columns and channels on."""
         if image is None or base is None:
             return None

@@ -30,7 +30,7 @@ from mavcg.kernels.emit import (
     store_vector,
 )
 from mavcg.kernels.nest import maximum, shuffle
-from mavcg.kernels.primitives.winograd_spec import LINE, Planes, Tiles
+from mavcg.kernels.primitives.winograd_spec import Planes, Tiles
 from mavcg.kernels.tiling import Tiling, by_lane, choose, lanes_f32, most_pixels
 from mavcg.primitive import F32_BYTES
 
@@ -99,8 +99,10 @@ class Product:
         """Channels of a register tile, all tiles."""
         b = self.b
         if isinstance(count, int):
-            mr, wide, groups = tiling.widths.mr, const(tiling.widths.count), const(
-                tiling.widths.count + tiling.widths.count_less
+            mr, wide, groups = (
+                tiling.widths.mr,
+                const(tiling.widths.count),
+                const(tiling.widths.count + tiling.widths.count_less),
             )
         else:
             mr = most_pixels(self.machine, tiling.vectors) if self.usual >= 2 * tiling.widths.mr else tiling.widths.mr

@@ -55,8 +55,8 @@ class Tiles:
     """How outputs are cut into tiles.
 
     m: outputs of a tile along a row; k: taps of the filter along a row, and of its column. two_d: tiles are m x m, and
-    products t * t; else 1 x m with t products, and the sums run over the filter's rows too. pad: zeros above and left of
-    the input; those below and right are as many as the output wants.
+    products t * t; else 1 x m with t products, and the sums run over the filter's rows too. pad: zeros above and left
+    of the input; those below and right are as many as the output wants.
     """
 
     m: int
@@ -179,9 +179,9 @@ def transformed(tiles: Tiles, count: int, extra: int = 0) -> Planes:
     return Planes(tiles.planes, count + (tiles.taps - 1) * tiles.across, tiles.in_ch, extra)
 
 
-def products(tiles: Tiles, count: int, channels: int, extra: int = 0) -> Planes:
-    """Sums of `count` tiles and so many output channels."""
-    return Planes(tiles.planes, count, -(-channels // tiles.lanes) * tiles.lanes, extra)
+def products(tiles: Tiles, count: int, extra: int = 0) -> Planes:
+    """Sums of `count` tiles, of all panels."""
+    return Planes(tiles.planes, count, tiles.panels * tiles.lanes, extra)
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ class Winograd(KernelSpec):
     """act(bias + convolution + residual) of f32 images, tile by tile in one kernel.
 
     block: tiles that are transformed, multiplied and transformed back together (where not two_d whole rows of them).
-    chunk: output channels that are multiplied together, whole panels. Operands: x, weights [planes, panels, terms,
-    lanes], out, then bias and residual as far as there are any. A row of work is a row of tiles.
+    Operands: x, weights [planes, panels, terms, lanes], out, then bias and residual as far as there are any. A row of
+    work is a row of tiles.
     """
 
     tiles: Tiles
@@ -198,7 +198,6 @@ class Winograd(KernelSpec):
     out: Located
     residual: Located | None
     block: int
-    chunk: int
     bias: bool
     act: str
     act_args: tuple[float, ...]
@@ -220,7 +219,7 @@ class Winograd(KernelSpec):
     @property
     def sums(self) -> Planes:
         """In the scratch, behind the inputs."""
-        return products(self.tiles, self.block, self.chunk, SLACK_TILES)
+        return products(self.tiles, self.block, SLACK_TILES)
 
     @property
     def scratch_bytes(self) -> int:
@@ -279,7 +278,7 @@ class WinogradProducts(KernelSpec):
     @property
     def sums(self) -> Planes:
         """What is written."""
-        return products(self.tiles, self.tiles.count, self.tiles.out_ch)
+        return products(self.tiles, self.tiles.count)
 
     @property
     def rows(self) -> int:
@@ -311,7 +310,7 @@ class WinogradOutput(KernelSpec):
     @property
     def sums(self) -> Planes:
         """What is read."""
-        return products(self.tiles, self.tiles.count, self.tiles.out_ch)
+        return products(self.tiles, self.tiles.count)
 
     @property
     def rows(self) -> int:

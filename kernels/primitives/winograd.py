@@ -1,0 +1,167 @@
+"""Winograd's convolutions as primitives: tiles of rows or squares, in one kernel or three, in all layouts.
+
+One kernel transforms, multiplies and transforms back a block of tiles at a time, in scratch of the thread. Three
+kernels do each step for the whole image, in a workspace: threads then share the products by planes, so that each reads
+only its part of the weights.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.kernel import Array, View
+from mavcg.kernels.primitives.common import aligned, epilogue_places, image_of
+from mavcg.kernels.primitives.winograd_kernels import EMIT
+from mavcg.kernels.primitives.winograd_matrices import transform_weights
+from mavcg.kernels.primitives.winograd_spec import (
+    SLACK_TILES,
+    Located,
+    Tiles,
+    Winograd,
+    WinogradInput,
+    WinogradOutput,
+    WinogradProducts,
+    located,
+    products,
+    transformed,
+)
+from mavcg.primitive import Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
+
+__all__ = ["EMIT", "PRIMITIVES", "WinogradPrimitive", "pack_winograd", "winograd_spec"]
+
+# Tiles of a block. Measured on a Zen 3, on the layers of VGG-19 and ResNet-50: of 12 to 240, and fewer where there
+# are few channels make no difference beyond 5 percent; six register tiles are enough for each panel of weights.
+BLOCK_TILES = 36
+BLOCK_TILES_1D = 72
+LEAST_ROWS_1D = 4  # of a block: k - 1 more rows of inputs are transformed for each block
+MOST_SCRATCH = 8 << 20
+CHUNK = 128  # output channels of a row of work of the products' kernel
+
+
+def block_of(tiles: Tiles) -> int:
+    """Tiles of a block: the usual number, or as many as the scratch has room for."""
+    per_tile = (transformed(tiles, 0, 1).bytes + products(tiles, 0, 1).bytes) * tiles.planes
+    if tiles.two_d:
+        return max(1, min(tiles.count, BLOCK_TILES, MOST_SCRATCH // per_tile))
+    rows = max(LEAST_ROWS_1D, BLOCK_TILES_1D // tiles.across)
+    room = max(1, MOST_SCRATCH // (per_tile * tiles.across))
+    return min(tiles.rows, rows, room) * tiles.across
+
+
+def winograd_spec(
+    x: View, out: View, residual: View | None, m: int, k: int, two_d: bool, lanes: int, bias: bool, act: str,
+    act_args: tuple[float, ...], pad: tuple[int, int] = (0, 0),
+) -> Winograd:  # fmt: skip
+    """The kernel of a convolution with stride 1 between views of N, H, W, C with whatever strides.
+
+    m: outputs of a tile along a row. pad: zeros above and left that are not in x; below and right are as many as out
+    wants. lanes: of packed weights.
+    """
+    tiles = Tiles(m, k, two_d, pad, x.shape[1], x.shape[2], x.shape[3], out.shape[1], out.shape[2], out.shape[3], lanes)
+    other = Located(residual) if residual is not None else None
+    return Winograd(tiles, Located(x), Located(out), other, block_of(tiles), bias, act, act_args)
+
+
+def pack_winograd(tiles: Tiles, weights: Array) -> Array:
+    """[O, KH, KW, I] -> [planes, panels, terms, lanes]: transformed in double precision, rounded once."""
+    found = transform_weights(tiles.m, weights, tiles.two_d).reshape(tiles.planes, tiles.out_ch, tiles.terms)
+    filled = np.zeros((tiles.planes, tiles.panels * tiles.lanes, tiles.terms), np.float32)
+    filled[:, : tiles.out_ch] = found
+    split = filled.reshape(tiles.planes, tiles.panels, tiles.lanes, tiles.terms)
+    return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
+
+
+@dataclass(frozen=True)
+class WinogradPrimitive(Primitive):
+    """F(m, k) along rows, or F(m x m, k x k); staged: three kernels."""
+
+    m: int = 4
+    k: int = 3
+    two_d: bool = True
+    staged: bool = False
+
+    @property
+    def family(self) -> str:
+        return "winograd"
+
+    @property
+    def name(self) -> str:
+        dimensions, staged = 2 if self.two_d else 1, "_staged" if self.staged else ""
+        layouts = f"{self.layout_in.lower()}_{self.layout_out.lower()}"
+        return f"winograd_{dimensions}d_f{self.m}_k{self.k}{staged}_{layouts}"
+
+    @property
+    def error_bound(self) -> float:
+        return ERROR_BOUNDS[self.two_d, self.m, self.k]
+
+    def applies(self, scenario: Scenario) -> bool:
+        s = scenario
+        return s.k == self.k and s.stride == s.dilation == s.groups == 1
+
+    def workspace_bytes(self, scenario: Scenario) -> int:
+        """Of one kernel: the scratch of each thread."""
+        tiles = self._tiles(scenario, 1)
+        if self.staged:
+            return aligned(transformed(tiles, tiles.count).bytes) + self._sums_bytes(scenario, 16)
+        block = block_of(tiles)
+        sums = products(self._tiles(scenario, 16), block, SLACK_TILES)
+        return tiles.patch_bytes + transformed(tiles, block, SLACK_TILES).bytes + sums.bytes
+
+    def _sums_bytes(self, scenario: Scenario, lanes: int) -> int:
+        tiles = self._tiles(scenario, lanes)
+        return aligned(products(tiles, tiles.count).bytes)
+
+    def _tiles(self, s: Scenario, lanes: int) -> Tiles:
+        return Tiles(self.m, self.k, self.two_d, (s.pad, s.pad), s.h, s.w, s.c, s.out_h, s.out_w, s.m, lanes)
+
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        s, tiles = scenario, self._tiles(scenario, block)
+        x = located(image_of(self.layout_in, s.c, s.h, s.w, block))
+        out = located(image_of(self.layout_out, s.m, s.out_h, s.out_w, block))
+        residual = out if epilogue.residual else None
+        packed = pack_winograd(tiles, np.asarray(weights).transpose(0, 2, 3, 1))
+        act = "" if epilogue.act == "none" else epilogue.act
+        ends = epilogue_places(epilogue)
+        if not self.staged:
+            spec = Winograd(tiles, x, out, residual, block_of(tiles), epilogue.bias, act, epilogue.act_args)
+            return Lowering((Stage(spec, (Place("x"), Place("weights"), Place("out"), *ends)),), packed)
+        inputs = Place("workspace")
+        sums = Place("workspace", aligned(transformed(tiles, tiles.count).bytes))
+        chunk = min(-(-CHUNK // block) * block, tiles.panels * block)
+        stages = (
+            Stage(WinogradInput(tiles, x), (Place("x"), inputs)),
+            Stage(WinogradProducts(tiles, chunk), (inputs, Place("weights"), sums)),
+            Stage(
+                WinogradOutput(tiles, out, residual, epilogue.bias, act, epilogue.act_args), (sums, Place("out"), *ends)
+            ),
+        )
+        return Lowering(stages, packed, sums.offset + self._sums_bytes(s, block))
+
+
+# (two_d, m, k) -> of the largest output: see tests/kernels/primitives/test_winograd_error.py.
+ERROR_BOUNDS = {
+    (True, 2, 3): 1e-5,
+    (True, 4, 3): 1e-4,
+    (True, 6, 3): 1e-3,
+    (True, 2, 5): 1e-4,
+    (True, 4, 5): 1e-3,
+    (False, 2, 3): 1e-5,
+    (False, 4, 3): 5e-5,
+    (False, 6, 3): 1e-4,
+    (False, 2, 5): 1e-4,
+    (False, 4, 5): 1e-3,
+}
+
+
+def _primitives() -> tuple[Primitive, ...]:
+    chw, hcw, hwc, chwc = Layout.CHW, Layout.HCW, Layout.HWC, Layout.CHWC
+    usual = [(hwc, hwc), (chwc, chwc), (chw, chw), (chw, hwc), (hwc, chw), (chwc, hwc), (hwc, chwc)]
+    found = [WinogradPrimitive(i, o, m, k, two_d) for two_d, m, k in ERROR_BOUNDS for i, o in usual]
+    found += [WinogradPrimitive(hcw, hcw, m, 3, False) for m in (2, 4, 6)]
+    # Three kernels pay where the weights are large beside the image: not by rows, whose images are not made smaller.
+    staged = [(hwc, hwc), (chwc, chwc)]
+    found += [WinogradPrimitive(i, o, m, k, True, True) for two_d, m, k in ERROR_BOUNDS if two_d for i, o in staged]
+    return tuple(found)
+
+
+PRIMITIVES: tuple[Primitive, ...] = _primitives()
