@@ -2,7 +2,7 @@
 
 Every network runs with the planner's macro-tiles and with each of a few fixed ones for all its layers; a kernel that
 comes out the same for two of them is the same code. The runs take turns in rotating order, each step is timed (of the
-thread, on its CPU), and the lower quartile of the rounds counts. Two rivals: one tile for all layers, the best of the
+thread, on its CPU), and the lowest tenth of the rounds counts. Two rivals: one tile for all layers, the best of the
 set; and each layer's best fixed tile, found in the even rounds and timed in the odd ones, as is all the rest: a minimum
 over measurements would else gain from their noise. Weights come from memory as in a library, which runs the same code.
 """
@@ -51,7 +51,7 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     "prefetch": {"prefetch_bytes": 4096},
     "channels outside": {"out_channels": 64, "rows": 4, "order": Order.CHANNELS},
 }
-ROUNDS, WARM = 24, 2
+SECONDS, ROUNDS, WARM = 30.0, (16, 240), 2  # of a network; the least and the most rounds in them
 
 
 def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any]) -> TilePlan:
@@ -170,7 +170,7 @@ def tasks_driver(machine: Machine) -> Driver:
     return Driver(compiled, signature(compiled.address("tasks")))
 
 
-def measure(name: str, rounds: int) -> dict[str, Any]:
+def measure(name: str, seconds: float) -> dict[str, Any]:
     """One network: the planned tiles and all fixed ones, in turns."""
     machine = host_machine()
     network = Network(name, machine)
@@ -187,6 +187,8 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
         outputs[label] = b"".join(place.tobytes() for place in network.outputs)
     if len(set(outputs.values())) != 1:
         raise SystemExit(f"{name}: macro-tiles changed a result")
+    once = sum(sum(network.run(steps)) for steps in calls.values()) / 1e9
+    rounds = max(ROUNDS[0], min(ROUNDS[1], int(seconds / once))) // 2 * 2
     took: dict[str, list[list[int]]] = {label: [] for label in plans}
     for number in range(rounds):
         order = list(calls)
@@ -196,8 +198,8 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
 
 
 def typical(runs: Sequence[Sequence[int]]) -> list[float]:
-    """Milliseconds of each step: the lower quartile of the runs."""
-    return [statistics.quantiles(step, n=4)[0] / 1e6 for step in zip(*runs, strict=True)]
+    """Milliseconds of each step: the lowest tenth of the runs, since what else the machine does only adds."""
+    return [statistics.quantiles(step, n=10, method="inclusive")[0] / 1e6 for step in zip(*runs, strict=True)]
 
 
 def summary(
@@ -230,10 +232,10 @@ def main() -> None:
     """Measure, print, and write bench/results/planned_tiles.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=NETWORKS)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each network's runs, about")
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
-    rows = [measure(name, args.rounds) for name in args.models]
+    rows = [measure(name, args.seconds) for name in args.models]
     mean = {
         what: round(math.exp(statistics.fmean(math.log(row[what]) for row in rows)), 4)
         for what in ("ratio", "planned_by_one_for_all")
