@@ -138,18 +138,19 @@ class WinogradPrimitive(Primitive):
         return Lowering(stages, packed, sums.offset + self._sums_bytes(s, block))
 
 
-# (two_d, m, k) -> of the largest output: see tests/kernels/primitives/test_winograd_error.py.
+# (two_d, m, k) -> about four times the largest that was seen over images of 1 to 512 channels, uniform and normal
+# numbers; where there is one output only, and that near 0, any sum in f32 is further from it.
 ERROR_BOUNDS = {
     (True, 2, 3): 1e-5,
-    (True, 4, 3): 1e-4,
-    (True, 6, 3): 1e-3,
-    (True, 2, 5): 1e-4,
-    (True, 4, 5): 1e-3,
+    (True, 4, 3): 2e-5,
+    (True, 6, 3): 1.2e-4,
+    (True, 2, 5): 2e-5,
+    (True, 4, 5): 1e-4,
     (False, 2, 3): 1e-5,
-    (False, 4, 3): 5e-5,
-    (False, 6, 3): 1e-4,
-    (False, 2, 5): 1e-4,
-    (False, 4, 5): 1e-3,
+    (False, 4, 3): 1.5e-5,
+    (False, 6, 3): 4e-5,
+    (False, 2, 5): 2e-5,
+    (False, 4, 5): 4e-5,
 }
 
 
