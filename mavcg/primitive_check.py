@@ -14,6 +14,7 @@ from mavcg.reference.elementwise import activate
 from mavcg.target import host_target
 
 PLAIN = Epilogue()
+MOST_ELEMENTS = 1 << 27  # of an image or of weights: 512 MiB of f32
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,9 @@ def verify_scenario(scenario: Scenario) -> None:
         raise MavcgError(f"{words}: {s.groups} groups do not divide {s.c} and {s.m} channels; give a common divisor")
     if s.out_h < 1 or s.out_w < 1:
         raise MavcgError(f"{words}: the kernel is larger than the padded image; give a smaller K or a larger pad")
+    pixels = (s.h + 2 * s.pad) * (s.w + 2 * s.pad)
+    if max(s.c * pixels, s.m * s.out_h * s.out_w, s.m * s.c * s.k * s.k) > MOST_ELEMENTS:
+        raise MavcgError(f"{words}: is too large; give images and weights of at most {MOST_ELEMENTS} elements")
 
 
 @dataclass(frozen=True)

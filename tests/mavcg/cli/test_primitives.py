@@ -1,0 +1,67 @@
+"""`mavcg primitives`, run as a user runs it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from mavcg.kernels.primitives.registry import all_primitives
+
+
+def listed(mavcg: Any, *arguments: str) -> Any:
+    done = mavcg("primitives", *arguments, "--json")
+    assert done.status == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
+    found = listed(mavcg)
+
+    assert [each["name"] for each in found] == [primitive.name for primitive in all_primitives()]
+    for each in found:
+        assert {"name", "family", "layout_in", "layout_out", "workspace", "applies_to"} <= set(each)
+        assert each["layout_in"] in ("CHW", "HCW", "HWC", "CHWc") and each["applies_to"], each["name"]
+        assert list(each["workspace"]) == each["applies_to"] and min(each["workspace"].values()) >= 0
+
+
+def test_a_family_is_listed_alone(mavcg: Any) -> None:
+    found = listed(mavcg, "--family", "sum2d")
+
+    assert {each["family"] for each in found} == {"sum2d"} and len(found) == 3
+    done = mavcg("primitives", "--family", "sum2d")
+    assert done.status == 0 and "sum2d_scalar_chw_chw" in done.stdout
+
+
+def test_one_is_checked(mavcg: Any) -> None:
+    asked = ("primitives", "check", "sum2d_scalar_chw_chw", "--scenario", "4,7,9,2,3,6,1,2")
+    done = mavcg(*asked, "--core", "host", "--json")
+    found = json.loads(done.stdout)
+
+    assert done.status == 0 and found["ok"] and 0 < found["max_error"] < found["error_bound"]
+    assert found["scenario"] == {"c": 4, "h": 7, "w": 9, "stride": 2, "k": 3, "m": 6, "pad": 1, "groups": 2}
+    assert ": right" in mavcg(*asked).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("check",), "names no primitive"),
+        (("check", "sum2d_scalar_chw_chw"), "give --scenario C,H,W"),
+        (("check", "sum2d_scalar_chw_hwc", "--scenario", "3,5,5,1,3,4"), "there is none of this name; did you mean"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5"), "has 3 numbers"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,x,1,3,4"), "'x' is no whole number"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,9,4"), "larger than the padded image"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,3,4,1,2"), "groups do not divide"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "999999,9999,9999,1,3,4"), "too large"),
+        (("check", "direct_blocked_1x1_hwc_hwc", "--scenario", "3,5,5,1,3,4"), "does not compute this"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,3,4", "--core", "cortex-z9"), "cortex-z9"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,3,4", "--family", "sum2d"), "is for the list"),
+        (("--family", "sum3d"), "there are sum2d"),
+        (("--core", "host"), "is for checking one"),
+        (("chek",), "is no such question"),
+    ],
+)
+def test_bad_input_is_one_line(mavcg: Any, arguments: tuple[str, ...], words: str) -> None:
+    done = mavcg("primitives", *arguments)
+
+    assert done.status == 2 and words in done.stderr and done.stderr.count("\n") == 1 and not done.stdout
