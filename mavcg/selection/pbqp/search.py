@@ -1,4 +1,8 @@
-"""Branch and bound over what reductions leave."""
+"""Branch and bound over what reductions leave.
+
+Why not CP-SAT, which is at hand: it takes whole numbers, and a Boolean for each pair of alternatives. On dense random
+graphs of 10 to 12 nodes and 5 alternatives, where both are exact, it took 10 to 40 times as long as this.
+"""
 
 import time
 from collections import Counter

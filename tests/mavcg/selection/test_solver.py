@@ -51,8 +51,8 @@ def test_finds_what_trying_everything_finds_at_length(
     shape: str, tables: int, draw: Any, brute_force: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mavcg.selection.pbqp.search.MOST_TABLE_ENTRIES", tables)
-    for seed in range(10_000, 15_000):
-        instance = draw(seed, shape, 8, 5)
+    for seed in range(10_000, 11_500):
+        instance = draw(seed, shape, 7, 5)
         assert cost_or_infinity(instance) == pytest.approx(brute_force(instance), abs=1e-9), seed
 
 
@@ -109,8 +109,8 @@ def test_finds_what_cp_sat_finds(nodes: int, alternatives: int, density: float) 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize(("nodes", "alternatives", "density"), [(14, 6, 0.8), (24, 4, 0.4), (60, 6, 0.06)])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("nodes", "alternatives", "density"), [(10, 5, 0.8), (20, 4, 0.3), (40, 3, 0.07)])
 def test_finds_what_cp_sat_finds_at_length(seed: int, nodes: int, alternatives: int, density: float) -> None:
     instance = random_graph(seed, nodes, alternatives, density)
 
