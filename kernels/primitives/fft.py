@@ -21,18 +21,23 @@ from mavcg.primitive import Epilogue, Layout, Lowering, Place, Primitive, Scenar
 
 LENGTHS = (8, 16, 32, 64, 128)
 LEAST_KERNEL = 3
+NEARLY = 1.1
 
 
 def best_length(scenario: Scenario) -> int:
-    """The length with the fewest multiplications, of those the shortest; 0 where a kernel's row fits none."""
+    """The shortest length with nearly as few multiplications as any: weights take as many bytes as it has pixels.
+
+    0 where a kernel's row does not fit twice into any.
+    """
     reach = scenario.dilation * (scenario.k - 1) + 1
     found = [Transforms(scenario, length) for length in LENGTHS if length >= 2 * reach]
-    return min(found, key=lambda t: t.tiles * t.coefficients).length if found else 0
+    least = min((t.tiles * t.coefficients for t in found), default=0)
+    return next((t.length for t in found if t.tiles * t.coefficients <= NEARLY * least), 0)
 
 
 @dataclass(frozen=True)
 class Fft(Primitive):
-    """length: of the transforms; 0: the one with the fewest multiplications for each scenario."""
+    """length: of the transforms; 0: the best one for each scenario."""
 
     length: int = 0
 
@@ -46,7 +51,8 @@ class Fft(Primitive):
 
     @property
     def error_bound(self) -> float:
-        """Measured: the largest of 2,000 random scenarios is 4e-6."""
+        """As of plain sums: over 400 random scenarios without epilogue, of up to 1,900 terms a coefficient, the largest
+        error is 1.1e-6 of the largest output, the median 2.2e-7."""
         return 1e-5
 
     def applies(self, scenario: Scenario) -> bool:

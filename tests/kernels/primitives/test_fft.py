@@ -1,0 +1,142 @@
+"""The fft family against the definition, its transforms against NumPy's, and what is said of it."""
+
+import ctypes
+from functools import cache
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from llvmlite import ir
+
+from mavcg.kernels.emit import F32, PTR, address
+from mavcg.kernels.primitives.fft import LENGTHS, PRIMITIVES, best_length
+from mavcg.kernels.primitives.fft_codelets import forward, inverse
+from mavcg.kernels.primitives.fft_specs import Transforms, transformed_weights
+from mavcg.primitive import Epilogue, Primitive, Scenario
+from mavcg.primitive_check import Case, Checked, check_all
+from mavcg.primitive_run import find_machine
+
+BY_NAME = {primitive.name: primitive for primitive in PRIMITIVES}
+SMALL = Scenario(3, 4, 6, 1, 3, 9, pad=1)
+ALL_ENDS = Epilogue(bias=True, residual=True, act="leaky_relu", act_args=(0.125,))
+
+
+@cache
+def computed(name: str, scenario: Scenario = SMALL) -> Checked:
+    return check_all([Case(BY_NAME[name], scenario, ALL_ENDS, 3)], find_machine("generic"))[0]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_agrees_with_the_definition(name: str) -> None:
+    found = computed(name)
+    assert found.ok, (found.max_error, found.faults)
+
+
+def test_only_the_length_decides_the_bits() -> None:
+    lengths: dict[int, set[bytes]] = {}
+    for name, primitive in BY_NAME.items():
+        length = best_length(SMALL) if not name.startswith("fft16") else 16
+        lengths.setdefault(length, set()).add(computed(primitive.name).bits)
+    assert all(len(bits) == 1 for bits in lengths.values())
+
+
+EDGES = {
+    "tiles of a row": Scenario(3, 3, 37, 1, 3, 2),
+    "groups": Scenario(6, 5, 8, 1, 3, 9, pad=2, groups=3, dilation=2),
+    "narrow image": Scenario(2, 3, 1, 1, 5, 2, pad=4),
+}
+WAYS = ("fft_chw_hwc", "fft16_hwc_hwc")
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("edge", EDGES)
+def test_edges(name: str, edge: str) -> None:
+    found = computed(name, EDGES[edge])
+    assert found.ok, (found.max_error, found.faults)
+
+
+def test_the_same_bits_on_all_machines(same_bits) -> None:  # type: ignore[no-untyped-def]
+    same_bits(BY_NAME["fft_chw_chw"], SMALL)
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, *LENGTHS[:-1]])
+def test_transforms_are_those_of_numpy(length: int) -> None:
+    """Forward into interleaved coefficients, and back."""
+    module = ir.Module("transforms")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, PTR]), "both")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    x, coefficients, back = function.args
+
+    def place(base: ir.Value, index: int) -> ir.Value:
+        return address(b, base, 4 * index)
+
+    found = forward(b, [b.load(place(x, i), typ=F32, align=4) for i in range(length)])
+    for f, (re, im) in enumerate(found):
+        b.store(re, place(coefficients, 2 * f), align=4)
+        b.store(ir.Constant(F32, 0.0) if im is None else im, place(coefficients, 2 * f + 1), align=4)
+    for i, value in enumerate(inverse(b, found)):
+        b.store(value, place(back, i), align=4)
+    b.ret_void()
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=llvm.get_host_cpu_name(), jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
+    engine.finalize_object()
+    numbers = np.random.default_rng(length).uniform(-1, 1, length).astype(np.float32)
+    spectrum, again = np.zeros(length // 2 + 1, np.complex64), np.zeros(length, np.float32)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(engine.get_function_address("both"))
+    call(numbers.ctypes.data, spectrum.ctypes.data, again.ctypes.data)
+    want = np.fft.rfft(numbers.astype(np.float64)) if length > 1 else numbers
+    np.testing.assert_allclose(spectrum, want, atol=2e-7 * length)
+    np.testing.assert_allclose(again / length, numbers, atol=1e-6)
+
+
+def test_weights_are_transformed_when_built() -> None:
+    """Unpacked and transformed back they are the taps, `dilation` apart, from the row's beginning."""
+    scenario = Scenario(4, 8, 8, 1, 3, 6, groups=2, dilation=2)
+    weights = np.random.default_rng(1).uniform(-1, 1, (6, 2, 3, 3)).astype(np.float32)
+    packed = transformed_weights(Transforms(scenario, 16), weights)
+    assert packed.shape == (9, 2, 1, 3 * 2 * 2, 16)
+    rows = packed[:, :, 0, :, :3].transpose(0, 1, 3, 2).reshape(9, 6, 12)
+    spectrum = np.zeros((9, 6, 3, 2), np.complex128)
+    parts = rows.reshape(9, 6, 3, 2, 2)
+    spectrum[1:-1] = parts[1:-1, ..., 0, :] + 1j * parts[1:-1, ..., 1, :]
+    spectrum[[0, -1]] = rows[[0, -1], :, :6].reshape(2, 6, 3, 2)
+    taps = np.fft.irfft(spectrum * 16, 16, axis=0).transpose(1, 3, 2, 0)
+    want = np.zeros((6, 2, 3, 16))
+    want[..., 0:5:2] = weights
+    np.testing.assert_allclose(taps, want, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "k, w, length",
+    [(3, 6, 8), (3, 14, 16), (5, 28, 32), (11, 28, 32), (11, 500, 64), (64, 100, 128), (65, 200, 0)],
+)
+def test_length_of_transforms(k: int, w: int, length: int) -> None:
+    scenario = Scenario(3, k, w, 1, k, 4, pad=k // 2)
+    assert best_length(scenario) == length
+    if length:
+        found = Transforms(scenario, length)
+        assert found.tile == length - k + 1 and (found.tiles - 1) * found.tile < scenario.out_w
+        assert found.tiles * found.tile >= scenario.out_w
+
+
+def test_applies_to_kernels_of_3_or_more_with_stride_1() -> None:
+    for primitive in PRIMITIVES:
+        assert primitive.applies(Scenario(16, 8, 8, 1, 3, 16))
+        assert not primitive.applies(Scenario(16, 8, 8, 1, 2, 16))
+        assert not primitive.applies(Scenario(16, 8, 8, 2, 3, 16))
+        assert primitive.applies(Scenario(16, 20, 20, 1, 9, 16)) != primitive.name.startswith("fft16")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda primitive: primitive.name)
+def test_many_scenarios(check_primitive, primitive: Primitive) -> None:  # type: ignore[no-untyped-def]
+    check_primitive(primitive, 200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda primitive: primitive.name)
+def test_the_same_bits_on_emulated_cores(same_bits, primitive: Primitive) -> None:  # type: ignore[no-untyped-def]
+    same_bits(primitive, Scenario(32, 9, 13, 1, 3, 40, pad=1), emulated=True)
