@@ -7,7 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernel import Machine
-from mavcg.kernels.emit import F32, Values, address, const, f32_splat, load_vector, scaled, splat, store_vector, vector
+from mavcg.kernels.emit import F32, Values, address, f32_splat, load_vector, scaled, splat, store_vector, vector
 from mavcg.kernels.primitives.common import Image, finish, load_some, only_first, store_some, transposed_pieces
 from mavcg.primitive import F32_BYTES, Epilogue, Layout
 
@@ -64,50 +64,54 @@ class Ends:
     def finish(self, sums: Values) -> None:
         """Add the residual, activate, store."""
         count = len(self.used)
+        begin = self._begin()
         rows = [list(sums[s * count : (s + 1) * count]) for s in range(self.scalars)]
         if self.vectors_lie_apart:
             for v in range(count):
-                self._store_turned([row[v] for row in rows], v)
+                self._store_turned([row[v] for row in rows], v, begin)
             return
         for s, row in enumerate(rows):
             for v, value in enumerate(row):
-                self._store(value, self._offset(s, v * self.lanes), self.used[v])
+                self._store(value, self._place(begin, s, v * self.lanes), self.used[v])
 
-    def _offset(self, scalar: int, lane: int) -> Value:
-        """Of an output of the tile, in bytes; lane: counted from the first vector's first."""
+    def _begin(self) -> tuple[Value, Value | None]:
+        """Where the tile's first output lies, and its residual."""
         b, image = self.b, self.image
-        channels, columns = (lane, scalar) if self.by_channels else (scalar, lane)
-        base = b.add(
-            image.channel_bytes(b, self.channel), scaled(b, self.column, image.column_step * F32_BYTES), name="out_at"
+        offset = b.add(
+            image.channel_bytes(b, self.channel), scaled(b, self.column, image.column_step * F32_BYTES), name="tile_at"
         )
-        # The tile begins at a block's first channel, or does not leave the block that it begins in.
-        return b.add(base, const((image.channel(channels) + columns * image.column_step) * F32_BYTES))
+        residual = address(b, self.residual, offset) if self.residual is not None else None
+        return address(b, self.out, offset), residual
 
-    def _store(self, value: Value, offset: Value, used: int) -> None:
+    def _place(self, begin: tuple[Value, Value | None], scalar: int, lane: int) -> tuple[Value, Value | None]:
+        """Where an output and its residual lie; lane: counted from the first vector's first."""
+        channels, columns = (lane, scalar) if self.by_channels else (scalar, lane)
+        # The tile begins at a block's first channel, or does not leave the block that it begins in.
+        offset = (self.image.channel(channels) + columns * self.image.column_step) * F32_BYTES
+        out, residual = begin
+        return address(self.b, out, offset), address(self.b, residual, offset) if residual is not None else None
+
+    def _store(self, value: Value, place: tuple[Value, Value | None], used: int) -> None:
         """A vector whose lanes are neighbours in the output."""
         b, lanes = self.b, self.lanes
         filled = self.image.layout is Layout.CHWC and self.by_channels  # the last block, with zeros
         taken = lanes if filled else used
-        more = None
-        if self.residual is not None:
-            more = load_some(b, self.machine, address(b, self.residual, offset), lanes, taken, "residual")
+        out, residual = place
+        more = load_some(b, self.machine, residual, lanes, taken, "residual") if residual is not None else None
         value = finish(b, self.epilogue, value, more)
         if filled:
             value = only_first(b, value, lanes, used)
-        store_some(b, self.machine, value, address(b, self.out, offset), lanes, taken)
+        store_some(b, self.machine, value, out, lanes, taken)
 
-    def _store_turned(self, column: list[Value], v: int) -> None:
+    def _store_turned(self, column: list[Value], v: int, begin: tuple[Value, Value | None]) -> None:
         """One vector of each scalar: their lanes one by one, each of which goes with its neighbours among scalars."""
         b = self.b
         for first, size in _powers(self.scalars, self.lanes):
             pieces = transposed_pieces(b, column[first : first + size])
             for lane in range(self.used[v]):
-                offset = self._offset(first, v * self.lanes + lane)
-                value, typ = pieces[lane], vector(F32, size)
-                more = None
-                if self.residual is not None:
-                    more = load_vector(b, address(b, self.residual, offset), typ, name="residual")
-                store_vector(b, finish(b, self.epilogue, value, more), address(b, self.out, offset))
+                out, residual = self._place(begin, first, v * self.lanes + lane)
+                more = load_vector(b, residual, vector(F32, size), name="residual") if residual is not None else None
+                store_vector(b, finish(b, self.epilogue, pieces[lane], more), out)
 
 
 def _powers(count: int, most: int) -> Iterator[tuple[int, int]]:

@@ -14,11 +14,11 @@ from mavcg.primitive import Layout, Primitive, Scenario
 
 # Around vectors of 4, 8 and 16, blocks of 8 and 16, tiles and chunks; one to each primitive in turn.
 EDGES = (
-    Scenario(5, 4, 9, 1, 3, 17, 1),
-    Scenario(9, 5, 11, 2, 3, 8, 1),
+    Scenario(5, 4, 9, 1, 2, 17),
+    Scenario(9, 5, 11, 2, 3, 8),
     Scenario(17, 3, 7, 1, 2, 20),
     Scenario(32, 2, 8, 1, 1, 32, 0, 2),
-    Scenario(3, 9, 17, 3, 4, 5, 2, 1, 2),
+    Scenario(3, 9, 17, 3, 3, 5, 2, 1, 2),
 )
 
 

@@ -10,17 +10,18 @@ from mavcg.primitive import Primitive, Scenario
 from mavcg.primitive_check import Case
 from mavcg.primitive_run import emulation_there, find_machine
 
+# Most without a border: that is one and the same kernel for all of them.
 EDGES = (
     Scenario(5, 5, 7, 1, 3, 20, 1),
-    Scenario(17, 5, 9, 2, 3, 8, 1),
+    Scenario(17, 4, 9, 2, 2, 8),
     Scenario(19, 3, 13, 1, 1, 24),
-    Scenario(16, 5, 5, 1, 2, 33),
-    Scenario(32, 4, 6, 1, 2, 32, 1, 2),
+    Scenario(16, 4, 5, 1, 2, 33),
+    Scenario(32, 3, 6, 1, 2, 32, 0, 2),
 )
 SPECIAL = {
-    "1x1": (Scenario(19, 5, 7, 1, 1, 24), Scenario(9, 3, 3, 1, 1, 5), Scenario(24, 12, 16, 1, 1, 9)),
-    "first": (Scenario(3, 9, 11, 2, 3, 20, 1), Scenario(1, 6, 9, 1, 5, 7, 2)),
-    "depthwise": (Scenario(20, 5, 9, 1, 3, 20, 1, 20), Scenario(9, 7, 6, 2, 3, 9, 1, 9)),
+    "1x1": (Scenario(19, 5, 7, 1, 1, 24), Scenario(9, 3, 3, 1, 1, 5), Scenario(24, 4, 24, 1, 1, 8)),
+    "first": (Scenario(3, 7, 11, 2, 3, 20), Scenario(1, 6, 9, 1, 3, 7)),
+    "depthwise": (Scenario(20, 5, 9, 1, 2, 20, 0, 20), Scenario(9, 7, 6, 2, 3, 9, 1, 9)),
 }
 
 
@@ -41,15 +42,8 @@ def test_agrees_on_many_scenarios(check_primitive: Callable[..., None], primitiv
     check_primitive(primitive, 200)
 
 
-@pytest.mark.parametrize(
-    ("name", "scenario"),
-    [
-        ("direct_blocked_depthwise_hwc_chwc", SPECIAL["depthwise"][0]),
-        ("direct_blocked_1x1_chw_chw", SPECIAL["1x1"][1]),
-    ],
-)
-def test_bits_are_the_same_on_all_cores(same_bits: Callable[..., None], name: str, scenario: Scenario) -> None:
-    same_bits(next(p for p in PRIMITIVES if p.name == name), scenario)
+def test_bits_are_the_same_on_all_cores(same_bits: Callable[..., None]) -> None:
+    same_bits(next(p for p in PRIMITIVES if p.name == "direct_blocked_depthwise_hwc_chwc"), SPECIAL["depthwise"][0])
 
 
 @pytest.mark.long
