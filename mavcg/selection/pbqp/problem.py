@@ -123,15 +123,19 @@ class Problem:
 
         An edge of which nothing is left goes. Raises: DeadEnd when it allows no pair.
         """
-        self.dirty.pop((min(a, b), max(a, b)), None)
-        self.keep(a, np.isfinite(self.edges[a][b].min(axis=1)), "infinite", b)
-        self.keep(b, np.isfinite(self.edges[a][b].min(axis=0)), "infinite", a)
-        self.dirty.pop((min(a, b), max(a, b)), None)
         matrix = self.edges[a][b]
         rows = matrix.min(axis=1)
+        if rows.max() == np.inf:
+            self.keep(a, rows < np.inf, "infinite", b)
+            matrix = self.edges[a][b]
+            rows = matrix.min(axis=1)
         rest = matrix - rows[:, None]
         columns = rest.min(axis=0)
-        rest = rest - columns
+        if columns.max() == np.inf:
+            which = columns < np.inf
+            self.keep(b, which, "infinite", a)
+            matrix, rest, columns = matrix[:, which], rest[:, which], columns[which]
+        rest -= columns
         self.costs[a] = self.costs[a] + rows
         self.costs[b] = self.costs[b] + columns
         most = float(rest.max())
@@ -140,6 +144,7 @@ class Problem:
             self.counts["edges_without_choice"] += 1
         else:
             self.set_edge(a, b, rest)
+            self.dirty.pop((min(a, b), max(a, b)), None)
 
     def take_out(self, node: int) -> None:
         """Forget a node whose costs its neighbours have taken over; its choice is won back from theirs."""

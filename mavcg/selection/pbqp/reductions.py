@@ -33,8 +33,9 @@ def reduce_with_dominance(problem: Problem, deadline: float) -> None:
     for _ in range(_ROUNDS):
         to_do, problem.changed = sorted(problem.changed), set()
         for node in to_do:
-            if time.monotonic() < deadline and node in problem.costs and _remove_dominated(problem, node):
-                reduce(problem, (node, *problem.edges[node]))
+            if time.monotonic() < deadline and node in problem.costs:
+                _remove_dominated(problem, node)
+        reduce(problem)
 
 
 def reduce(problem: Problem, start: Iterable[int] | None = None) -> None:
@@ -129,23 +130,23 @@ def _merge_alike(problem: Problem, node: int) -> None:
     problem.keep(node, stays, "dominated")
 
 
-def _remove_dominated(problem: Problem, node: int) -> bool:
+def _remove_dominated(problem: Problem, node: int) -> None:
     """Remove alternatives for which another one is at least as good whatever the neighbours choose.
 
-    a dominates b when cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. Every edge
-    must be normalised: rows then have a zero, the maxima are none below 0, and a cannot cost more than b.
+    a dominates b when cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. No edge
+    may be below 0. Where edges are normalised, rows have a zero, no maximum is below 0, and a cannot cost more than b:
+    alternatives are compared with cheaper ones only.
     Source: Desmet et al., "The dead-end elimination theorem", Nature 1992; Goldstein's form of 1994.
     """
     costs = problem.costs[node]
     matrices = list(problem.edges[node].values())
     if len(costs) == 1 or not matrices:
-        return False
+        return
     worst = costs + sum(matrix.max(axis=1) for matrix in matrices)
     best = int(np.argmin(worst))
     stays = costs < worst[best]
     stays[best] = True
     problem.keep(node, stays, "dominated")
-    found = not stays.all()
     costs = problem.costs[node]
     table = np.concatenate([problem.edges[node][other] for other in problem.edges[node]], axis=1)
     starts = np.cumsum([0, *(len(problem.costs[other]) for other in problem.edges[node])])[:-1]
@@ -154,12 +155,9 @@ def _remove_dominated(problem: Problem, node: int) -> bool:
         if kept and _dominated(costs, table, starts, kept, b):
             continue
         kept.append(b)
-    if len(kept) == len(costs):
-        return found
     stays = np.zeros(len(costs), dtype=bool)
     stays[kept] = True
     problem.keep(node, stays, "dominated")
-    return True
 
 
 def _dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b: int) -> bool:
@@ -169,5 +167,6 @@ def _dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b:
     allowed = np.isfinite(row)
     differences = table[by] - np.where(allowed, row, 0.0)
     differences[:, ~allowed] = -np.inf
-    more = np.maximum.reduceat(differences, starts, axis=1).sum(axis=1)
+    with np.errstate(invalid="ignore"):  # an edge that forbids all of b beside one that forbids some of a: no number
+        more = np.maximum.reduceat(differences, starts, axis=1).sum(axis=1)
     return bool(((costs[by] + more) <= costs[b]).any())

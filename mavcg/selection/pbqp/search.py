@@ -12,7 +12,7 @@ import numpy as np
 
 from mavcg.selection.pbqp.blocks import leaf_block
 from mavcg.selection.pbqp.bounds import Bound
-from mavcg.selection.pbqp.heuristic import choose_greedily
+from mavcg.selection.pbqp.heuristic import choose_in_turn
 from mavcg.selection.pbqp.problem import BlockStep, DeadEnd, Problem
 from mavcg.selection.pbqp.reductions import reduce
 from mavcg.selection.pbqp.tables import order_of_leaving, solve_by_tables
@@ -77,10 +77,10 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
             return Found(min(open_bound, problem.least(), limit), best.cost, best.choice)
         if narrowed:
             continue
-        greedy = choose_greedily(problem) if is_first else None
-        if greedy is not None and greedy[0] < limit - effort.tolerance:
-            best = Found(known.bound, greedy[0], problem.complete(greedy[1]))
-            limit = greedy[0]
+        cost, choice = choose_in_turn(problem)
+        if cost < limit - effort.tolerance:
+            best = Found(known.bound, cost, problem.complete(choice))
+            limit = cost
             continue
         block = leaf_block(problem)
         if block is not None:
