@@ -1,7 +1,9 @@
 """A graph and its storage -> the engine's program: kernels called in order, every operand's place, packed constants."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -9,11 +11,15 @@ from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.pad import lower_border
+from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.kernels.registry import lower
+from mavcg.kernels.winograd_step import winograd_choices, winograd_step
 from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
 from mavcg.memory.storage import Storage, assign_storage, lifetimes_of
 from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
 from mavcg.tile_plan import TilePlan, least_task_rows
+
+NO_WAYS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,10 @@ class Lowered:
     nodes: tuple[Node, ...]
 
 
-def lower_graph(graph: Graph, packing: Packing) -> Lowered:
+def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAYS) -> Lowered:
     """The program of an optimised graph.
 
+    ways: how a node is computed, by the name of its output: one that `ways_of` gives; else in its family's own way.
     Raises: MavcgError for an operator or a form of one that no kernel computes, naming the node.
     """
     storage = assign_storage(graph)
@@ -42,21 +49,15 @@ def lower_graph(graph: Graph, packing: Packing) -> Lowered:
     nodes: list[Node] = []
     specs: dict[KernelSpec, None] = {}
     for node in graph.nodes:
-        for step in _steps_of(node, storage, packing):
+        for step in _steps_of(node, storage, packing, ways.get(node.output, "")):
             operands = tuple(_place(operand, storage, arena, constants) for operand in step.operands)
             spec = step.spec
             specs[spec] = None
             if spec.rows:
+                name = step.origin or node.origin or node.output
+                grain, block = task_rows(spec)
                 steps.append(
-                    ProgramStep(
-                        step.origin or node.origin or node.output,
-                        node.op,
-                        kernel_name(spec),
-                        operands,
-                        spec.rows,
-                        least_task_rows(spec),
-                        spec.work,
-                    )  # fmt: skip
+                    ProgramStep(name, node.op, kernel_name(spec), operands, spec.rows, grain, spec.work, block=block)
                 )
                 nodes.append(node)
     data = constants.bytes()
@@ -73,16 +74,41 @@ def lower_graph(graph: Graph, packing: Packing) -> Lowered:
     return Lowered(program, tuple(specs), data, storage, arena, tuple(nodes))
 
 
+def task_rows(spec: KernelSpec) -> tuple[int, int]:
+    """Rows that a thread takes at least, and rows that one call gets at most; 0: as many as a thread takes.
+
+    A Winograd kernel reads all its weights for each block of tiles: it gets whole claims, and small images are cut in
+    two at most.
+    """
+    least = least_task_rows(spec)
+    if isinstance(spec, Winograd):
+        block = -(-spec.block // spec.tiles.across)
+        return min(spec.rows, max(least, min(block, -(-spec.rows // 2)))), spec.rows
+    return least, 0
+
+
 def with_tasks(lowered: Lowered, plan: TilePlan) -> Lowered:
     """The same with tasks as large as planned; what the plan does not name keeps the least that is worth a thread."""
     steps = tuple(replace(step, grain=plan.task_rows(step.kernel) or step.grain) for step in lowered.program.steps)
     return replace(lowered, program=replace(lowered.program, steps=steps))
 
 
-def _steps_of(node: Node, storage: Storage, packing: Packing) -> tuple[Step, ...]:
+def ways_of(lowered: Lowered, max_error: float) -> dict[str, tuple[str, ...]]:
+    """Other ways to compute nodes than those of a lowering, by the names of their outputs.
+
+    max_error: that a way may be off by, over the largest output of the node.
+    """
+    graph = lowered.storage.graph
+    found = {node.output: winograd_choices(node, graph, max_error) for node in lowered.nodes}
+    return {name: ways for name, ways in found.items() if ways}
+
+
+def _steps_of(node: Node, storage: Storage, packing: Packing, way: str) -> tuple[Step, ...]:
     if any(name in storage.silent for name in node.outputs):
         return ()
     views = storage.views(node)
+    if way:
+        return (winograd_step(way, node, storage.graph, views, packing),)
     if node.output in storage.bordered:
         return lower_border(node, storage.graph, views, packing)
     return lower(node, storage.graph, views, packing)

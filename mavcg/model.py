@@ -19,7 +19,7 @@ from mavcg.importers.load import import_model
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_objects
 from mavcg.library import link_shared
-from mavcg.lowering import Lowered, lower_graph, with_tasks
+from mavcg.lowering import Lowered, with_tasks
 from mavcg.machines import machines_for, packing_for
 from mavcg.model_note import model_note
 from mavcg.model_program import ThreadPlan
@@ -28,6 +28,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.planner.engine_weights import with_weights
 from mavcg.predict.predict import predict, thread_plans
+from mavcg.predict.ways import Chosen, choose_ways
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
@@ -37,6 +38,8 @@ from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning
 
 Progress = Callable[[str], None]
+# Admits Winograd's F(2x2, 3x3) and F(4x4, 3x3); larger tiles are off by more (kernels/primitives/winograd.py).
+MAX_ERROR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class ModelRequest:
     shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say; 0: what
     is predicted to be fastest on the board, of the CPUs that the context may use.
     board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
+    max_error: that a way to compute an operator may be off by in f32, over its largest output; 0: sums by definition.
     """
 
     model: Path
@@ -57,6 +61,7 @@ class ModelRequest:
     tuning: Tuning = FAST
     workers: int = field(default_factory=default_workers)
     board: Board | None = None
+    max_error: float = MAX_ERROR
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,12 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     progress("rewriting the graph")
     graph = optimise(graph, dump)
     progress("choosing kernels, packing weights")
-    lowered = lower_graph(graph, packing_for(request.target))
+    chosen = choose_ways(
+        graph, packing_for(request.target), machines, request.target, request.board, request.max_error,
+        progress,
+    )  # fmt: skip
+    dump("ways", chosen)
+    lowered = chosen.lowered
     clusters = cores_of(tuple(machines), request.target, request.board)
     plan = plan_tiles(lowered.specs, machines, clusters)
     dump("plan_tiles", plan)
@@ -139,7 +149,7 @@ def _thread_plans(
     return thread_plans(found)
 
 
-def dump(stage: str, found: Graph | TilePlan) -> None:
+def dump(stage: str, found: Graph | TilePlan | Chosen) -> None:
     """Print what a stage made to stderr where MAVCG_DUMP asks for this stage or for all."""
     wanted = os.environ.get("MAVCG_DUMP", "").split(",")
     if stage in wanted or "all" in wanted:

@@ -9,7 +9,7 @@ from mavcg.codegen import default_workers
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.host import HOST, find_board, measured_host_board
-from mavcg.model import ModelRequest
+from mavcg.model import MAX_ERROR, ModelRequest
 from mavcg.profiles.load import cores_for
 from mavcg.request import parse_tuning
 from mavcg.target import Target, default_target, host_target, parse_target
@@ -29,6 +29,7 @@ def make_model_request(
     threads: int = 1,
     jobs: int | None = None,
     tune: str | None = None,
+    max_error: float | None = None,
 ) -> tuple[ModelRequest, Board | None]:
     """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
     its_board = find_board(board) if board else None
@@ -51,9 +52,11 @@ def make_model_request(
         its_board = measured_host_board() if board == HOST else its_board
     elif not 1 <= threads <= MAX_THREADS:
         raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
+    if max_error is not None and not 0 <= max_error < 1:  # a NaN is not, either
+        raise MavcgError(f"--max-error {max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}")
     request = ModelRequest(
         model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
-        jobs or default_workers(), its_board,
+        jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
     )  # fmt: skip
     return request, its_board
 

@@ -58,6 +58,13 @@ def build(
         str | None,
         typer.Option(metavar="N|auto", help="Default threads of a model library; 1. auto: the fastest, as predicted."),
     ] = None,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E",
+            help="What a model's f32 operators may be off by, over their largest output; 1e-4.",
+        ),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -88,11 +95,12 @@ def build(
         })  # fmt: skip
         build_model_library(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            as_json,
+            max_error, as_json,
         )  # fmt: skip
         return
-    if shape or threads is not None:
-        raise MavcgError(f"--{'shape' if shape else 'threads'}: is for models; name one (.onnx or .tflite)")
+    for option, value in (("--shape", shape), ("--threads", threads), ("--max-error", max_error)):
+        if value is not None:
+            raise MavcgError(f"{option}: is for models; name one (.onnx or .tflite)")
     from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file
     from mavcg.program import build_program
     from mavcg.request import make_request, merge

@@ -16,6 +16,7 @@ def build_model_library(
     threads: int,
     jobs: int | None,
     tune: str | None,
+    max_error: float | None,
     as_json: bool,
 ) -> None:
     """Build and report. Raises: MavcgError for bad input, with nothing written."""
@@ -23,7 +24,7 @@ def build_model_library(
     from mavcg.model_report import model_json, show_model
     from mavcg.model_request import make_model_request
 
-    request, _ = make_model_request(model, output, board, cores, target, shapes, threads, jobs, tune)
+    request, _ = make_model_request(model, output, board, cores, target, shapes, threads, jobs, tune, max_error)
     with Progress() as progress:
         result = build_model(request, progress)
     if as_json:

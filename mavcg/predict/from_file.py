@@ -18,15 +18,16 @@ from mavcg.importers.load import import_model
 from mavcg.kernel import KernelSpec
 from mavcg.kernel_code import UNPLANNED
 from mavcg.loading import load
-from mavcg.lowering import lower_graph, with_tasks
+from mavcg.lowering import with_tasks
 from mavcg.machines import machines_for, packing_for
-from mavcg.model import build_model, dump
+from mavcg.model import MAX_ERROR, build_model, dump
 from mavcg.model_request import make_model_request
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.predict.files import is_model_file, library_note
 from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.spec_text import spec_from_text
+from mavcg.predict.ways import choose_ways
 from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
 from mavcg.target import parse_target
@@ -62,11 +63,13 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
     note = None if is_model_file(path) else library_note(path)
     if note is None:
         progress(f"reading {path.name}")
-        lowered = lower_graph(optimise(import_model(path, shapes), dump), packing_for(target))
+        graph = optimise(import_model(path, shapes), dump)
         # As `mavcg build` would: it knows of the host what it does not have to measure.
         planned = find_board(HOST) if board.name == HOST else board
         cores = load_cores()
         machines = machines_for([cores[name] for name in planned.cores if name in cores], target)
+        chosen = choose_ways(graph, packing_for(target), machines, target, planned, MAX_ERROR, progress)
+        lowered = chosen.lowered
         plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, planned))
         return Source(path.stem, step_works(with_tasks(lowered, plan)), lowered.specs, None, plan)
     if shapes:

@@ -12,6 +12,7 @@ from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.matmul import MatMul
 from mavcg.kernels.pad import PadBorder
 from mavcg.kernels.plain_product import PlainProduct
+from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qdepthwise import QDepthwise
 from mavcg.lowering import Lowered
@@ -79,6 +80,8 @@ def macs_of(spec: KernelSpec) -> int:
     if isinstance(spec, Conv2d | QConv2d):
         channels = spec.x.shape[3] // spec.groups
         return spec.out.elements * spec.kernel[0] * spec.kernel[1] * channels
+    if isinstance(spec, Winograd):
+        return spec.out.view.elements * spec.tiles.k**2 * spec.tiles.in_ch
     if isinstance(spec, Depthwise | QDepthwise):
         return spec.out.elements * spec.kernel[0] * spec.kernel[1]
     if isinstance(spec, MatMul):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mavcg.graph import DTYPES, Graph, Node, type_of
 from mavcg.kernel import Machine, Packing, Step, View, dense_strides, dense_view
 from mavcg.kernels.emit import kernel_name, prepared
-from mavcg.kernels.registry import emit, lower
+from mavcg.kernels.registry import Lower, emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.tile_plan import MacroTile
@@ -117,15 +117,16 @@ def run_node_on(
     parts: int = 1,
     packing: Packing | None = None,
     macro: MacroTile | None = None,
+    lowering: Lower = lower,
 ) -> list[Array]:
     """The outputs of one node of a graph, its rows computed in `parts` ranges, the last first.
 
-    views: where a tensor does not lie densely. macro: how the kernel is tiled. Checks that nothing outside the outputs
-    is written.
+    views: where a tensor does not lie densely. macro: how the kernel is tiled. lowering: the way it is computed. Checks
+    that nothing outside the outputs is written.
     """
     names = [*dict.fromkeys([n for n in (*node.inputs, *node.outputs) if n])]
     seen = {name: (views or {}).get(name) or dense_view(graph.types[name]) for name in names}
-    steps = lower(node, graph, seen, packing or Packing(lanes=16 if machine.arch == "x86_64" else 8))
+    steps = lowering(node, graph, seen, packing or Packing(lanes=16 if machine.arch == "x86_64" else 8))
     compiled = Compiled(steps, machine, macro)
     buffers = {name: Buffer(seen[name], inputs.get(name, graph.constants.get(name))) for name in names}
     kept: list[Array] = []
