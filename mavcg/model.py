@@ -38,7 +38,7 @@ from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning
 
 Progress = Callable[[str], None]
-# Admits Winograd's F(2x2, 3x3) and F(4x4, 3x3); larger tiles are off by more (kernels/primitives/winograd.py).
+# Admits Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) is off by more (kernels/primitives/winograd.py).
 MAX_ERROR = 1e-4
 
 

@@ -18,8 +18,10 @@ from mavcg.cli.launch import HELP as LAUNCH_HELP
 from mavcg.cli.launch import launch
 from mavcg.cli.measure import measure
 from mavcg.cli.plan import plan
+from mavcg.cli.primitives import primitives
 from mavcg.cli.profile import profile
 from mavcg.cli.run import run as run_model
+from mavcg.cli.select import select
 from mavcg.cli.tune_asm import tune_asm
 from mavcg.errors import MavcgError
 
@@ -45,7 +47,9 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
     )  # fmt: skip
     app.callback()(_options)
-    for verb in (profile, build, inspect, run_model, bench, estimate, plan, explain, tune_asm, measure, cores):
+    for verb in (
+        profile, build, inspect, run_model, bench, estimate, plan, primitives, select, explain, tune_asm, measure, cores,
+    ):  # fmt: skip
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     return app

@@ -6,6 +6,7 @@ from dataclasses import replace
 from mavcg.accelerator import Accelerator
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.model_program import Program
 from mavcg.planner.engine_cost import cost, work_of
 from mavcg.tile_plan import TilePlan
@@ -29,7 +30,8 @@ def with_weights(
     """The program, each step with the modelled speed of each version's core in it (ProgramStep.weights).
 
     machines, cores: by the version's label, as plan_tiles has them. Where the planner has no model of a kernel, its
-    cores count by their clocks. With one core type all threads are alike, and nothing is said.
+    cores count by their multiply-adds if it lives by these (Winograd's), else by their clocks. With one core type all
+    threads are alike, and nothing is said.
     """
     if len(machines) < 2:
         return program
@@ -44,6 +46,9 @@ def _weights(
     seconds = []
     for label, machine in machines.items():
         core, macro = cores[label], plan.of(kernel_name(spec), label)
-        cycles = 1.0 if work is None or macro is None else cost(work, machine, core, macro).cycles
+        if work is not None and macro is not None:
+            cycles = cost(work, machine, core, macro).cycles
+        else:
+            cycles = 1.0 / core.pes if isinstance(spec, Winograd) else 1.0
         seconds.append(cycles / core.frequency_ghz)
     return tuple(zip(machines, weights_of(seconds), strict=True))
