@@ -48,7 +48,8 @@ def make_app() -> typer.Typer:
     )  # fmt: skip
     app.callback()(_options)
     for verb in (
-        profile, build, inspect, run_model, bench, estimate, plan, primitives, select, explain, tune_asm, measure, cores,
+        profile, build, inspect, run_model, bench, estimate, plan, primitives, select, explain, tune_asm, measure,
+        cores,
     ):  # fmt: skip
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
