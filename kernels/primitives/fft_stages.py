@@ -1,7 +1,7 @@
 """The code of the stages in fft_specs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -33,7 +33,7 @@ from mavcg.kernels.primitives.common import (
 )
 from mavcg.kernels.primitives.fft_codelets import forward, inverse
 from mavcg.kernels.primitives.fft_specs import CoefficientProducts, ForwardRows, InverseRows
-from mavcg.kernels.primitives.im2_product import PANEL, Product, emit_product, packed_right
+from mavcg.kernels.primitives.im2_product import PANEL, emit_product, packed_product
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES, Layout
 
@@ -191,14 +191,12 @@ def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine
     function, b = kernel_function(module, spec, machine)
     inputs, weights, outputs = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "outputs")))
     t, s = spec.transforms, spec.transforms.scenario
-    ends: tuple[str, str, tuple[float, ...], bool] = ("", "", (), False)
     levels = Sum(((s.k, s.dilation * t.in_row_bytes), (2 * t.in_channels, F32_BYTES)))
-    steps = t.in_row_bytes // 2, 0, 0, True, t.out_row_bytes // 2
-    product = packed_right(Product(2 * s.out_h, t.out_channels, levels, *steps, *ends))
+    product = packed_product(2 * s.out_h, t.out_channels, levels, t.in_row_bytes // 2, t.out_row_bytes // 2)
     # Coefficients 0 and length / 2 are real: a quarter of the work. Their weights are the first of the panel's terms.
     levels = Sum(((s.k, s.dilation * t.in_row_bytes), (t.in_channels, F32_BYTES)))
-    steps = t.in_row_bytes, product.k_step, product.panel_step, True, t.out_row_bytes
-    real = Product(s.out_h, t.out_channels, levels, *steps, *ends)
+    real = packed_product(s.out_h, t.out_channels, levels, t.in_row_bytes, t.out_row_bytes)
+    real = replace(real, panel_step=product.panel_step)
     panels_bytes = -(-t.out_channels // PANEL) * product.panel_step
 
     def row(index: Value) -> None:

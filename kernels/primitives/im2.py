@@ -54,12 +54,7 @@ class Im2(Primitive):
         spec = PatchProduct(patches, out, self.turned and along_pixels, self.strips, epilogue)
         ordered = weights.transpose(0, 2, 3, 1) if patches.taps_first else weights
         matrix = np.ascontiguousarray(ordered.reshape(s.m, -1), np.float32)
-        if not along_pixels:
-            packed = pack_panels(matrix, s.groups, PANEL)
-        elif self.turned:
-            packed = np.ascontiguousarray(matrix.reshape(s.groups, s.m // s.groups, -1).transpose(0, 2, 1))
-        else:
-            packed = matrix
+        packed = pack_panels(matrix, s.groups, PANEL) if self.turned or not along_pixels else matrix
         ends = (Place("weights"), Place("out"), *epilogue_places(epilogue))
         if self.strips:
             return Lowering((Stage(spec, (Place("x"), *ends)),), packed)

@@ -49,10 +49,15 @@ class Product:
     rows_outer: bool
 
 
-def packed_right(product: Product) -> Product:
-    """The same with a right side in panels of PANEL, as common.pack_panels makes them."""
-    panel_step = product.total.length * PANEL * F32_BYTES
-    return replace(product, k_step=PANEL * F32_BYTES, panel_step=panel_step, packed=True)
+def packed_product(
+    rows: int, columns: int, total: Sum, left_step: int, out_step: int, bias: str = "", act: str = "",
+    act_args: tuple[float, ...] = (),
+) -> Product:  # fmt: skip
+    """One whose right side is in panels of PANEL, as common.pack_panels makes them, columns outside."""
+    k_step = PANEL * F32_BYTES
+    return Product(
+        rows, columns, total, left_step, k_step, total.length * k_step, True, out_step, bias, act, act_args, False
+    )
 
 
 def blocks_fit(scenario: Scenario, layout_in: Layout, layout_out: Layout) -> bool:

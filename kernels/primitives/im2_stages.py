@@ -1,7 +1,7 @@
 """Products of patches with weights: the second stage of im2, or, in strips, the only one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -19,7 +19,7 @@ from mavcg.kernels.primitives.im2_product import (
     emit_in_blocks,
     emit_product,
     of_two,
-    packed_right,
+    packed_product,
 )
 from mavcg.primitive import F32_BYTES, Epilogue, Layout
 
@@ -74,8 +74,8 @@ class PatchProduct(KernelSpec):
     """act(bias + patches x weights + residual); operands: patches, weights, out, bias?, residual?.
 
     Where strips, the first operand is x, and the patches of each piece are made in the thread's scratch. turned:
-    weights that are multiplied one by one lie as [terms, M] of each group, else [M, terms]; those in vectors are in
-    panels. A row of work is a piece of the pixels, of a group's output channels or of a part of them.
+    weights that are multiplied one by one are in panels, as those in vectors are, else they are [M, terms]. A row of
+    work is a piece of the pixels, of a group's output channels or of a part of them.
     """
 
     patches: Patches
@@ -227,35 +227,15 @@ class _Emitter:
         act, args = act_of(spec.epilogue)
         pixels = region.rows * region.columns
         if spec.along_pixels:
-            step = F32_BYTES if spec.turned else terms * F32_BYTES
-            levels = Sum(((terms, spec.channels * F32_BYTES), (1, F32_BYTES)) if spec.turned else ((terms, F32_BYTES),))
-            all_before = scaled(b, group, spec.channels * terms * F32_BYTES)
-            weights = address(b, self.w, b.add(all_before, scaled(b, first, step)))
-            product = Product(
-                count, pixels, levels, step, strip.row_bytes, PANEL * F32_BYTES, True, out.channel_step * F32_BYTES,
-                "rows", act, args, True,
-            )  # fmt: skip
-            at = Pointers(weights, patches, address(b, self.out, place), bias, residual)
-            emit_product(b, self.machine, product, at)
+            per_group = -(-spec.channels // PANEL) * PANEL if spec.turned else spec.channels
+            before = b.mul(b.add(b.mul(group, const(per_group)), first), const(terms * F32_BYTES))
+            at = Pointers(address(b, self.w, before), patches, address(b, self.out, place), bias, residual)
+            self.by_rows(count, pixels, at)
             return
         levels = Sum(((terms, strip.term_bytes), (1, F32_BYTES)) if strip.columns else ((terms, F32_BYTES),))
         panels = -(-spec.channels // PANEL)
-        product = packed_right(
-            Product(
-                pixels,
-                count,
-                levels,
-                strip.pixel_bytes,
-                0,
-                0,
-                True,
-                out.column_step * F32_BYTES,
-                "columns",
-                act,
-                args,
-                False,
-            )  # fmt: skip
-        )
+        step = out.column_step * F32_BYTES
+        product = packed_product(pixels, count, levels, strip.pixel_bytes, step, "columns", act, args)
         panel = b.add(scaled(b, group, panels), b.udiv(first, const(PANEL)))
         weights = address(b, self.w, b.mul(panel, const(product.panel_step)))
         at = Pointers(patches, weights, address(b, self.out, place), bias, residual)
@@ -264,3 +244,34 @@ class _Emitter:
         else:
             emit_in_blocks(b, self.machine, product, at, out)
             clear_tails(b, address(b, self.out, place), out, count, pixels)
+
+    def by_rows(self, count: int, pixels: int, at: Pointers) -> None:
+        """`count` output channels, the product's rows; turned weights panel by panel."""
+        b, spec, out = self.b, self.spec, self.spec.out
+        terms, act, args = spec.strip.group_terms, *act_of(spec.epilogue)
+        levels = ((terms, PANEL * F32_BYTES), (1, F32_BYTES)) if spec.turned else ((terms, F32_BYTES),)
+        product = Product(
+            count, pixels, Sum(levels), F32_BYTES if spec.turned else terms * F32_BYTES, spec.strip.row_bytes,
+            PANEL * F32_BYTES, True, out.channel_step * F32_BYTES, "rows", act, args, True,
+        )  # fmt: skip
+        if not spec.turned:
+            emit_product(b, self.machine, product, at)
+            return
+
+        def panel(number: Value, rows: int) -> None:
+            def moved(base: Value | None, step: int) -> Value | None:
+                return address(b, base, scaled(b, number, PANEL * step)) if base is not None else None
+
+            step = out.channel_step * F32_BYTES
+            here = Pointers(
+                address(b, at.inputs, scaled(b, number, PANEL * terms * F32_BYTES)), at.weights,
+                address(b, at.out, scaled(b, number, PANEL * step)), moved(at.bias, F32_BYTES),
+                moved(at.residual, step),
+            )  # fmt: skip
+            emit_product(b, self.machine, replace(product, rows=rows), here)
+
+        whole, rest = divmod(count, PANEL)
+        if whole:
+            repeat(b, 0, whole, lambda number: panel(number, PANEL), "panel")
+        if rest:
+            panel(const(whole), rest)

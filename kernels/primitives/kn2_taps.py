@@ -9,7 +9,7 @@ from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import I1, address, const, kernel_function, operand, repeat, scaled
 from mavcg.kernels.gemm import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
-from mavcg.kernels.primitives.im2_product import PANEL, Product, emit_in_blocks, emit_product, of_two, packed_right
+from mavcg.kernels.primitives.im2_product import PANEL, Product, emit_in_blocks, emit_product, of_two, packed_product
 from mavcg.kernels.primitives.im2_stages import FEW_PIECES, LEAST_CHANNELS, STRIP_PIXELS
 from mavcg.kernels.primitives.kn2_lines import Channels, Ends
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Scenario
@@ -206,22 +206,8 @@ class _Emitter:
             levels = ((spec.terms, F32_BYTES),)
         else:
             levels = ((spec.terms, x.channel_step * F32_BYTES), (1, F32_BYTES))
-        product = packed_right(
-            Product(
-                width,
-                count,
-                Sum(levels),
-                x.column_step * F32_BYTES,
-                0,
-                0,
-                True,
-                spec.out.column_step * F32_BYTES,
-                "",
-                "",
-                (),
-                False,
-            )  # fmt: skip
-        )
+        steps = x.column_step * F32_BYTES, spec.out.column_step * F32_BYTES
+        product = packed_product(width, count, Sum(levels), *steps)
         panels = -(-spec.channels // PANEL)
         panel = b.add(scaled(b, tap, spec.scenario.groups * panels), scaled(b, group, panels))
         panel = b.add(panel, b.udiv(first, const(PANEL)))
