@@ -1,0 +1,82 @@
+"""Every conversion against a copy by NumPy, around the edges of squares and blocks, on every machine that is there."""
+
+import numpy as np
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.kernel import Array
+from mavcg.kernels.primitives.convert import (
+    Conversion,
+    RaggedBlocks,
+    conversions,
+    find_conversion,
+    lower_conversion,
+)
+from mavcg.kernels.transpose import TransposeSpec
+from mavcg.primitive import Layout, Lowering
+from mavcg.primitive_check import block_of, to_layout
+from mavcg.primitive_run import Job, all_rows, emulation_there, find_machine, memory, random_ranges, run_jobs
+
+SHAPES = (
+    (1, 1, 1), (3, 5, 7), (4, 4, 4), (8, 3, 9), (16, 2, 5), (17, 3, 4), (24, 5, 13), (31, 1, 8), (32, 6, 1),
+    (33, 2, 70), (40, 7, 7), (64, 9, 3), (100, 1, 1), (67, 66, 5),
+)  # fmt: skip
+
+
+def image(c: int, h: int, w: int) -> Array:
+    """Numbers that all differ."""
+    return np.arange(1, c * h * w + 1, dtype=np.float32).reshape(c, h, w)
+
+
+def job(conversion: Conversion, c: int, h: int, w: int, block: int, seed: int) -> Job:
+    lowering = Lowering((lower_conversion(conversion, c, h, w, block),), np.zeros(0, np.float32))
+    source = to_layout(image(c, h, w), conversion.layout_from, block)
+    target = to_layout(image(c, h, w), conversion.layout_to, block)
+    operands = {"x": memory(source.nbytes, source), "out": memory(target.nbytes)}
+    return Job(lowering, operands, random_ranges(lowering, seed) if seed % 3 else all_rows(lowering))
+
+
+@pytest.mark.parametrize(
+    ("core", "shapes"),
+    [
+        ("host", SHAPES[1:14:4]),
+        ("cortex-a55", SHAPES[::5]),
+        *(pytest.param(core, SHAPES, marks=pytest.mark.long) for core in ("host", "generic", "cortex-a55")),
+    ],
+)
+def test_every_conversion_copies_every_element(core: str, shapes: tuple[tuple[int, int, int], ...]) -> None:
+    if core != "host" and not emulation_there():
+        pytest.skip("there is no emulator")
+    machine = find_machine(core)
+    block = block_of(machine)
+    asked = [(conversion, shape) for conversion in conversions() for shape in shapes]
+    jobs = [job(conversion, *shape, block, seed) for seed, (conversion, shape) in enumerate(asked)]
+    run_jobs(jobs, machine)
+
+    for (conversion, shape), done in zip(asked, jobs, strict=True):
+        wanted = to_layout(image(*shape), conversion.layout_to, block)
+        assert done.operands["out"].inner.tobytes() == wanted.tobytes(), f"{conversion.name} of {shape}"
+        assert all(held.guards_hold for held in done.operands.values()), f"{conversion.name} of {shape}: wrote outside"
+
+
+def test_there_is_one_from_each_layout_into_each_other() -> None:
+    found = {(c.layout_from, c.layout_to) for c in conversions()}
+
+    assert found == {(a, b) for a in Layout for b in Layout if a != b}
+    assert len({c.name for c in conversions()}) == len(conversions())
+    assert find_conversion(Layout.CHWC, Layout.HCW).name == "chwc_to_hcw"
+
+
+def test_whole_blocks_are_turned_in_registers_and_others_filled_up() -> None:
+    into = find_conversion(Layout.CHW, Layout.CHWC)
+
+    assert isinstance(lower_conversion(into, 32, 7, 7, 16).spec, TransposeSpec)
+    assert isinstance(lower_conversion(into, 24, 7, 7, 16).spec, RaggedBlocks)
+    assert isinstance(lower_conversion(into, 24, 7, 7, 8).spec, TransposeSpec)
+
+
+def test_what_is_no_conversion_is_refused() -> None:
+    with pytest.raises(MavcgError, match="HWC into HWC"):
+        find_conversion(Layout.HWC, Layout.HWC)
+    with pytest.raises(MavcgError, match="0 x 4 x 4"):
+        lower_conversion(conversions()[0], 0, 4, 4, 16)
