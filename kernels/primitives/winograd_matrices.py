@@ -15,7 +15,7 @@ from mavcg.kernel import Array
 
 Row = tuple[Fraction, ...]
 Matrix = tuple[Row, ...]
-# By the number of products, beside infinity. Points near 1 on either side keep the entries of powers small, and opposite
+# By the number of products, beside infinity. Points near 1 on either side keep entries of powers small, and opposite
 # pairs share half of the sums; all squares and products are exact in f32. Of the pairs of fractions of eighths up to 2,
 # 5/8 and 3/2 have the least error for six products: a third of that of 1 and 2.
 POINTS: dict[int, tuple[Fraction, ...]] = {

@@ -1,0 +1,170 @@
+"""The Winograd family against the definition: at edges of tiles, in all layouts, in strided views, on all machines."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.kernel import Array, Machine, Operand, Step, View
+from mavcg.kernels.primitives import winograd
+from mavcg.kernels.primitives.registry import find_primitive
+from mavcg.kernels.primitives.winograd import ERROR_BOUNDS, PRIMITIVES, WinogradPrimitive, pack_winograd, winograd_spec
+from mavcg.kernels.primitives.winograd_spec import Planes, Winograd
+from mavcg.primitive import Epilogue, Layout, Primitive, Scenario
+from mavcg.primitive_check import Case, Checked
+from tests.kernels.conftest import Buffer, Compiled, host_machines
+
+CheckPrimitive = Callable[..., None]
+HWC = Layout.HWC
+ENDS = Epilogue(bias=True, residual=True, act="relu")
+
+# Every kind of tile once, the layouts in turn; sizes that are no multiple of a tile, channels of no vector.
+ONE_EACH = (
+    ("winograd_2d_f2_k3_hwc_hwc", Scenario(19, 9, 12, 1, 3, 21, 1)),
+    ("winograd_2d_f4_k3_chwc_chwc", Scenario(19, 14, 11, 1, 3, 21, 1)),
+    ("winograd_2d_f6_k3_chw_chw", Scenario(17, 13, 15, 1, 3, 18, 1)),
+    ("winograd_2d_f2_k5_hwc_chw", Scenario(9, 8, 11, 1, 5, 19, 2)),
+    ("winograd_2d_f4_k5_chw_hwc", Scenario(18, 9, 10, 1, 5, 16, 2)),
+    ("winograd_1d_f2_k3_hcw_hcw", Scenario(17, 7, 9, 1, 3, 20, 1)),
+    ("winograd_1d_f4_k3_chwc_hwc", Scenario(19, 11, 13, 1, 3, 21, 1)),
+    ("winograd_1d_f6_k3_hwc_chwc", Scenario(19, 11, 40, 1, 3, 21, 0)),
+    ("winograd_1d_f2_k5_hwc_hwc", Scenario(5, 9, 8, 1, 5, 33, 2)),
+    ("winograd_1d_f4_k5_chw_chw", Scenario(8, 9, 13, 1, 5, 16, 4)),
+    ("winograd_2d_f4_k3_staged_hwc_hwc", Scenario(19, 14, 11, 1, 3, 150, 1)),
+    ("winograd_2d_f6_k3_staged_chwc_chwc", Scenario(19, 14, 11, 1, 3, 21, 2)),
+)
+EDGES = {
+    "one output": Scenario(3, 1, 1, 1, 3, 2, 1),
+    "pad of more than a tile": Scenario(4, 2, 3, 1, 3, 5, 7),
+    "whole tiles, no border": Scenario(16, 10, 14, 1, 3, 16),
+    "several blocks": Scenario(3, 30, 34, 1, 3, 4, 1),
+}
+
+
+@pytest.mark.parametrize(("name", "scenario"), ONE_EACH, ids=[name for name, _ in ONE_EACH])
+def test_every_kind_of_tile(name: str, scenario: Scenario, host: Machine, right: Callable[..., list[Checked]]) -> None:
+    block = 16 if host.arch == "x86_64" else 8
+    right([Case(find_primitive(name), scenario, ENDS, 1, block)], host)
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_edges(edge: str, check_primitive: CheckPrimitive) -> None:
+    check_primitive(find_primitive("winograd_2d_f4_k3_hwc_hwc"), [EDGES[edge]])
+
+
+def test_the_same_bits_on_all_machines(same_bits: CheckPrimitive) -> None:
+    same_bits(find_primitive("winograd_2d_f4_k3_hwc_hwc"), Scenario(19, 10, 13, 1, 3, 37, 1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name, _ in ONE_EACH])
+def test_the_same_bits_of_every_kind(name: str, same_bits: CheckPrimitive) -> None:
+    same_bits(find_primitive(name), Scenario(19, 12, 11, 1, find_primitive(name).k, 37, 1), emulated=True)  # type: ignore[attr-defined]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("primitive", PRIMITIVES, ids=lambda primitive: primitive.name)
+def test_generated_scenarios(primitive: Primitive, check_primitive: CheckPrimitive) -> None:
+    check_primitive(primitive, 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ERROR_BOUNDS, ids=str)
+def test_two_hundred_scenarios_of_every_kind(kind: tuple[bool, int, int], check_primitive: CheckPrimitive) -> None:
+    two_d, m, k = kind
+    check_primitive(WinogradPrimitive(HWC, HWC, m, k, two_d), 200)
+
+
+def test_layouts_give_the_same_numbers(host: Machine, right: Callable[..., list[Checked]]) -> None:
+    scenario = Scenario(17, 7, 9, 1, 3, 18, 1)
+    found = [
+        right([Case(p, scenario, ENDS, 3, 16 if host.arch == "x86_64" else 8)], host)[0].bits
+        for p in PRIMITIVES
+        if p.name.removeprefix("winograd_1d_f2_k3_") in ("hwc_hwc", "chwc_chwc", "chw_chw", "hcw_hcw")
+    ]
+    assert len(found) == 4 and len(set(found)) == 1
+
+
+@pytest.mark.parametrize("otherwise", [{"stride": 2}, {"groups": 2}, {"dilation": 2}, {"k": 5}], ids=str)
+def test_only_stride_1_without_groups_or_dilation(otherwise: dict[str, int]) -> None:
+    primitive, plain = WinogradPrimitive(HWC, HWC, 4, 3), Scenario(4, 9, 9, 1, 3, 4)
+
+    assert primitive.applies(plain) and not primitive.applies(replace(plain, **otherwise))
+
+
+def test_squares_save_more_products_than_rows() -> None:
+    layer = Scenario(64, 48, 48, 1, 3, 64, 1)
+    saved = {}
+    for two_d, m, k in ERROR_BOUNDS:
+        if k == 3:
+            (stage,) = (
+                WinogradPrimitive(HWC, HWC, m, k, two_d)
+                .lower(layer, np.zeros((64, 64, 3, 3), np.float32), Epilogue(), 16)
+                .stages
+            )
+            assert isinstance(stage.spec, Winograd)
+            saved[two_d, m] = layer.macs / stage.spec.tiles.macs
+    assert saved == {
+        (True, 2): 2.25, (True, 4): 4.0, (True, 6): 5.0625, (False, 2): 1.5, (False, 4): 2.0, (False, 6): 2.25,
+    }  # fmt: skip
+
+
+def test_rows_want_less_memory_than_squares() -> None:
+    layer = Scenario(256, 28, 28, 1, 3, 256, 1)
+    squares = WinogradPrimitive(HWC, HWC, 4, 3, True, staged=True).workspace_bytes(layer)
+    assert WinogradPrimitive(HWC, HWC, 4, 3, True).workspace_bytes(layer) < squares
+    assert WinogradPrimitive(HWC, HWC, 4, 3, False).workspace_bytes(layer) < squares
+
+
+def test_planes_begin_in_different_sets_of_a_cache() -> None:
+    for channels in (1, 3, 64, 100, 256, 512):
+        planes = Planes(36, 36, channels)
+        assert planes.pitch >= channels * 4 and planes.pitch % 64 == 0 and planes.plane >= 36 * planes.pitch
+        assert len({i * planes.plane // 64 % 64 for i in range(36)}) == 36
+        assert len({i * planes.pitch // 64 % 64 for i in range(6)}) > 2
+
+
+def strided(shape: tuple[int, ...], pixel: int, row: int) -> View:
+    """An image whose pixels and rows are so many elements apart, as inside a larger buffer."""
+    n, h, w, c = shape
+    return View("f32", shape, (h * row * pixel + 5, row * pixel, pixel, 1))
+
+
+def run_views(machine: Machine, two_d: bool, parts: int) -> tuple[Array, Array]:
+    """(found, wanted) of a batch of two in views with gaps, all ends there, without a border of zeros."""
+    rng = np.random.default_rng(5)
+    x_view, out_view = strided((2, 12, 9, 10), 13, 11), strided((2, 10, 7, 19), 40, 9)
+    other_view = strided((2, 10, 7, 19), 19, 7)
+    x, other = rng.standard_normal(x_view.shape), rng.standard_normal(out_view.shape)
+    weights, bias = rng.standard_normal((19, 3, 3, 10)), rng.standard_normal(19)
+    spec = winograd_spec(x_view, out_view, other_view, 4, 3, two_d, 16, True, "relu", ())
+    packed = pack_winograd(spec.tiles, weights)
+    step = Step(spec, tuple(Operand(name) for name in ("x", "w", "y", "bias", "other")))
+    whole = [View("f32", a.shape, tuple(s // 4 for s in a.strides)) for a in (packed, bias.astype(np.float32))]
+    buffers = [
+        Buffer(view, values)
+        for view, values in ((x_view, x), (whole[0], packed), (out_view, None), (whole[1], bias), (other_view, other))
+    ]
+    edges = [spec.rows * part // parts for part in range(parts + 1)]
+    pointers = [buffer.pointer for buffer in buffers]
+    Compiled([step], machine).run(step, pointers, list(zip(edges, edges[1:], strict=False))[::-1])
+    buffers[2].check_surroundings()
+    rounded: list[Any] = [a.astype(np.float32).astype(np.float64) for a in (x, weights, bias, other)]
+    taps = np.lib.stride_tricks.sliding_window_view(rounded[0], (3, 3), (1, 2))
+    wanted = np.einsum("nyxiab,oabi->nyxo", taps, rounded[1]) + rounded[2] + rounded[3]
+    return np.array(buffers[2].inner), np.maximum(wanted, 0)
+
+
+@pytest.mark.parametrize(("two_d", "parts"), [(True, 3), (False, 2)])
+def test_batches_and_strided_views(two_d: bool, parts: int) -> None:
+    found, wanted = run_views(host_machines()[0], two_d, parts)
+
+    assert np.abs(found - wanted).max() < 1e-5 * np.abs(wanted).max()
+
+
+def test_bounds_are_listed_for_every_primitive() -> None:
+    assert len(PRIMITIVES) >= 20 and winograd.EMIT
+    for primitive in PRIMITIVES:
+        assert 1e-6 < primitive.error_bound <= 1.2e-4
