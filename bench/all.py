@@ -15,6 +15,10 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.machine_passes"),
     ("-m", "bench.conv_layers"),
     ("-m", "bench.networks"),
+    ("-m", "bench.threads"),
+    ("-m", "bench.unequal_cores"),
+    ("-m", "bench.predicted"),
+    ("-m", "bench.planned_tiles"),
     ("-m", "bench.model_build"),
     ("-m", "bench.model_accuracy"),
     ("-m", "bench.onnx_node_tests"),
@@ -22,6 +26,8 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.plan_tables"),
     ("-m", "bench.plan_search"),
     ("-m", "bench.plan_baselines"),
+    ("-m", "bench.pbqp"),
+    ("-m", "bench.winograd"),
     ("-m", "bench.fuzz_models", "--count", "10000"),
 )
 

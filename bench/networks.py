@@ -1,4 +1,4 @@
-"""Whole networks against other runtimes, in one interleaved run: `python -m bench.networks [MODEL..] [--threads 1]`.
+"""Whole networks against other runtimes, in one interleaved run: `python -m bench.networks [MODEL..] [--threads 1,2]`.
 
 Each runtime is a process of its own (bench/worker.py) that is stopped while another is timed; they take turns in
 rotating order. Per network and runtime: the median over rounds of each round's median; ratios within the run only.
@@ -21,7 +21,10 @@ from rich.table import Table
 from bench.models import model_path
 from bench.record import ROOT, facts, write
 
-NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "blazeface", "hand_landmark")
+NETWORKS = (
+    "squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random", "inception_v1", "blazeface",
+    "hand_landmark",
+)  # fmt: skip
 WARM, MIN_RUNS, SECONDS = 2, 5, 0.7
 
 
@@ -108,14 +111,15 @@ def main() -> None:
     """Compare, print, and write bench/results/networks.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=NETWORKS)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--threads", default="1,2", help="numbers, one after the other")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
     rows = []
-    for name in args.models:
-        print(f"bench: {name}", file=sys.stderr, flush=True)
-        rows.append(compare(name, args.threads, args.rounds))
+    for threads in map(int, args.threads.split(",")):
+        for name in args.models:
+            print(f"bench: {name}, {threads} threads", file=sys.stderr, flush=True)
+            rows.append(compare(name, threads, args.rounds))
     if args.models == NETWORKS:
         write("networks", {**facts("measured", "bench.networks"), "rows": rows})
     if args.json:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench import model_tables
+from bench import model_tables, planner_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import machine_passes
 from bench.record import RESULTS
@@ -91,7 +91,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "growth": ("Code growth of six ARM clones", growth),
     "build_time": ("How long a build takes", build_time),
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
-    **{name: (title, _of_models(show)) for name, (title, show) in model_tables.TABLES.items()},
+    **{
+        name: (title, _of_models(show))
+        for name, (title, show) in {**model_tables.TABLES, **planner_tables.TABLES}.items()
+    },
 }
 
 

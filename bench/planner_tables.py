@@ -1,0 +1,90 @@
+"""The records of the planner and the prediction as markdown tables for the README; bench/tables.py prints them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+MIB = 2**20
+
+
+def plan_search(record: Record, table: Table) -> str:
+    """Bytes off chip by three searches, and what they take."""
+    rows = []
+    for row in record["rows"]:
+        moved = row["off_chip_bytes"]
+        rows.append([
+            f"{row['network']}, {row['setup']}",
+            f"{moved['pruned'] / MIB:.1f}",
+            f"{moved['exact'] / MIB:.1f}",
+            "yes" if row["exact_is_exhaustive"] else "no",
+            f"{row['layers_that_pruning_misses']} of {row['layers']}",
+            f"{row['times_below_at_worst']:.2f}",
+        ])  # fmt: skip
+    seconds, candidates = record["seconds"], record["candidates"]
+    text = "Modelled: MiB off chip of all layers. All five networks in all four setups take the pruned search "
+    text += ", the exact one ".join(
+        f"{seconds[name]:.1f} s and {candidates[name]:,} tilings" for name in ("pruned", "exact")
+    )
+    text += f", the exhaustive one {seconds['exhaustive']:.1f} s and {candidates['exhaustive']:,} (measured)."
+    head = ["network, setup", "pruned", "exact", "as exhaustive", "layers that pruning misses", "metric, times below"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def predicted(record: Record, table: Table) -> str:
+    """How near predictions are to measurements."""
+
+    def cells(name: str, found: Record) -> list[object]:
+        return [name, found["layers"], f"{found['pearson']:.3f}", f"{found['pearson_of_logs']:.3f}"]
+
+    rows = []
+    for row in record["rows"]:
+        totals = (f"{row['predicted_total_ms']:.1f}", f"{row['measured_total_ms']:.1f}")
+        rows.append([*cells(row["network"], row["correlation"]), *totals])
+    rows.append([*cells("all", record["pooled"]), "", ""])
+    text = "Layers of four networks on this machine, one thread: predicted by `mavcg estimate` (modelled) and measured."
+    head = ["network", "layers", "Pearson", "of logarithms", "predicted, ms", "measured, ms"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def planned_tiles(record: Record, table: Table) -> str:
+    """Planned tilings against fixed ones."""
+    rows = [
+        [
+            row["network"],
+            f"{row['planned_ms']:.2f}",
+            f"{row['one_for_all_ms']:.2f} ({row['one_for_all']})",
+            f"{row['each_layers_best_ms']:.2f}",
+            f"{row['ratio']:.3f}",
+        ]
+        for row in record["rows"]
+    ]
+    text = "Measured: milliseconds, one thread, in one interleaved run; every layer as implicit product. Fixed "
+    text += "tilings: six of them, the best for the network, and for each layer its own best one."
+    head = ["network", "planned", "best one for all layers", "each layer's best", "planned / better of both"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def threads(record: Record, table: Table) -> str:
+    """What a second thread brings."""
+    rows = [
+        [
+            row["network"],
+            f"{row['one_ms']:.2f}",
+            f"{row['two_ms']:.2f}",
+            f"{row['speedup']:.2f}",
+            f"{row['speedup_low']:.2f} to {row['speedup_high']:.2f}",
+        ]
+        for row in record["rows"]
+    ]
+    text = f"Measured: milliseconds a picture with one thread and with two, in {record['rows'][0]['rounds']} "
+    text += "interleaved rounds on a machine of two CPUs, which others use too."
+    return f"{text}\n\n" + table(["network", "one thread", "two", "times as fast", "over the rounds"], rows)
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+    "threads": ("What a second thread brings", threads),
+    "predicted": ("Predictions beside measurements", predicted),
+    "planned_tiles": ("Planned tilings against fixed ones", planned_tiles),
+    "plan_search": ("Three searches for tilings", plan_search),
+}

@@ -1,0 +1,77 @@
+"""What a second thread brings: `python -m bench.threads [MODEL ..] [--json]`.
+
+Libraries of the host, each in a process with one thread and in one with two, taking turns (as bench.networks); the
+median of the rounds' ratios counts. Without names it takes the networks that have a bound, and more, and writes
+bench/results/threads.json; it ends with status 1 where a bound is missed.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.models import model_path
+from bench.networks import MIN_RUNS, SECONDS, WARM, start
+from bench.record import facts, write
+
+LEAST = {"resnet50-random": 1.75, "vgg19-random": 1.75}  # times as fast
+NETWORKS = (*LEAST, "squeezenet-random", "mobilenet_v2")
+ROUNDS = 7
+
+
+def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
+    """One network: ms with one thread and with two, and their ratio."""
+    workers = [start("mavcg", model_path(name), threads) for threads in (1, 2)]
+    medians: list[list[float]] = [[], []]
+    try:
+        for number in range(rounds):
+            for which in (0, 1) if number % 2 else (1, 0):
+                times = workers[which].ask(f"run {WARM} {MIN_RUNS} {SECONDS}")["ms"]
+                medians[which].append(statistics.median(times))
+    finally:
+        for worker in workers:
+            worker.end()
+    ratios = [one / two for one, two in zip(*medians, strict=True)]
+    return {
+        "network": name, "rounds": rounds,
+        "one_ms": round(statistics.median(medians[0]), 4), "two_ms": round(statistics.median(medians[1]), 4),
+        "speedup": round(statistics.median(ratios), 4),
+        "speedup_low": round(min(ratios), 4), "speedup_high": round(max(ratios), 4),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/threads.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=NETWORKS)
+    parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
+    args = parser.parse_args()
+    rows = []
+    for name in args.models:
+        print(f"bench: {name}", file=sys.stderr, flush=True)
+        rows.append(scaling(name))
+    if args.models == NETWORKS:
+        write("threads", {**facts("measured", "bench.threads"), "least": LEAST, "rows": rows})
+    if args.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        table = Table("network", box=None)
+        for title in ("one thread, ms", "two, ms", "times as fast", "range"):
+            table.add_column(title, justify="right")
+        for row in rows:
+            table.add_row(
+                row["network"], f"{row['one_ms']:.2f}", f"{row['two_ms']:.2f}", f"{row['speedup']:.2f}",
+                f"{row['speedup_low']:.2f}-{row['speedup_high']:.2f}",
+            )  # fmt: skip
+        Console().print(table)
+    missed = [row["network"] for row in rows if row["speedup"] < LEAST.get(row["network"], 0)]
+    if missed:
+        sys.exit(f"bench.threads: below the bound: {', '.join(missed)}")
+
+
+if __name__ == "__main__":
+    main()
