@@ -1,0 +1,127 @@
+"""The DT graph of an image: what it costs to bring it from one layout into another, over as many routines as it takes.
+
+Nodes are layouts, edges are routines that convert one into another (Anderson and Gregg, CGO 2018, section 4). What
+a routine costs depends on the image, so that there is a graph, and shortest paths, for each size of image.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.primitive import Layout
+from mavcg.selection.costs import Cost, CostProvider
+
+LAYOUTS: tuple[Layout, ...] = tuple(Layout)
+NUMBER_OF = {layout: number for number, layout in enumerate(LAYOUTS)}
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of an image: channels, rows, columns."""
+
+    c: int
+    h: int
+    w: int
+
+    def __str__(self) -> str:
+        return f"{self.c}x{self.h}x{self.w}"
+
+
+@dataclass(frozen=True)
+class DtGraph:
+    """All shortest paths between layouts of images of one size.
+
+    shortest: [from, to], ms, by the layouts' numbers; infinite where no chain of routines leads. following: the layout
+    that comes next on the way. direct: the routines' own costs. kind: "measured" and so on; of several, all of them.
+    """
+
+    size: Size
+    direct: Matrix
+    shortest: Matrix
+    following: tuple[tuple[int, ...], ...]
+    kinds: tuple[tuple[str, ...], ...]
+
+    def ms(self, layout_from: Layout, layout_to: Layout) -> float:
+        """What the cheapest chain costs; 0 from a layout into itself."""
+        return float(self.shortest[NUMBER_OF[layout_from], NUMBER_OF[layout_to]])
+
+    def chain(self, layout_from: Layout, layout_to: Layout) -> tuple[Layout, ...]:
+        """The layouts that the cheapest chain goes through, both ends among them; () where there is none."""
+        at, end = NUMBER_OF[layout_from], NUMBER_OF[layout_to]
+        if np.isinf(self.shortest[at, end]):
+            return ()
+        found = [at]
+        while at != end:
+            at = self.following[at][end]
+            found.append(at)
+        return tuple(LAYOUTS[number] for number in found)
+
+    def kind(self, chain: tuple[Layout, ...]) -> str:
+        """Where the costs of a chain's routines come from."""
+        steps = zip(chain, chain[1:], strict=False)
+        return ", ".join(sorted({self.kinds[NUMBER_OF[a]][NUMBER_OF[b]] for a, b in steps}))
+
+
+def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
+    """Shortest paths by Floyd and Warshall, with the way; a chain of several only where it costs less than a routine of its own.
+
+    A routine that the provider has no cost of is not there.
+    """
+    count = len(LAYOUTS)
+    direct = np.full((count, count), np.inf)
+    np.fill_diagonal(direct, 0.0)
+    kinds = [[""] * count for _ in LAYOUTS]
+    for a in LAYOUTS:
+        for b in LAYOUTS:
+            found = None if a is b else _direct(costs, a, b, size)
+            if found is not None:
+                direct[NUMBER_OF[a], NUMBER_OF[b]] = found.ms
+                kinds[NUMBER_OF[a]][NUMBER_OF[b]] = found.kind
+    shortest = direct.copy()
+    following = [list(range(count)) for _ in LAYOUTS]
+    numbers = range(count)
+    for via, i, j in product(numbers, numbers, numbers):
+        length = shortest[i, via] + shortest[via, j]
+        if length < shortest[i, j]:
+            shortest[i, j] = length
+            following[i][j] = following[i][via]
+    for matrix in (direct, shortest):
+        matrix.setflags(write=False)
+    return DtGraph(size, direct, shortest, tuple(map(tuple, following)), tuple(map(tuple, kinds)))
+
+
+def _direct(costs: CostProvider, a: Layout, b: Layout, size: Size) -> Cost | None:
+    if same_in_memory(a, b, size):
+        return Cost(0.0, SAME)
+    return costs.conversion(a, b, size.c, size.h, size.w)
+
+
+SAME = "same in memory"
+_ORDER = {Layout.CHW: "chw", Layout.HCW: "hcw", Layout.HWC: "hwc"}
+
+
+def same_in_memory(a: Layout, b: Layout, size: Size) -> bool:
+    """Whether both layouts put every element of such an image in the same place, as CHW and HWC of 1 x 1 do."""
+    if a is b:
+        return True
+    if Layout.CHWC in (a, b):
+        return False  # depends on the block
+    lengths = {"c": size.c, "h": size.h, "w": size.w}
+    first, second = ("".join(d for d in _ORDER[layout] if lengths[d] > 1) for layout in (a, b))
+    return first == second
+
+
+def dt_graphs(costs: CostProvider) -> Callable[[Size], DtGraph]:
+    """The graph of each size, made once."""
+    known: dict[Size, DtGraph] = {}
+
+    def of(size: Size) -> DtGraph:
+        if size not in known:
+            known[size] = dt_graph(costs, size)
+        return known[size]
+
+    return of

@@ -1,0 +1,212 @@
+"""A graph as what primitives are selected for: convolutions by scenario, everything else as nodes that cost nothing.
+
+After Anderson and Gregg (CGO 2018, section 5.1): a node that is no convolution is a dummy that takes an image in any
+layout and gives it on in the same one, so that conversions are paid for where they are made, and only there. What reads
+or writes an image by its place in memory keeps the order of the engine, HWC, and so do a network's inputs and outputs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mavcg.graph import Graph, Node, fresh_name
+from mavcg.primitive import Layout, Scenario
+from mavcg.selection.dt_graph import Size
+
+ENGINE_LAYOUT = Layout.HWC
+# Operators whose result depends on the order in which an image lies, or that make something else of it.
+_BOUND = frozenset(("reshape", "transpose", "matmul", "gather", "broadcast_to"))
+
+
+class Kind(StrEnum):
+    """What a node can choose."""
+
+    CONVOLUTION = "convolution"  # a primitive
+    ANY_LAYOUT = "any layout"  # one layout for all that it reads and writes
+    FIXED = "fixed"  # nothing: HWC
+
+
+@dataclass(frozen=True)
+class NetworkNode:
+    """A node of the graph, or one of its inputs or outputs (op: "input", "output"). scenario: of convolutions only.
+
+    why: of a convolution that is fixed, what no primitive computes.
+    """
+
+    name: str
+    op: str
+    kind: Kind
+    scenario: Scenario | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Link:
+    """An image that one node makes and another reads. residual: it is added to a convolution's output, and is read in
+    the layout of that."""
+
+    source: str
+    target: str
+    tensor: str
+    size: Size
+    residual: bool = False
+
+
+@dataclass(frozen=True)
+class Network:
+    """nodes: by name, in the graph's order, those that touch an image; links: by reader, in the same order."""
+
+    name: str
+    nodes: dict[str, NetworkNode]
+    links: tuple[Link, ...]
+
+    @property
+    def convolutions(self) -> tuple[NetworkNode, ...]:
+        """The nodes that a primitive is selected for."""
+        return tuple(node for node in self.nodes.values() if node.kind is Kind.CONVOLUTION)
+
+    @property
+    def left_out(self) -> tuple[NetworkNode, ...]:
+        """Convolutions that no scenario describes: they stay as they are, in HWC, and count for nothing."""
+        return tuple(node for node in self.nodes.values() if node.why)
+
+
+def network_of(graph: Graph) -> Network:
+    """The network of a graph after passes; a pad before a convolution becomes its own where it is the same all round.
+
+    An image is an f32 tensor of 1, H, W, C. Weights and other constants are laid out when a library is built, and cost
+    nothing.
+    """
+    return _Reader(graph).network()
+
+
+class _Reader:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.producers = graph.producers()
+        self.names: dict[str, str] = {}  # of the network's node that makes a tensor
+        self.nodes: dict[str, NetworkNode] = {}
+        self.links: list[Link] = []
+
+    def network(self) -> Network:
+        kept = self._kept()
+        reads = {name for node in kept for name, _ in self._images_read(node)} | set(self.graph.outputs)
+        for name in self.graph.inputs:
+            if name in reads and self._is_image(name):
+                self._add(NetworkNode(f"input {name}", "input", Kind.FIXED), (name,))
+        for node in kept:
+            images = list(self._images_read(node))
+            if images or any(map(self._is_image, node.outputs)):
+                added = self._add(self._described(node), node.outputs)
+                self._link(added, images)
+        for name in self.graph.outputs:
+            if self._is_image(name) and name in self.names:
+                self._link(self._add(NetworkNode(f"output {name}", "output", Kind.FIXED), ()), [(name, False)])
+        return Network(self.graph.name, self.nodes, tuple(self.links))
+
+    def _kept(self) -> list[Node]:
+        """Without pads that all their readers do themselves."""
+        needed, kept = set(self.graph.outputs), list[Node]()
+        for node in reversed(self.graph.nodes):
+            if node.op == "pad" and node.output not in needed:
+                continue
+            kept.append(node)
+            images = [name for name, _ in self._images_read(node)]
+            needed.update(images if node.op == "conv2d" else node.inputs)
+        return kept[::-1]
+
+    def _add(self, node: NetworkNode, outputs: tuple[str, ...]) -> str:
+        name = fresh_name(self.nodes, node.name)
+        self.nodes[name] = NetworkNode(name, node.op, node.kind, node.scenario, node.why)
+        self.names.update((output, name) for output in outputs if output)
+        return name
+
+    def _link(self, target: str, images: list[tuple[str, bool]]) -> None:
+        for tensor, residual in images:
+            if tensor in self.names:  # else a constant
+                self.links.append(Link(self.names[tensor], target, tensor, self._size(tensor), residual))
+
+    def _described(self, node: Node) -> NetworkNode:
+        name = node.origin or node.outputs[0]
+        if node.op == "conv2d":
+            scenario = self._scenario(node)
+            if scenario is not None:
+                return NetworkNode(name, node.op, Kind.CONVOLUTION, scenario)
+            return NetworkNode(name, node.op, Kind.FIXED, why=self._reason(node))
+        if node.op.startswith(("conv", "qconv")):
+            return NetworkNode(name, node.op, Kind.FIXED, why=f"is a {node.op}")
+        tensors = [t for t in (*node.inputs, *node.outputs) if t and t not in self.graph.constants]
+        free = node.op not in _BOUND and all(map(self._is_image, tensors))
+        return NetworkNode(name, node.op, Kind.ANY_LAYOUT if free else Kind.FIXED)
+
+    def _images_read(self, node: Node) -> Iterator[tuple[str, bool]]:
+        """(tensor, whether it is a residual), once for each time that it is read."""
+        if node.op != "conv2d":
+            for name in dict.fromkeys(node.inputs):
+                if name not in self.graph.constants and self._is_image(name):
+                    yield name, False
+            return
+        image = self._unpadded(node)[0] if self._scenario(node) is not None else node.inputs[0]
+        if self._is_image(image):
+            yield image, False
+        if len(node.inputs) > 3 and node.inputs[3] and self._is_image(node.inputs[3]):
+            if node.inputs[3] not in self.graph.constants:
+                yield node.inputs[3], True
+
+    def _unpadded(self, node: Node) -> tuple[str, int]:
+        """The image before pads that are the same all round, as far back as there are any, and their sum.
+
+        The last of the convolution's own pads that differ keep it from being a scenario: then -1.
+        """
+        top, left, bottom, right = node.attr("pads")
+        name, pads = node.inputs[0], (top, left, bottom, right)
+        best = (name, top) if len(set(pads)) == 1 else (name, -1)
+        before = self.producers.get(name)
+        while before is not None and before.op == "pad" and before.attr("mode") == "constant":
+            low, high = before.attr("before"), before.attr("after")
+            if before.attr("value") != 0 or len(low) != 4 or low[0] or low[3] or high[0] or high[3]:
+                break
+            added = (low[1], low[2], high[1], high[2])
+            pads = tuple(a + b for a, b in zip(pads, added, strict=True))
+            name = before.inputs[0]
+            if min(added) < 0:
+                break
+            if len(set(pads)) == 1:
+                best = (name, pads[0])
+            before = self.producers.get(name)
+        return best
+
+    def _scenario(self, node: Node) -> Scenario | None:
+        return None if self._reason(node) else self._made(node)
+
+    def _made(self, node: Node) -> Scenario:
+        image, pad = self._unpadded(node)
+        _, h, w, c = self.graph.shape(image)
+        m, k, _, _ = self.graph.shape(node.inputs[1])
+        return Scenario(c, h, w, node.attr("stride")[0], k, m, pad, node.attr("groups"), node.attr("dilation")[0])
+
+    def _reason(self, node: Node) -> str:
+        """Why no scenario describes a conv2d; "" where one does."""
+        x, w = self.graph.types[node.inputs[0]], self.graph.types[node.inputs[1]]
+        if x.dtype != "f32" or w.dtype != "f32":
+            return f"is of {x.dtype}"
+        if x.shape[0] != 1:
+            return f"has a batch of {x.shape[0]}"
+        if 0 in x.shape or 0 in self.graph.shape(node.output):
+            return "has no elements"
+        for words, pair in (
+            ("a kernel", w.shape[1:3]), ("a stride", node.attr("stride")), ("a dilation", node.attr("dilation"))
+        ):  # fmt: skip
+            if pair[0] != pair[1]:
+                return f"has {words} of {pair[0]} x {pair[1]}"
+        if self._unpadded(node)[1] < 0:
+            return f"has pads of {', '.join(map(str, node.attr('pads')))}"
+        return ""
+
+    def _is_image(self, name: str) -> bool:
+        found = self.graph.types.get(name)
+        return found is not None and found.dtype == "f32" and len(found.shape) == 4 and found.shape[0] == 1
+
+    def _size(self, name: str) -> Size:
+        _, h, w, c = self.graph.shape(name)
+        return Size(c, h, w)

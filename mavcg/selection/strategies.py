@@ -1,0 +1,127 @@
+"""Ways to select primitives, to be compared: the global optimum, and what is done without it.
+
+As in the paper (CGO 2018, sections 2.2 and 5.4): "sum2d" is the baseline; "family:NAME" replaces it, layer by layer,
+by the family's fastest primitive where that is faster, whatever conversions this takes; "local" keeps every image in
+CHW and takes the fastest primitive that does; "pbqp" is the optimum over all of them with the conversions.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mavcg.errors import MavcgError
+from mavcg.primitive import Layout
+from mavcg.selection.choice import Alternative, Choice, Problem, instance_of, make_choice
+from mavcg.selection.network import Kind
+from mavcg.selection.pbqp import Infeasible, solve
+
+PBQP, LOCAL, SUM2D, FAMILY = "pbqp", "local", "sum2d", "family:"
+CANONICAL = Layout.CHW
+TIME_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What a strategy chose. lower_bound_ms: what no choice at all can cost less than; None where that is not known.
+
+    solver_seconds: of the solver alone, without asking for costs.
+    """
+
+    strategy: str
+    choice: Choice
+    lower_bound_ms: float | None
+    proven: bool
+    solver_seconds: float
+
+    @property
+    def total_ms(self) -> float:
+        """Primitives and conversions."""
+        return self.choice.total_ms
+
+
+def strategy_names(problem: Problem) -> tuple[str, ...]:
+    """All of them, for the families that the network's alternatives are of."""
+    families = dict.fromkeys(
+        one.primitive.family for found in problem.alternatives.values() for one in found if one.primitive
+    )
+    return (PBQP, LOCAL, SUM2D, *(f"{FAMILY}{name}" for name in families if name != SUM2D))
+
+
+def select(problem: Problem, strategy: str = PBQP, time_limit_s: float = TIME_LIMIT_S) -> Selected:
+    """Choose by a strategy; the costs are counted anew from what was chosen.
+
+    Raises: MavcgError for an unknown strategy, for a node that it has nothing for; Infeasible where conversions that
+    would be needed have no cost.
+    """
+    if strategy not in strategy_names(problem):
+        raise MavcgError(f"--strategy {strategy}: there is none; there are {', '.join(strategy_names(problem))}")
+    if strategy == PBQP:
+        return _solved(problem, strategy, None, time_limit_s)
+    if strategy == LOCAL:
+        return _local(problem)
+    begin = time.monotonic()
+    family = strategy.removeprefix(FAMILY)
+    allowed = {
+        node.name: (_best_of(problem, node.name, family),)
+        for node in problem.network.nodes.values()
+        if node.kind is Kind.CONVOLUTION
+    }
+    spent = time.monotonic() - begin
+    found = _solved(problem, strategy, allowed, time_limit_s)
+    return Selected(strategy, found.choice, None, False, found.solver_seconds + spent)
+
+
+def compare(problem: Problem, time_limit_s: float = TIME_LIMIT_S) -> dict[str, Selected | None]:
+    """Every strategy; None for one that cannot do this network."""
+    found: dict[str, Selected | None] = {}
+    for name in strategy_names(problem):
+        try:
+            found[name] = select(problem, name, time_limit_s)
+        except (Infeasible, NothingFor):
+            found[name] = None
+    return found
+
+
+class NothingFor(MavcgError):
+    """A strategy has no primitive for a node."""
+
+
+def _solved(
+    problem: Problem, strategy: str, allowed: Mapping[str, tuple[int, ...]] | None, time_limit_s: float
+) -> Selected:
+    """The optimum over what is allowed: for given primitives, over the layouts of all dummies."""
+    solution = solve(instance_of(problem, allowed), time_limit_s)
+    choice = make_choice(problem, {name: solution.choice[name] for name in problem.alternatives})
+    return Selected(strategy, choice, solution.lower_bound, solution.optimal, solution.seconds)
+
+
+def _local(problem: Problem) -> Selected:
+    """The fastest of each node that reads and writes CHW; conversions only where the engine's order asks for them."""
+    begin = time.monotonic()
+    chosen = {}
+    for node in problem.network.nodes.values():
+        if node.kind is Kind.CONVOLUTION:
+            chosen[node.name] = _fastest(problem, node.name, LOCAL, _canonical)
+        else:
+            layouts = [one.layout_in for one in problem.alternatives[node.name]]
+            chosen[node.name] = layouts.index(CANONICAL) if CANONICAL in layouts else 0
+    return Selected(LOCAL, make_choice(problem, chosen), None, False, time.monotonic() - begin)
+
+
+def _canonical(one: Alternative) -> bool:
+    return one.layout_in is CANONICAL and one.layout_out is CANONICAL
+
+
+def _best_of(problem: Problem, node: str, family: str) -> int:
+    """Of a family and of sum2d, the fastest."""
+    return _fastest(
+        problem, node, family, lambda one: one.primitive is not None and one.primitive.family in (family, SUM2D)
+    )
+
+
+def _fastest(problem: Problem, node: str, words: str, wanted: Callable[[Alternative], bool]) -> int:
+    found = problem.alternatives[node]
+    able = [i for i, one in enumerate(found) if wanted(one)]
+    if not able:
+        raise NothingFor(f"node '{node}': {words} has no primitive with a cost for it; take --strategy {PBQP}")
+    return min(able, key=lambda i: (found[i].cost.ms, i))
