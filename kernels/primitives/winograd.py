@@ -40,7 +40,7 @@ CHUNK = 128  # output channels of a row of work of the products' kernel
 
 def block_of(tiles: Tiles) -> int:
     """Tiles of a block: the usual number, or as many as the scratch has room for."""
-    per_tile = (transformed(tiles, 0, 1).bytes + products(tiles, 0, 1).bytes) * tiles.planes
+    per_tile = (transformed(tiles, 0).pitch + products(tiles, 0).pitch) * tiles.planes
     if tiles.two_d:
         return max(1, min(tiles.count, BLOCK_TILES, MOST_SCRATCH // per_tile))
     rows = max(LEAST_ROWS_1D, BLOCK_TILES_1D // tiles.across)

@@ -1,0 +1,138 @@
+"""Winograd's convolutions beside the engine's implicit matrix product, layer by layer: `python -m bench.winograd`.
+
+The 3x3 layers with stride 1 of VGG-19, ResNet-50 and Inception v1, one thread, images and weights in memory as in a
+library. All ways take turns; of each the upper quartile of the rounds counts, since other programs, which share the
+caches, only take away. GFLOP/s are of the definition (a multiply-add is two), so that of ways with fewer
+multiplications they may be above the core's peak. A call by ctypes, about 0.7 us a kernel, is in the times.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.conv_layers import conv_caller, peak_caller, seconds_of
+from bench.jit import caller, compile_step, host_machine
+from bench.record import facts, write
+from mavcg.kernel import Array, Machine, Step
+from mavcg.kernels.primitives.registry import find_primitive
+from mavcg.machines import packing_for
+from mavcg.primitive import Epilogue, Scenario
+from mavcg.target import host_target
+
+# (out size, in channels, out channels)
+LAYERS = {
+    "vgg19 1.1": (224, 3, 64),
+    "vgg19 1.2": (224, 64, 64),
+    "vgg19 2.1": (112, 64, 128),
+    "vgg19 2.2": (112, 128, 128),
+    "vgg19 3.1": (56, 128, 256),
+    "vgg19 3.2": (56, 256, 256),
+    "vgg19 4.1": (28, 256, 512),
+    "vgg19 4.2": (28, 512, 512),
+    "vgg19 5": (14, 512, 512),
+    "resnet50 2": (56, 64, 64),
+    "resnet50 3": (28, 128, 128),
+    "resnet50 4": (14, 256, 256),
+    "resnet50 5": (7, 512, 512),
+    "inception 2": (56, 64, 192),
+    "inception 3a": (28, 96, 128),
+    "inception 3b": (28, 128, 192),
+    "inception 4a": (14, 96, 208),
+    "inception 4b": (14, 112, 224),
+    "inception 4d": (14, 144, 288),
+    "inception 4e": (14, 160, 320),
+    "inception 5b": (7, 192, 384),
+}
+WAYS = ("2d_f2_k3", "2d_f4_k3", "2d_f6_k3", "2d_f4_k3_staged", "1d_f4_k3", "1d_f6_k3")
+IMPLICIT = "implicit"
+ROUNDS, SECONDS = 9, 0.005
+
+
+def _placed(values: Array) -> Array:
+    """A copy that begins with a cache line."""
+    raw = np.zeros(values.size + 32, np.float32)
+    start = (-raw.ctypes.data % 64) // 4
+    array = raw[start : start + values.size].reshape(values.shape)
+    array[...] = values
+    return array
+
+
+def winograd_caller(machine: Machine, way: str, size: int, in_ch: int, out_ch: int) -> Callable[[], None]:
+    """A call of a primitive on N, H, W, C, with bias and relu; the input's border is in its buffer, as in a library."""
+    scenario = Scenario(in_ch, size + 2, size + 2, 1, 3, out_ch)
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((out_ch, in_ch, 3, 3)).astype(np.float32)
+    primitive = find_primitive(f"winograd_{way}_hwc_hwc")
+    lowering = primitive.lower(scenario, weights, Epilogue(bias=True, act="relu"), packing_for(host_target()).lanes)
+    bases = {
+        "x": _placed(rng.standard_normal((size + 2, size + 2, in_ch))),
+        "weights": _placed(lowering.weights),
+        "out": _placed(np.zeros((size, size, out_ch))),
+        "bias": _placed(np.zeros(out_ch)),
+        "workspace": _placed(np.zeros(lowering.workspace_bytes // 4 + 16)),
+    }
+    calls = []
+    for stage in lowering.stages:
+        step = Step(stage.spec, ())
+        places = [bases[place.base].reshape(-1)[place.offset // 4 :] for place in stage.operands]
+        calls.append(caller(compile_step(step, machine), step, places))
+
+    def call(keep: object = bases) -> None:
+        for one in calls:
+            one()
+
+    return call
+
+
+def measure(wanted: str = "", ways: Sequence[str] = WAYS) -> list[dict[str, Any]]:
+    """A row a layer whose name holds `wanted`: GFLOP/s of each way, and of the peak."""
+    machine = host_machine()
+    peak, peak_work = peak_caller(machine)
+    rows = []
+    for name, layer in LAYERS.items():
+        if wanted not in name:
+            continue
+        implicit, work = conv_caller(machine, *layer, 3, 1, 1)
+        calls = {IMPLICIT: implicit} | {way: winograd_caller(machine, way, *layer) for way in ways}
+        for call in calls.values():
+            call()
+        rates: dict[str, list[float]] = {way: [] for way in (*calls, "peak")}
+        for _ in range(ROUNDS):
+            rates["peak"].append(peak_work / seconds_of(peak, SECONDS))
+            for way, call in calls.items():
+                rates[way].append(work / seconds_of(call, SECONDS))
+        gflops = {way: round(statistics.quantiles(found, n=4)[2] / 1e9, 1) for way, found in rates.items()}
+        best = max(ways, key=lambda way: gflops[way])
+        rows.append({"name": name, "gflops": gflops, "best": best, "gain": round(gflops[best] / gflops[IMPLICIT], 2)})
+    return rows
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/winograd.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="?", default="", help="only what has this in its name")
+    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    args = parser.parse_args()
+    rows = measure(args.name)
+    if not args.name:
+        write("winograd", {**facts("measured", "bench.winograd"), "rows": rows})
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None, title="GFLOP/s of the definition")
+    for title in ("layer", "peak", IMPLICIT, *WAYS, "best / implicit"):
+        table.add_column(title, justify="left" if title == "layer" else "right")
+    for row in rows:
+        rates = [f"{row['gflops'][way]:.0f}" for way in ("peak", IMPLICIT, *WAYS)]
+        table.add_row(row["name"], *rates, f"{row['gain']:.2f}")
+    Console(width=140).print(table)
+
+
+if __name__ == "__main__":
+    main()
