@@ -67,7 +67,7 @@ class DtGraph:
 
 
 def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
-    """Shortest paths by Floyd and Warshall, with the way; a chain of several only where it costs less than a routine of its own.
+    """Shortest paths by Floyd and Warshall, with the way; a chain only where it costs less than the routine itself.
 
     A routine that the provider has no cost of is not there.
     """

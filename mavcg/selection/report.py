@@ -1,0 +1,201 @@
+"""What was selected for a network, as JSON and as tables: primitives, conversions, and what else it could have been."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mavcg.primitive import Scenario
+from mavcg.selection.choice import Alternative, Choice, Problem
+from mavcg.selection.network import Kind
+from mavcg.selection.strategies import PBQP, SUM2D, Selected
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A network's selection by one strategy, for one core, beside all strategies.
+
+    compared: by name; None for one that cannot do this network. assumed: facts of the machine that nobody stated.
+    """
+
+    model: str
+    board: str
+    core: str
+    threads: int
+    problem: Problem
+    selected: Selected
+    compared: Mapping[str, Selected | None]
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def choice(self) -> Choice:
+        """What was chosen."""
+        return self.selected.choice
+
+    @property
+    def gap(self) -> float:
+        """How much of the total may be saved at most: against what no choice can cost less than."""
+        best = self.compared.get(PBQP) if self.selected.strategy != PBQP else self.selected
+        total = self.selected.total_ms
+        if best is None or best.lower_bound_ms is None or total <= best.lower_bound_ms or math.isinf(total):
+            return 0.0 if best is not None and not math.isinf(total) else 1.0
+        return (total - best.lower_bound_ms) / total
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proven that nothing costs less, by these costs and but for rounding."""
+        if self.selected.strategy == PBQP:
+            return self.selected.proven
+        best = self.compared.get(PBQP)
+        return best is not None and best.proven and self.selected.total_ms <= best.total_ms * (1 + 1e-12)
+
+
+def selection_json(found: Selection) -> dict[str, Any]:
+    """The answer of `mavcg select --json`."""
+    choice, network = found.choice, found.problem.network
+    return {
+        "model": found.model,
+        "board": found.board,
+        "core": found.core,
+        "threads": found.threads,
+        "strategy": found.selected.strategy,
+        "nodes": [
+            _node_json(node.name, choice.chosen[node.name], node.scenario, _next_best(found, node.name))
+            for node in network.convolutions
+            if node.scenario is not None
+        ],
+        "dummies": [
+            {"name": node.name, "op": node.op, "layout": str(choice.chosen[node.name].layout_in)}
+            for node in network.nodes.values()
+            if node.kind is not Kind.CONVOLUTION
+        ],
+        "conversions": [
+            {
+                "from": str(one.chain[0]) if one.chain else None,
+                "to": str(one.chain[-1]) if one.chain else None,
+                "tensor": one.tensor,
+                "chain": [str(layout) for layout in one.chain],
+                "source": one.source,
+                "readers": list(one.readers),
+                "cost_ms": _finite(one.ms),
+                "cost_is": one.kind,
+            }
+            for one in choice.conversions
+        ],
+        "primitives_ms": choice.nodes_ms,
+        "conversions_ms": _finite(choice.conversions_ms),
+        "total_ms": _finite(choice.total_ms),
+        "optimal": found.optimal,
+        "gap": found.gap,
+        "solver_seconds": found.selected.solver_seconds,
+        "strategies": {name: None if one is None else _finite(one.total_ms) for name, one in found.compared.items()},
+        "left_out": [{"name": node.name, "why": node.why} for node in network.left_out],
+        "assumed": list(found.assumed),
+    }
+
+
+def _node_json(name: str, chosen: Alternative, scenario: Scenario, other: Alternative | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "primitive": chosen.name,
+        "layout_in": str(chosen.layout_in),
+        "layout_out": str(chosen.layout_out),
+        "cost_ms": chosen.cost.ms,
+        "cost_is": chosen.cost.kind,
+        "spread_ms": chosen.cost.spread_ms,
+        "scenario": {
+            "c": scenario.c, "h": scenario.h, "w": scenario.w, "stride": scenario.stride, "k": scenario.k,
+            "m": scenario.m, "pad": scenario.pad, "groups": scenario.groups, "dilation": scenario.dilation,
+        },
+        "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
+    }  # fmt: skip
+
+
+def _finite(ms: float) -> float | None:
+    return None if math.isinf(ms) else ms
+
+
+def _next_best(found: Selection, node: str) -> Alternative | None:
+    """Of the alternatives that were not chosen, the cheapest by itself; it may be cheaper than the chosen one."""
+    chosen = found.choice.chosen[node]
+    others = [one for one in found.problem.alternatives[node] if one is not chosen]
+    return min(others, key=lambda one: one.cost.ms, default=None)
+
+
+def show_selection(found: Selection, out: "Console") -> None:
+    """Tables: nodes, conversions, strategies; and in words what is proven, and what was left out."""
+    kinds = Counter(one.cost.kind for one in found.choice.chosen.values() if one.primitive)
+    are = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+    out.print(f"{found.model} on {found.board}, {found.core}, threads {found.threads}; costs of nodes: {are or 'none'}")
+    _show_nodes(found, out)
+    _show_conversions(found, out)
+    _show_strategies(found, out)
+    proof = "optimal by these costs" if found.optimal else f"at most {found.gap:.2%} of it can be saved"
+    out.print(
+        f"{found.selected.strategy}: {_ms(found.choice.total_ms)} ms, of which conversions "
+        f"{_ms(found.choice.conversions_ms)} ms; {proof}; solved in {found.selected.solver_seconds:.3f} s"
+    )
+    for node in found.problem.network.left_out:
+        out.print(f"left out: {node.name} {node.why}: it is computed in HWC as ever, and counts for nothing here")
+    for sentence in found.assumed:
+        out.print(f"assumed: {sentence}")
+
+
+def _ms(value: float) -> str:
+    return "none" if math.isinf(value) else f"{value:.4f}"
+
+
+def _show_nodes(found: Selection, out: "Console") -> None:
+    from rich.table import Table
+
+    table = Table("node", "C,H,W,stride,K,M,pad,groups", "primitive", "ms", "cost is", "cheapest other")
+    for node in found.problem.network.convolutions:
+        chosen, s = found.choice.chosen[node.name], node.scenario
+        if s is None:
+            continue
+        asked = f"{s.c},{s.h},{s.w},{s.stride},{s.k},{s.m},{s.pad},{s.groups}"
+        other = _next_best(found, node.name)
+        words = "" if other is None else f"{other.name} {_relative(other, chosen)}"
+        table.add_row(node.name, asked, chosen.name, _ms(chosen.cost.ms), chosen.cost.kind, words)
+    out.print(table)
+    out.print("Cheapest other: by itself; one with a minus was not taken for what conversions it would take.")
+
+
+def _relative(other: Alternative, chosen: Alternative) -> str:
+    if chosen.cost.ms <= 0:
+        return f"{other.cost.ms:.4f} ms"
+    return f"{other.cost.ms / chosen.cost.ms - 1:+.0%}"
+
+
+def _show_conversions(found: Selection, out: "Console") -> None:
+    from rich.table import Table
+
+    if not found.choice.conversions:
+        out.print("No conversions.")
+        return
+    table = Table("image", "after", "before", "conversion", "ms", "cost is")
+    graphs = {link.tensor: graph for link, graph in zip(found.problem.network.links, found.problem.graphs, strict=True)}
+    for one in found.choice.conversions:
+        chain = " > ".join(map(str, one.chain)) or "no way"
+        size = graphs[one.tensor].size
+        table.add_row(str(size), one.source, ", ".join(one.readers), chain, _ms(one.ms), one.kind)
+    out.print(table)
+
+
+def _show_strategies(found: Selection, out: "Console") -> None:
+    from rich.table import Table
+
+    table = Table("strategy", "ms", "primitives", "conversions", "faster than sum2d")
+    base = found.compared.get(SUM2D)
+    for name, one in found.compared.items():
+        if one is None:
+            table.add_row(name, "cannot do this network", "", "", "")
+            continue
+        faster = f"{base.total_ms / one.total_ms:.2f}x" if base is not None and 0 < one.total_ms < math.inf else ""
+        c = one.choice
+        table.add_row(name, _ms(c.total_ms), _ms(c.nodes_ms), _ms(c.conversions_ms), faster)
+    out.print(table)
