@@ -1,11 +1,12 @@
-"""`mavcg select`: the cheapest choice of alternatives where costs of neighbours depend on each other."""
+"""`mavcg select`: a primitive and a layout for every node of a network, or the optimum of a bare instance."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.cli.output import console, print_json
+from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -17,6 +18,31 @@ TIME_LIMIT_S = 60.0
 
 
 def select(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL", help="An .onnx or .tflite file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
+        ),
+    ] = None,
+    board: Annotated[str | None, typer.Option(metavar="B", help="Select for it; `host`: this machine.")] = None,
+    strategy: Annotated[str, typer.Option(help="pbqp, local, sum2d or family:NAME.")] = "pbqp",
+    core: Annotated[str, typer.Option(metavar="CORE", help="Of the board; its fastest.")] = "",
+    db: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Costs that `mavcg tune` kept; those of this user.")
+    ] = None,
+    max_error: Annotated[
+        float | None, typer.Option(metavar="E", help="No primitive whose error may be more, of the largest output.")
+    ] = None,
+    max_workspace: Annotated[
+        int | None, typer.Option(metavar="BYTES", min=0, help="No primitive that needs more beside its operands.")
+    ] = None,
+    share_conversions: Annotated[
+        bool, typer.Option("--share-conversions", help="Count one that several nodes read once, not for each.")
+    ] = False,
+    shape: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="What each strategy costs, as bars.")] = None,
     instance: Annotated[
         Path | None,
         typer.Option(metavar="FILE.json", help="Solve this PBQP instance: costs of nodes, and of pairs along edges."),
@@ -26,18 +52,59 @@ def select(
     ] = TIME_LIMIT_S,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
 ) -> None:
-    """Choose one alternative for each node so that all costs together are least, and say whether that is proven.
+    """Choose a primitive and layouts for each convolution so that the whole network, conversions counted, costs least.
 
-    An instance is {"nodes": {"a": [1, 2.5], "b": [0, "inf"]}, "edges": [{"from": "a", "to": "b",
+    Costs are those that `mavcg tune` measured or imported, else modelled; every figure says which. Beside the chosen
+    strategy all others are shown: sum2d is the plainest primitive, a family is used wherever it is faster than that,
+    local keeps every image in CHW.
+
+    Or choose for a bare instance: {"nodes": {"a": [1, 2.5], "b": [0, "inf"]}, "edges": [{"from": "a", "to": "b",
     "costs": [[0, 1], ["inf", 0]]}]}: a matrix has a row for each alternative of `from`; "inf" is forbidden.
 
     \b
-    mavcg select --instance network.json
+    mavcg select vgg16 --board exynos9820
+    mavcg select mobilenet_v2.onnx --board host --max-error 2e-5 --plot strategies.svg
+    mavcg select resnet50 --board rk3588 --core cortex-a55 --strategy family:winograd --json
     mavcg select --instance network.json --time-limit 1 --json
     """
-    if instance is None:
-        raise MavcgError("select: nothing to choose from; name a file by --instance FILE.json")
-    _select_instance(instance, time_limit, as_json)
+    if instance is not None:
+        given = {"MODEL": model, "--board": board, "--core": core, "--db": db, "--plot": plot, "--shape": shape,
+                 "--max-error": max_error, "--max-workspace": max_workspace}  # fmt: skip
+        for name, value in given.items():
+            if value not in (None, "", []):
+                raise MavcgError(f"{name}: says nothing about an instance; leave it or --instance out")
+        _select_instance(instance, time_limit, as_json)
+        return
+    if model is None:
+        raise MavcgError(
+            "select: nothing to choose for; name a model file (.onnx or .tflite), a built-in network, or "
+            "--instance FILE.json"
+        )
+    if board is None:
+        raise MavcgError(
+            f"select {model}: for no machine; name a --board (`mavcg cores` lists them, `host` is this one)"
+        )
+    if max_error is not None and not max_error >= 0:
+        raise MavcgError(f"--max-error {max_error}: give 0 or more, such as 1e-5")
+    if not time_limit > 0:
+        raise MavcgError(f"--time-limit {time_limit}: give a number of seconds above 0")
+    from mavcg.model_request import parse_shapes
+    from mavcg.select_network import SelectQuestion, read_network, select_network
+    from mavcg.selection.picture import check_plot, write_picture
+    from mavcg.selection.report import selection_json, show_selection
+
+    if plot is not None:
+        check_plot(plot)
+    limit = math.inf if max_error is None else max_error
+    question = SelectQuestion(strategy, core, limit, max_workspace, share_conversions, db, time_limit)
+    found = select_network(model, read_network(model, parse_shapes(shape or ())), board, question)
+    if plot is not None:
+        write_picture(found, plot)
+        note(f"{plot}: what each strategy costs")
+    if as_json:
+        print_json(selection_json(found))
+    else:
+        show_selection(found, console())
 
 
 def _select_instance(file: Path, time_limit_s: float, as_json: bool) -> None:

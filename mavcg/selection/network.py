@@ -54,7 +54,11 @@ class Link:
 
 @dataclass(frozen=True)
 class Network:
-    """nodes: by name, in the graph's order, those that touch an image; links: by reader, in the same order."""
+    """An image's way through a graph.
+
+    nodes: by name, in the graph's order: those that touch an image, and convolutions that are left out. links: by
+    reader, in the same order.
+    """
 
     name: str
     nodes: dict[str, NetworkNode]
@@ -95,10 +99,9 @@ class _Reader:
             if name in reads and self._is_image(name):
                 self._add(NetworkNode(f"input {name}", "input", Kind.FIXED), (name,))
         for node in kept:
-            images = list(self._images_read(node))
-            if images or any(map(self._is_image, node.outputs)):
-                added = self._add(self._described(node), node.outputs)
-                self._link(added, images)
+            images, described = list(self._images_read(node)), self._described(node)
+            if images or described.why or any(map(self._is_image, node.outputs)):
+                self._link(self._add(described, node.outputs), images)
         for name in self.graph.outputs:
             if self._is_image(name) and name in self.names:
                 self._link(self._add(NetworkNode(f"output {name}", "output", Kind.FIXED), ()), [(name, False)])
