@@ -44,6 +44,7 @@ CYCLES: dict[str, float] = {
     "product_winograd": 1.34, "product_winograd_staged": 1.58,
     "product_scalar": 0.46, "product_sum2d": 1.93, "product_sum2d_sofar": 2.88,
     # For each vector of elements that is copied in runs, by steps, or turned round; of patches; of partial results.
+    "convert": 3.5,
     "copy": 7.5, "gather": 13.0, "turn": 10.1, "turn_winograd": 15.0, "patch": 8.6, "patch_far": 26.4, "shifted": 7.6,
     # For each vector of multiply-adds, and of terms of a transform.
     "depthwise": 0.64, "transform": 0.27, "butterfly": 5.9,
@@ -79,16 +80,12 @@ class ModelledCosts:
         return Cost(self.ns(counted(self, scenario, primitive)) / 1e6, MODELLED)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        """As CostProvider: bytes read and written over the bandwidth of where they fit, and what turning round costs."""
+        """As CostProvider: what is copied or turned round, with what fills up blocks, and its bytes."""
         if layout_from is layout_to:
             return Cost(0.0, MODELLED)
-        elements = c * h * w
-        copied = {layout_from, layout_to} == {Layout.CHW, Layout.HCW} or {layout_from, layout_to} == {
-            Layout.HWC,
-            Layout.CHWC,
-        }
-        parts = {"copy": float(elements)} if copied else {"turn": float(elements)}
-        return Cost(self.ns({**parts, "bytes": self.bytes_ns(2 * elements * F32_BYTES)}) / 1e6, MODELLED)
+        ends = [_filled(self, layout, c) * h * w for layout in (layout_from, layout_to)]
+        parts = {"convert": float(max(ends)), "bytes": self.bytes_ns(sum(ends) * F32_BYTES)}
+        return Cost(self.ns(parts) / 1e6, MODELLED)
 
     def ns(self, parts: Parts) -> float:
         """Of all parts: `bytes` in ns, `kernel` how many more than one, products in cycles, others in elements."""

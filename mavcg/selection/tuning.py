@@ -1,0 +1,167 @@
+"""What has to be measured so that a network's primitives and conversions can be selected, and measuring it."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from mavcg.errors import MavcgError
+from mavcg.kernel import Machine
+from mavcg.primitive import Layout, Primitive, Scenario
+from mavcg.primitive_check import block_of, verify_scenario
+from mavcg.selection.cost_db import Conversion, CostDb, Record
+from mavcg.selection.costs import MEASURED, Cost, CostProvider
+from mavcg.selection.dt_graph import Size, same_in_memory
+from mavcg.selection.measured import QUICK, Effort, measure, measure_conversion
+from mavcg.selection.network import Network
+
+WORSE = 4.0  # a primitive that is predicted to take so many times as long as the best one is not measured
+NOTHING = Cost(0.0, MEASURED)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One figure to be measured. predicted_ms: by the model. primitive: of a scenario, else it is a conversion."""
+
+    what: tuple[Scenario, str] | Conversion
+    predicted_ms: float
+    primitive: Primitive | None = None
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        if isinstance(self.what, Conversion):
+            return f"{self.what.layout_from} to {self.what.layout_to}, {self.what.c}x{self.what.h}x{self.what.w}"
+        return f"{self.what[1]}, {scenario_text(self.what[0])}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a network needs. jobs: the most promising first; pruned: how many more there would be without the model.
+
+    left_out: scenarios that are too large, in words.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    sizes: tuple[Size, ...]
+    jobs: tuple[Job, ...]
+    pruned: int
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What came of a plan. already: how many were in the database; left: not measured as time was up, or stopped."""
+
+    measured: tuple[tuple[Job, Cost], ...]
+    already: int
+    left: int
+    stopped: str
+    seconds: float
+
+
+def scenario_text(s: Scenario) -> str:
+    """As `mavcg primitives check --scenario` takes it, and the dilation where there is one."""
+    numbers = ",".join(map(str, (s.c, s.h, s.w, s.stride, s.k, s.m, s.pad, s.groups)))
+    return numbers if s.dilation == 1 else f"{numbers} dilation {s.dilation}"
+
+
+def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvider) -> Plan:
+    """Every scenario of a network once, by each primitive that may be the best; every conversion of its images.
+
+    Raises: MavcgError where the network has no convolution that primitives compute.
+    """
+    found = dict.fromkeys(node.scenario for node in network.convolutions if node.scenario is not None)
+    if not found:
+        raise MavcgError(f"{network.name}: has no convolution of f32 that primitives compute; there is nothing to tune")
+    queues, pruned, left_out, kept = [], 0, [], []
+    for scenario in found:
+        try:
+            verify_scenario(scenario)
+        except MavcgError as error:
+            left_out.append(str(error))
+            continue
+        kept.append(scenario)
+        queue, dropped = _promising(scenario, primitives, model)
+        queues.append(queue)
+        pruned += dropped
+    sizes = tuple(dict.fromkeys(link.size for link in network.links))
+    queues += [_conversions(size, model) for size in sizes]
+    # By turns, so that a tuning that is cut short knows the most promising ones of everything.
+    jobs = tuple(job for turn in zip_longest(*queues) for job in turn if job is not None)
+    return Plan(tuple(kept), sizes, jobs, pruned, tuple(left_out))
+
+
+def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostProvider) -> tuple[list[Job], int]:
+    """Best first, and how many more apply. What the model does not know is measured, after all others."""
+    jobs = []
+    for primitive in primitives:
+        if primitive.applies(scenario):
+            cost = model.primitive(scenario, primitive)
+            jobs.append(Job((scenario, primitive.name), float("inf") if cost is None else cost.ms, primitive))
+    best = min((job.predicted_ms for job in jobs), default=0.0)
+    kept = [job for job in jobs if job.predicted_ms <= WORSE * best or job.predicted_ms == float("inf")]
+    return sorted(kept, key=lambda job: job.predicted_ms), len(jobs) - len(kept)
+
+
+def _conversions(size: Size, model: CostProvider) -> list[Job]:
+    pairs = [(a, b) for a in Layout for b in Layout if not same_in_memory(a, b, size)]
+    jobs = []
+    for a, b in pairs:
+        cost = model.conversion(a, b, size.c, size.h, size.w)
+        jobs.append(Job(Conversion(a, b, size.c, size.h, size.w), float("inf") if cost is None else cost.ms))
+    return jobs
+
+
+def tune_plan(
+    plan: Plan,
+    database: CostDb,
+    machine: Machine,
+    *,
+    resume: bool = False,
+    limit_s: float | None = None,
+    effort: Effort = QUICK,
+    progress: Callable[[int, int, Job], None] = lambda done, all_, job: None,
+) -> Tuned:
+    """Measure in one thread; every figure is in the database as soon as it is known.
+
+    resume: what was measured already is not measured again. limit_s: no new figure is begun after so many seconds.
+    An interrupt (Ctrl-C) ends it as the limit does. progress: called with how many are done, of how many, and the next.
+    """
+    started = time.monotonic()
+    records = {job: Record(job.what, NOTHING, machine.name, 1, block_of(machine)) for job in plan.jobs}
+    todo = [job for job in plan.jobs if not (resume and database.has(records[job]))]
+    measured: list[tuple[Job, Cost]] = []
+    stopped = ""
+    try:
+        for number, job in enumerate(todo):
+            if limit_s is not None and time.monotonic() - started >= limit_s:
+                stopped = "limit"
+                break
+            progress(number, len(todo), job)
+            cost = _measured(job, machine, effort)
+            record = records[job]
+            database.put(Record(record.what, cost, record.core, record.threads, record.block))
+            measured.append((job, cost))
+    except KeyboardInterrupt:
+        stopped = "interrupt"
+    left = len(todo) - len(measured)
+    return Tuned(tuple(measured), len(plan.jobs) - len(todo), left, stopped, time.monotonic() - started)
+
+
+def _measured(job: Job, machine: Machine, effort: Effort) -> Cost:
+    if isinstance(job.what, Conversion):
+        to = job.what
+        return measure_conversion(to.layout_from, to.layout_to, to.c, to.h, to.w, machine, effort=effort)
+    assert job.primitive is not None
+    return measure(job.what[0], job.primitive, machine, effort=effort)
+
+
+def fastest(plan: Plan, costs: CostProvider, primitives: Sequence[Primitive]) -> Iterator[tuple[Scenario, str, Cost]]:
+    """Of each scenario the primitive that costs least by itself, of those whose cost is known."""
+    for scenario in plan.scenarios:
+        known = [(costs.primitive(scenario, p), p.name) for p in primitives if p.applies(scenario)]
+        found = [(cost.ms, name, cost) for cost, name in known if cost is not None]
+        if found:
+            _, name, cost = min(found, key=lambda each: each[:2])
+            yield scenario, name, cost
