@@ -77,6 +77,14 @@ def test_two_hundred_scenarios_of_every_kind(kind: tuple[bool, int, int], check_
     check_primitive(WinogradPrimitive(HWC, HWC, m, k, two_d), 200)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ERROR_BOUNDS, ids=str)
+@pytest.mark.parametrize("channels", [64, 512])
+def test_errors_of_many_channels(kind: tuple[bool, int, int], channels: int, check_primitive: CheckPrimitive) -> None:
+    two_d, m, k = kind
+    check_primitive(WinogradPrimitive(HWC, HWC, m, k, two_d), [Scenario(channels, 8, 8, 1, k, 8, k // 2)])
+
+
 def test_layouts_give_the_same_numbers(host: Machine, right: Callable[..., list[Checked]]) -> None:
     scenario = Scenario(17, 7, 9, 1, 3, 18, 1)
     found = [
