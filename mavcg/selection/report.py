@@ -64,9 +64,7 @@ def selection_json(found: Selection) -> dict[str, Any]:
         "threads": found.threads,
         "strategy": found.selected.strategy,
         "nodes": [
-            _node_json(node.name, choice.chosen[node.name], node.scenario, _next_best(found, node.name))
-            for node in network.convolutions
-            if node.scenario is not None
+            _node_json(found, node.name, node.scenario) for node in network.convolutions if node.scenario is not None
         ],
         "dummies": [
             {"name": node.name, "op": node.op, "layout": str(choice.chosen[node.name].layout_in)}
@@ -98,7 +96,8 @@ def selection_json(found: Selection) -> dict[str, Any]:
     }
 
 
-def _node_json(name: str, chosen: Alternative, scenario: Scenario, other: Alternative | None) -> dict[str, Any]:
+def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any]:
+    chosen, fastest, other = found.choice.chosen[name], _fastest(found, name), _next_best(found, name)
     return {
         "name": name,
         "primitive": chosen.name,
@@ -111,6 +110,7 @@ def _node_json(name: str, chosen: Alternative, scenario: Scenario, other: Altern
             "c": scenario.c, "h": scenario.h, "w": scenario.w, "stride": scenario.stride, "k": scenario.k,
             "m": scenario.m, "pad": scenario.pad, "groups": scenario.groups, "dilation": scenario.dilation,
         },
+        "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
         "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
     }  # fmt: skip
 
@@ -120,10 +120,19 @@ def _finite(ms: float) -> float | None:
 
 
 def _next_best(found: Selection, node: str) -> Alternative | None:
-    """Of the alternatives that were not chosen, the cheapest by itself; it may be cheaper than the chosen one."""
+    """The cheapest by itself of another family than the chosen one's; it may be cheaper than that."""
     chosen = found.choice.chosen[node]
-    others = [one for one in found.problem.alternatives[node] if one is not chosen]
+    others = [one for one in found.problem.alternatives[node] if _family(one) != _family(chosen)]
     return min(others, key=lambda one: one.cost.ms, default=None)
+
+
+def _family(one: Alternative) -> str:
+    return one.primitive.family if one.primitive else ""
+
+
+def _fastest(found: Selection, node: str) -> Alternative:
+    """The cheapest of all by itself: the chosen one, where nothing is cheaper."""
+    return min((found.choice.chosen[node], *found.problem.alternatives[node]), key=lambda one: one.cost.ms)
 
 
 def show_selection(found: Selection, out: "Console") -> None:
@@ -152,17 +161,23 @@ def _ms(value: float) -> str:
 def _show_nodes(found: Selection, out: "Console") -> None:
     from rich.table import Table
 
-    table = Table("node", "C,H,W,stride,K,M,pad,groups", "primitive", "ms", "cost is", "cheapest other")
+    table = Table()
+    for title in ("node", "C,H,W,stride,K,M,pad,groups", "primitive", "ms", "next family", "faster alone"):
+        table.add_column(title, overflow="fold", justify="right" if title == "ms" else "left")
     for node in found.problem.network.convolutions:
         chosen, s = found.choice.chosen[node.name], node.scenario
         if s is None:
             continue
         asked = f"{s.c},{s.h},{s.w},{s.stride},{s.k},{s.m},{s.pad},{s.groups}"
-        other = _next_best(found, node.name)
-        words = "" if other is None else f"{other.name} {_relative(other, chosen)}"
-        table.add_row(node.name, asked, chosen.name, _ms(chosen.cost.ms), chosen.cost.kind, words)
+        other, fastest = _next_best(found, node.name), _fastest(found, node.name)
+        next_family = "" if other is None else f"{_family(other)} {_relative(other, chosen)}"
+        faster = f"{fastest.name} {_relative(fastest, chosen)}" if fastest.cost.ms < chosen.cost.ms else ""
+        table.add_row(node.name, asked, chosen.name, _ms(chosen.cost.ms), next_family, faster)
     out.print(table)
-    out.print("Cheapest other: by itself; one with a minus was not taken for what conversions it would take.")
+    out.print(
+        "Next family: what the cheapest primitive of any other family costs, beside the chosen one. Faster alone: what "
+        "was not taken for the conversions that it would need, or because the strategy forbids it."
+    )
 
 
 def _relative(other: Alternative, chosen: Alternative) -> str:

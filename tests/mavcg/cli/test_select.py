@@ -1,4 +1,4 @@
-"""`mavcg select --instance`, run as a user runs it."""
+"""`mavcg select`, of networks and of bare instances, run as a user runs it."""
 
 import json
 import subprocess
@@ -13,6 +13,9 @@ from typer.testing import CliRunner
 from mavcg.cli.app import make_app
 from mavcg.cli.select import select
 from mavcg.errors import MavcgError
+from mavcg.select_network import read_network
+from mavcg.selection.cost_db import Record, compiler_version, open_db
+from mavcg.selection.costs import MEASURED, Cost
 
 INSTANCE = {
     "nodes": {"conv1": [8, 6, 10], "conv2": [17, 19, 14], "conv3": [20, 17, "inf"]},
@@ -30,6 +33,12 @@ def app() -> typer.Typer:
     if not any(command.callback is select for command in app.registered_commands):
         app.command()(select)
     return app
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Costs that this user measured do not count."""
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "kept"))
 
 
 def run(app: typer.Typer, *arguments: str | Path) -> Any:
@@ -86,14 +95,95 @@ def test_a_limit_of_time_is_kept_and_its_gap_shown(app: typer.Typer, tmp_path: P
 def test_errors_name_the_file(file: Path, change: dict[str, Any], said: str) -> None:
     file.write_text(json.dumps(INSTANCE | change))
     with pytest.raises(MavcgError, match=f"chain.json: {said}"):
-        select(file)
+        select(instance=file)
 
 
 def test_without_a_file_there_is_nothing_to_choose(file: Path) -> None:
     with pytest.raises(MavcgError, match="--instance FILE.json"):
         select()
     with pytest.raises(MavcgError, match="time limit: 0"):
-        select(file, time_limit=0)
+        select(instance=file, time_limit=0)
+
+
+def test_a_network_is_selected_for_a_board(app: typer.Typer, tmp_path: Path) -> None:
+    picture = tmp_path / "bars.svg"
+    done = run(app, "alexnet", "--board", "exynos9820", "--json", "--plot", picture)
+    answer = json.loads(done.stdout)
+
+    assert done.exit_code == 0
+    assert [node["name"] for node in answer["nodes"]] == ["conv1", "conv2", "conv3", "conv4", "conv5"]
+    assert answer["core"] == "exynos-m4" and answer["strategy"] == "pbqp"
+    assert {node["cost_is"] for node in answer["nodes"]} == {"modelled"}
+    assert answer["optimal"] is True and answer["gap"] == 0 and 0 <= answer["solver_seconds"] < 5
+    paid = [one["cost_ms"] for one in (*answer["nodes"], *answer["conversions"])]
+    assert answer["total_ms"] == pytest.approx(sum(paid))
+    assert answer["strategies"]["pbqp"] == answer["total_ms"]
+    assert {"local", "sum2d", "family:winograd", "family:im2"} <= set(answer["strategies"])
+    assert all(ms is None or ms >= answer["total_ms"] * (1 - 1e-12) for ms in answer["strategies"].values())
+    assert "family:winograd" in picture.read_text() and "modelled" in picture.read_text()
+
+
+def test_other_strategies_and_cores_say_how_far_they_are_from_the_optimum(app: typer.Typer) -> None:
+    options = ("alexnet", "--board", "exynos9820", "--core", "cortex-a55", "--json")
+    best = json.loads(run(app, *options).stdout)
+    plain = json.loads(run(app, *options, "--strategy", "sum2d").stdout)
+
+    assert plain["core"] == "cortex-a55" and plain["strategies"] == best["strategies"]
+    assert plain["total_ms"] == best["strategies"]["sum2d"] > best["total_ms"]
+    assert not plain["optimal"]
+    assert plain["gap"] == pytest.approx(1 - best["total_ms"] / plain["total_ms"])
+    assert {node["primitive"].partition("_")[0] for node in plain["nodes"]} == {"sum2d"}
+
+
+def test_a_limit_of_error_keeps_winograd_out(app: typer.Typer) -> None:
+    options = ("vgg16", "--board", "exynos9820", "--json")
+    free = json.loads(run(app, *options).stdout)
+    exact = json.loads(run(app, *options, "--max-error", "1e-5", "--share-conversions").stdout)
+
+    assert any(node["primitive"].startswith("winograd_2d_f4") for node in free["nodes"])
+    assert not any("_f4" in node["primitive"] or "_f6" in node["primitive"] for node in exact["nodes"])
+    assert exact["total_ms"] > free["total_ms"]
+
+
+def test_measured_costs_go_before_modelled_ones(app: typer.Typer, tmp_path: Path) -> None:
+    network = read_network("alexnet", {})
+    scenario = network.convolutions[2].scenario
+    assert scenario is not None
+    chosen = "sum2d_scalar_chw_chw"
+    with open_db(tmp_path / "costs.sqlite") as db:
+        db.put(Record((scenario, chosen), Cost(1e-6, MEASURED, 1e-7, 5), "exynos-m4", 1, 8, compiler_version()))
+    done = run(app, "alexnet", "--board", "exynos9820", "--db", tmp_path / "costs.sqlite", "--json")
+    node = json.loads(done.stdout)["nodes"][2]
+
+    assert (node["primitive"], node["cost_is"], node["cost_ms"]) == (chosen, "measured", 1e-6)
+
+
+def test_people_see_what_was_chosen_and_what_else_it_could_have_been(app: typer.Typer) -> None:
+    said = run(app, "alexnet", "--board", "exynos9820").stdout
+
+    assert "costs of nodes: modelled 5" in said and "96,27,27,1,5,256,2,2" in said
+    assert "optimal by these costs" in said and "family:winograd" in said and "faster than sum2d" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"model": "alexnet"}, "select alexnet: for no machine; name a --board"),
+        ({"model": "alexnet", "board": "exynos9820", "core": "cortex-a57"}, "--core cortex-a57: exynos9820 has no"),
+        ({"model": "alexnet", "board": "exynos9820", "strategy": "best"}, "--strategy best: there is none"),
+        ({"model": "alexnet", "board": "exynos9820", "max_error": -1.0}, "--max-error -1.0: give 0 or more"),
+        ({"model": "alexnet", "board": "exynos9820", "max_error": float("nan")}, "--max-error nan: give 0 or more"),
+        ({"model": "alexnet", "board": "exynos9820", "max_error": 1e-9}, "none of [0-9]+ primitives keeps to the"),
+        ({"model": "alexnet", "board": "exynos9820", "db": Path("no.sqlite")}, "--db no.sqlite: there is no such file"),
+        ({"model": "alexnet", "board": "exynos9820", "plot": Path("a.png")}, "--plot a.png: pictures are SVG"),
+        ({"model": "lenet", "board": "exynos9820"}, "lenet: is neither a file nor a built-in network"),
+        ({"model": "alexnet", "board": "exynos9820", "shape": ["x=1x2"]}, "--shape: alexnet is a built-in network"),
+        ({"model": "alexnet", "instance": Path("a.json")}, "MODEL: says nothing about an instance"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(MavcgError, match=said):
+        select(**options)
 
 
 def test_importing_the_verb_imports_nothing_heavy() -> None:
