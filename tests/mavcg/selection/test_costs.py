@@ -1,0 +1,50 @@
+"""Several providers of costs, one after the other."""
+
+from dataclasses import dataclass
+
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.primitive import Layout, Primitive, Scenario
+from mavcg.selection.costs import IMPORTED, MEASURED, MODELLED, Cost, CostProvider, first_of
+
+SMALL = Scenario(8, 6, 6, 1, 3, 8, 1)
+LARGE = Scenario(16, 9, 9, 1, 3, 8, 1)
+
+
+@dataclass(frozen=True)
+class Knows:
+    """One scenario and images of so many channels."""
+
+    scenario: Scenario
+    channels: int
+    cost: Cost
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self.cost if scenario == self.scenario else None
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        return self.cost if c == self.channels else None
+
+
+def asked(provider: CostProvider, scenario: Scenario) -> tuple[Cost | None, Cost | None]:
+    return (
+        provider.primitive(scenario, all_primitives()[0]),
+        provider.conversion(Layout.CHW, Layout.HWC, scenario.c, scenario.h, scenario.w),
+    )
+
+
+def test_the_first_that_knows_is_believed() -> None:
+    measured, imported = Cost(1.0, MEASURED, 0.1, 9), Cost(0.5, IMPORTED)
+    both = first_of(Knows(SMALL, 8, measured), Knows(LARGE, 16, Cost(2.0, MODELLED)), Knows(SMALL, 8, imported))
+    assert asked(both, SMALL) == (measured, measured)
+    assert asked(both, LARGE) == (Cost(2.0, MODELLED),) * 2
+
+
+def test_what_nobody_knows_has_no_cost() -> None:
+    assert asked(first_of(Knows(SMALL, 8, Cost(1.0, MEASURED))), LARGE) == (None, None)
+    assert asked(first_of(), SMALL) == (None, None)
+
+
+def test_each_question_is_answered_by_itself() -> None:
+    """A provider that knows a conversion may know no primitive."""
+    provider = first_of(Knows(LARGE, 8, Cost(3.0, MEASURED)), Knows(SMALL, 8, Cost(4.0, MODELLED)))
+    assert asked(provider, SMALL) == (Cost(4.0, MODELLED), Cost(3.0, MEASURED))
