@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from mavcg.kernel import Machine
     from mavcg.primitive import Primitive
     from mavcg.selection.cost_db import CostDb
-    from mavcg.selection.network import Network
     from mavcg.selection.tuning import Plan, Tuned
 
 INTERRUPTED = 130  # as shells report Ctrl-C
@@ -100,12 +99,14 @@ def _tune(
     document: dict[str, Any], quiet: bool,
 ) -> "Tuned":  # fmt: skip
     from mavcg.host import measured_host_board
+    from mavcg.model_request import parse_shapes
     from mavcg.planner.board_machine import cluster_machines
     from mavcg.primitive_run import find_machine
+    from mavcg.select_network import read_network
     from mavcg.selection.modelled import modelled_costs
     from mavcg.selection.tuning import plan_of, tune_plan
 
-    primitives, network = _primitives(family), _network(model, shapes)
+    primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
     machine = find_machine("host")
     cluster = cluster_machines(measured_host_board())[0]
     plan = plan_of(network, primitives, modelled_costs(cluster))
@@ -137,26 +138,6 @@ def _primitives(family: str | None) -> "list[Primitive]":
     if family is not None and family not in families:
         raise MavcgError(f"--family {family}: there is none of this name; there are {', '.join(families)}")
     return [primitive for primitive in known if family in (None, primitive.family)]
-
-
-def _network(model: str, shapes: list[str]) -> "Network":
-    from mavcg.importers.load import SUFFIXES, import_model
-    from mavcg.model_request import parse_shapes
-    from mavcg.passes.graph.pipeline import optimise
-    from mavcg.planner.networks import NAMES, network
-    from mavcg.selection.network import network_of
-
-    if model in NAMES:
-        if shapes:
-            raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
-        return network_of(network(model, False))
-    path = Path(model)
-    if not path.exists() and path.suffix.lower() not in SUFFIXES:
-        raise MavcgError(
-            f"{model}: is neither a file nor a built-in network; name a model file (.onnx or .tflite), "
-            f"or one of {', '.join(NAMES)}"
-        )
-    return network_of(optimise(import_model(path, parse_shapes(shapes))))
 
 
 def _document(

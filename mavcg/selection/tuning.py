@@ -13,7 +13,7 @@ from mavcg.selection.cost_db import Conversion, CostDb, Record
 from mavcg.selection.costs import MEASURED, Cost, CostProvider
 from mavcg.selection.dt_graph import Size, same_in_memory
 from mavcg.selection.measured import QUICK, Effort, measure, measure_conversion
-from mavcg.selection.network import Network
+from mavcg.selection.network import Kind, Link, Network
 
 WORSE = 4.0  # a primitive that is predicted to take so many times as long as the best one is not measured
 NOTHING = Cost(0.0, MEASURED)
@@ -85,11 +85,17 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
         queue, dropped = _promising(scenario, primitives, model)
         queues.append(queue)
         pruned += dropped
-    sizes = tuple(dict.fromkeys(link.size for link in network.links))
+    # Between two ends that cannot choose nothing is converted.
+    free = (link for link in network.links if any(network.nodes[n].kind is not Kind.FIXED for n in _ends(link)))
+    sizes = tuple(dict.fromkeys(link.size for link in free))
     queues += [_conversions(size, model) for size in sizes]
     # By turns, so that a tuning that is cut short knows the most promising ones of everything.
     jobs = tuple(job for turn in zip_longest(*queues) for job in turn if job is not None)
     return Plan(tuple(kept), sizes, jobs, pruned, tuple(left_out))
+
+
+def _ends(link: Link) -> tuple[str, str]:
+    return link.source, link.target
 
 
 def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostProvider) -> tuple[list[Job], int]:
