@@ -58,7 +58,10 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
     found = network_of(optimise(import_model(path, shapes)))
     if not found.convolutions:
         why = "; ".join(sorted({f"{node.name} {node.why}" for node in found.left_out})[:3])
-        raise MavcgError(f"{model}: has no convolution that primitives compute{': ' + why if why else ''}")
+        raise MavcgError(
+            f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with square "
+            f"convolutions of f32, of one image"
+        )
     return found
 
 

@@ -162,7 +162,7 @@ def _show_nodes(found: Selection, out: "Console") -> None:
     from rich.table import Table
 
     table = Table()
-    for title in ("node", "C,H,W,stride,K,M,pad,groups", "primitive", "ms", "next family", "faster alone"):
+    for title in ("node", "scenario", "primitive", "ms", "next family", "faster alone"):
         table.add_column(title, overflow="fold", justify="right" if title == "ms" else "left")
     for node in found.problem.network.convolutions:
         chosen, s = found.choice.chosen[node.name], node.scenario
@@ -175,8 +175,9 @@ def _show_nodes(found: Selection, out: "Console") -> None:
         table.add_row(node.name, asked, chosen.name, _ms(chosen.cost.ms), next_family, faster)
     out.print(table)
     out.print(
-        "Next family: what the cheapest primitive of any other family costs, beside the chosen one. Faster alone: what "
-        "was not taken for the conversions that it would need, or because the strategy forbids it."
+        "Scenario: C,H,W,stride,K,M,pad,groups. Next family: what the cheapest primitive of any other family costs, "
+        "beside the chosen one. Faster alone: what was not taken for the conversions that it would need, or because "
+        "the strategy forbids it."
     )
 
 

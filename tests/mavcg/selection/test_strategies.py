@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -12,9 +13,12 @@ from mavcg.graph_builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.networks import network
+from mavcg.planner.networks.builder import NetworkBuilder
 from mavcg.primitive import Layout, Primitive, Scenario
+from mavcg.select_network import machine_of
 from mavcg.selection.choice import Limits, Problem, instance_of, make_choice, make_problem
 from mavcg.selection.costs import MODELLED, Cost
+from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import Kind, network_of
 from mavcg.selection.pbqp import Infeasible
 from mavcg.selection.strategies import CANONICAL, LOCAL, PBQP, SUM2D, compare, select, strategy_names
@@ -60,6 +64,48 @@ def inception() -> Graph:
     return b.finish((conv(joined, "last", 1, first),))
 
 
+def googlenet() -> Graph:
+    """Inception v1: nine modules of four branches that are joined."""
+    n = NetworkBuilder("googlenet", 224, 224)
+    x = n.max_pool(n.conv(n.image, "conv1", 64, 7, 2, 3), 3, 2, (0, 0, 1, 1))
+    x = n.max_pool(n.conv(n.conv(x, "reduce", 64, 1), "conv2", 192, 3, pad=1), 3, 2, (0, 0, 1, 1))
+    for i, (a, b, c, d, e, f) in enumerate((
+        (64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64), (192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64),
+        (128, 128, 256, 24, 64, 64), (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128),
+        (256, 160, 320, 32, 128, 128), (384, 192, 384, 48, 128, 128),
+    )):  # fmt: skip
+        if i in (2, 7):
+            x = n.max_pool(x, 3, 2, (0, 0, 1, 1))
+        three, five = n.conv(x, f"{i}.3r", b, 1), n.conv(x, f"{i}.5r", d, 1)
+        pool = n.conv(n.max_pool(x, 3, 1, (1, 1, 1, 1)), f"{i}.p", f, 1)
+        branches = n.conv(three, f"{i}.3", c, 3, pad=1), n.conv(five, f"{i}.5", e, 5, pad=2)
+        x = n.concat(n.conv(x, f"{i}.1", a, 1), *branches, pool)
+    return n.finish(n.dense(n.mean(x), "classes", 1000, ""))
+
+
+def mobilenet_v2() -> Graph:
+    """Inverted residuals of depthwise convolutions."""
+    n = NetworkBuilder("mobilenet_v2", 224, 224)
+    x = n.conv(n.image, "first", 32, 3, 2, 1)
+    settings = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
+    for stage, (factor, out_ch, count, stride) in enumerate(settings):
+        for i in range(count):
+            name, wide = f"{stage}.{i}", factor * n.shape(x)[3]
+            inner = n.conv(x, f"{name}.wide", wide, 1) if factor > 1 else x
+            inner = n.conv(inner, f"{name}.depth", wide, 3, stride if i == 0 else 1, 1, groups=wide)
+            inner = n.conv(inner, f"{name}.narrow", out_ch, 1, act="")
+            x = n.add(x, inner, f"{name}.add") if i else inner
+    return n.finish(n.mean(n.conv(x, "last", 1280, 1)))
+
+
 def few(seed: int) -> list[Primitive]:
     """Some primitives of different layouts, sum2d among them."""
     known = all_primitives()
@@ -101,6 +147,34 @@ def test_pbqp_is_never_worse_than_any_strategy(name: str) -> None:
         assert set(found) == set(strategy_names(problem)) and None not in (found[LOCAL], found[SUM2D])
         for one in found.values():
             assert one is None or best.total_ms <= one.total_ms * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("board", ["random", "exynos9820"])
+@pytest.mark.parametrize("make", [googlenet, mobilenet_v2])
+def test_branches_and_residuals_are_solved_exactly(make: Callable[[], Graph], board: str) -> None:
+    costs = Drawn(3, 2.0) if board == "random" else modelled_costs(machine_of(board))
+    problem = make_problem(network_of(optimise(make())), costs, all_primitives())
+    found = compare(problem)
+    best = found[PBQP]
+
+    assert best is not None and best.proven and best.solver_seconds < 5
+    assert all(one is None or best.total_ms <= one.total_ms * (1 + 1e-12) for one in found.values())
+    assert len(problem.network.convolutions) == {"googlenet": 57, "mobilenet_v2": 52}[problem.network.name]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["vgg16", "resnet50", "googlenet", "alexnet", "mobilenet_v2", "squeezenet", "yolov2"])
+def test_networks_are_solved_in_a_second(name: str, seed: int, shared: bool) -> None:
+    graph = {"googlenet": googlenet, "mobilenet_v2": mobilenet_v2}.get(name, lambda: network(name))()
+    read = network_of(optimise(graph))
+    for conversions in (0.1, 1.0, 10.0):
+        problem = make_problem(read, Drawn(seed, conversions), all_primitives(), shared=shared)
+        found = compare(problem)
+        best = found[PBQP]
+        assert best is not None and best.proven and best.solver_seconds <= 1
+        assert all(one is None or best.total_ms <= one.total_ms * (1 + 1e-12) for one in found.values())
 
 
 @pytest.mark.parametrize("seed", range(3))
