@@ -126,7 +126,7 @@ def open_db(path: Path) -> "CostDb":
 
 
 class CostDb:
-    """Costs in a file. Every `put` is on disk when it returns. To be closed, or used by `with`."""
+    """Costs in a file. Other processes see every `put` when it returns. To be closed, or used by `with`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -145,6 +145,7 @@ class CostDb:
     def prepare(self) -> None:
         """Make the table, unless the file is something else. Raises: MavcgError."""
         with self._errors():
+            self._rows("PRAGMA synchronous = NORMAL", ())  # a cost is lost with the power at worst: measure it again
             application = self._number("application_id")
             known, tables = self._number("user_version"), self._rows("SELECT name FROM sqlite_master", ())
         if tables and application != APPLICATION_ID:

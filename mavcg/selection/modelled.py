@@ -34,21 +34,22 @@ from mavcg.target import default_target
 Parts = Mapping[str, float]
 ALONG_PIXELS = (Layout.CHW, Layout.HCW)
 
-# Fitted to 910 medians on a Zen 3: 19 scenarios, of each a sample of all kinds of primitives.
+# Fitted to 1,600 medians on a Zen 3: 37 scenarios, all kinds of primitives; conversions to 60.
 CYCLES: dict[str, float] = {
     # For each cycle that kernels.tiling counts: what is left out there, such as loads of inputs that lie far apart.
-    "product_channels": 1.24, "product_far_channels": 1.67, "product_columns": 1.43, "product_first": 1.12,
-    "product_columns_single": 1.44, "product_pixel": 2.07, "product_one_vector": 1.98, "product_implicit": 1.27,
-    "product_im2_columns": 1.48, "product_im2_columns_turned": 1.75, "product_im2_rows": 1.16,
-    "product_kn2_col": 1.35, "product_kn2_row": 1.43, "product_fft": 1.35,
-    "product_winograd": 1.34, "product_winograd_staged": 1.58,
+    "product_channels": 1.24, "product_plane_channels": 1.30, "product_far_channels": 1.81, "product_first": 1.33,
+    "product_columns": 1.50, "product_columns_single": 1.55, "product_pixel": 2.07, "product_one_vector": 2.01,
+    "product_implicit": 1.30, "product_im2_columns": 1.49, "product_im2_columns_turned": 1.76,
+    "product_im2_rows": 1.16, "product_kn2_col": 1.34, "product_kn2_row": 1.61, "product_fft": 1.35,
+    "product_winograd": 1.28, "product_winograd_staged": 1.50,
     "product_scalar": 0.46, "product_sum2d": 1.93, "product_sum2d_sofar": 2.88,
-    # For each vector of elements that is copied in runs, by steps, or turned round; of patches; of partial results.
+    # For each vector of elements: an image that is copied in runs, by steps, or stored across the vectors; patches;
+    # partial results that are added; an image that is converted.
+    "copy": 7.0, "gather": 13.4, "turn": 6.4, "turn_winograd": 7.2, "patch": 8.2, "patch_far": 26.3, "shifted": 7.2,
     "convert": 3.5,
-    "copy": 7.5, "gather": 13.0, "turn": 10.1, "turn_winograd": 15.0, "patch": 8.6, "patch_far": 26.4, "shifted": 7.6,
-    # For each vector of multiply-adds, and of terms of a transform.
-    "depthwise": 0.64, "transform": 0.27, "butterfly": 5.9,
-    # Of the time that bytes take, what is not hidden; nanoseconds of a kernel's call.
+    # For each vector of multiply-adds, of terms of a transform, of halves of a butterfly.
+    "depthwise": 0.72, "transform": 0.21, "butterfly": 6.1,
+    # Of the time that bytes take, what is not hidden; nanoseconds of each kernel after the first.
     "bytes": 0.6, "kernel": 1000.0,
 }  # fmt: skip
 
@@ -195,8 +196,8 @@ def _direct(model: ModelledCosts, s: Scenario, p: DirectPrimitive) -> Parts:
     scalars, columns = (pixels, out_ch) if across_channels else (out_ch, pixels)
     if p.held is Held.BOTH:
         name = "columns" if not across_channels else "first" if p.special is Special.FIRST_LAYER else "channels"
-        if across_channels and p.order is Order.CHANNELS and s.k > 1:
-            name = "far_channels"  # terms of a sum lie an image apart
+        if across_channels and p.order is Order.CHANNELS:
+            name = "far_channels" if s.k > 1 else "plane_channels"  # terms of a sum lie an image apart
         cycles = model.product(scalars, columns, terms)
     else:
         name = "columns_single" if not across_channels else "pixel" if p.held is Held.ONE_SCALAR else "one_vector"
