@@ -22,6 +22,7 @@ from mavcg.cli.primitives import primitives
 from mavcg.cli.profile import profile
 from mavcg.cli.run import run as run_model
 from mavcg.cli.select import select
+from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
 from mavcg.errors import MavcgError
 
@@ -48,7 +49,7 @@ def make_app() -> typer.Typer:
     )  # fmt: skip
     app.callback()(_options)
     for verb in (
-        profile, build, inspect, run_model, bench, estimate, plan, primitives, select, explain, tune_asm, measure,
+        profile, build, inspect, run_model, bench, estimate, plan, primitives, tune, select, explain, tune_asm, measure,
         cores,
     ):  # fmt: skip
         app.command()(verb)
