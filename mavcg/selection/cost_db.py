@@ -5,46 +5,50 @@ one version of the compiler, with blocks of so many channels. What was measured 
 """
 
 import contextlib
-import json
-import math
 import os
-import platform
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, astuple, dataclass, fields
-from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.schedule_store import open_store
-from mavcg.selection.costs import IMPORTED, KINDS, MEASURED, Cost
+from mavcg.selection.cost_rows import (
+    COLUMNS,
+    KEY,
+    VALUES,
+    VERSION,
+    WARM,
+    Conversion,
+    Record,
+    compiler_version,
+    read_table,
+    row_of,
+    table_text,
+    text_of,
+)
+from mavcg.selection.costs import IMPORTED, MEASURED, Cost
+
+__all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version", "default_path", "open_db"]
 
 APPLICATION_ID = 0x6D617663  # in the file's header: a database of costs and no other
-VERSION = 1
 WAIT_S = 30.0  # for another process that writes
-FORMAT = "mavcg costs"
 FILE_NAME = "costs.sqlite"
-WARM, COLD = "warm", "cold"
 
-_KEY = ("what", "core", "threads", "compiler", "block", "caches")
-_VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host")
-_COLUMNS = (*_KEY, *_VALUES)
 _CREATE = f"""
 CREATE TABLE IF NOT EXISTS costs (
     what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, compiler TEXT NOT NULL, block INTEGER NOT NULL,
     caches TEXT NOT NULL, ms REAL NOT NULL, spread_ms REAL NOT NULL, runs INTEGER NOT NULL, kind TEXT NOT NULL,
-    date TEXT NOT NULL, host TEXT NOT NULL, PRIMARY KEY ({", ".join(_KEY)})
+    date TEXT NOT NULL, host TEXT NOT NULL, PRIMARY KEY ({", ".join(KEY)})
 )"""
-_PUT = f"INSERT OR REPLACE INTO costs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_PUT = f"INSERT OR REPLACE INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 # What was measured in this database is not replaced by what comes from elsewhere.
 _IMPORT = (
-    f"INSERT INTO costs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))}) "
-    f"ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in _VALUES)} "
+    f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
+    f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
     f"WHERE costs.kind != '{MEASURED}'"
 )
 # A figure that was measured is of this compiler's code or of no use; one that was brought here on purpose is used.
@@ -53,49 +57,6 @@ _FIND = (
     f"AND (compiler = ? OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
     f"ORDER BY kind = '{IMPORTED}', compiler != ?, date DESC, block LIMIT 1"
 )
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """An image of c channels, h rows, w columns that goes from one layout into another."""
-
-    layout_from: Layout
-    layout_to: Layout
-    c: int
-    h: int
-    w: int
-
-
-@dataclass(frozen=True)
-class Record:
-    """A cost and all that it depends on. what: a scenario and a primitive's name, or a conversion.
-
-    compiler: as compiler_version has it; block: channels of CHWc's blocks; cold: whether caches held something else
-    before each run. date: UTC, ISO 8601; host: whose figure it is.
-    """
-
-    what: tuple[Scenario, str] | Conversion
-    cost: Cost
-    core: str
-    threads: int = 1
-    block: int = 0
-    compiler: str = ""
-    cold: bool = False
-    date: str = ""
-    host: str = ""
-
-
-@cache
-def compiler_version() -> str:
-    """What makes machine code of kernels: in this process, and in builds."""
-    return ", ".join(f"{name} {_version(name)}" for name in ("llvmlite", "ziglang"))
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
 
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:
@@ -160,16 +121,16 @@ class CostDb:
 
     def put(self, record: Record) -> None:
         """Keep a cost, in place of one that is kept for the same. Raises: MavcgError for one that is no number."""
-        row = _row(record)
+        row = row_of(record)
         with self._writing() as connection:
             connection.execute(_PUT, row)
 
     def has(self, record: Record) -> bool:
         """Whether a measured cost is kept for what the record says; its own cost does not matter."""
-        where = " AND ".join(f"{column} = ?" for column in _KEY)
+        where = " AND ".join(f"{column} = ?" for column in KEY)
         query = f"SELECT 1 FROM costs WHERE {where} AND kind = '{MEASURED}'"
         with self._errors():
-            return bool(self._rows(query, _row(record)[: len(_KEY)]))
+            return bool(self._rows(query, row_of(record)[: len(KEY)]))
 
     def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
         """What is known of a core, in warm caches. block: 0 for any; compiler: this one's version if none is given."""
@@ -180,7 +141,7 @@ class CostDb:
     ) -> Cost | None:
         """The cost that is kept; measured ones of this compiler first, then imported ones."""
         with self._errors():
-            rows = self._rows(_FIND, (_text(what), core, threads, by, block, block, by))
+            rows = self._rows(_FIND, (text_of(what), core, threads, by, block, block, by))
         return Cost(ms=rows[0][0], kind=rows[0][3], spread_ms=rows[0][1], runs=rows[0][2]) if rows else None
 
     def __len__(self) -> int:
@@ -190,9 +151,8 @@ class CostDb:
     def export(self, path: Path) -> int:
         """Write all costs as JSON; how many. Raises: MavcgError where the file cannot be written."""
         with self._errors():
-            rows = self._rows(f"SELECT {', '.join(_COLUMNS)} FROM costs ORDER BY {', '.join(_KEY)}", ())
-        costs = [{**dict(zip(_COLUMNS, row, strict=True)), "what": json.loads(row[0])} for row in rows]
-        text = json.dumps({"format": FORMAT, "version": VERSION, "costs": costs}, indent=1) + "\n"
+            rows = self._rows(f"SELECT {', '.join(COLUMNS)} FROM costs ORDER BY {', '.join(KEY)}", ())
+        text = table_text(rows)
         try:
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             try:
@@ -211,7 +171,7 @@ class CostDb:
 
         What was measured in this database stays. Raises: MavcgError for a file that `export` did not write.
         """
-        rows = _read(path)
+        rows = read_table(path)
         with self._writing() as connection:
             connection.executemany(_IMPORT, rows)
         return len(rows)
@@ -264,80 +224,3 @@ class KnownCosts:
 
     def _find(self, what: tuple[Scenario, str] | Conversion) -> Cost | None:
         return self.database.find(what, self.core, self.threads, self.block, self.compiler)
-
-
-def _text(what: tuple[Scenario, str] | Conversion) -> str:
-    """As the database has it: JSON without spaces, in the order of the fields."""
-    if isinstance(what, Conversion):
-        parts: dict[str, Any] = {"conversion": [str(value) for value in astuple(what)[:2]] + [what.c, what.h, what.w]}
-    else:
-        parts = {"primitive": what[1], "scenario": asdict(what[0])}
-    return json.dumps(parts, separators=(",", ":"))
-
-
-def _what(value: Any) -> tuple[Scenario, str] | Conversion:
-    """Raises: KeyError, TypeError or ValueError for what is neither."""
-    if "conversion" in value:
-        source, target, *sizes = value["conversion"]
-        return Conversion(Layout(source), Layout(target), *map(_whole, sizes))
-    names = [field.name for field in fields(Scenario)]
-    scenario = Scenario(**{name: _whole(value["scenario"][name]) for name in names})
-    return scenario, _word(value["primitive"])
-
-
-def _row(record: Record) -> tuple[Any, ...]:
-    cost = record.cost
-    if cost.kind not in KINDS or not all(math.isfinite(x) and x >= 0 for x in (cost.ms, cost.spread_ms)):
-        raise MavcgError(f"cost {cost}: is not in milliseconds from 0 on; measure it again")
-    date = record.date or datetime.now(UTC).isoformat(timespec="seconds")
-    caches, compiler = COLD if record.cold else WARM, record.compiler or compiler_version()
-    return (
-        _text(record.what), record.core, record.threads, compiler, record.block, caches,
-        float(cost.ms), float(cost.spread_ms), cost.runs, cost.kind, date, record.host or platform.node(),
-    )  # fmt: skip
-
-
-def _read(path: Path) -> list[tuple[Any, ...]]:
-    """Raises: MavcgError for a file that `export` did not write."""
-    try:
-        document = json.loads(path.read_bytes())
-        if document["format"] != FORMAT or document["version"] != VERSION:
-            raise ValueError(f"format {document['format']}, version {document['version']}")
-        return [_imported(each) for each in document["costs"]]
-    except OSError as error:
-        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a file of `mavcg tune --export`") from None
-    except (KeyError, TypeError, ValueError, RecursionError, MavcgError) as error:
-        words = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise MavcgError(
-            f"{path}: is no table of costs ({words}); name a file that `mavcg tune --export` wrote"
-        ) from None
-
-
-def _imported(value: Any) -> tuple[Any, ...]:
-    cost = Cost(_number(value["ms"]), IMPORTED, _number(value["spread_ms"]), _whole(value["runs"]))
-    if value["caches"] not in (WARM, COLD):
-        raise ValueError(f"caches {value['caches']!r}")
-    return _row(
-        Record(
-            _what(value["what"]), cost, _word(value["core"]), _whole(value["threads"]), _whole(value["block"]),
-            _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]), _word(value["host"]),
-        )
-    )  # fmt: skip
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 40:
-        raise ValueError(f"{value!r} is no whole number from 0 on")
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
-
-
-def _word(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no word")
-    return value
