@@ -31,12 +31,13 @@ def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: M
 def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels: int) -> Tiling:
     """The register tiles of a run of so many output channels."""
     form, registers, width = form_of(machine, spec.lanes, spec.x.dtype), machine.vector_registers, spec.out.shape[2]
-    vectors = -(-channels // form.lanes)
+    vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.tile_channels:
-        wanted = min(vectors, max(1, macro.tile_channels // form.lanes))
+        # Whole panels: a chunk that begins inside of one would read its weights from elsewhere.
+        wanted = min(vectors, max(1, macro.tile_channels // (panel * form.lanes)) * panel)
         if (widths := widths_of(form, registers, width, wanted)) is not None:
             return Tiling(wanted, widths)
-    return choose_tiling(form, registers, width, vectors, max(1, spec.lanes // form.lanes))
+    return choose_tiling(form, registers, width, vectors, panel)
 
 
 class _Emitter:

@@ -74,7 +74,7 @@ def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile
         "conv2d", arrays, {"w", "bias"} if pick(0, 3) else set(), pads=(0, 0, 0, 0), groups=groups, stride=stride,
         dilation=dilation, act="relu" if pick(0, 1) else "sigmoid",
     )  # fmt: skip
-    check(graph, node, arrays, macro, pick(1, 4))
+    check(graph, node, arrays, macro, parts)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,17 @@ def test_any_macro_tile_of_any_8_bit_convolution(data: st.DataObject, macro: Mac
     def pick(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
-    groups, kernel, stride = pick(1, 2), pick(1, 3), pick(1, 2)
-    in_ch, out_ch, out = pick(1, 40), pick(1, 70), [pick(1, 9), pick(1, 9)]
+    check_8_bit(macro, pick(1, 2), pick(1, 3), pick(1, 2), pick(1, 40), pick(1, 70), [pick(1, 9), pick(1, 9)], pick(1, 4))
+
+
+def test_register_tiles_of_8_bits_are_whole_panels() -> None:
+    check_8_bit(MacroTile(tile_channels=24), 1, 1, 1, 5, 33, [1, 2], 1)
+
+
+def check_8_bit(
+    macro: MacroTile, groups: int, kernel: int, stride: int, in_ch: int, out_ch: int, out: list[int], parts: int
+) -> None:
+    """A convolution of 8-bit numbers; channels of a group."""
     size = [(n - 1) * stride + kernel for n in out]
     rng = np.random.default_rng(in_ch * out_ch)
     arrays: dict[str, Array] = {
@@ -145,7 +154,7 @@ def test_any_macro_tile_of_any_8_bit_convolution(data: st.DataObject, macro: Mac
         "qconv2d", arrays, {"w", "bias", "multiplier"}, pads=(0, 0, 0, 0), groups=groups, stride=(stride, stride),
         x_zero=7, out_zero=3, lo=0, hi=255, to="u8",
     )  # fmt: skip
-    check(graph, node, arrays, macro, pick(1, 4))
+    check(graph, node, arrays, macro, parts)
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(0, 2000))

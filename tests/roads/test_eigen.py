@@ -20,6 +20,7 @@ CORES = "cortex-a55,cortex-a75,exynos-m4"
 SYSROOT = Path("/usr/aarch64-linux-gnu")
 
 
+@pytest.mark.long
 def test_from_profile_to_four_cores(eigen: "Example") -> None:
     eigen.make()
     hottest = eigen.mavcg("profile", "--import", eigen.perf_profile())["functions"][0]

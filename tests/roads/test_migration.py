@@ -84,6 +84,7 @@ def test_flips_between_a_known_and_an_unknown_core(demo: Demo) -> None:
     assert ran == dict.fromkeys(KERNELS, {"generic", CORES[1]})
 
 
+@pytest.mark.long
 def test_helgrind_has_nothing_to_say(demo: Demo) -> None:
     # Without MAVCG_TRACE: its counters are C11 atomics, which helgrind takes for plain memory.
     # CORES[0] and generic: valgrind emulates no more than AVX2.

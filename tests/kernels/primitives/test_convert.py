@@ -40,7 +40,6 @@ def job(conversion: Conversion, c: int, h: int, w: int, block: int, seed: int) -
     ("core", "shapes"),
     [
         ("host", SHAPES[1:14:4]),
-        ("cortex-a55", SHAPES[::5]),
         *(pytest.param(core, SHAPES, marks=pytest.mark.long) for core in ("host", "generic", "cortex-a55")),
     ],
 )

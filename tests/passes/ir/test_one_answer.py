@@ -51,7 +51,7 @@ LOOSE = ["-Ofast", "-O2 -ffp-contract=fast", "-O3 -ffinite-math-only -fno-signed
 ARM_CORES = ["cortex-a53", "cortex-a55", "cortex-a75", "cortex-a76", "exynos-m4"]
 
 
-@pytest.mark.parametrize("flags", ["-O2", "-Ofast"])
+@pytest.mark.parametrize("flags", ["-Ofast", pytest.param("-O2", marks=pytest.mark.long)])
 def test_kernels_on_arm(build_versions: Callable[..., Any], flags: str) -> None:
     check_kernels(build_versions, ARM, ["cortex-a55", "exynos-m4"], flags)
 
