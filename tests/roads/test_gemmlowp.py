@@ -24,6 +24,7 @@ def flags_of(example: "Example", *more: str) -> list[str]:
     return [f"--flag={flag}" for flag in ("-O3", "-std=c++14", "-isystem", str(example.headers), *more)]
 
 
+@pytest.mark.long
 def test_perf_names_the_kernel_not_the_label_in_its_assembly(gemmlowp: "Example") -> None:
     gemmlowp.make()
     functions = gemmlowp.mavcg("profile", "--import", gemmlowp.perf_profile())["functions"]

@@ -194,6 +194,7 @@ def test_random_functions_stay_the_same() -> None:
     assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 5, tally.changed
 
 
+@pytest.mark.long
 def test_random_loops_that_leave_no_register_free_stay_the_same() -> None:
     tally = _check_many(40, ("cortex-a75", "cortex-a55"), crowded_loops())
     assert tally.changed["parked"] >= 8, tally.changed
