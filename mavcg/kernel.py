@@ -88,7 +88,7 @@ class Machine:
 class Packing:
     """What all versions of a library's kernels agree on about packed constants (DESIGN.md, "One packing").
 
-    lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length, or a divisor.
+    lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length.
     """
 
     lanes: int

@@ -7,7 +7,7 @@ The counts are exact: the emitted kernel's control flow, followed (block_counts.
 - elsewhere (x86), the block's mix of instructions at the core's rates (mix.py).
 
 Not modelled: what the compiler adds on x86 (spills, moves), how the end of one block overlaps the beginning of the
-next, caches XX
+next, and caches (memory.py has these).
 """
 
 import re
