@@ -131,6 +131,11 @@ class KernelSpec(ABC):
         return 0
 
     @property
+    def shared_rows(self) -> int:
+        """Rows of a call that are computed from one reading of the weights; 1 where each row reads them anyway."""
+        return 1
+
+    @property
     def work(self) -> int:
         """About how many elementary operations the whole range takes: for the size of tasks."""
         return self.rows

@@ -11,7 +11,6 @@ from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.pad import lower_border
-from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.kernels.registry import lower
 from mavcg.kernels.winograd_step import winograd_choices, winograd_step
 from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
@@ -77,13 +76,11 @@ def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAY
 def task_rows(spec: KernelSpec) -> tuple[int, int]:
     """Rows that a thread takes at least, and rows that one call gets at most; 0: as many as a thread takes.
 
-    A Winograd kernel reads all its weights for each block of tiles: it gets whole claims, and small images are cut in
-    two at most.
+    Where rows share a reading of the weights, a call gets a whole claim, and few rows are cut in two at most.
     """
     least = least_task_rows(spec)
-    if isinstance(spec, Winograd):
-        block = -(-spec.block // spec.tiles.across)
-        return min(spec.rows, max(least, min(block, -(-spec.rows // 2)))), spec.rows
+    if spec.shared_rows > 1:
+        return min(spec.rows, max(least, min(spec.shared_rows, -(-spec.rows // 2)))), spec.rows
     return least, 0
 
 

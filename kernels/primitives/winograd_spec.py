@@ -212,6 +212,10 @@ class Winograd(KernelSpec):
         return self.out.view.shape[0] * self.tiles.rows if self.out.view.elements else 0
 
     @property
+    def shared_rows(self) -> int:
+        return -(-self.block // self.tiles.across)
+
+    @property
     def inputs(self) -> Planes:
         """In the scratch, behind the patch."""
         return transformed(self.tiles, self.block, SLACK_TILES)

@@ -7,7 +7,6 @@ from mavcg.board import Board, Cluster
 from mavcg.graph import Graph
 from mavcg.kernel import KernelSpec, Machine, Packing
 from mavcg.kernels.emit import kernel_name
-from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.lowering import Lowered, lower_graph, ways_of
 from mavcg.machines import GENERIC
 from mavcg.planner.board_machine import ClusterMachine, cluster_machines
@@ -106,7 +105,7 @@ def _predicted(
     works = step_works(lowered)
     specs = {kernel_name(spec): spec for spec in lowered.specs}
     steps = [
-        (node.output, replace(work, grain=_call_rows(specs[work.kernel], work.grain)), distance)
+        (node.output, replace(work, grain=_rows_read_for(specs[work.kernel], work.grain)), distance)
         for node, work, distance in zip(lowered.nodes, works, reuse_distances(works), strict=True)
         if node.output in nodes
     ]
@@ -122,9 +121,9 @@ def _predicted(
     return found
 
 
-def _call_rows(spec: KernelSpec, grain: int) -> int:
-    """Rows that share one reading of the weights: a block of tiles of Winograd's, which gets whole claims."""
-    return min(spec.rows, -(-spec.block // spec.tiles.across)) if isinstance(spec, Winograd) else grain
+def _rows_read_for(spec: KernelSpec, grain: int) -> int:
+    """Rows that one reading of the weights is for: of a task, or those that share it inside of a call."""
+    return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else grain
 
 
 def _typical(labels: Sequence[str], target: Target) -> Board:
