@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -138,3 +139,14 @@ def _if_it_runs(core: str) -> list[Machine]:
         return [find_machine(core)]
     except MavcgError:
         return []
+
+
+# For families whose primitives must all agree in their bits on one small scenario.
+SMALL = Scenario(3, 4, 6, 1, 3, 9, pad=1)
+ALL_ENDS = Epilogue(bias=True, residual=True, act="leaky_relu", act_args=(0.125,))
+
+
+@cache
+def computed(primitive: Primitive, scenario: Scenario = SMALL) -> Checked:
+    """A primitive checked on the generic machine, once for all tests that ask."""
+    return check_all([Case(primitive, scenario, ALL_ENDS, 3)], find_machine("generic"))[0]

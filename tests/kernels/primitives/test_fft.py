@@ -1,7 +1,6 @@
 """The fft family against the definition, its transforms against NumPy's, and what is said of it."""
 
 import ctypes
-from functools import cache
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -12,18 +11,16 @@ from mavcg.kernels.emit import F32, PTR, address
 from mavcg.kernels.primitives.fft import LENGTHS, PRIMITIVES, best_length
 from mavcg.kernels.primitives.fft_codelets import forward, inverse
 from mavcg.kernels.primitives.fft_specs import Transforms, transformed_weights
-from mavcg.primitive import Epilogue, Primitive, Scenario
-from mavcg.primitive_check import Case, Checked, check_all
-from mavcg.primitive_run import find_machine
+from mavcg.primitive import Primitive, Scenario
+from mavcg.primitive_check import Checked
+from tests.kernels.primitives.conftest import SMALL
+from tests.kernels.primitives.conftest import computed as computed_once
 
 BY_NAME = {primitive.name: primitive for primitive in PRIMITIVES}
-SMALL = Scenario(3, 4, 6, 1, 3, 9, pad=1)
-ALL_ENDS = Epilogue(bias=True, residual=True, act="leaky_relu", act_args=(0.125,))
 
 
-@cache
 def computed(name: str, scenario: Scenario = SMALL) -> Checked:
-    return check_all([Case(BY_NAME[name], scenario, ALL_ENDS, 3)], find_machine("generic"))[0]
+    return computed_once(BY_NAME[name], scenario)
 
 
 @pytest.mark.parametrize("name", BY_NAME)

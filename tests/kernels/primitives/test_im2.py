@@ -1,23 +1,19 @@
 """The im2 family against the definition, and what is said of it."""
 
-from functools import cache
-
 import pytest
 
 from mavcg.kernels.primitives.im2 import PRIMITIVES
 from mavcg.kernels.primitives.im2_stages import pieces_of
-from mavcg.primitive import Epilogue, Layout, Primitive, Scenario
-from mavcg.primitive_check import Case, Checked, check_all
-from mavcg.primitive_run import find_machine
+from mavcg.primitive import Layout, Primitive, Scenario
+from mavcg.primitive_check import Checked
+from tests.kernels.primitives.conftest import SMALL
+from tests.kernels.primitives.conftest import computed as computed_once
 
 BY_NAME = {primitive.name: primitive for primitive in PRIMITIVES}
-SMALL = Scenario(3, 4, 6, 1, 3, 9, pad=1)
-ALL_ENDS = Epilogue(bias=True, residual=True, act="leaky_relu", act_args=(0.125,))
 
 
-@cache
 def computed(name: str, scenario: Scenario = SMALL) -> Checked:
-    return check_all([Case(BY_NAME[name], scenario, ALL_ENDS, 3)], find_machine("generic"))[0]
+    return computed_once(BY_NAME[name], scenario)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
