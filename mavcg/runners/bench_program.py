@@ -1,0 +1,112 @@
+"""Kernels that are to be timed -> one static program for a core, which needs nothing on the board but Linux.
+
+The kernels are compiled as a library's are, machine passes included (kernel_code.py). What they compute on is made by
+the program itself (csrc/bench.c), so that it stays small: some tens of kilobytes and the kernels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.core import Core
+from mavcg.kernel import KernelSpec, Machine
+from mavcg.kernel_code import kernel_objects, version_symbol
+from mavcg.kernels.emit import kernel_name
+from mavcg.primitive import Lowering, Stage
+from mavcg.primitive_run import BASES
+from mavcg.target import Target, host_target, parse_target
+from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.tuning import FAST, Tuning
+
+CSRC = Path(__file__).resolve().parent / "csrc"
+MOST_OPERANDS = 8  # as in bench.c
+
+
+@dataclass(frozen=True)
+class BenchJob:
+    """Kernels that are timed together, and how many bytes each base of their operands takes."""
+
+    stages: tuple[Stage, ...]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class BenchProgram:
+    """A program, and of how many jobs it is: they are numbered from 0."""
+
+    path: Path
+    jobs: int
+
+    @property
+    def bytes(self) -> int:
+        """What is sent to a board."""
+        return self.path.stat().st_size
+
+
+def bench_job(lowering: Lowering, sizes: Mapping[str, int]) -> BenchJob:
+    """A lowering as a job; sizes: of the operands that the lowering does not say, in bytes."""
+    own = {"weights": lowering.weights.nbytes, "workspace": lowering.workspace_bytes}
+    return BenchJob(lowering.stages, {**own, **sizes})
+
+
+def bench_target(arch: str) -> Target:
+    """Static, for any Linux of the architecture, Android too; for this machine where it is no Linux."""
+    host = host_target()
+    return host if host.system == "macos" and host.arch == arch else parse_target(f"{arch}-linux-musl")
+
+
+def build_program(
+    jobs: Sequence[BenchJob],
+    machine: Machine,
+    core: Core | None,
+    target: Target,
+    folder: Path,
+    workers: int = 1,
+    tuning: Tuning = FAST,
+    progress: Callable[[str], None] = lambda words: None,
+) -> BenchProgram:
+    """Compile and link; everything that is made lies in `folder`, which has to be there.
+
+    core: whose profile may ask for machine passes; None: generic code. Raises: ToolError with the compiler's words.
+    """
+    specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.stages))
+    cores = () if core is None else (core,)
+    code = kernel_objects(specs, {machine.name: machine}, cores, target, folder, workers, progress, tuning)
+    (folder / "bench_jobs.h").write_text(_tables(jobs, specs, machine.name, target))
+    out = folder / "bench"
+    plain = [*PLAIN_CODE_FLAGS, "-ffunction-sections", "-Wl,--gc-sections", "-s"]
+    static = [] if target.system == "macos" else ["-static"]
+    run_zig(
+        "cc",
+        [
+            *("-target", target.zig_name, "-O2", "-std=gnu11", *plain, *static, f"-I{folder}", f"-I{CSRC}"),
+            *(str(CSRC / "bench.c"), *map(str, code.objects), "-o", str(out)),
+        ],
+        "linking the program that measures",
+        folder,
+    )
+    return BenchProgram(out, len(jobs))
+
+
+def _tables(jobs: Sequence[BenchJob], specs: Sequence[KernelSpec], label: str, target: Target) -> str:
+    """bench_jobs.h: the kernels, the stages of each job, and the jobs."""
+    before = "_" if target.system == "macos" else ""
+    numbers = {spec: number for number, spec in enumerate(specs)}
+    lines = [f"#define BENCH_JOBS {len(jobs)}"]
+    for number, spec in enumerate(specs):
+        lines.append(f'extern kernel k{number} __asm__("{before}{version_symbol(kernel_name(spec), label)}");')
+    for number, job in enumerate(jobs):
+        lines.append(f"static const struct stage stages{number}[] = {{")
+        for stage in job.stages:
+            assert len(stage.operands) <= MOST_OPERANDS
+            places = ", ".join(f"{{{BASES.index(place.base)}, {place.offset}}}" for place in stage.operands)
+            lines.append(
+                f"    {{k{numbers[stage.spec]}, {stage.spec.rows}, {len(stage.operands)}, {{{places}}}}},"
+            )
+        lines.append("};")
+    lines.append("static const struct job bench_jobs[BENCH_JOBS] = {")
+    for number, job in enumerate(jobs):
+        sizes = ", ".join(str(job.sizes.get(base, 0)) for base in BASES)
+        scratch = max((stage.spec.scratch_bytes for stage in job.stages), default=0)
+        lines.append(f"    {{{{{sizes}}}, {scratch}, stages{number}, {len(job.stages)}}},")
+    return "\n".join([*lines, "};", ""])

@@ -1,0 +1,226 @@
+/* Times jobs on one CPU and prints a line of JSON for each: {"machine": ..}, {"job": ..} .., {"end": ..}.
+ *
+ * A job is a list of kernels over memory that is made here, of seeded random numbers. bench_jobs.h, which is generated,
+ * has the jobs: struct job bench_jobs[BENCH_JOBS]. Arguments: --cpu N, --jobs 0-3,7, --seed N, --rounds N,
+ * --round-ns N, --least-ns N, --cold N, --evict-bytes N, --settle-ns N. Status: 0, 2 for bad arguments, 3 where the CPU
+ * cannot be had. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { X, WEIGHTS, OUT, BIAS, RESIDUAL, WORKSPACE, BASES };
+enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1 };
+
+typedef void kernel(void *, int64_t, int64_t, void *);
+
+struct place {
+    int base;
+    int64_t offset;
+};
+
+struct stage {
+    kernel *run;
+    int64_t rows;
+    int operands;
+    struct place places[MOST_OPERANDS];
+};
+
+struct job {
+    int64_t bytes[BASES]; /* of each operand */
+    int64_t scratch_bytes;
+    const struct stage *stages;
+    int stage_count;
+};
+
+#include "bench_jobs.h"
+
+struct options {
+    int64_t cpu, seed, rounds, round_ns, least_ns, cold, evict_bytes, settle_ns;
+    const char *jobs;
+};
+
+struct memory {
+    uint8_t *whole, *inner;
+    int64_t bytes;
+};
+
+struct times {
+    double ns[MOST_ROUNDS]; /* of one run, in the thread's processor time */
+    int lost[MOST_ROUNDS];  /* whether the core was taken away meanwhile */
+    int count;
+    int64_t runs, wall_ns, cpu_ns;
+};
+
+#include "bench_cpu.h"
+#include "bench_memory.h"
+
+static int64_t clock_ns(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static int64_t thread_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+
+static void run_once(const struct job *job, void *tables[][MOST_OPERANDS], void *scratch) {
+    for (int i = 0; i < job->stage_count; i++) job->stages[i].run(tables[i], 0, job->stages[i].rows, scratch);
+}
+
+/* evict: NULL for warm rounds of `runs` runs, else each round is one run after that memory was read. */
+static void take_rounds(struct times *times, const struct options *options, const struct job *job,
+                        void *tables[][MOST_OPERANDS], void *scratch, int64_t runs, const struct memory *evict) {
+    int64_t wanted = evict ? options->cold : options->rounds, least_ns = evict ? 0 : options->least_ns;
+    int undisturbed = 0;
+    memset(times, 0, sizeof *times);
+    while (times->count < MOST_ROUNDS) {
+        if (undisturbed >= wanted && times->cpu_ns >= least_ns) break;
+        if (times->count >= 4 * wanted && times->cpu_ns >= least_ns) break; /* a busy machine: enough */
+        if (evict) read_all(evict);
+        long before = losses();
+        int64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = thread_ns();
+        for (int64_t i = 0; i < runs; i++) run_once(job, tables, scratch);
+        cpu = thread_ns() - cpu;
+        wall = clock_ns(CLOCK_MONOTONIC) - wall;
+        int lost = losses() != before;
+        times->ns[times->count] = (double)cpu / (double)runs;
+        times->lost[times->count++] = lost;
+        times->runs += runs;
+        times->cpu_ns += cpu > 0 ? cpu : 1;
+        times->wall_ns += wall;
+        undisturbed += !lost;
+    }
+}
+
+static void print_times(const char *name, const struct times *times) {
+    printf(", \"%s\": {\"ns\": [", name);
+    for (int i = 0; i < times->count; i++) printf("%s%.1f", i ? ", " : "", times->ns[i]);
+    printf("], \"lost\": [");
+    for (int i = 0; i < times->count; i++) printf("%s%d", i ? ", " : "", times->lost[i]);
+    printf("], \"runs\": %lld, \"cpu_ns\": %lld, \"wall_ns\": %lld}", (long long)times->runs, (long long)times->cpu_ns,
+           (long long)times->wall_ns);
+}
+
+static void fault(int number, const char *words) {
+    printf("{\"job\": %d, \"fault\": \"%s\"}\n", number, words);
+    fflush(stdout);
+}
+
+static void do_job(int number, const struct options *options, const struct memory *evict) {
+    const struct job *job = &bench_jobs[number];
+    struct memory held[BASES], scratch;
+    void *(*tables)[MOST_OPERANDS] = malloc(sizeof *tables * (size_t)job->stage_count);
+    int enough = tables && make_memory(&scratch, job->scratch_bytes), made = 0;
+    for (; enough && made < BASES; made++) enough = make_memory(&held[made], job->bytes[made]);
+    if (!enough) {
+        fault(number, "there is not enough memory");
+        exit(4); /* what was taken is given back by ending; the others are run anew */
+    }
+    for (int base = 0; base < BASES; base++)
+        if (base != OUT && base != WORKSPACE) fill_randomly(&held[base], (uint64_t)options->seed * BASES + (uint64_t)base);
+    for (int i = 0; i < job->stage_count; i++)
+        for (int k = 0; k < job->stages[i].operands; k++)
+            tables[i][k] = held[job->stages[i].places[k].base].inner + job->stages[i].places[k].offset;
+    run_once(job, tables, scratch.inner); /* touches all memory, and branches never seen */
+    uint64_t sum = checksum(&held[OUT]);
+    int64_t once_ns = thread_ns();
+    run_once(job, tables, scratch.inner);
+    once_ns = thread_ns() - once_ns;
+    int64_t runs = options->round_ns / (once_ns > 0 ? once_ns : 1);
+    struct times warm, cold;
+    take_rounds(&warm, options, job, tables, scratch.inner, runs > 0 ? runs : 1, NULL);
+    if (options->cold) take_rounds(&cold, options, job, tables, scratch.inner, 1, evict);
+    int sound = guards_hold(&scratch), cpu = this_cpu();
+    for (int base = 0; base < BASES; base++) sound = sound && guards_hold(&held[base]);
+    if (!sound) {
+        fault(number, "memory outside of its operands was written");
+    } else if (options->cpu != NO_CPU && cpu != NO_CPU && cpu != options->cpu) {
+        fault(number, "the CPU was taken away, and another one ran it");
+    } else {
+        printf("{\"job\": %d, \"sum\": \"%016llx\", \"cpu\": %d, \"khz\": %lld", number, (unsigned long long)sum, cpu,
+               (long long)current_khz(cpu));
+        print_times("warm", &warm);
+        if (options->cold) print_times("cold", &cold);
+        printf("}\n");
+        fflush(stdout);
+    }
+    for (int base = 0; base < BASES; base++) free(held[base].whole);
+    free(scratch.whole);
+    free(tables);
+}
+
+static int64_t number_of(const char *option, const char *text) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < 0) {
+        fprintf(stderr, "bench: %s %s: is no number from 0 on\n", option, text);
+        exit(2);
+    }
+    return value;
+}
+
+static void read_options(struct options *options, int count, char **words) {
+    struct {
+        const char *name;
+        int64_t *to;
+    } known[] = {{"--cpu", &options->cpu},           {"--seed", &options->seed},
+                 {"--rounds", &options->rounds},     {"--round-ns", &options->round_ns},
+                 {"--least-ns", &options->least_ns}, {"--cold", &options->cold},
+                 {"--evict-bytes", &options->evict_bytes}, {"--settle-ns", &options->settle_ns}};
+    for (int i = 1; i < count; i += 2) {
+        int found = 0;
+        for (size_t k = 0; i + 1 < count && k < sizeof known / sizeof known[0]; k++)
+            if (!strcmp(words[i], known[k].name)) *known[k].to = number_of(words[i], words[i + 1]), found = 1;
+        if (i + 1 < count && !strcmp(words[i], "--jobs")) options->jobs = words[i + 1], found = 1;
+        if (!found) {
+            fprintf(stderr, "bench: %s: no such option, or nothing after it\n", words[i]);
+            exit(2);
+        }
+    }
+}
+
+/* The next of "0-3,7": from *first to *last; 0 at the end. */
+static int next_range(const char **text, int64_t *first, int64_t *last) {
+    if (!**text) return 0;
+    char *end;
+    *first = *last = strtoll(*text, &end, 10);
+    int bad = end == *text;
+    if (!bad && *end == '-') *last = strtoll(end + 1, &end, 10);
+    if (bad || (*end && *end != ',') || *first < 0 || *last < *first || *last >= BENCH_JOBS) {
+        fprintf(stderr, "bench: --jobs: '%s' are none of jobs 0 to %d\n", *text, BENCH_JOBS - 1);
+        exit(2);
+    }
+    *text = *end ? end + 1 : end;
+    return 1;
+}
+
+int main(int count, char **words) {
+    struct options options = {NO_CPU, 1, 5, 1000000, 5000000, 0, 0, 0, ""};
+    struct memory evict = {0};
+    int64_t first, last;
+    read_options(&options, count, words);
+    for (const char *rest = options.jobs; next_range(&rest, &first, &last);) continue; /* refuse before measuring */
+    if (options.cpu != NO_CPU && !pin((int)options.cpu)) {
+        printf("{\"fault\": \"CPU %lld cannot be had: %s\"}\n", (long long)options.cpu, strerror(errno));
+        return 3;
+    }
+    if (options.cold && !make_memory(&evict, options.evict_bytes)) {
+        printf("{\"fault\": \"no memory to fill the caches with: %lld bytes\"}\n", (long long)options.evict_bytes);
+        return 4;
+    }
+    for (int64_t until = clock_ns(CLOCK_MONOTONIC) + options.settle_ns; clock_ns(CLOCK_MONOTONIC) < until;)
+        continue; /* so that the governor raises the clock */
+    print_machine("machine", BENCH_JOBS);
+    for (const char *rest = options.jobs; next_range(&rest, &first, &last);)
+        for (int64_t job = first; job <= last; job++) do_job((int)job, &options, &evict);
+    print_machine("end", BENCH_JOBS);
+    return 0;
+}

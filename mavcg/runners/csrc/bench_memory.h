@@ -1,0 +1,48 @@
+/* Operands between guards, and what is in them. */
+
+static int make_memory(struct memory *to, int64_t bytes) {
+    int64_t size = (bytes + ALIGN - 1) / ALIGN * ALIGN + 2 * GUARD;
+    void *at = NULL;
+    if (posix_memalign(&at, ALIGN, (size_t)size)) return 0;
+    to->whole = at;
+    to->inner = to->whole + GUARD;
+    to->bytes = bytes;
+    memset(to->whole, FILLING, (size_t)size); /* floats of these bytes are large; and the pages are there from now on */
+    return 1;
+}
+
+static int guards_hold(const struct memory *memory) {
+    const uint8_t *after = memory->inner + memory->bytes;
+    for (int i = 0; i < GUARD; i++)
+        if (memory->whole[i] != FILLING || after[i] != FILLING) return 0;
+    return 1;
+}
+
+/* Floats from -1 to 1, multiples of 2^-23: the same on every machine. Marsaglia, "Xorshift RNGs" (2003), 13, 7, 17. */
+static void fill_randomly(struct memory *memory, uint64_t seed) {
+    float *to = (float *)(void *)memory->inner;
+    uint64_t state = (seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    for (int64_t i = 0; i < memory->bytes / 4; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        to[i] = (float)((int32_t)(state >> 40) - (1 << 23)) / (float)(1 << 23);
+    }
+}
+
+/* FNV-1a over 32-bit words. */
+static uint64_t checksum(const struct memory *memory) {
+    const uint32_t *words = (const uint32_t *)(const void *)memory->inner;
+    uint64_t sum = UINT64_C(0xCBF29CE484222325);
+    for (int64_t i = 0; i < memory->bytes / 4; i++) sum = (sum ^ words[i]) * UINT64_C(0x100000001B3);
+    return sum;
+}
+
+static volatile uint64_t read_to;
+
+static void read_all(const struct memory *memory) {
+    const uint64_t *words = (const uint64_t *)(const void *)memory->inner;
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < memory->bytes / 8; i += 2) sum += words[i]; /* a cache line holds several */
+    read_to = sum;
+}
