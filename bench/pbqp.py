@@ -1,8 +1,13 @@
-"""Selection instances of the shapes of real networks, solved: `python -m bench.pbqp`."""
+"""Selection instances solved: of real networks, and of their shapes with drawn costs: `python -m bench.pbqp`.
 
+A real network has all primitives that apply, at their modelled costs on this machine. With drawn costs, which have no
+order among them, dense blocks are as hard as they get.
+"""
+
+import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.record import facts, write
+from bench.selection_networks import NETWORKS as REAL
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.select_network import machine_of
+from mavcg.selection.choice import instance_of, make_problem
+from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.pbqp import Instance, make_instance, solve
 
 LAYOUTS = 4  # CHW, HCW, HWC and a blocked one
@@ -133,9 +143,8 @@ NETWORKS: Sequence[Callable[[np.random.Generator], Instance]] = (
 )  # fmt: skip
 
 
-def measure(network: Callable[[np.random.Generator], Instance], seed: int) -> dict[str, Any]:
+def measure(name: str, seed: int | None, instance: Instance) -> dict[str, Any]:
     """One instance, solved some times."""
-    instance = network(np.random.default_rng(seed))
     solutions, cpu = [], []
     for _ in range(RUNS):
         begin = time.process_time()
@@ -143,7 +152,7 @@ def measure(network: Callable[[np.random.Generator], Instance], seed: int) -> di
         cpu.append(time.process_time() - begin)
     first = solutions[0]
     return {
-        "network": network.__name__,
+        "network": name,
         "seed": seed,
         "nodes": len(instance.nodes),
         "edges": len(instance.edges),
@@ -154,25 +163,39 @@ def measure(network: Callable[[np.random.Generator], Instance], seed: int) -> di
         "seconds_median": round(statistics.median(solution.seconds for solution in solutions), 4),
         "seconds_most": round(max(solution.seconds for solution in solutions), 4),
         "cpu_seconds_median": round(statistics.median(cpu), 4),
+        "cpu_seconds_most": round(max(cpu), 4),
         "counts": dict(first.counts),
     }
+
+
+def instances() -> Iterator[tuple[str, int | None, Instance]]:
+    """(name, seed of drawn costs, instance)."""
+    costs, primitives = modelled_costs(machine_of("host")), all_primitives()
+    for name, made in REAL.items():
+        yield name, None, instance_of(make_problem(made(), costs, primitives))
+    for network in NETWORKS:
+        for seed in SEEDS:
+            yield f"{network.__name__}, drawn", seed, network(np.random.default_rng(seed))
 
 
 def main() -> None:
     """Solve, print, and write bench/results/pbqp.json."""
     rows = []
-    for network in NETWORKS:
-        for seed in SEEDS:
-            row = measure(network, seed)
-            rows.append(row)
-            proof = "optimal" if row["optimal"] else f"gap {row['gap']:.2%}"
-            print(
-                f"{row['network']:20} seed {seed}: {row['nodes']:4} nodes, {row['edges']:5} edges, {proof}, "
-                f"{row['seconds_median']:.3f} s (at most {row['seconds_most']:.3f}, "
-                f"of CPU {row['cpu_seconds_median']:.3f}), {row['counts']['searched_nodes']} searched, "
-                f"{row['counts']['branches']} branches"
-            )
-    record = facts("measured", "bench.pbqp") | {"layouts": LAYOUTS, "primitives": PRIMITIVES, "runs": RUNS}
+    for name, seed, instance in instances():
+        row = measure(name, seed, instance)
+        rows.append(row)
+        proof = "optimal" if row["optimal"] else f"gap {row['gap']:.2%}"
+        title = name if seed is None else f"{name} {seed}"
+        print(
+            f"{title:30}: {row['nodes']:4} nodes, {row['edges']:5} edges, at most "
+            f"{row['most_alternatives']:3} alternatives, {proof}, {row['seconds_median']:.3f} s (at most "
+            f"{row['seconds_most']:.3f}; of CPU {row['cpu_seconds_median']:.3f}), {row['counts']['searched_nodes']} "
+            f"searched, {row['counts']['branches']} branches"
+        )
+    record = facts("measured", "bench.pbqp") | {
+        "layouts": LAYOUTS, "primitives_drawn": PRIMITIVES, "primitives": len(all_primitives()), "runs": RUNS,
+        "load_average": os.getloadavg()[0],
+    }  # fmt: skip
     print(write("pbqp", record | {"rows": rows}))
 
 

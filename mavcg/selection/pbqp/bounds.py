@@ -146,7 +146,7 @@ class Bound:
             for a, b, matrix, to_do in zip(
                 matching.a.tolist(), matching.b.tolist(), costs, (uneven | empty).tolist(), strict=True
             ):
-                problem.set_edge(self._nodes[a], self._nodes[b], matrix[np.ix_(left[a], left[b])])
+                problem.set_edge(self._nodes[a], self._nodes[b], matrix[left[a][:, None], left[b]])
                 if to_do:
                     problem.touch(self._nodes[a], self._nodes[b])
 

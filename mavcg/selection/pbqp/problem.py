@@ -42,6 +42,15 @@ class BlockStep:
     choices: Mapping[int, Mapping[int, int]]
 
 
+@dataclass(frozen=True)
+class SplitStep:
+    """A node that became two: `node` and `new`. numbers: its alternatives by theirs."""
+
+    node: int
+    new: int
+    numbers: Indices
+
+
 @dataclass
 class Problem:
     """Nodes by number. Arrays are never changed in place: copies share them.
@@ -49,17 +58,19 @@ class Problem:
     constant: cost of every choice. costs: node -> [alternatives left], all finite. labels: node -> [alternatives left],
     their numbers in the instance, ascending. edges: node -> neighbour -> [own, neighbour's], and the transpose there.
     dirty: edges, the lower node first, that are to be normalised; an ordered set. changed: nodes whose alternatives, or
-    whose neighbours or edges, are no longer what they were when dominated alternatives were last looked for.
+    whose neighbours or edges, are no longer what they were when dominated alternatives were last looked for. origin: of
+    nodes that a node was split into, the node.
     """
 
     constant: float = 0.0
     costs: dict[int, Costs] = field(default_factory=dict)
     labels: dict[int, Indices] = field(default_factory=dict)
     edges: dict[int, dict[int, Costs]] = field(default_factory=dict)
-    steps: list[Step | BlockStep] = field(default_factory=list)
+    steps: list[Step | BlockStep | SplitStep] = field(default_factory=list)
     dirty: dict[tuple[int, int], None] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
+    origin: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> "Problem":
         """The same problem without its past: choices of its nodes are what can be won back."""
@@ -180,6 +191,9 @@ class Problem:
         for step in reversed(self.steps):
             if isinstance(step, BlockStep):
                 chosen |= step.choices[chosen[step.cut]]
+                continue
+            if isinstance(step, SplitStep):
+                chosen[step.node] = int(step.numbers[chosen[step.node], chosen.pop(step.new)])
                 continue
             costs = step.costs
             for other, labels, matrix in step.neighbours:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mavcg.selection.pbqp.instance import Costs
 from mavcg.selection.pbqp.problem import Problem
+from mavcg.selection.pbqp.split import split_nodes
 
 # Sums that are looked at together while a node of degree two leaves: what fits into a cache.
 _SUMS_AT_ONCE = 1 << 17
@@ -26,8 +27,11 @@ def reduce_with_dominance(problem: Problem, deadline: float) -> None:
 
     Raises: DeadEnd when nothing finite is left of some node.
     """
+    first_free = max(problem.costs, default=-1) + 1
     for node in sorted(problem.costs):
         _merge_alike(problem, node)
+    reduce(problem)
+    split_nodes(problem, first_free)
     reduce(problem)
     problem.changed = set(problem.costs)
     for _ in range(_ROUNDS):

@@ -84,7 +84,11 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
             continue
         block = leaf_block(problem)
         if block is not None:
-            if not _fold(problem, *block, limit, effort):
+            try:
+                folded = _fold(problem, *block, limit, effort)
+            except DeadEnd:  # the known choice is the best
+                return Found(min(open_bound, limit), best.cost, best.choice)
+            if not folded:
                 return Found(min(open_bound, problem.least(), limit), best.cost, best.choice)
             continue
         is_first = False
@@ -151,8 +155,8 @@ def _tighten(problem: Problem, limit: float, effort: Effort, rounds: int) -> boo
             break
         moved.raise_it(backwards=bool(number % 2))
         effort.counts["bound_rounds"] += 1
-        moved.rule_out(limit - effort.tolerance)
         if number % 2:
+            moved.rule_out(limit - effort.tolerance)
             bound = moved.least()
             if bound - before < _LEAST_PROGRESS * (limit - bound):
                 break

@@ -62,8 +62,8 @@ def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
         problem, names = problem_of(instance)
         reduce_with_dominance(problem, effort.deadline)
     except DeadEnd as dead:
-        raise _dead(names, dead) from None
-    choice, bound = _search_parts(instance, problem, names, effort, time_limit_s)
+        raise _dead(_with_split(names, problem), dead) from None
+    choice, bound = _search_parts(instance, problem, _with_split(names, problem), effort, time_limit_s)
     named = {name: choice[i] for i, name in enumerate(names)}
     ordered = {name: named[name] for name in instance.nodes}
     cost = total_cost(instance, ordered)
@@ -108,6 +108,11 @@ def _search_parts(
     return problem.complete(chosen), bound
 
 
+def _with_split(names: list[str], problem: Problem) -> list[str]:
+    """By number also of nodes that others were split into, which go by the same name."""
+    return names + [names[problem.origin[new]] for new in sorted(problem.origin)]
+
+
 def _rounding(instance: Instance, choice: Mapping[str, int]) -> float:
     return _ROUNDING * sum(map(abs, cost_terms(instance, choice)))
 
@@ -125,7 +130,7 @@ def _dead(names: list[str], dead: DeadEnd) -> Infeasible:
 
 # What `Solution.counts` has, whether it happened or not.
 _COUNTED = (
-    "self_edges", "parallel_edges", "edges_without_choice", "infinite", "dominated", "one_alternative",
+    "self_edges", "parallel_edges", "edges_without_choice", "infinite", "dominated", "split", "one_alternative",
     "r0", "r1", "r2", "searched_nodes", "bound_rounds", "blocks", "branches", "tables",
 )  # fmt: skip
 

@@ -1,0 +1,92 @@
+"""Nodes that are two choices in one: a primitive is an alternative, but its writer sees only the layout that it reads,
+and its readers only the one that it writes.
+
+A node whose neighbours tell few of its alternatives apart, each set of neighbours others, becomes two nodes with an
+edge between them: 16 alternatives beside 16 become 4 beside 4. The problem has the same optimum.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mavcg.selection.pbqp.instance import Costs
+from mavcg.selection.pbqp.problem import Indices, Problem, SplitStep
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Neighbours that tell the same alternatives apart.
+
+    classes: [alternatives], from 0 on; first: [classes], an alternative of each.
+    """
+
+    neighbours: tuple[int, ...]
+    classes: Indices
+    first: Indices
+
+    @property
+    def count(self) -> int:
+        """Of classes."""
+        return len(self.first)
+
+    def knows(self, matrix: Costs) -> bool:
+        """Whether all alternatives of a class cost the same along an edge."""
+        return bool((matrix[self.first][self.classes] == matrix).all())
+
+
+def split_nodes(problem: Problem, first_free: int) -> None:
+    """Split every node for which that leaves fewer alternatives; the new ones are numbered from `first_free` on."""
+    for node in sorted(problem.costs):
+        sides = _sides(problem, node)
+        if len(sides) == 2 and sides[0].count + sides[1].count < len(problem.costs[node]):
+            new = first_free + len(problem.origin)
+            problem.origin[new] = node
+            _split(problem, node, new, *sides)
+
+
+def _sides(problem: Problem, node: int) -> list[_Side]:
+    """The neighbours in as few sets as their classes allow: one whose classes another's refine goes with that."""
+    sides: list[_Side] = []
+    for other in sorted(problem.edges[node]):
+        matrix = problem.edges[node][other]
+        known = next((at for at, side in enumerate(sides) if side.knows(matrix)), None)
+        if known is not None:
+            sides[known] = replace(sides[known], neighbours=(*sides[known].neighbours, other))
+            continue
+        _, first, classes = np.unique(matrix, axis=0, return_index=True, return_inverse=True)
+        mine = _Side((other,), classes.reshape(-1), first)
+        # What the new classes refine goes with them.
+        kept, joined = [], [other]
+        for side in sides:
+            if all(mine.knows(problem.edges[node][neighbour]) for neighbour in side.neighbours):
+                joined += side.neighbours
+            else:
+                kept.append(side)
+        sides = [*kept, replace(mine, neighbours=tuple(sorted(joined)))]
+        if len(sides) > 2:
+            break
+    return sides
+
+
+def _split(problem: Problem, node: int, new: int, near: _Side, far: _Side) -> None:
+    """`node` keeps the first side's classes and neighbours, `new` takes the other's; between them is what the cheapest
+    alternative of both classes costs."""
+    costs, labels = problem.costs[node], problem.labels[node]
+    between = np.full((near.count, far.count), np.inf)
+    cheapest = np.zeros(between.shape, dtype=labels.dtype)
+    for at in np.argsort(-costs, kind="stable").tolist():  # what is written last is the cheapest
+        pair = near.classes[at], far.classes[at]
+        between[pair], cheapest[pair] = costs[at], labels[at]
+    matrices = dict(problem.edges[node])
+    for other in list(matrices):
+        problem.drop_edge(node, other)
+    problem.edges[new] = {}
+    for number, side in ((node, near), (new, far)):
+        problem.costs[number], problem.labels[number] = np.zeros(side.count), np.arange(side.count)
+        for other in side.neighbours:
+            problem.set_edge(number, other, matrices[other][side.first])
+            problem.touch(number, other)
+    problem.set_edge(node, new, between)
+    problem.touch(node, new)
+    problem.steps.append(SplitStep(node, new, cheapest))
+    problem.counts["split"] += 1
