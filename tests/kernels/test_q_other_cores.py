@@ -1,6 +1,6 @@
 """8-bit kernels as they are built, for cores with and without products of 8-bit numbers, beside pages nobody may touch.
 
-Arm cores are emulated. Of x86 with AVX-512 or VNNI the instruction alone is replaced, by its definition in plain IR.
+Arm cores are emulated, and x86 with AVX-512 and VNNI.
 """
 
 import platform
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mavcg import bare_x86
 from mavcg.codegen import CodegenJob, compile_module
 from mavcg.graph import DTYPES, Graph, Node, type_of
 from mavcg.kernel import Machine, Packing, Step, dense_view
@@ -28,13 +29,14 @@ from mavcg.toolchain import run_zig
 
 Array: TypeAlias = NDArray[Any]
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+TARGETS = {"aarch64": parse_target("aarch64-linux-musl"), "x86_64": bare_x86.TARGET}
 MACHINES = {
     "arm": Machine("a53", "aarch64", "cortex-a53", ("+neon",), in_order=True),
     "arm with dot product": Machine("a76", "aarch64", "cortex-a76", ("+dotprod",), dot_product=True),
     "x86": Machine("v3", "x86_64", "x86-64-v3", (), 32, 16),
-    "x86 with vnni": Machine("vnni", "x86_64", "x86-64-v3", (), 32, 16, dot_product=True),
-    "x86 with long vectors": Machine("avx512", "x86_64", "x86-64-v3", (), 64, 32),
-    "x86 with long vnni": Machine("vnni512", "x86_64", "x86-64-v3", (), 64, 32, dot_product=True),
+    "x86 with vnni": Machine("vnni", "x86_64", bare_x86.CPU, (), 32, 16, dot_product=True),
+    "x86 with long vectors": Machine("avx512", "x86_64", "skylake-avx512", ("-prefer-256-bit",), 64, 32),
+    "x86 with long vnni": Machine("vnni512", "x86_64", bare_x86.CPU, ("-prefer-256-bit",), 64, 32, dot_product=True),
 }
 # x, w, attributes; of a product: without kernel and stride.
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
@@ -47,9 +49,10 @@ SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 6, 6, 35), (35, 2, 3, 1), {"groups": 35, "stride": (1, 2)}),
     ((1, 70), (70, 57), {}),
     ((11, 33), (33, 40), {}),
+    ((1, 6, 6, 36), (36, 2, 3, 1), {"groups": 36, "stride": (1, 2)}),
 )
-# The replaced instructions take a compiler long, the long one longest.
-REPLACED = {"x86 with vnni": (5, 11, 14), "x86 with long vectors": (5, 11, 14), "x86 with long vnni": (4,)}
+# Bochs 2.7 misreads the displacement of the EVEX form of vpinsrb, by which the last of 3 channels is read.
+MISREAD = (12, 13)
 CASES = [(*shape, dtype) for shape in SHAPES for dtype in ("i8", "u8")]
 
 
@@ -83,7 +86,7 @@ DRIVER = r"""
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#define SPAN (1l << 16)
+#define SPAN (1l << 21) /* of a page of the emulated x86 */
 /* Memory of `bytes` between pages that may not be touched: it begins after the first, or ends where the last begins. */
 static char *between(long bytes, int at_end) {
     char *all = mmap(0, 3 * SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -124,63 +127,56 @@ def driver(steps: Sequence[Step], sizes: Sequence[int]) -> str:
     return DRIVER + "\n".join(heads) + "\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
 
 
-def plain(text: str) -> str:
-    """The IR with what this CPU may not have as functions: vpdpbusd, four products of u8 with i8 added to each lane of
-    i32, and the long vpmaddwd, two of i16."""
-    for bits in (128, 256, 512):
-        text = _plain(text, f"avx512.vpdpbusd.{bits}", bits // 32, 4, "i8", "zext")
-    return _plain(text, "avx512.pmaddw.d.512", 16, 2, "i16", "sext")
+def needs_bochs(machine: Machine) -> bool:
+    """Whether it has AVX-512: then it is emulated, whether or not this processor has it."""
+    return machine.arch == "x86_64" and machine.llvm_cpu != "x86-64-v3"
 
 
-def _plain(text: str, name: str, lanes: int, terms: int, element: str, extend: str) -> str:
-    kind, few, wide = f"<{lanes} x i32>", f"<{terms * lanes} x {element}>", f"<{terms * lanes} x i32>"
-    adds, parameters = terms == 4, f"{few} %x, {few} %w"
-    body = [f"%u = {extend} {few} %x to {wide}", f"%s = sext {few} %w to {wide}", f"%p = mul {wide} %u, %s"]
-    for i in range(terms):
-        places = ", ".join(f"i32 {terms * lane + i}" for lane in range(lanes))
-        body.append(f"%q{i} = shufflevector {wide} %p, {wide} %p, <{lanes} x i32> <{places}>")
-        before = f"%r{i - 1}" if i else "%a" if adds else "zeroinitializer"
-        body.append(f"%r{i} = add {kind} {before}, %q{i}")
-    short = f'@"plain.{name}"'
-    define = f"define internal {kind} {short}({f'{kind} %a, ' if adds else ''}{parameters}) alwaysinline {{\n"
-    define += "\n".join(body) + f"\nret {kind} %r{terms - 1}\n}}"
-    long = f'@"llvm.x86.{name}"'
-    return re.sub(rf"^declare .*{re.escape(long)}\(.*$", define, text, flags=re.M).replace(long, short)
-
-
-@pytest.mark.parametrize(
-    "core", [pytest.param(core, marks=[pytest.mark.long] if "long vnni" in core else []) for core in MACHINES]
-)
-def test_every_core_computes_the_same(core: str, tmp_path: Path) -> None:
-    machine = MACHINES[core]
-    target = parse_target("aarch64-linux-musl" if machine.arch == "aarch64" else "x86_64-linux-musl")
+def run(machine: Machine, source: str, kernels: Path, data: bytes, output_bytes: int) -> bytes:
+    """What the driver writes, by this processor or an emulated one."""
+    folder = kernels.parent
+    if needs_bochs(machine):
+        if not bare_x86.bochs_there():
+            pytest.skip("bochs is not installed")
+        return bare_x86.run_bare(folder, source, [kernels], data, output_bytes)
     if machine.arch != host_target().arch and (machine.arch != "aarch64" or QEMU is None):
         pytest.skip(f"neither {machine.arch} nor an emulator of it")
     if machine.arch == "x86_64" and "avx2" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("no AVX2")
-    chosen = REPLACED.get(core, range(len(CASES)))
-    cases = [lowered(number, 16 if machine.arch == "x86_64" else 8) for number in chosen]
+    (folder / "main.c").write_text(source)
+    zig = ["-target", TARGETS[machine.arch].zig_name, "-O1", "-w", "-static", "main.c", kernels.name, "-o", "main"]
+    run_zig("cc", zig, "linking", folder)
+    emulator = [str(QEMU), "-cpu", "max"] if machine.arch != platform.machine() else []
+    done = subprocess.run([*emulator, folder / "main"], input=data, stdout=subprocess.PIPE, check=False)
+    assert done.returncode == 0, f"ended with {done.returncode}"
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "core", [pytest.param(core, marks=[pytest.mark.long] if core == "x86 with vnni" else []) for core in MACHINES]
+)
+def test_every_core_computes_the_same(core: str, tmp_path: Path) -> None:
+    machine = MACHINES[core]
+    target = TARGETS[machine.arch]
+    numbers_of = [number for number in range(len(CASES)) if number not in MISREAD or not needs_bochs(machine)]
+    cases = [lowered(number, 16 if machine.arch == "x86_64" else 8) for number in numbers_of]
     wanted = [evaluate(node, inputs)[0] for node, inputs, _ in cases]
     steps = [step for _, _, step in cases]
-    text = plain(kernel_module([*dict.fromkeys(s.spec for s in steps)], machine, "tested", target))
+    text = kernel_module([*dict.fromkeys(s.spec for s in steps)], machine, "tested", target)
     compile_module(CodegenJob(text, target, core, opt_level="2", emit="obj"), tmp_path / "kernels.o")
-    (tmp_path / "main.c").write_text(driver(steps, [want.nbytes for want in wanted]))
-    files = [str(tmp_path / name) for name in ("main.c", "kernels.o", "main")]
-    run_zig("cc", ["-target", target.zig_name, "-O1", "-w", "-static", *files[:2], "-o", files[2]], "linking")
     data = b"".join(
         inputs[0].tobytes() + b"".join(o.constant.tobytes() for o in step.operands if o.constant is not None)
         for _, inputs, step in cases
     )
-    emulator = [str(QEMU), "-cpu", "max"] if machine.arch != platform.machine() else []
-    done = subprocess.run([*emulator, files[2]], input=data, stdout=subprocess.PIPE, check=False)
-    assert done.returncode == 0, f"ended with {done.returncode}"
+    source = driver(steps, [want.nbytes for want in wanted])
+    written = run(machine, source, tmp_path / "kernels.o", data, sum(2 * want.nbytes for want in wanted))
     start = 0
     for (node, _, _), want in zip(cases, wanted, strict=True):
         for _ in range(2):
-            found = np.frombuffer(done.stdout, want.dtype, want.size, start).reshape(want.shape)
+            found = np.frombuffer(written, want.dtype, want.size, start).reshape(want.shape)
             np.testing.assert_array_equal(found, want, err_msg=str(node))
             start += want.nbytes
-    assert start == len(done.stdout)
+    assert start == len(written)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What kernels are compiled to: they call nothing, on any architecture, and an emulated Arm core computes the same."""
+"""What kernels are compiled to: they call nothing, on any architecture, and emulated cores, Arm's and one with AVX-512,
+compute the same."""
 
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from mavcg import bare_x86
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.kernel import Machine, Packing, Step, dense_view
 from mavcg.kernels.emit import kernel_name, prepared
@@ -146,31 +148,43 @@ def _call(number: int, name: str) -> str:
 
 
 def emulated(machine: Machine, folder: Path) -> bytes:
-    """The outputs of all nodes, one behind the other, from kernels for an Arm core."""
+    """The outputs of all nodes, one behind the other, from kernels for an Arm core or for x86 with AVX-512."""
     steps = [step for name in NODES for step in lowered(name)[2]]
     folder.mkdir()
     (folder / "kernels.s").write_text(assembly(steps, machine))
     kernels = dict.fromkeys(kernel_name(step.spec) for step in steps)
-    (folder / "main.c").write_text(
+    source = (
         "#include <stdio.h>\n#include <stdlib.h>\n"
         + "".join(f"void {kernel}(void *, long, long, void *);\n" for kernel in kernels)
         + "".join(_call(i, name) for i, name in enumerate(NODES))
         + "int main(void) {\n" + "".join(f"node_{i}();\n" for i in range(len(NODES))) + "return 0; }\n"
     )  # fmt: skip
-    files = [str(folder / name) for name in ("main.c", "kernels.s", "main")]
-    run_zig("cc", ["-target", "aarch64-linux-musl", "-O1", "-w", "-static", *files[:2], "-o", files[2]], "kernels")
     data = b"".join(array.tobytes() for name in NODES for array in inputs_of(name))
+    if machine.arch == "x86_64":
+        zig = ["-target", bare_x86.TARGET.zig_name, "-w", "-c", "kernels.s", "-o", "kernels.o"]
+        run_zig("cc", zig, "kernels", folder)
+        written = sum(lowered(name)[1]["y"].bytes for name in NODES)
+        return bare_x86.run_bare(folder, source, [folder / "kernels.o"], data, written)
+    (folder / "main.c").write_text(source)
+    zig = ["-target", "aarch64-linux-musl", "-O1", "-w", "-static", "main.c", "kernels.s", "-o", "main"]
+    run_zig("cc", zig, "kernels", folder)
     assert QEMU is not None
     return subprocess.run([QEMU, str(folder / "main")], input=data, stdout=subprocess.PIPE, check=True).stdout
 
 
 @pytest.fixture(scope="module")
 def from_cores(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
-    """What an in-order and an out-of-order core make of the same inputs."""
+    """What an in-order and an out-of-order core of Arm make of the same inputs."""
     if QEMU is None:
         pytest.skip("qemu-aarch64 is not installed")
     folder = tmp_path_factory.mktemp("emulated")
     return {machine.name: emulated(machine, folder / machine.name) for machine in (CORES["aarch64"], EXYNOS)}
+
+
+def test_long_vectors_of_x86_agree_in_every_bit(from_cores: Mapping[str, bytes], tmp_path: Path) -> None:
+    if not bare_x86.bochs_there():
+        pytest.skip("bochs is not installed")
+    assert emulated(CORES["avx512"], tmp_path / "avx512") == from_cores["generic"]
 
 
 def test_cores_agree_in_every_bit(from_cores: Mapping[str, bytes]) -> None:

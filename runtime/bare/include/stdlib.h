@@ -1,0 +1,5 @@
+#pragma once
+void *malloc(unsigned long bytes);
+void *aligned_alloc(unsigned long align, unsigned long bytes);
+void free(void *memory);
+_Noreturn void exit(int status);
