@@ -14,6 +14,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.growth"),
     ("-m", "bench.machine_passes"),
     ("-m", "bench.conv_layers"),
+    ("-m", "bench.gemm_peers"),
     ("-m", "bench.networks"),
     ("-m", "bench.threads"),
     ("-m", "bench.unequal_cores"),

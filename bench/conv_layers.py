@@ -19,11 +19,11 @@ from llvmlite import ir
 from rich.console import Console
 from rich.table import Table
 
-from bench.jit import Compiled, caller, compile_step, host_machine
+from bench.jit import Compiled, caller, compile_step, host_machine, planned
 from bench.record import facts, write
-from mavcg.graph import TensorType
+from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph_builder import GraphBuilder
-from mavcg.kernel import Machine, View, dense_view
+from mavcg.kernel import Machine, Step, View, dense_view
 from mavcg.kernels.emit import F32, PTR, Values, const, f32_splat, fma, for_range, prepared
 from mavcg.kernels.registry import lower
 from mavcg.machines import packing_for
@@ -98,6 +98,13 @@ def conv_caller(machine: Machine, size: int, ic: int, oc: int, k: int, stride: i
     return _caller(b, out, machine), 2.0 * size * size * oc * k * k * ic / groups
 
 
+def product_step(m: int, right: Array) -> Step:
+    """The kernel of m x k by a constant k x n."""
+    b = GraphBuilder("product")
+    a = b.input("a", TensorType("f32", (m, right.shape[0])))
+    return _step(b, b.add("matmul", [a, b.constant(right, "b")]))[0]
+
+
 def product_caller(machine: Machine, m: int, n: int, k: int) -> tuple[Any, float]:
     """m x k by a constant k x n."""
     b = GraphBuilder("product")
@@ -106,22 +113,32 @@ def product_caller(machine: Machine, m: int, n: int, k: int) -> tuple[Any, float
     return _caller(b, b.add("matmul", [a, right]), machine), 2.0 * m * n * k
 
 
-def _caller(b: GraphBuilder, out: str, machine: Machine) -> Callable[[], None]:
+def _step(b: GraphBuilder, out: str) -> tuple[Step, Graph]:
     graph = b.finish([out])
     node = graph.nodes[-1]
     views: dict[str, View] = {n: dense_view(graph.types[n]) for n in (*node.inputs, *node.outputs) if n}
     (step,) = lower(node, graph, views, packing_for(host_target()))
+    return step, graph
+
+
+def _caller(b: GraphBuilder, out: str, machine: Machine) -> Callable[[], None]:
+    step, graph = _step(b, out)
     rng = np.random.default_rng(1)
     arrays = []
     for operand in step.operands:
         source = operand.constant if operand.constant is not None else graph.constants.get(operand.tensor)
-        shape = source.shape if source is not None else graph.shape(operand.tensor)
-        raw = np.zeros(int(np.prod(shape)) + 32, np.float32)
-        start = (-raw.ctypes.data % 64) // 4
-        array = raw[start : start + int(np.prod(shape))].reshape(shape)
-        array[...] = source if source is not None else rng.standard_normal(shape)
-        arrays.append(array)
-    return caller(compile_step(step, machine), step, arrays)
+        drawn = source if source is not None else rng.standard_normal(graph.shape(operand.tensor))
+        arrays.append(aligned(drawn.astype(np.float32)))
+    return caller(compile_step(step, machine, planned(step, machine)), step, arrays)
+
+
+def aligned(array: Array) -> Array:
+    """A copy that begins with a cache line, and some room behind it."""
+    room = np.zeros(array.size + 32, array.dtype)
+    start = (-room.ctypes.data % 64) // array.itemsize
+    copy: Array = room[start : start + array.size].reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def seconds_of(call: Callable[[], None], least: float) -> float:

@@ -12,8 +12,10 @@ from mavcg.kernel import Array, Machine, Step
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
 from mavcg.machines import GENERIC, machines_for
+from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.profiles.load import cores_for
-from mavcg.target import parse_target
+from mavcg.target import host_target, parse_target
+from mavcg.tile_plan import MacroTile
 
 
 def host_machine() -> Machine:
@@ -48,12 +50,47 @@ class Compiled:
         return int(self.engine.get_function_address(name))
 
 
-def compile_step(step: Step, machine: Machine) -> Compiled:
-    """One kernel."""
+def compile_step(step: Step, machine: Machine, macro: MacroTile | None = None) -> Compiled:
+    """One kernel, tiled as `macro` says."""
     module = ir.Module("bench")
     module.triple = llvm.get_default_triple()
-    emit(module, step.spec, machine)
+    emit(module, step.spec, machine, macro)
     return Compiled(prepared(module, machine), machine)
+
+
+def planned(step: Step, machine: Machine) -> MacroTile | None:
+    """The macro-tile that a library for this machine has for a kernel; None for kernels that have none."""
+    cores = cores_of([machine.name], host_target(), host_board())
+    return plan_tiles([step.spec], {machine.name: machine}, cores).of(kernel_name(step.spec), machine.name)
+
+
+REPEAT = """
+define void @repeat(ptr %function, i64 %a, i64 %b, i64 %c, i64 %d, i64 %times) {
+entry:
+  br label %turn
+turn:
+  %done = phi i64 [ 0, %entry ], [ %next, %turn ]
+  call void %function(i64 %a, i64 %b, i64 %c, i64 %d)
+  %next = add i64 %done, 1
+  %more = icmp slt i64 %next, %times
+  br i1 %more, label %turn, label %end
+end:
+  ret void
+}
+"""
+
+
+class Repeater:
+    """A compiled loop of calls: one from Python takes as long as a small product."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._compiled = Compiled(f'target triple = "{llvm.get_default_triple()}"\n{REPEAT}', machine)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *(ctypes.c_int64 for _ in range(5)))
+        self._loop = kind(self._compiled.address("repeat"))
+
+    def __call__(self, address: int, arguments: tuple[int, int, int, int], times: int) -> None:
+        """Call what is at `address` with four whole numbers or addresses, `times` times, at least once."""
+        self._loop(address, *arguments, times)
 
 
 def caller(compiled: Compiled, step: Step, arrays: Sequence[Array]) -> Callable[[], None]:

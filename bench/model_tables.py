@@ -43,6 +43,24 @@ def conv_layers(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["layer or product", "GFLOP/s", "peak", "share"], rows)
 
 
+def gemm_peers(record: Record, table: Table) -> str:
+    """Products beside other libraries."""
+    names = list(record["rows"][0]["gflops"])
+    rows = [
+        [
+            f"{row['m']}, {row['n']}, {row['k']}",
+            *(f"{row['gflops'][name]:.1f}" for name in names),
+            f"{row['peak_gflops']:.1f}",
+            f"{row['over_best']:.2f} ({row['best_peer']})",
+        ]
+        for row in record["rows"]
+    ]
+    said = ", ".join(f"{name} {number}" for name, number in record["peers"].items())
+    text = f"Measured: GFLOP/s of one thread, the right side constant; {said}. Ninth deciles of "
+    text += f"{record['rows'][0]['rounds']} interleaved rounds."
+    return f"{text}\n\n" + table(["M, N, K", *names, "peak", "mavcg over the best peer"], rows)
+
+
 def model_accuracy(record: Record, table: Table) -> str:
     """How near to other runtimes."""
     rows = [
@@ -123,6 +141,7 @@ def fuzz_models(record: Record, table: Table) -> str:
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "networks": ("Networks against other runtimes", networks),
     "conv_layers": ("Layers and products beside the peak", conv_layers),
+    "gemm_peers": ("Products beside other libraries", gemm_peers),
     "model_accuracy": ("How near to other runtimes", model_accuracy),
     "model_build": ("How long a model's build takes, and its library", model_build),
     "onnx_node_tests": ("ONNX's node tests", onnx_node_tests),

@@ -1,0 +1,254 @@
+"""Matrix products with a constant right side beside onnxruntime, oneDNN and OpenBLAS: `python -m bench.gemm_peers`.
+
+One thread, f32, everything in one process. onnxruntime's MatMul has a constant right side, which it packs when the
+session is made. oneDNN has it in the format that its primitive asks for: that of fully connected layers, whose code for
+AVX2 wants it packed, and that of matrix products, whose code packs in every call. OpenBLAS, numpy's own, packs in every
+call, too. All take turns with a loop of independent multiply-adds, the core's peak, in rotating order. A turn is as
+many calls as fill a fraction of a millisecond, after one that is not counted; times are of the thread. The ninth decile
+of the rounds counts: other programs, which share caches and cores, only take away. Calls come from a compiled loop;
+those of onnxruntime come from Python, and the time of a session whose product has a single element is subtracted.
+GFLOP/s count a multiply-add as two. All results are compared; the command fails where they are not alike.
+"""
+
+import argparse
+import ctypes
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.conv_layers import aligned, peak_caller, product_step
+from bench.jit import Repeater, compile_step, host_machine, planned
+from bench.onednn import OneDnn, Product
+from bench.record import facts, write
+from mavcg.graph import Array
+from mavcg.kernel import Machine
+from mavcg.kernels.emit import kernel_name
+
+# (M, N, K): a square, a small one, and layers of ResNet-50 and MobileNet v2 as products.
+SHAPES = (
+    (512, 512, 512), (64, 64, 64), (12544, 64, 147), (3136, 64, 576), (784, 128, 1152), (196, 256, 2304),
+    (49, 512, 4608), (49, 1280, 320), (1, 1000, 2048), (1, 4096, 9216),
+)  # fmt: skip
+PEERS = ("onnxruntime", "oneDNN", "oneDNN matmul")
+ROUNDS, SECONDS = 60, 0.0008
+CLOSE = 1e-5  # of the largest element, times the square root of the terms of a sum: other orders round otherwise
+
+
+@dataclass(frozen=True)
+class Way:
+    """Something that computes a product. run(n): n times; out: where the result is; about: what was chosen, if known.
+
+    call_seconds: of a call, what is no part of the product.
+    """
+
+    run: Callable[[int], None]
+    out: Array
+    about: str = ""
+    call_seconds: float = 0.0
+
+
+def our_way(machine: Machine, left: Array, right: Array, repeat: Repeater) -> Way:
+    """The kernel as a library has it, with its planned macro-tile, all its rows in one call."""
+    step = product_step(left.shape[0], right)
+    packed = step.operands[1].constant
+    assert packed is not None
+    macro = planned(step, machine)
+    compiled = compile_step(step, machine, macro)
+    arrays = [left, aligned(packed), aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))]
+    args = (ctypes.c_void_p * 3)(*(a.ctypes.data for a in arrays))
+    at, rows = compiled.address(kernel_name(step.spec)), step.spec.rows
+    keep = (compiled, arrays, args)
+
+    def run(times: int, keep: object = keep) -> None:
+        repeat(at, (ctypes.addressof(args), 0, rows, 0), times)
+
+    return Way(run, arrays[2], str(macro))
+
+
+def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, right: Array, repeat: Repeater) -> Way:
+    """One of oneDNN's primitives."""
+    out = aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))
+    product = make(left, right, out)
+
+    def run(times: int) -> None:
+        repeat(product.address, product.arguments, times)
+
+    return Way(run, out, product.implementation)
+
+
+def onnxruntime_way(left: Array, right: Array, floor_seconds: float) -> Way:
+    """onnxruntime's MatMul, its input and output bound beforehand."""
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    m, n = left.shape[0], right.shape[1]
+    a, c = (helper.make_tensor_value_info(s, TensorProto.FLOAT, d) for s, d in (("a", left.shape), ("c", (m, n))))
+    node = helper.make_node("MatMul", ["a", "b"], ["c"])
+    graph = helper.make_graph([node], "product", [a], [c], [numpy_helper.from_array(right, "b")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding, out = session.io_binding(), aligned(np.zeros((m, n), np.float32))
+    binding.bind_input("a", "cpu", 0, np.float32, left.shape, left.ctypes.data)
+    binding.bind_output("c", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            session.run_with_iobinding(binding)
+
+    return Way(run, out, "MatMul", floor_seconds)
+
+
+def openblas_way(left: Array, right: Array) -> Way | None:
+    """numpy's OpenBLAS; None where numpy has another library."""
+    found = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
+    if not found:
+        return None
+    library = ctypes.CDLL(str(found[0]))
+    library.scipy_openblas_set_num_threads64_(1)
+    out = aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))
+    (m, k), n = left.shape, right.shape[1]
+    sgemm = library.scipy_cblas_sgemm64_
+    whole, real, place = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+    # Row-major, neither side transposed.
+    call = (
+        ctypes.c_int(101), ctypes.c_int(111), ctypes.c_int(111), whole(m), whole(n), whole(k), real(1.0),
+        place(left.ctypes.data), whole(k), place(right.ctypes.data), whole(n), real(0.0), place(out.ctypes.data),
+        whole(n),
+    )  # fmt: skip
+
+    def run(times: int) -> None:
+        for _ in range(times):
+            sgemm(*call)
+
+    return Way(run, out, found[0].name, 0.0)
+
+
+def session_floor() -> float:
+    """Seconds of a call of a session that computes next to nothing."""
+    one = aligned(np.ones((1, 1), np.float32))
+    way = onnxruntime_way(one, one, 0.0)
+    way.run(100)
+    times = []
+    for _ in range(50):
+        start = time.thread_time()
+        way.run(20)
+        times.append((time.thread_time() - start) / 20)
+    return statistics.quantiles(times, n=4)[0]
+
+
+def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUNDS) -> list[dict[str, Any]]:
+    """A row for each shape."""
+    machine, repeat = host_machine(), Repeater(host_machine())
+    library, floor = OneDnn(), session_floor()
+    peak, peak_work = peak_caller(machine)
+    rows = []
+    for m, n, k in shapes:
+        random = np.random.default_rng(0)
+        left, right = (aligned(random.standard_normal(s).astype(np.float32)) for s in ((m, k), (k, n)))
+        ways = {
+            "mavcg": our_way(machine, left, right, repeat),
+            "onnxruntime": onnxruntime_way(left, right, floor),
+            "oneDNN": onednn_way(library.inner_product, left, right, repeat),
+            "oneDNN matmul": onednn_way(library.matmul, left, right, repeat),
+        }
+        if (blas := openblas_way(left, right)) is not None:
+            ways["OpenBLAS"] = blas
+        same_results(ways, left, right)
+        work = 2.0 * m * n * k
+        top, rates = in_turns(ways, work, peak, peak_work, rounds)
+        best = max(PEERS, key=lambda name: rates[name])
+        rows.append({
+            "m": m, "n": n, "k": k, "gflops": {name: round(rate, 2) for name, rate in rates.items()},
+            "peak_gflops": round(top, 2), "share_of_peak": round(rates["mavcg"] / top, 4), "best_peer": best,
+            "over_best": round(rates["mavcg"] / rates[best], 4),
+            "weight_gb_per_s": round(rates["mavcg"] / work * 4 * n * k, 2),
+            "about": {name: way.about for name, way in ways.items()}, "rounds": rounds,
+        })  # fmt: skip
+    return rows
+
+
+def same_results(ways: Mapping[str, Way], left: Array, right: Array) -> None:
+    """Raises: SystemExit where a way computes something else."""
+    exact = left.astype(np.float64) @ right.astype(np.float64)
+    for name, way in ways.items():
+        way.run(1)
+        apart = float(np.abs(way.out - exact).max() / np.abs(exact).max())
+        if not apart <= CLOSE * left.shape[1] ** 0.5:
+            raise SystemExit(f"{name} {left.shape} {right.shape}: is {apart:.2g} of the largest element off")
+
+
+def in_turns(
+    ways: Mapping[str, Way], work: float, peak: Callable[[], None], peak_work: float, rounds: int
+) -> tuple[float, dict[str, float]]:
+    """(GFLOP/s of the peak, of each way)."""
+    calls = {name: max(1, round(SECONDS / seconds_of(way, 3))) for name, way in ways.items()}
+    tops: list[float] = []
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    order = list(ways)
+    for number in range(rounds):
+        peak()
+        start = time.thread_time()
+        peak()
+        tops.append(peak_work / (time.thread_time() - start) / 1e9)
+        first = number % len(order)
+        for name in order[first:] + order[:first]:
+            rates[name].append(work / seconds_of(ways[name], calls[name]) / 1e9)
+    return upper(tops), {name: upper(found) for name, found in rates.items()}
+
+
+def seconds_of(way: Way, calls: int) -> float:
+    """Of one call, after one that is not counted."""
+    way.run(1)
+    start = time.thread_time()
+    way.run(calls)
+    return max(1e-9, (time.thread_time() - start) / calls - way.call_seconds)
+
+
+def upper(rates: Sequence[float]) -> float:
+    """The ninth decile."""
+    return statistics.quantiles(rates, n=10)[8]
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/gemm_peers.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", help="M,N,K: only these; nothing is recorded then")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    args = parser.parse_args()
+    wanted = [tuple(map(int, shape.split(","))) for shape in args.shapes]
+    rows = measure([(m, n, k) for m, n, k in wanted] or SHAPES, args.rounds)
+    import onnxruntime
+
+    versions = {"onnxruntime": onnxruntime.__version__, "oneDNN": OneDnn().version, "numpy": np.__version__}
+    record = {**facts("measured", "bench.gemm_peers"), "peers": versions, "rows": rows}
+    if not wanted:
+        write("gemm_peers", record)
+    if args.json:
+        json.dump(record, sys.stdout, indent=2)
+        return
+    names = list(rows[0]["gflops"])
+    table = Table(box=None)
+    for title in ("M,N,K", *names, "peak", "share", "over the best"):
+        table.add_column(title, justify="left" if title == "M,N,K" else "right")
+    for row in rows:
+        table.add_row(
+            f"{row['m']},{row['n']},{row['k']}", *(f"{row['gflops'][name]:.1f}" for name in names),
+            f"{row['peak_gflops']:.1f}", f"{100 * row['share_of_peak']:.0f} %", f"{row['over_best']:.3f}",
+        )  # fmt: skip
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
