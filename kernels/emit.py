@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from llvmlite import ir
@@ -130,6 +131,8 @@ def repeat(
     for_range(b, first, last, step, (), turn, name)
 
 
+# Types and constants have no module. They are made once: most of a text's time goes into spelling them.
+@lru_cache(256)
 def vector(typ: ir.Type, lanes: int) -> ir.Type:
     """<lanes x typ>, or typ itself for one lane."""
     return ir.VectorType(typ, lanes) if lanes > 1 else typ
@@ -139,18 +142,34 @@ def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Va
     """`value` in every lane."""
     if lanes == 1:
         return value
-    typ = ir.VectorType(value.type, lanes)
     if isinstance(value, ir.Constant):
-        return ir.Constant(typ, [value.constant] * lanes)
-    one = b.insert_element(ir.Constant(typ, ir.Undefined), value, const(0, I32))
-    return b.shuffle_vector(
-        one, ir.Constant(typ, ir.Undefined), ir.Constant(ir.VectorType(I32, lanes), [0] * lanes), name
-    )
+        return ir.Constant(vector(value.type, lanes), [value.constant] * lanes)
+    anything = _undefined(vector(value.type, lanes))
+    one = b.insert_element(anything, value, const(0, I32))
+    return b.shuffle_vector(one, anything, i32_lanes((0,) * lanes), name)
+
+
+@lru_cache(256)
+def _undefined(typ: ir.Type) -> ir.Constant:
+    return ir.Constant(typ, ir.Undefined)
+
+
+@lru_cache(4096)
+def i32_lanes(lanes: tuple[int, ...]) -> ir.Constant:
+    """A constant of several i32, such as the lanes that a shuffle takes."""
+    return ir.Constant(vector(I32, len(lanes)), list(lanes))
 
 
 def f32_splat(value: float, lanes: int) -> ir.Constant:
     """A constant in every lane, as f32."""
-    return ir.Constant(F32, value) if lanes == 1 else ir.Constant(ir.VectorType(F32, lanes), [value] * lanes)
+    return _f32_splat(float(value).hex(), lanes)
+
+
+@lru_cache(4096)
+def _f32_splat(spelt: str, lanes: int) -> ir.Constant:
+    """spelt: by its bits, as 0.0 equals -0.0 and NaN nothing."""
+    value = float.fromhex(spelt)
+    return ir.Constant(F32, value) if lanes == 1 else ir.Constant(vector(F32, lanes), [value] * lanes)
 
 
 def type_suffix(typ: ir.Type) -> str:
@@ -175,9 +194,10 @@ def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") 
     return intrinsic(b, "fma", (x, y, z), name)
 
 
+@lru_cache(4096)
 def tail_mask(lanes: int, used: int) -> ir.Constant:
     """A mask of the first `used` lanes."""
-    return ir.Constant(ir.VectorType(I1, lanes), [int(lane < used) for lane in range(lanes)])
+    return ir.Constant(vector(I1, lanes), [int(lane < used) for lane in range(lanes)])
 
 
 def load_vector(
@@ -194,7 +214,7 @@ def load_vector(
         return b.load(place, name=name, align=align, typ=typ)
     zero = ir.Constant(typ, [0] * lanes)
     full = f"llvm.masked.load.{type_suffix(typ)}.p0"
-    kind = ir.FunctionType(typ, [PTR, ir.VectorType(I1, lanes), typ])
+    kind = ir.FunctionType(typ, [PTR, vector(I1, lanes), typ])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
     return b.call(function, [place, tail_mask(lanes, used), zero], name=name)
 
@@ -209,7 +229,7 @@ def store_vector(b: ir.IRBuilder, value: ir.Value, place: ir.Value, used: int | 
         b.store(value, place, align=align)
         return
     full = f"llvm.masked.store.{type_suffix(typ)}.p0"
-    kind = ir.FunctionType(ir.VoidType(), [typ, PTR, ir.VectorType(I1, lanes)])
+    kind = ir.FunctionType(ir.VoidType(), [typ, PTR, vector(I1, lanes)])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
     b.call(function, [value, place, tail_mask(lanes, used)])
 

@@ -11,7 +11,7 @@ from math import factorial, inf, log, nan, pi, sqrt
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.emit import F32, I32, f32_splat, fma, intrinsic
+from mavcg.kernels.emit import F32, I32, f32_splat, fma, i32_lanes, intrinsic, vector
 
 _ROUNDER = 12582912.0  # 1.5 * 2^23: added to a small number it leaves the nearest integer in the last bits
 
@@ -29,11 +29,11 @@ def like(x: ir.Value, value: float) -> ir.Constant:
 def ints_like(x: ir.Value, value: int) -> ir.Constant:
     """An i32 constant for every lane of x."""
     lanes = lanes_of(x)
-    return ir.Constant(I32, value) if lanes == 1 else ir.Constant(ir.VectorType(I32, lanes), [value] * lanes)
+    return ir.Constant(I32, value) if lanes == 1 else i32_lanes((value,) * lanes)
 
 
 def _int_type(x: ir.Value) -> ir.Type:
-    return I32 if lanes_of(x) == 1 else ir.VectorType(I32, lanes_of(x))
+    return vector(I32, lanes_of(x))
 
 
 def as_bits(b: ir.IRBuilder, x: ir.Value) -> ir.Value:

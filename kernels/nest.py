@@ -11,7 +11,7 @@ from math import prod
 from llvmlite import ir
 
 from mavcg.kernel import Machine, View
-from mavcg.kernels.emit import I32, address, const, element_bytes, load_vector, repeat, scaled, vector
+from mavcg.kernels.emit import I32, address, const, element_bytes, i32_lanes, load_vector, repeat, scaled, vector
 
 ROW_ELEMENTS = 1024  # a multiple of every vector's length, so that only the last row of a line has a tail
 
@@ -255,4 +255,4 @@ def _pieces(used: int) -> list[int]:
 
 def shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int], name: str = "") -> ir.Value:
     """A vector of chosen lanes of x, then y."""
-    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)), name)
+    return b.shuffle_vector(x, y, i32_lanes(tuple(lanes)), name)
