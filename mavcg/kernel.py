@@ -96,15 +96,18 @@ class Packing:
 
 @dataclass(frozen=True)
 class Operand:
-    """One entry of a kernel's args: a tensor of the graph by name, or the bytes of a packed constant.
+    """One entry of a kernel's args: a tensor of the graph by name, the bytes of a packed constant, or a workspace.
 
-    written: the kernel writes it. align: of a constant, in bytes.
+    written: the kernel writes it. align: of a constant, in bytes. workspace_bytes: of memory that all steps of the node
+    share, and that holds anything at first. offset: in bytes, from where any of these begins.
     """
 
     tensor: str = ""
     constant: Array | None = None
     written: bool = False
     align: int = 64
+    workspace_bytes: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True)

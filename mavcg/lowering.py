@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -24,7 +24,8 @@ NO_WAYS: Mapping[str, str] = MappingProxyType({})
 @dataclass(frozen=True)
 class Lowered:
     """program: what the engine runs. specs: its kernels, each once. constants: the bytes of all packed constants.
-    storage: which tensors share buffers; arena: where these are; nodes: the node behind each step."""
+    storage: which tensors share buffers; arena: where these are; nodes: the node behind each step. workspaces: bytes,
+    by the output of the node whose steps share them."""
 
     program: Program
     specs: tuple[KernelSpec, ...]
@@ -32,6 +33,7 @@ class Lowered:
     storage: Storage
     arena: Arena
     nodes: tuple[Node, ...]
+    workspaces: Mapping[str, int] = field(default_factory=dict)
 
 
 def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAYS) -> Lowered:
@@ -42,23 +44,26 @@ def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAY
     """
     storage = assign_storage(graph)
     graph = storage.graph
-    arena = _arena(storage)
     constants = _Constants()
-    steps: list[ProgramStep] = []
-    nodes: list[Node] = []
+    made: list[tuple[Node, Step, tuple[Place | Operand, ...]]] = []
+    workspaces: dict[str, int] = {}
     specs: dict[KernelSpec, None] = {}
     for node in graph.nodes:
         for step in _steps_of(node, storage, packing, ways.get(node.output, "")):
-            operands = tuple(_place(operand, storage, arena, constants) for operand in step.operands)
-            spec = step.spec
-            specs[spec] = None
-            if spec.rows:
-                name = step.origin or node.origin or node.output
-                grain, block = task_rows(spec)
-                steps.append(
-                    ProgramStep(name, node.op, kernel_name(spec), operands, spec.rows, grain, spec.work, block=block)
-                )
-                nodes.append(node)
+            specs[step.spec] = None
+            if step.spec.rows:
+                made.append((node, step, tuple(_constant(operand, graph, constants) for operand in step.operands)))
+                wanted = max((operand.workspace_bytes for operand in step.operands), default=0)
+                workspaces[node.output] = max(wanted, workspaces.get(node.output, 0))
+    workspaces = {name: size for name, size in workspaces.items() if size}
+    arena = _arena(storage, workspaces)
+    steps: list[ProgramStep] = []
+    for node, step, operands in made:
+        spec = step.spec
+        places = tuple(one if isinstance(one, Place) else _place(one, node, storage, arena) for one in operands)
+        name = step.origin or node.origin or node.output
+        grain, block = task_rows(spec)
+        steps.append(ProgramStep(name, node.op, kernel_name(spec), places, spec.rows, grain, spec.work, block=block))
     data = constants.bytes()
     program = Program(
         graph.name,
@@ -70,7 +75,7 @@ def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAY
         len(data),
         arena.lower_bound_bytes,
     )
-    return Lowered(program, tuple(specs), data, storage, arena, tuple(nodes))
+    return Lowered(program, tuple(specs), data, storage, arena, tuple(node for node, _, _ in made), workspaces)
 
 
 def task_rows(spec: KernelSpec) -> tuple[int, int]:
@@ -111,7 +116,12 @@ def _steps_of(node: Node, storage: Storage, packing: Packing, way: str) -> tuple
     return lower(node, storage.graph, views, packing)
 
 
-def _arena(storage: Storage) -> Arena:
+def workspace_name(output: str) -> str:
+    """How the arena calls the workspace of the node that makes a tensor; no tensor has such a name."""
+    return f"workspace of %{output}"
+
+
+def _arena(storage: Storage, workspaces: Mapping[str, int]) -> Arena:
     graph = storage.graph
     outside = {*graph.inputs, *graph.outputs}
     return place_buffers(
@@ -119,6 +129,11 @@ def _arena(storage: Storage) -> Arena:
             Lifetime(root, storage.graph.types[root].bytes, first, last)
             for root, (first, last) in lifetimes_of(storage, graph.nodes).items()
             if root not in outside
+        ]
+        + [
+            Lifetime(workspace_name(node.output), workspaces[node.output], index, index)
+            for index, node in enumerate(graph.nodes)
+            if node.outputs[0] in workspaces
         ]
     )
 
@@ -145,14 +160,19 @@ class _Constants:
         return b"".join(self.parts)
 
 
-def _place(operand: Operand, storage: Storage, arena: Arena, constants: _Constants) -> Place:
-    if operand.constant is not None:
-        return Place("constants", constants.add(operand))
+def _constant(operand: Operand, graph: Graph, constants: _Constants) -> Place | Operand:
+    """The place of what is packed or constant; anything else as it is."""
+    if operand.constant is None and operand.tensor in graph.constants:  # a kernel that reads a constant as it is
+        operand = replace(operand, constant=graph.constants[operand.tensor])
+    return operand if operand.constant is None else Place("constants", constants.add(operand) + operand.offset)
+
+
+def _place(operand: Operand, node: Node, storage: Storage, arena: Arena) -> Place:
     graph, name = storage.graph, operand.tensor
-    if name in graph.constants:  # a kernel that reads a constant as it is
-        return Place("constants", constants.add(replace(operand, constant=graph.constants[name])))
+    if operand.workspace_bytes:
+        return Place("arena", arena.offsets[workspace_name(node.output)] + operand.offset)
     location = storage.locations[name]
-    offset = location.offset * DTYPES[graph.types[name].dtype].itemsize
+    offset = location.offset * DTYPES[graph.types[name].dtype].itemsize + operand.offset
     if location.root in graph.inputs:
         return Place("input", offset, graph.inputs.index(location.root))
     if location.root in graph.outputs:

@@ -6,23 +6,24 @@ primitive is a 3-tuple (layout in, way to compute, layout out), a scenario says 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from enum import StrEnum
 
 from mavcg.kernel import Array, KernelSpec, View
+from mavcg.layout import Layout
+
+__all__ = [
+    "F32_BYTES",
+    "Epilogue",
+    "Layout",
+    "Lowering",
+    "Place",
+    "Primitive",
+    "Scenario",
+    "Stage",
+    "image_elements",
+    "image_view",
+]
 
 F32_BYTES = 4
-
-
-class Layout(StrEnum):
-    """How an image of channels C, rows H, columns W lies in memory, the outermost dimension first.
-
-    CHWc: blocks of as many channels as the machine has lanes, [ceil(C / block), H, W, block]; zeros fill the last one.
-    """
-
-    CHW = "CHW"
-    HCW = "HCW"
-    HWC = "HWC"
-    CHWC = "CHWc"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ IN_PLACE = frozenset({
     "hard_sigmoid", "selu", "celu", "thresholded_relu", "prelu", "add", "sub", "mul", "div", "pow", "max", "min",
 })  # fmt: skip
 
+# Operators whose kernels know an image by its layout alone: it has to lie densely.
+_BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
+
 
 @dataclass(frozen=True)
 class Location:
@@ -92,6 +95,9 @@ class _Assignment:
         self.silent: set[str] = set()
         self.bordered: set[str] = set()
         self.pinned = {*graph.inputs, *graph.outputs, *graph.constants}
+        self.whole = {
+            name for node in graph.nodes if node.op in _BY_LAYOUT for name in (*node.inputs, *node.outputs) if name
+        }
         self.located: dict[str, Location] = {}
 
     def free(self, name: str) -> bool:
@@ -123,13 +129,13 @@ class _Assignment:
         at, copies, names = 0, list[Node](), list[str]()
         for name in node.inputs:
             shape = self.types[name].shape
-            if not self.free(name):
+            start = tuple(at if i == axis else 0 for i in range(len(shape)))
+            if not self.put(name, _Inside(node.output, start, (1,) * len(shape))):
                 copy = fresh_name(self.types, f"{name}.copy")
                 self.types[copy] = self.types[name]
                 copies.append(make_node("reshape", (name,), (copy,), origin=node.origin, shape=shape))
                 name = copy
-            start = tuple(at if i == axis else 0 for i in range(len(shape)))
-            self.inside[name] = _Inside(node.output, start, (1,) * len(shape))
+                self.inside[name] = _Inside(node.output, start, (1,) * len(shape))
             names.append(name)
             at += shape[axis]
         self.silent.add(node.output)
@@ -137,10 +143,19 @@ class _Assignment:
 
     def pad(self, node: Node) -> None:
         name = node.inputs[0]
-        if node.attr("mode") == "constant" and self.free(name):
-            before = tuple(node.attr("before"))
-            self.inside[name] = _Inside(node.output, before, (1,) * len(before))
+        before = tuple(node.attr("before"))
+        if node.attr("mode") == "constant" and self.put(name, _Inside(node.output, before, (1,) * len(before))):
             self.bordered.add(node.output)
+
+    def put(self, name: str, within: _Inside) -> bool:
+        """Put a tensor there, if it is free and may lie there: not where it has to be dense and would not be."""
+        if not self.free(name):
+            return False
+        self.inside[name] = within
+        if name in self.whole and not self.dense(name):
+            del self.inside[name]
+            return False
+        return True
 
     def reshape(self, node: Node) -> None:
         name = node.inputs[0]
@@ -158,6 +173,8 @@ class _Assignment:
             return
         if steps[-1] != 1 and self.types[node.output].shape[-1] > 1:
             return  # kernels count on neighbours along the last axis
+        if node.output in self.whole:
+            return  # where the input will lie is not known yet
         self.inside[node.output] = _Inside(name, tuple(node.attr("starts")), steps)
         self.silent.add(node.output)
 

@@ -11,14 +11,14 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, Node, type_of
 from mavcg.ops.nodes import infer
 from mavcg.ops.op import FLOATS, place
-from mavcg.reference import eight_bit, elementwise, linear, quantization, reduction, shape, spatial
+from mavcg.reference import eight_bit, elementwise, layouts, linear, quantization, reduction, shape, spatial
 
 # A family is a module with a mapping DEFINITIONS; a new one is added here.
-FAMILIES = (spatial, linear, elementwise, reduction, shape, quantization, eight_bit)
+FAMILIES = (spatial, linear, elementwise, reduction, shape, quantization, eight_bit, layouts)
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )
-_EXACT = (*shape.MOVES, "where", "cast")  # what computes nothing needs no wider type
+_EXACT = (*shape.MOVES, "where", "cast", "convert_layout")  # what computes nothing needs no wider type
 
 
 def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> tuple[Array, ...]:

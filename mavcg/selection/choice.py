@@ -15,7 +15,7 @@ from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.selection.costs import Cost, CostProvider
 from mavcg.selection.dt_graph import LAYOUTS, NUMBER_OF, DtGraph, dt_graphs
-from mavcg.selection.network import ENGINE_LAYOUT, Kind, Link, Network, NetworkNode
+from mavcg.selection.network import Link, Network, NetworkNode
 from mavcg.selection.pbqp import Edge, Instance, make_instance
 from mavcg.selection.sharing import SharedImage, cheapest_sets
 
@@ -119,8 +119,7 @@ def _lacking(node: NetworkNode, primitives: Iterable[Primitive], limits: Limits)
 
 
 def _dummies(node: NetworkNode) -> tuple[Alternative, ...]:
-    layouts = LAYOUTS if node.kind is Kind.ANY_LAYOUT else (ENGINE_LAYOUT,)
-    return tuple(Alternative(None, layout, layout, FREE) for layout in layouts)
+    return tuple(Alternative(None, layout, layout, FREE) for layout in node.layouts)
 
 
 def instance_of(problem: Problem, allowed: Mapping[str, Iterable[int]] | None = None) -> Instance:

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.primitive import Layout
+from mavcg.layout import Layout, same_order
 from mavcg.selection.costs import Cost, CostProvider
 
 LAYOUTS: tuple[Layout, ...] = tuple(Layout)
@@ -101,18 +101,11 @@ def _direct(costs: CostProvider, a: Layout, b: Layout, size: Size) -> Cost | Non
 
 
 SAME = "same in memory"
-_ORDER = {Layout.CHW: "chw", Layout.HCW: "hcw", Layout.HWC: "hwc"}
 
 
 def same_in_memory(a: Layout, b: Layout, size: Size) -> bool:
     """Whether both layouts put every element of such an image in the same place, as CHW and HWC of 1 x 1 do."""
-    if a is b:
-        return True
-    if Layout.CHWC in (a, b):
-        return False  # depends on the block
-    lengths = {"c": size.c, "h": size.h, "w": size.w}
-    first, second = ("".join(d for d in _ORDER[layout] if lengths[d] > 1) for layout in (a, b))
-    return first == second
+    return same_order(a, b, size.c, size.h, size.w)
 
 
 def dt_graphs(costs: CostProvider) -> Callable[[Size], DtGraph]:

@@ -6,23 +6,23 @@ or writes an image by its place in memory keeps the order of the engine, HWC, an
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mavcg.graph import Graph, Node, fresh_name
+from mavcg.kernels.primitives.common import MOST_BLOCK
+from mavcg.passes.graph.layout_forms import is_image, layouts_of
 from mavcg.primitive import Layout, Scenario
 from mavcg.selection.dt_graph import Size
 
 ENGINE_LAYOUT = Layout.HWC
-# Operators whose result depends on the order in which an image lies, or that make something else of it.
-_BOUND = frozenset(("reshape", "transpose", "matmul", "gather", "broadcast_to"))
 
 
 class Kind(StrEnum):
     """What a node can choose."""
 
     CONVOLUTION = "convolution"  # a primitive
-    ANY_LAYOUT = "any layout"  # one layout for all that it reads and writes
+    ANY_LAYOUT = "any layout"  # one layout for all that it reads and writes, of those that it can be done in
     FIXED = "fixed"  # nothing: HWC
 
 
@@ -30,7 +30,8 @@ class Kind(StrEnum):
 class NetworkNode:
     """A node of the graph, or one of its inputs or outputs (op: "input", "output"). scenario: of convolutions only.
 
-    why: of a convolution that is fixed, what no primitive computes.
+    why: of a convolution that is fixed, what no primitive computes. tensor: of the graph, that it makes first. image:
+    of a convolution, the tensor before the pads that are its scenario's. layouts: that a node of any layout is done in.
     """
 
     name: str
@@ -38,6 +39,9 @@ class NetworkNode:
     kind: Kind
     scenario: Scenario | None = None
     why: str = ""
+    tensor: str = ""
+    image: str = ""
+    layouts: tuple[Layout, ...] = (ENGINE_LAYOUT,)
 
 
 @dataclass(frozen=True)
@@ -75,18 +79,18 @@ class Network:
         return tuple(node for node in self.nodes.values() if node.why)
 
 
-def network_of(graph: Graph) -> Network:
+def network_of(graph: Graph, block: int = MOST_BLOCK) -> Network:
     """The network of a graph after passes; a pad before a convolution becomes its own where it is the same all round.
 
     An image is an f32 tensor of 1, H, W, C. Weights and other constants are laid out when a library is built, and cost
-    nothing.
+    nothing. block: channels of a block of CHWc; what is possible in blocks of 16 is in those of 8, too.
     """
-    return _Reader(graph).network()
+    return _Reader(graph, block).network()
 
 
 class _Reader:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, block: int) -> None:
+        self.graph, self.block = graph, block
         self.producers = graph.producers()
         self.names: dict[str, str] = {}  # of the network's node that makes a tensor
         self.nodes: dict[str, NetworkNode] = {}
@@ -120,7 +124,7 @@ class _Reader:
 
     def _add(self, node: NetworkNode, outputs: tuple[str, ...]) -> str:
         name = fresh_name(self.nodes, node.name)
-        self.nodes[name] = NetworkNode(name, node.op, node.kind, node.scenario, node.why)
+        self.nodes[name] = replace(node, name=name)
         self.names.update((output, name) for output in outputs if output)
         return name
 
@@ -130,17 +134,18 @@ class _Reader:
                 self.links.append(Link(self.names[tensor], target, tensor, self._size(tensor), residual))
 
     def _described(self, node: Node) -> NetworkNode:
-        name = node.origin or node.outputs[0]
+        name, tensor = node.origin or node.outputs[0], node.outputs[0]
         if node.op == "conv2d":
             scenario = self._scenario(node)
             if scenario is not None:
-                return NetworkNode(name, node.op, Kind.CONVOLUTION, scenario)
-            return NetworkNode(name, node.op, Kind.FIXED, why=self._reason(node))
+                image = self._unpadded(node)[0]
+                return NetworkNode(name, node.op, Kind.CONVOLUTION, scenario, tensor=tensor, image=image)
+            return NetworkNode(name, node.op, Kind.FIXED, why=self._reason(node), tensor=tensor)
         if node.op.startswith(("conv", "qconv")):
-            return NetworkNode(name, node.op, Kind.FIXED, why=f"is a {node.op}")
-        tensors = [t for t in (*node.inputs, *node.outputs) if t and t not in self.graph.constants]
-        free = node.op not in _BOUND and all(map(self._is_image, tensors))
-        return NetworkNode(name, node.op, Kind.ANY_LAYOUT if free else Kind.FIXED)
+            return NetworkNode(name, node.op, Kind.FIXED, why=f"is a {node.op}", tensor=tensor)
+        layouts = layouts_of(node, self.graph, self.block)
+        kind = Kind.FIXED if layouts == (ENGINE_LAYOUT,) else Kind.ANY_LAYOUT
+        return NetworkNode(name, node.op, kind, tensor=tensor, layouts=layouts)
 
     def _images_read(self, node: Node) -> Iterator[tuple[str, bool]]:
         """(tensor, whether it is a residual), once for each time that it is read."""
@@ -195,6 +200,8 @@ class _Reader:
             return f"is of {x.dtype}"
         if x.shape[0] != 1:
             return f"has a batch of {x.shape[0]}"
+        if node.inputs[1] in self.producers:
+            return "has weights that the graph computes"
         if 0 in x.shape or 0 in self.graph.shape(node.output):
             return "has no elements"
         for words, pair in (
@@ -207,8 +214,7 @@ class _Reader:
         return ""
 
     def _is_image(self, name: str) -> bool:
-        found = self.graph.types.get(name)
-        return found is not None and found.dtype == "f32" and len(found.shape) == 4 and found.shape[0] == 1
+        return is_image(self.graph.types.get(name))
 
     def _size(self, name: str) -> Size:
         _, h, w, c = self.graph.shape(name)

@@ -1,0 +1,83 @@
+"""Operators over images in other layouts than N, H, W, C: what selecting primitives puts into a graph."""
+
+from collections.abc import Mapping
+
+from mavcg.graph import TensorType
+from mavcg.layout import Layout, image_shape
+from mavcg.ops.elementwise import check_activation
+from mavcg.ops.op import ANY, Attr, Case, Op
+from mavcg.ops.spatial import ACT
+
+_LAYOUT = Attr("str", choices=tuple(map(str, Layout)))
+_IMAGE: Mapping[str, Attr] = {"c": Attr("int"), "h": Attr("int"), "w": Attr("int"), "block": Attr("int")}
+
+
+def _image(case: Case, layout: str, c: int, h: int, w: int) -> tuple[int, ...]:
+    return image_shape(Layout(case.attr(layout)), c, h, w, case.attr("block"))
+
+
+def _reads(case: Case, dtypes: tuple[str, ...], layout: str) -> TensorType:
+    """The input x, checked to be an image of c, h, w in the attribute's layout."""
+    x = case.type("x", dtypes, rank=4)
+    case.at_least(1, "c", "h", "w", "block")
+    c, h, w = (case.attr(name) for name in "chw")
+    want = _image(case, layout, c, h, w)
+    if x.shape != want:
+        raise case.fail(
+            f"an image of {c} channels, {h} x {w}, is [{','.join(map(str, want))}] in {case.attr(layout)} "
+            f"with blocks of {case.attr('block')}"
+        )
+    return x
+
+
+def _convert_layout(case: Case) -> tuple[TensorType, ...]:
+    x = _reads(case, ANY, "layout_from")
+    return (TensorType(x.dtype, _image(case, "layout_to", *(case.attr(name) for name in "chw"))),)
+
+
+def _primitive_conv2d(case: Case) -> tuple[TensorType, ...]:
+    x, w = _reads(case, ("f32",), "layout_in"), case.type("w", ("f32",), rank=4)
+    case.at_least(1, "stride", "dilation", "groups")
+    case.at_least(0, "pad")
+    channels, groups, (out_ch, k, k_w, per_group) = case.attr("c"), case.attr("groups"), w.shape
+    if k != k_w or k < 1 or per_group * groups != channels or out_ch < 1 or out_ch % groups:
+        raise case.fail(
+            f"w is to be square, of {channels} channels in {groups} groups, O,KH,KW,C/groups: of {out_ch} output and "
+            f"{per_group} input channels, {k} x {k_w}"
+        )
+    bias = case.maybe("bias")
+    if bias is not None and (bias.dtype, bias.shape) != ("f32", (out_ch,)):
+        raise case.fail(f"bias {bias} where {out_ch} elements are needed")
+    sizes = []
+    for name in "hw":
+        room = case.attr(name) + 2 * case.attr("pad") - case.attr("dilation") * (k - 1) - 1
+        if room < 0:
+            raise case.fail(f"the kernel does not fit into {name} {case.attr(name)} with a pad of {case.attr('pad')}")
+        sizes.append(room // case.attr("stride") + 1)
+    result = TensorType(x.dtype, _image(case, "layout_out", out_ch, *sizes))
+    residual = case.maybe("residual")
+    if residual is not None and residual != result:
+        raise case.fail(f"residual {residual} where {result} is needed")
+    check_activation(case)
+    return (result,)
+
+
+OPS = (
+    Op(
+        "primitive_conv2d",
+        ("x", "w", "bias?", "residual?"),
+        _primitive_conv2d,
+        {
+            "primitive": Attr("str"),
+            "layout_in": _LAYOUT,
+            "layout_out": _LAYOUT,
+            **_IMAGE,
+            "pad": Attr("int", 0),
+            "stride": Attr("int", 1),
+            "groups": Attr("int", 1),
+            "dilation": Attr("int", 1),
+            **ACT,
+        },
+    ),
+    Op("convert_layout", ("x",), _convert_layout, {"layout_from": _LAYOUT, "layout_to": _LAYOUT, **_IMAGE}),
+)

@@ -1,0 +1,34 @@
+"""Operators over images in other layouts than N, H, W, C."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mavcg.graph import Array, Node
+from mavcg.layout import Layout, image_in, laid_out
+from mavcg.ops.nodes import make_node
+from mavcg.reference.spatial import DEFINITIONS as SPATIAL
+
+
+def _convert_layout(node: Node, inputs: Sequence[Any]) -> Array:
+    image = image_in(inputs[0], Layout(node.attr("layout_from")), node.attr("c"))
+    return laid_out(image, Layout(node.attr("layout_to")), node.attr("block"))
+
+
+def _primitive_conv2d(node: Node, inputs: Sequence[Any]) -> Array:
+    """What every primitive computes: conv2d of the image."""
+    x, w, bias, residual = inputs
+    layout_in, layout_out = Layout(node.attr("layout_in")), Layout(node.attr("layout_out"))
+    image = image_in(x, layout_in, node.attr("c"))
+    added = None if residual is None else image_in(residual, layout_out, w.shape[0])
+    twice = {name: (node.attr(name),) * 2 for name in ("stride", "dilation")}
+    plain = make_node(
+        "conv2d", node.inputs, node.outputs, node.origin, pads=(node.attr("pad"),) * 4, groups=node.attr("groups"),
+        act=node.attr("act"), act_args=node.attr("act_args"), **twice,
+    )  # fmt: skip
+    return laid_out(SPATIAL["conv2d"](plain, (image, w, bias, added)), layout_out, node.attr("block"))
+
+
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+    "primitive_conv2d": _primitive_conv2d,
+    "convert_layout": _convert_layout,
+}

@@ -1,0 +1,273 @@
+"""Nodes that are no convolutions over images in other layouts: which can be done in which, and how.
+
+An image of 1, H, W, C is [1, C, H, W] in CHW, [1, H, C, W] in HCW, and blocks of channels [B, H, W, b] in CHWc. In CHW
+and HCW the axes are others. In CHWc a block is one of B images of b channels, and what fills up the last one has to
+stay zero: what would write other numbers there, or look across channels, is left to other layouts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.graph import Array, Graph, Node, TensorType
+from mavcg.layout import AXES, Layout, image_shape, laid_out
+from mavcg.ops.elementwise import ACTIVATIONS
+from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.reference.elementwise import activate
+
+ALL = tuple(Layout)
+PLANAR = (Layout.CHW, Layout.HCW)
+WITHOUT_BLOCKS = (*PLANAR, Layout.HWC)
+_REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
+# Of zeros they make zeros, and of a zero and anything.
+_KEEP_ZEROS = ("add", "sub", "mul", "max", "min", "prelu")
+_BINARY = (*_KEEP_ZEROS, "div", "pow", "mod")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A node whose inputs and output are images, or constants."""
+
+    node: Node
+    graph: Graph
+    block: int
+
+    def channels(self, name: str) -> int:
+        """Of an image."""
+        return self.graph.shape(name)[3]
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """What it reads that is no constant."""
+        return tuple(name for name in self.node.inputs if name and name not in self.graph.constants)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether some image does not fill its last block."""
+        return any(self.channels(name) % self.block for name in (*self.images, self.node.output))
+
+
+def is_image(tensor: TensorType | None) -> bool:
+    """Whether a tensor is an image of f32 that can lie in other layouts: 1, H, W, C."""
+    return tensor is not None and tensor.dtype == "f32" and len(tensor.shape) == 4 and tensor.shape[0] == 1
+
+
+def layouts_of(node: Node, graph: Graph, block: int) -> tuple[Layout, ...]:
+    """The layouts in which a node can be done, all images that it reads and writes in the same one.
+
+    block: channels of a block of CHWc. Every node can be done in HWC.
+    """
+    form = FORMS.get(node.op)
+    tensors = [name for name in (*node.inputs, *node.outputs) if name and name not in graph.constants]
+    if form is None or len(node.outputs) != 1 or not all(is_image(graph.types.get(name)) for name in tensors):
+        return (Layout.HWC,)
+    if any(0 in graph.shape(name) for name in tensors):
+        return (Layout.HWC,)
+    return form.layouts(Case(node, graph, block))
+
+
+def in_layout(new: Rewrite, node: Node, inputs: Mapping[str, str], layout: Layout, block: int) -> str:
+    """Add a node over images in one of its `layouts_of`, not HWC. Returns: its output in this layout.
+
+    inputs: tensors of the new graph that have the node's images in the layout already, by their names in the old one.
+    """
+    return FORMS[node.op].write(Placed(new, Case(node, new.old, block), inputs, layout))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A node to be written in a layout."""
+
+    new: Rewrite
+    case: Case
+    inputs: Mapping[str, str]
+    layout: Layout
+
+    @property
+    def node(self) -> Node:
+        """As it was, over images in HWC."""
+        return self.case.node
+
+    def image(self, name: str) -> str:
+        """An input: an image in the layout, or a constant laid out so that it broadcasts as before."""
+        if name in self.inputs:
+            return self.inputs[name]
+        array = self.case.graph.constants[name]
+        return self.new.constant(self.constant(np.asarray(array)), name)
+
+    def constant(self, array: Array) -> Array:
+        """A constant that broadcasts to the output, in the layout."""
+        whole = array.reshape((1,) * (4 - array.ndim) + array.shape)
+        if self.layout is Layout.CHWC:
+            channels = self.case.channels(self.node.output)
+            if channels % self.case.block or whole.shape[3] != 1:
+                whole = np.broadcast_to(whole, (*whole.shape[:3], channels))
+                return laid_out(whole, self.layout, self.case.block)
+            return whole
+        return laid_out(whole, self.layout, 1)
+
+    def axis(self, axis: int) -> int:
+        """Where an axis of N, H, W, C is; in CHWc channels are the blocks."""
+        return (0, 1, 2, 0)[axis] if self.layout is Layout.CHWC else AXES[self.layout][axis]
+
+    def entries(self, name: str, channels: int) -> list[int]:
+        """An attribute with an entry for each of N, H, W, C. channels: the one of CHWc's blocks."""
+        values = self.node.attr(name)
+        if self.layout is Layout.CHWC:
+            return [channels, values[1], values[2], 0]
+        found = [0] * 4
+        for axis, value in enumerate(values):
+            found[self.axis(axis)] = value
+        return found
+
+    def add(self, op: str, inputs: Sequence[str], **attrs: object) -> str:
+        """A node of the same origin."""
+        return self.new.add(op, inputs, self.node.output, self.node.origin, **attrs)  # type: ignore[arg-type]
+
+    def same(self, **changed: object) -> str:
+        """The same operator with some attributes changed."""
+        names = [self.image(name) if name else "" for name in self.node.inputs]
+        return self.add(self.node.op, names, **(dict(self.node.attrs) | changed))
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an operator is done in other layouts."""
+
+    layouts: Callable[[Case], tuple[Layout, ...]]
+    write: Callable[[Placed], str]
+
+
+def _unary(case: Case) -> tuple[Layout, ...]:
+    args = [float(case.node.attr(name)) for name in ACTIVATIONS[case.node.op]]
+    with np.errstate(all="ignore"):
+        keeps = not activate(np.zeros(1), case.node.op, args).any()
+    return ALL if keeps or not case.ragged else WITHOUT_BLOCKS
+
+
+def _binary(case: Case) -> tuple[Layout, ...]:
+    constants = [case.graph.shape(name) for name in case.node.inputs if name in case.graph.constants]
+    if any(len(shape) > 4 for shape in constants):
+        return (Layout.HWC,)
+    one_size = {case.channels(name) for name in (*case.images, case.node.output)}
+    blocks = len(one_size) == 1 and (not case.ragged or case.node.op in _KEEP_ZEROS)
+    return ALL if blocks else WITHOUT_BLOCKS
+
+
+def _pool(case: Case) -> tuple[Layout, ...]:
+    node = case.node
+    if not case.ragged or node.op == "avg_pool2d":
+        return ALL
+    # A window without elements makes -inf of a block's zeros.
+    x, out = case.graph.shape(node.inputs[0]), case.graph.shape(node.output)
+    for axis in (0, 1):
+        pad, last = node.attr("pads")[axis], (out[1 + axis] - 1) * node.attr("stride")[axis]
+        if node.attr("dilation")[axis] != 1 or pad >= node.attr("kernel")[axis] or last - pad >= x[1 + axis]:
+            return WITHOUT_BLOCKS
+    return ALL
+
+
+def _write_pool(placed: Placed) -> str:
+    """In CHWc as it is. Else rows first, where neighbours are whole rows, then columns: maxima and sums of both.
+
+    For that CHW is C images of H rows, and HCW one image, whose rows are C lines of W.
+    """
+    if placed.layout is Layout.CHWC:
+        return placed.same()
+    node = placed.node
+    _, h, w, c = placed.case.graph.shape(node.inputs[0])
+    _, out_h, out_w, _ = placed.case.graph.shape(node.output)
+    images, length = (c, w) if placed.layout is Layout.CHW else (1, c * w)
+    rows = placed.add("reshape", (placed.image(node.inputs[0]),), shape=(images, h, 1, length))
+    rows = _along(placed, rows, 0)
+    columns = placed.add("reshape", (rows,), shape=(1, c * out_h, w, 1))
+    columns = _along(placed, columns, 1)
+    return placed.add("reshape", (columns,), shape=image_shape(placed.layout, c, out_h, out_w, 1))
+
+
+def _along(placed: Placed, x: str, axis: int) -> str:
+    """The pool along rows (0) or columns (1) alone."""
+    node = placed.node
+    attrs = {name: tuple(node.attr(name)[axis] if i == axis else 1 for i in (0, 1)) for name in ("kernel", "stride")}
+    attrs["dilation"] = tuple(node.attr("dilation")[axis] if i == axis else 1 for i in (0, 1))
+    for name in ("pads", "count_pads"):
+        if name in dict(node.attrs):
+            attrs[name] = tuple(node.attr(name)[i] if i % 2 == axis else 0 for i in range(4))
+    return placed.add(node.op, (x,), **attrs)
+
+
+def _reduce(case: Case) -> tuple[Layout, ...]:
+    axes = case.node.attr("axes")
+    if not case.node.attr("keepdims") or not all(0 <= axis < 4 for axis in axes):
+        return (Layout.HWC,)
+    return WITHOUT_BLOCKS if {0, 3} & set(axes) else ALL
+
+
+def _concat(case: Case) -> tuple[Layout, ...]:
+    if len(case.images) != len(case.node.inputs) or case.node.attr("axis") == 0:
+        return (Layout.HWC,)
+    across = case.node.attr("axis") == 3
+    whole = all(case.channels(name) % case.block == 0 for name in case.node.inputs[:-1])
+    return ALL if whole or not across else WITHOUT_BLOCKS
+
+
+def _slice(case: Case) -> tuple[Layout, ...]:
+    starts, stops, steps = (case.node.attr(name) for name in ("starts", "stops", "steps"))
+    channels = case.channels(case.node.inputs[0])
+    if min(steps) < 1 or (starts[0], stops[0]) != (0, 1):
+        return (Layout.HWC,)
+    ends = stops[3] % case.block == 0 or stops[3] == channels
+    return ALL if steps[3] == 1 and starts[3] % case.block == 0 and ends else WITHOUT_BLOCKS
+
+
+def _write_slice(placed: Placed) -> str:
+    node, block = placed.node, placed.case.block
+    attrs = {name: placed.entries(name, 0) for name in ("starts", "stops", "steps")}
+    if placed.layout is Layout.CHWC:
+        attrs["starts"][0], attrs["stops"][0] = node.attr("starts")[3] // block, -(-node.attr("stops")[3] // block)
+        attrs["stops"][3], attrs["steps"][0], attrs["steps"][3] = block, 1, 1
+    return placed.same(**attrs)
+
+
+def _pad(case: Case) -> tuple[Layout, ...]:
+    before, after = case.node.attr("before"), case.node.attr("after")
+    if before[0] or after[0]:
+        return (Layout.HWC,)
+    zeros = case.node.attr("mode") != "constant" or case.node.attr("value") == 0 or not case.ragged
+    return ALL if zeros and not before[3] and not after[3] else WITHOUT_BLOCKS
+
+
+def _resample(case: Case) -> tuple[Layout, ...]:
+    if len(case.images) != 1 or case.node.attr("axis") == 0:
+        return (Layout.HWC,)
+    return WITHOUT_BLOCKS if case.node.attr("axis") == 3 else ALL
+
+
+def _write_resample(placed: Placed) -> str:
+    x, index, weight = placed.node.inputs
+    return placed.add("resample", (placed.image(x), index, weight), axis=placed.axis(placed.node.attr("axis")))
+
+
+def _write_pad(placed: Placed) -> str:
+    return placed.same(before=placed.entries("before", 0), after=placed.entries("after", 0))
+
+
+def _write_reduce(placed: Placed) -> str:
+    return placed.same(axes=tuple(sorted(placed.axis(axis) for axis in placed.node.attr("axes"))))
+
+
+def _write_concat(placed: Placed) -> str:
+    return placed.same(axis=placed.axis(placed.node.attr("axis")))
+
+
+FORMS: Mapping[str, Form] = {
+    **{name: Form(_unary, Placed.same) for name in ACTIVATIONS},
+    **{name: Form(_binary, Placed.same) for name in _BINARY},
+    **{name: Form(_pool, _write_pool) for name in ("max_pool2d", "avg_pool2d")},
+    **{name: Form(_reduce, _write_reduce) for name in _REDUCTIONS},
+    "concat": Form(_concat, _write_concat),
+    "slice": Form(_slice, _write_slice),
+    "pad": Form(_pad, _write_pad),
+    "resample": Form(_resample, _write_resample),
+}

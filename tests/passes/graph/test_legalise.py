@@ -1,0 +1,164 @@
+"""legalise: whatever primitives and layouts are chosen, the graph computes what it did."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.jit import host_machine
+from bench.program_runner import ProgramRunner
+from mavcg.graph import Array, Graph, TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.kernel import Packing
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.layout import Layout
+from mavcg.lowering import lower_graph
+from mavcg.ops.verify import verify
+from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise
+from mavcg.reference import run
+from mavcg.selection.network import Kind, network_of
+
+BLOCK = 16
+
+
+class RandomNetwork:
+    """A network of convolutions with branches, residuals, concats, pools, and channels that fill no blocks."""
+
+    def __init__(self, seed: int) -> None:
+        self.pick = Random(seed)
+        self.rng = np.random.default_rng(seed)
+        self.b = GraphBuilder(f"random{seed}")
+        self.images = [self.b.input("x", TensorType("f32", (1, 9, 11, self.pick.choice([3, 5, 16, 24]))))]
+
+    def numbers(self, *shape: int) -> str:
+        return self.b.constant(self.rng.normal(0, 0.5, shape).astype(np.float32))
+
+    def graph(self, nodes: int) -> Graph:
+        for _ in range(nodes):
+            x = self.pick.choice(self.images[-3:])
+            self.images.append(self.one(x))
+        outputs = [self.images[-1]] + [t for t in self.images[1:-1] if self.pick.random() < 0.1]
+        return explicit_padding(self.b.finish(outputs))
+
+    def one(self, x: str) -> str:
+        pick, b = self.pick, self.b
+        _, h, w, c = b.types[x].shape
+        kinds = ["conv", "conv", "conv", "conv", "pool", "unary", "binary", "concat", "reduce", "slice", "pad", "scale"]
+        kind = pick.choice(kinds)
+        same = [t for t in self.images if b.types[t] == b.types[x]]
+        if kind == "conv":
+            return self.conv(x)
+        if kind == "pool" and min(h, w) >= 3:
+            pads = pick.choice([(0, 0, 0, 0), (1, 1, 1, 1), (0, 0, 1, 1)])
+            op = pick.choice(["max_pool2d", "avg_pool2d"])
+            more: dict[str, Any] = {"count_pads": pick.choice([(0, 0, 0, 0), pads])} if op == "avg_pool2d" else {}
+            kernel = pick.choice([(3, 3), (2, 2), (3, 2)])
+            return b.add(op, [x], kernel=kernel, stride=pick.choice([(1, 1), (2, 2), (2, 1)]), pads=pads, **more)
+        if kind == "unary":
+            op = pick.choice(["relu", "sigmoid", "tanh", "hard_swish", "clip"])
+            bounds: dict[str, Any] = {"lo": pick.choice([-1.0, 0.5]), "hi": 2.0} if op == "clip" else {}
+            return b.add(op, [x], **bounds)
+        if kind == "binary":
+            return b.add(pick.choice(["add", "mul", "max", "sub"]), [x, pick.choice(same)])
+        if kind == "concat":
+            axis = pick.choice([3, 3, 1, 2])
+            mates = [t for t in self.images if _fits(b.types[t].shape, b.types[x].shape, axis)]
+            return b.add("concat", [pick.choice(mates) for _ in range(pick.randint(1, 3))], axis=axis)
+        if kind == "reduce":
+            pooled = b.add(pick.choice(["reduce_mean", "reduce_max"]), [x], axes=[1, 2], keepdims=True)
+            return b.add("mul", [x, pooled])
+        if kind == "slice" and c > 2:
+            first = pick.choice([0, 1, BLOCK if c > BLOCK else 0])
+            return b.add("slice", [x], starts=[0, 0, 0, first], stops=[1, h, w, c], steps=[1, 1, 1, 1])
+        if kind == "pad":
+            return b.add("pad", [x], before=[0, 1, 0, 0], after=[0, 0, 2, pick.choice([0, 1])], value=0.5)
+        constant = self.numbers(*pick.choice([(c,), (1, 1, 1, 1), (1, h, w, 1), (h, w, c), ()]))
+        return b.add(pick.choice(["add", "mul", "prelu"]), [x, constant])
+
+    def conv(self, x: str) -> str:
+        pick, b = self.pick, self.b
+        _, h, w, c = b.types[x].shape
+        k = pick.choice([1, 1, 3, 3, 3, 5])
+        pad = pick.choice([k // 2, 0, 1])
+        if min(h, w) + 2 * pad < k:
+            k, pad = 1, 0
+        groups = pick.choice([1, 1, 1, c, 2 if c % 2 == 0 else 1])
+        m = c if groups == c else pick.choice([7, 16, 20, 32]) * groups
+        stride = pick.choice([1, 1, 1, 2])
+        out = b.add(
+            "conv2d", [x, self.numbers(m, k, k, c // groups), self.numbers(m)], pads=(pad,) * 4,
+            stride=(stride,) * 2, groups=groups, act=pick.choice(["", "relu", "sigmoid"]),
+        )  # fmt: skip
+        mates = [t for t in self.images if b.types[t] == b.types[out]]
+        if not mates or pick.random() < 0.5:
+            return out
+        residual = pick.choice(mates)
+        return b.add(
+            "conv2d", [x, self.numbers(m, k, k, c // groups), "", residual], pads=(pad,) * 4, stride=(stride,) * 2,
+            groups=groups, act="relu",
+        )  # fmt: skip
+
+
+def _fits(a: tuple[int, ...], b: tuple[int, ...], axis: int) -> bool:
+    return all(m == n for i, (m, n) in enumerate(zip(a, b, strict=True)) if i != axis)
+
+
+def random_choice(graph: Graph, seed: int, block: int = BLOCK) -> LayoutChoice:
+    """Any primitive that applies, any layout that is possible, some nodes left alone, some conversions in two steps."""
+    pick = Random(seed)
+    network = network_of(graph, block)
+    primitives, layouts, chains = {}, {}, {}
+    for node in network.nodes.values():
+        if node.kind is Kind.CONVOLUTION and pick.random() < 0.85:
+            assert node.scenario is not None
+            able = [p for p in all_primitives() if p.applies(node.scenario)]
+            layout = pick.choice([p.layout_in for p in able])
+            one = pick.choice([p for p in able if p.layout_in is layout])
+            primitives[node.tensor] = ChosenPrimitive(
+                one.name, one.layout_in, one.layout_out, node.image, node.scenario.pad
+            )
+        elif node.kind is Kind.ANY_LAYOUT:
+            layouts[node.tensor] = pick.choice(node.layouts)
+    made = {name: one.layout_out for name, one in primitives.items()} | layouts
+    for tensor in graph.types:
+        for wanted in Layout:
+            begin = made.get(tensor, Layout.HWC)
+            between = pick.choice(list(Layout))
+            if wanted is not begin and between not in (begin, wanted) and pick.random() < 0.4:
+                chains[tensor, wanted] = (begin, between, wanted)
+    return LayoutChoice(block, primitives, layouts, chains)
+
+
+def close(found: tuple[Array, ...], wanted: tuple[Array, ...], tolerance: float) -> None:
+    for a, b in zip(found, wanted, strict=True):
+        scale = np.abs(b).max() or 1.0
+        assert a.shape == b.shape and np.abs(a - b).max() <= tolerance * scale
+
+
+def inputs_of(graph: Graph, seed: int = 0) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(0, 1, graph.shape(name)).astype(np.float32) for name in graph.inputs]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_choice_computes_the_same_by_definition(seed: int) -> None:
+    graph = RandomNetwork(seed).graph(Random(seed).randint(2, 9))
+    choice = random_choice(graph, seed)
+    legal = legalise(graph, choice)
+    verify(legal)
+    assert Graph.parse(str(legal), legal.constants) == legal
+    assert legal.inputs == graph.inputs and legal.outputs == graph.outputs
+    given = inputs_of(graph)
+    close(run(legal, *given, wide=True), run(graph, *given, wide=True), 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_any_choice_computes_the_same_by_kernels(seed: int) -> None:
+    machine = host_machine()
+    graph = RandomNetwork(seed).graph(Random(seed).randint(2, 6))
+    legal = legalise(graph, random_choice(graph, seed))
+    runner = ProgramRunner(lower_graph(legal, Packing(BLOCK)), machine, parts=3)
+    given = inputs_of(graph)
+    close(runner.run(*given), run(graph, *given, wide=True), 1e-3)
