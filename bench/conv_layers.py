@@ -129,7 +129,8 @@ def _caller(b: GraphBuilder, out: str, machine: Machine) -> Callable[[], None]:
         source = operand.constant if operand.constant is not None else graph.constants.get(operand.tensor)
         drawn = source if source is not None else rng.standard_normal(graph.shape(operand.tensor))
         arrays.append(aligned(drawn.astype(np.float32)))
-    return caller(compile_step(step, machine, planned(step, machine)), step, arrays)
+    macro = planned(step, machine)
+    return caller(compile_step(step, machine, macro), step, arrays, macro)
 
 
 def aligned(array: Array) -> Array:

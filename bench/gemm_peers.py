@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.conv_layers import aligned, peak_caller, product_step
-from bench.jit import Repeater, compile_step, host_machine, planned
+from bench.jit import Loops, compile_step, host_machine, planned, task_rows
 from bench.onednn import OneDnn, Product
 from bench.record import facts, write
 from mavcg.graph import Array
@@ -56,8 +56,8 @@ class Way:
     call_seconds: float = 0.0
 
 
-def our_way(machine: Machine, left: Array, right: Array, repeat: Repeater) -> Way:
-    """The kernel as a library has it, with its planned macro-tile, all its rows in one call."""
+def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
+    """The kernel as a library has it, with its planned macro-tile and tasks."""
     step = product_step(left.shape[0], right)
     packed = step.operands[1].constant
     assert packed is not None
@@ -65,22 +65,22 @@ def our_way(machine: Machine, left: Array, right: Array, repeat: Repeater) -> Wa
     compiled = compile_step(step, machine, macro)
     arrays = [left, aligned(packed), aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))]
     args = (ctypes.c_void_p * 3)(*(a.ctypes.data for a in arrays))
-    at, rows = compiled.address(kernel_name(step.spec)), step.spec.rows
+    at, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, task_rows(step, macro)
     keep = (compiled, arrays, args)
 
     def run(times: int, keep: object = keep) -> None:
-        repeat(at, (ctypes.addressof(args), 0, rows, 0), times)
+        loops.tasks(at, ctypes.addressof(args), rows, grain, 0, times)
 
     return Way(run, arrays[2], str(macro))
 
 
-def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, right: Array, repeat: Repeater) -> Way:
+def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, right: Array, loops: Loops) -> Way:
     """One of oneDNN's primitives."""
     out = aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))
     product = make(left, right, out)
 
     def run(times: int) -> None:
-        repeat(product.address, product.arguments, times)
+        loops.repeat(product.address, product.arguments, times)
 
     return Way(run, out, product.implementation)
 
@@ -149,7 +149,7 @@ def session_floor() -> float:
 
 def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     """A row for each shape."""
-    machine, repeat = host_machine(), Repeater(host_machine())
+    machine, loops = host_machine(), Loops(host_machine())
     library, floor = OneDnn(), session_floor()
     peak, peak_work = peak_caller(machine)
     rows = []
@@ -157,10 +157,10 @@ def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUND
         random = np.random.default_rng(0)
         left, right = (aligned(random.standard_normal(s).astype(np.float32)) for s in ((m, k), (k, n)))
         ways = {
-            "mavcg": our_way(machine, left, right, repeat),
+            "mavcg": our_way(machine, left, right, loops),
             "onnxruntime": onnxruntime_way(left, right, floor),
-            "oneDNN": onednn_way(library.inner_product, left, right, repeat),
-            "oneDNN matmul": onednn_way(library.matmul, left, right, repeat),
+            "oneDNN": onednn_way(library.inner_product, left, right, loops),
+            "oneDNN matmul": onednn_way(library.matmul, left, right, loops),
         }
         if (blas := openblas_way(left, right)) is not None:
             ways["OpenBLAS"] = blas

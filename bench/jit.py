@@ -15,7 +15,7 @@ from mavcg.machines import GENERIC, machines_for
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.profiles.load import cores_for
 from mavcg.target import host_target, parse_target
-from mavcg.tile_plan import MacroTile
+from mavcg.tile_plan import MacroTile, least_task_rows
 
 
 def host_machine() -> Machine:
@@ -32,7 +32,7 @@ class Compiled:
     def __init__(self, text: str, machine: Machine) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.text = text
+        self.text, self.machine = text, machine
         parsed = llvm.parse_assembly(text)
         target_machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3, jit=True
@@ -64,7 +64,7 @@ def planned(step: Step, machine: Machine) -> MacroTile | None:
     return plan_tiles([step.spec], {machine.name: machine}, cores).of(kernel_name(step.spec), machine.name)
 
 
-REPEAT = """
+LOOPS = """
 define void @repeat(ptr %function, i64 %a, i64 %b, i64 %c, i64 %d, i64 %times) {
 entry:
   br label %turn
@@ -77,32 +77,67 @@ turn:
 end:
   ret void
 }
+
+define void @tasks(ptr %kernel, ptr %args, i64 %rows, i64 %grain, ptr %scratch, i64 %times) {
+entry:
+  br label %turn
+turn:
+  %done = phi i64 [ 0, %entry ], [ %again, %whole ]
+  br label %task
+task:
+  %begin = phi i64 [ 0, %turn ], [ %end, %task ]
+  %next = add i64 %begin, %grain
+  %inside = icmp slt i64 %next, %rows
+  %end = select i1 %inside, i64 %next, i64 %rows
+  call void %kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch)
+  br i1 %inside, label %task, label %whole
+whole:
+  %again = add i64 %done, 1
+  %more = icmp slt i64 %again, %times
+  br i1 %more, label %turn, label %out
+out:
+  ret void
+}
 """
 
 
-class Repeater:
-    """A compiled loop of calls: one from Python takes as long as a small product."""
+class Loops:
+    """Compiled loops of calls: one from Python takes as long as a small product."""
 
     def __init__(self, machine: Machine) -> None:
-        self._compiled = Compiled(f'target triple = "{llvm.get_default_triple()}"\n{REPEAT}', machine)
+        self._compiled = Compiled(f'target triple = "{llvm.get_default_triple()}"\n{LOOPS}', machine)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *(ctypes.c_int64 for _ in range(5)))
-        self._loop = kind(self._compiled.address("repeat"))
+        self._repeat, self._tasks = (kind(self._compiled.address(name)) for name in ("repeat", "tasks"))
 
-    def __call__(self, address: int, arguments: tuple[int, int, int, int], times: int) -> None:
+    def repeat(self, address: int, arguments: tuple[int, int, int, int], times: int) -> None:
         """Call what is at `address` with four whole numbers or addresses, `times` times, at least once."""
-        self._loop(address, *arguments, times)
+        self._repeat(address, *arguments, times)
+
+    def tasks(self, kernel: int, args: int, rows: int, grain: int, scratch: int, times: int) -> None:
+        """Run all rows of the kernel at an address, `grain` a call, as a library does; `times` times, at least once."""
+        self._tasks(kernel, args, rows, grain, scratch, times)
 
 
-def caller(compiled: Compiled, step: Step, arrays: Sequence[Array]) -> Callable[[], None]:
-    """A call of the kernel over all its rows; arrays: its operands in order, kept alive by the caller returned."""
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-    function = kind(compiled.address(kernel_name(step.spec)))
+def task_rows(step: Step, macro: MacroTile | None) -> int:
+    """Rows of a call in a library."""
+    return macro.task_rows if macro is not None else least_task_rows(step.spec)
+
+
+def caller(
+    compiled: Compiled, step: Step, arrays: Sequence[Array], macro: MacroTile | None = None
+) -> Callable[[], None]:
+    """A call of the kernel over all its rows, in tasks as a library has them.
+
+    arrays: its operands in order, kept alive by the caller returned.
+    """
+    loops = Loops(compiled.machine)
+    kernel, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, task_rows(step, macro)
     args = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     scratch = np.zeros(step.spec.scratch_bytes + 64, np.uint8)
-    place, rows, temporary = ctypes.addressof(args), step.spec.rows, scratch.ctypes.data
+    place, temporary = ctypes.addressof(args), scratch.ctypes.data
     keep = (compiled, args, scratch, list(arrays))
 
     def call(keep: object = keep) -> None:
-        function(place, 0, rows, temporary)
+        loops.tasks(kernel, place, rows, grain, temporary, 1)
 
     return call
