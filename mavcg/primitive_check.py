@@ -73,10 +73,10 @@ def block_of(machine: Machine) -> int:
     return packing_for(EMULATED if machine.arch == EMULATED.arch else host_target()).lanes
 
 
-def check_all(cases: Sequence[Case], machine: Machine) -> list[Checked]:
-    """Run many cases: of an emulated machine in one program."""
+def check_all(cases: Sequence[Case], machine: Machine, optimised: bool = True) -> list[Checked]:
+    """Run many cases: of an emulated machine in one program. optimised: as primitive_run.run_jobs has it."""
     prepared = [_prepared(case) for case in cases]
-    run_jobs([job for job, _ in prepared], machine)
+    run_jobs([job for job, _ in prepared], machine, optimised)
     return [_checked(case, job, numbers) for case, (job, numbers) in zip(cases, prepared, strict=True)]
 
 

@@ -109,22 +109,26 @@ def random_ranges(lowering: Lowering, seed: int, parts: int = 4) -> tuple[Call, 
     return tuple(calls)
 
 
-def run_jobs(jobs: Sequence[Job], machine: Machine) -> None:
-    """Compute all of them, into their memory.
+def run_jobs(jobs: Sequence[Job], machine: Machine, optimised: bool = True) -> None:
+    """Compute all of them, into their memory; optimised: as CompiledLowering has it, an emulated machine's always are.
 
     Raises: MavcgError where the machine is of another architecture and no emulator is there.
     """
     if machine.arch == host_target().arch:
         for job in jobs:
-            CompiledLowering(job.lowering, machine).run(job)
+            CompiledLowering(job.lowering, machine, optimised).run(job)
     else:
         _emulate(jobs, machine)
 
 
 class CompiledLowering:
-    """The kernels of a lowering as functions of this process; .text is their IR."""
+    """The kernels of a lowering as functions of this process; .text is their IR.
 
-    def __init__(self, lowering: Lowering, machine: Machine) -> None:
+    optimised: compiled as a library's kernels are. Else the same IR goes straight into instructions, in a third of
+    the time: for checking what emitters write, every load and store of it, and not for timing.
+    """
+
+    def __init__(self, lowering: Lowering, machine: Machine, optimised: bool = True) -> None:
         import llvmlite.binding as llvm
 
         llvm.initialize_native_target()
@@ -135,12 +139,13 @@ class CompiledLowering:
         parsed = llvm.parse_assembly(self.text)
         parsed.verify()
         target_machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3, jit=True
+            cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3 if optimised else 0, jit=True
         )
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-        builder = llvm.create_pass_builder(target_machine, options)
-        builder.getModulePassManager().run(parsed, builder)
+        if optimised:
+            options = llvm.create_pipeline_tuning_options(speed_level=2)
+            options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+            builder = llvm.create_pass_builder(target_machine, options)
+            builder.getModulePassManager().run(parsed, builder)
         self._engine = llvm.create_mcjit_compiler(parsed, target_machine)
         self._engine.finalize_object()
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
