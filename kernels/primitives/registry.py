@@ -48,6 +48,16 @@ def find_primitive(name: str) -> Primitive:
 
 
 @cache
+def _modules() -> Mapping[str, str]:
+    return {primitive.name: family.__name__ for family in _FAMILIES for primitive in family.PRIMITIVES}
+
+
+def module_of(name: str) -> str:
+    """The module of the family that has the primitive of this name; "" where there is none."""
+    return _modules().get(name, "")
+
+
+@cache
 def primitive_emitters() -> Mapping[type[KernelSpec], Emit]:
     """By the spec's class."""
     found: dict[type[KernelSpec], Emit] = {}

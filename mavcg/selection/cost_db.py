@@ -1,7 +1,8 @@
 """Costs kept in a file: an SQLite database that several processes may use at once, and JSON to carry them elsewhere.
 
 A cost is of a scenario and a primitive, or of an image and a conversion; on a core, with so many threads, of code by
-one version of the compiler, with blocks of so many channels. What was measured here goes before what was imported.
+one version of the compiler, with blocks of so many channels. What was measured here goes before what was imported. It
+says of which kernels it is (`kernel_version`): what was measured of others is as good as not there.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.schedule_store import open_store
 from mavcg.selection.cost_rows import (
+    BEFORE_KERNELS,
     COLUMNS,
     KEY,
     VALUES,
@@ -29,8 +31,10 @@ from mavcg.selection.cost_rows import (
     row_of,
     table_text,
     text_of,
+    what_of,
 )
 from mavcg.selection.costs import IMPORTED, MEASURED, Cost
+from mavcg.selection.kernel_version import kernel_version
 
 __all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version", "default_path", "open_db"]
 
@@ -42,20 +46,26 @@ _CREATE = f"""
 CREATE TABLE IF NOT EXISTS costs (
     what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, compiler TEXT NOT NULL, block INTEGER NOT NULL,
     caches TEXT NOT NULL, ms REAL NOT NULL, spread_ms REAL NOT NULL, runs INTEGER NOT NULL, kind TEXT NOT NULL,
-    date TEXT NOT NULL, host TEXT NOT NULL, PRIMARY KEY ({", ".join(KEY)})
+    date TEXT NOT NULL, host TEXT NOT NULL, kernels TEXT NOT NULL DEFAULT '', PRIMARY KEY ({", ".join(KEY)})
 )"""
 _PUT = f"INSERT OR REPLACE INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
-# What was measured in this database is not replaced by what comes from elsewhere.
+_WITH_KERNELS = "ALTER TABLE costs ADD COLUMN kernels TEXT NOT NULL DEFAULT ''"
+# What was measured in this database, of the kernels that there are, is not replaced by what comes from elsewhere.
 _IMPORT = (
     f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
     f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
-    f"WHERE costs.kind != '{MEASURED}'"
+    f"WHERE costs.kind != '{MEASURED}' OR costs.kernels != ?"
 )
-# A figure that was measured is of this compiler's code or of no use; one that was brought here on purpose is used.
+# A figure that was measured is of this compiler's code and these kernels or of no use; one that was brought here on
+# purpose is used.
 _FIND = (
     f"SELECT ms, spread_ms, runs, kind FROM costs WHERE what = ? AND core = ? AND threads = ? AND caches = '{WARM}' "
-    f"AND (compiler = ? OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
-    f"ORDER BY kind = '{IMPORTED}', compiler != ?, date DESC, block LIMIT 1"
+    f"AND ((compiler = ? AND kernels = ?) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
+    f"ORDER BY kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block LIMIT 1"
+)
+_OTHERS = (
+    f"SELECT what, kind, compiler, kernels FROM costs WHERE core = ? AND threads = ? AND caches = '{WARM}' "
+    "AND (? = 0 OR block = ?)"
 )
 
 
@@ -111,6 +121,12 @@ class CostDb:
             known, tables = self._number("user_version"), self._rows("SELECT name FROM sqlite_master", ())
         if tables and application != APPLICATION_ID:
             raise MavcgError(f"{self.path}: is a database of something else than costs; name another file")
+        if tables and known == BEFORE_KERNELS:
+            with self._writing() as connection:
+                if self._number("user_version") == BEFORE_KERNELS:  # else another process was first
+                    connection.execute(_WITH_KERNELS)
+                    connection.execute(f"PRAGMA user_version = {VERSION}")
+            known = VERSION
         if tables and known != VERSION:
             raise MavcgError(f"{self.path}: is of version {known}, and this is {VERSION}; name another file")
         if not tables:
@@ -121,16 +137,17 @@ class CostDb:
 
     def put(self, record: Record) -> None:
         """Keep a cost, in place of one that is kept for the same. Raises: MavcgError for one that is no number."""
-        row = row_of(record)
+        row = row_of(_of_these_kernels(record))
         with self._writing() as connection:
             connection.execute(_PUT, row)
 
     def has(self, record: Record) -> bool:
-        """Whether a measured cost is kept for what the record says; its own cost does not matter."""
+        """Whether a measured cost is kept for what the record says, of these kernels; its own cost does not matter."""
         where = " AND ".join(f"{column} = ?" for column in KEY)
-        query = f"SELECT 1 FROM costs WHERE {where} AND kind = '{MEASURED}'"
+        query = f"SELECT 1 FROM costs WHERE {where} AND kind = '{MEASURED}' AND kernels = ?"
+        of_these = _of_these_kernels(record)
         with self._errors():
-            return bool(self._rows(query, row_of(record)[: len(KEY)]))
+            return bool(self._rows(query, (*row_of(of_these)[: len(KEY)], of_these.kernels)))
 
     def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
         """What is known of a core, in warm caches. block: 0 for any; compiler: this one's version if none is given."""
@@ -139,10 +156,25 @@ class CostDb:
     def find(
         self, what: tuple[Scenario, str] | Conversion, core: str, threads: int, block: int, by: str
     ) -> Cost | None:
-        """The cost that is kept; measured ones of this compiler first, then imported ones."""
+        """The cost that is kept; measured ones of this compiler and these kernels first, then imported ones."""
+        kernels = kernel_version(what)
         with self._errors():
-            rows = self._rows(_FIND, (text_of(what), core, threads, by, block, block, by))
+            rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
         return Cost(ms=rows[0][0], kind=rows[0][3], spread_ms=rows[0][1], runs=rows[0][2]) if rows else None
+
+    def outdated(self, core: str, threads: int, block: int, by: str) -> "Outdated":
+        """What is kept of a core, but of other kernels or by another compiler than there are."""
+        with self._errors():
+            rows = self._rows(_OTHERS, (core, threads, block, block))
+        others = [
+            (text, kind)
+            for text, kind, compiler, kernels in rows
+            if compiler != by or kernels != kernel_version(what_of(text))
+        ]
+        return Outdated(
+            frozenset(text for text, kind in others if kind == MEASURED),
+            frozenset(text for text, kind in others if kind != MEASURED),
+        )
 
     def __len__(self) -> int:
         with self._errors():
@@ -169,11 +201,12 @@ class CostDb:
     def import_file(self, path: Path) -> int:
         """Take in costs that `export` wrote; they are "imported" from now on. How many the file has: all or none.
 
-        What was measured in this database stays. Raises: MavcgError for a file that `export` did not write.
+        What was measured in this database stays, unless it is of other kernels than there are.
+        Raises: MavcgError for a file that `export` did not write.
         """
         rows = read_table(path)
         with self._writing() as connection:
-            connection.executemany(_IMPORT, rows)
+            connection.executemany(_IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows])
         return len(rows)
 
     def _number(self, pragma: str) -> int:
@@ -202,6 +235,19 @@ class CostDb:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """Costs, by the text of what they are of, that were measured here and are not used any more, and that were imported
+    and are used all the same."""
+
+    measured: frozenset[str]
+    imported: frozenset[str]
+
+
+def _of_these_kernels(record: Record) -> Record:
+    return record if record.kernels else replace(record, kernels=kernel_version(record.what))
 
 
 @dataclass(frozen=True)

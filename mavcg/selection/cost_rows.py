@@ -14,12 +14,13 @@ from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Scenario
 from mavcg.selection.costs import IMPORTED, KINDS, Cost
 
-VERSION = 1
+VERSION = 2
+BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a figure is
 FORMAT = "mavcg costs"
 WARM, COLD = "warm", "cold"
 
 KEY = ("what", "core", "threads", "compiler", "block", "caches")
-VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host")
+VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host", "kernels")
 COLUMNS = (*KEY, *VALUES)
 
 
@@ -39,7 +40,8 @@ class Record:
     """A cost and all that it depends on. what: a scenario and a primitive's name, or a conversion.
 
     compiler: as compiler_version has it; block: channels of CHWc's blocks; cold: whether caches held something else
-    before each run. date: UTC, ISO 8601; host: whose figure it is.
+    before each run. date: UTC, ISO 8601; host: whose figure it is. kernels: version of their sources, as kernel_version
+    has it; "" where nobody knows.
     """
 
     what: tuple[Scenario, str] | Conversion
@@ -51,6 +53,7 @@ class Record:
     cold: bool = False
     date: str = ""
     host: str = ""
+    kernels: str = ""
 
 
 @cache
@@ -75,6 +78,11 @@ def text_of(what: tuple[Scenario, str] | Conversion) -> str:
     return json.dumps(parts, separators=(",", ":"))
 
 
+def what_of(text: str) -> tuple[Scenario, str] | Conversion:
+    """What text_of wrote. Raises: KeyError, TypeError or ValueError for anything else."""
+    return _what(json.loads(text))
+
+
 def _what(value: Any) -> tuple[Scenario, str] | Conversion:
     """Raises: KeyError, TypeError or ValueError for what is neither."""
     if "conversion" in value:
@@ -94,6 +102,7 @@ def row_of(record: Record) -> tuple[Any, ...]:
     return (
         text_of(record.what), record.core, record.threads, compiler, record.block, caches,
         float(cost.ms), float(cost.spread_ms), cost.runs, cost.kind, date, record.host or platform.node(),
+        record.kernels,
     )  # fmt: skip
 
 
@@ -107,9 +116,10 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
     """Raises: MavcgError for a file that `export` did not write."""
     try:
         document = json.loads(path.read_bytes())
-        if document["format"] != FORMAT or document["version"] != VERSION:
+        if document["format"] != FORMAT or document["version"] not in (BEFORE_KERNELS, VERSION):
             raise ValueError(f"format {document['format']}, version {document['version']}")
-        return [_imported(each) for each in document["costs"]]
+        known = document["version"] != BEFORE_KERNELS
+        return [_imported(each, each["kernels"] if known else "") for each in document["costs"]]
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a file of `mavcg tune --export`") from None
     except (KeyError, TypeError, ValueError, RecursionError, MavcgError) as error:
@@ -119,7 +129,7 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
         ) from None
 
 
-def _imported(value: Any) -> tuple[Any, ...]:
+def _imported(value: Any, kernels: Any) -> tuple[Any, ...]:
     cost = Cost(_number(value["ms"]), IMPORTED, _number(value["spread_ms"]), _whole(value["runs"]))
     if value["caches"] not in (WARM, COLD):
         raise ValueError(f"caches {value['caches']!r}")
@@ -127,6 +137,7 @@ def _imported(value: Any) -> tuple[Any, ...]:
         Record(
             _what(value["what"]), cost, _word(value["core"]), _whole(value["threads"]), _whole(value["block"]),
             _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]), _word(value["host"]),
+            _word(kernels),
         )
     )  # fmt: skip
 
