@@ -100,9 +100,7 @@ def _tables(jobs: Sequence[BenchJob], specs: Sequence[KernelSpec], label: str, t
         for stage in job.stages:
             assert len(stage.operands) <= MOST_OPERANDS
             places = ", ".join(f"{{{BASES.index(place.base)}, {place.offset}}}" for place in stage.operands)
-            lines.append(
-                f"    {{k{numbers[stage.spec]}, {stage.spec.rows}, {len(stage.operands)}, {{{places}}}}},"
-            )
+            lines.append(f"    {{k{numbers[stage.spec]}, {stage.spec.rows}, {len(stage.operands)}, {{{places}}}}},")
         lines.append("};")
     lines.append("static const struct job bench_jobs[BENCH_JOBS] = {")
     for number, job in enumerate(jobs):

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { X, WEIGHTS, OUT, BIAS, RESIDUAL, WORKSPACE, BASES };
-enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1 };
+enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1, PATIENCE = 10 };
 
 typedef void kernel(void *, int64_t, int64_t, void *);
 
@@ -81,8 +81,8 @@ static void take_rounds(struct times *times, const struct options *options, cons
     int undisturbed = 0;
     memset(times, 0, sizeof *times);
     while (times->count < MOST_ROUNDS) {
-        if (undisturbed >= wanted && times->cpu_ns >= least_ns) break;
-        if (times->count >= 4 * wanted && times->cpu_ns >= least_ns) break; /* a busy machine: enough */
+        int enough = undisturbed >= wanted || times->wall_ns >= PATIENCE * options->least_ns; /* a busy machine */
+        if (enough && times->count >= wanted && times->cpu_ns >= least_ns) break;
         if (evict) read_all(evict);
         long before = losses();
         int64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = thread_ns();

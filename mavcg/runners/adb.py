@@ -1,0 +1,109 @@
+"""A phone over adb, in the folder that its shell may run programs from."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.runners.client import Client, run_client
+from mavcg.runners.runner import ConnectionLost, RunnerError
+from mavcg.runners.transport import last_line
+
+SERIAL_VARIABLE = "ANDROID_SERIAL"  # as adb has it
+INSTALL = "install adb (Android SDK platform-tools)"
+DEVICES_S = 30.0  # the first question starts a server
+SEND_S = 300.0
+UNAUTHORISED = "does not trust this machine; unlock it and answer yes to its question about USB debugging"
+OFFLINE = "is offline; unplug it and plug it in again, or run `adb reconnect`"
+
+
+@dataclass(frozen=True)
+class AdbTransport:
+    """The device of a serial number. adb of before 2016 does not pass on a script's status: scripts print it."""
+
+    serial: str
+
+    @property
+    def name(self) -> str:
+        """As Transport."""
+        return f"adb:{self.serial}"
+
+    @property
+    def install(self) -> str:
+        """As Transport."""
+        return INSTALL
+
+    @property
+    def folder(self) -> str:
+        """As Transport."""
+        return "/data/local/tmp"
+
+    def argv(self, script: str) -> list[str]:
+        """As Transport."""
+        return ["adb", "-s", self.serial, "shell", script]
+
+    def send(self, file: Path, to: str) -> None:
+        """As Transport."""
+        self._copied(self._copy("push", str(file), to), to, "written", "see that there is room")
+
+    def fetch(self, file: str, to: Path) -> None:
+        """As Transport."""
+        self._copied(self._copy("pull", file, str(to)), file, "read", "run it again")
+
+    def _copy(self, *words: str) -> Client:
+        return run_client(["adb", "-s", self.serial, *words], self.name, INSTALL, silence_s=SEND_S)
+
+    def _copied(self, done: Client, file: str, how: str, way_out: str) -> None:
+        said = f"{done.stdout.decode('utf-8', 'replace')}\n{done.words}"
+        if done.status == 0 and "adb: error" not in said and "failed to copy" not in said:
+            return
+        if _about_device(said):
+            raise self.fault(done.status, said, True)
+        raise RunnerError(f"{self.name}: {file}: cannot be {how} ({last_line(said)}); {way_out}")
+
+    def close(self) -> None:
+        """As Transport: nothing is kept open."""
+
+    def fault(self, status: int, words: str, running: bool) -> RunnerError:
+        """As Transport."""
+        kind = ConnectionLost if running else RunnerError
+        if "unauthorized" in words:
+            return RunnerError(f"{self.name}: {UNAUTHORISED}")
+        if "offline" in words:
+            return kind(f"{self.name}: {OFFLINE}")
+        if "not found" in words or "no devices" in words:
+            return kind(f"{self.name}: there is no such device; `adb devices` lists those that are there")
+        return kind(f"{self.name}: the connection was lost ({last_line(words)}); run it again")
+
+
+def _about_device(words: str) -> bool:
+    return bool(re.search(r"unauthorized|device offline|device '[^']*' not found|no devices|connection reset", words))
+
+
+def find_device(serial: str = "") -> AdbTransport:
+    """The device of this serial number, or of ANDROID_SERIAL, or the only one that is there.
+
+    Raises: RunnerError where there is none, several are there and none is named, or it cannot be used.
+    """
+    wanted = serial or os.environ.get(SERIAL_VARIABLE, "")
+    if wanted.startswith("-") or any(letter.isspace() for letter in wanted):
+        raise RunnerError(f"--runner adb:{wanted}: is no serial number; `adb devices` lists those that are there")
+    done = run_client(["adb", "devices"], "adb", INSTALL, silence_s=DEVICES_S)
+    if done.status:
+        raise RunnerError(f"adb devices: {last_line(done.words)}; see that adb works by hand")
+    rows = (line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines())
+    states = {row[0].strip(): row[1].strip() for row in rows if len(row) == 2}
+    if wanted and wanted not in states:
+        there = ", ".join(states) or "none"
+        raise RunnerError(f"adb:{wanted}: there is no such device (there are: {there}); name one of `adb devices`")
+    if not states:
+        raise RunnerError("adb: there is no device; plug one in with USB debugging on, and see `adb devices`")
+    if not wanted and len(states) > 1:
+        raise RunnerError(f"adb: there are several devices: {', '.join(states)}; name one: --runner adb:SERIAL")
+    found = wanted or next(iter(states))
+    if states[found] == "unauthorized":
+        raise RunnerError(f"adb:{found}: {UNAUTHORISED}")
+    if states[found] != "device":
+        meaning = OFFLINE if states[found] == "offline" else f"is in state '{states[found]}'; see `adb devices`"
+        raise RunnerError(f"adb:{found}: {meaning}")
+    return AdbTransport(found)

@@ -1,0 +1,94 @@
+"""Runs a client program (ssh, adb, sh) and reads what it prints line by line, with a limit for its silence."""
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from mavcg.runners.runner import RunnerError, Silent
+
+LAST_WORDS_S = 2.0  # for standard error after the client's end: a background process of it may hold it open
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a client left: status, negative for a signal; all of its standard output; its words."""
+
+    status: int
+    stdout: bytes
+    words: str
+
+
+def run_client(
+    argv: Sequence[str],
+    what: str,
+    install: str,
+    *,
+    silence_s: float,
+    given: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> Client:
+    """Run a client to its end. It is ended where anything is raised, Ctrl-C too, and its children with it.
+
+    what: the machine, for messages; install: the way out where the client is not there. given: is its standard input.
+    Raises: RunnerError where it is not there, Silent when it printed nothing for silence_s; what on_line raises.
+    """
+    with contextlib.ExitStack() as stack:
+        stdin: int | IO[bytes] = subprocess.DEVNULL if given is None else stack.enter_context(given.open("rb"))
+        try:
+            # A session of its own: Ctrl-C at the terminal comes to us alone, and we end it in our order.
+            process = subprocess.Popen(
+                argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            )
+        except FileNotFoundError:
+            raise RunnerError(f"{what}: {argv[0]} is not there; {install}") from None
+        except OSError as error:
+            raise RunnerError(f"{what}: {argv[0]} cannot be run ({error.strerror}); {install}") from None
+        try:
+            return _read(process, what, silence_s, on_line)
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _read(
+    process: "subprocess.Popen[bytes]", what: str, silence_s: float, on_line: Callable[[str], None] | None
+) -> Client:
+    lines: queue.Queue[bytes | None] = queue.Queue()
+    words: list[bytes] = []
+    assert process.stdout is not None and process.stderr is not None
+    out, err = process.stdout, process.stderr
+
+    def read_out() -> None:
+        for line in out:
+            lines.put(line)
+        lines.put(None)
+
+    def read_err() -> None:
+        words.extend(err)
+
+    readers = [threading.Thread(target=work, daemon=True) for work in (read_out, read_err)]
+    for reader in readers:
+        reader.start()
+    taken: list[bytes] = []
+    while True:
+        try:
+            line = lines.get(timeout=silence_s)
+        except queue.Empty:
+            raise Silent(f"{what}: nothing was heard for {silence_s:.0f} s; see what the machine does") from None
+        if line is None:
+            break
+        taken.append(line)
+        if on_line is not None:
+            on_line(line.decode("utf-8", "replace").rstrip("\r\n"))
+    status = process.wait()
+    readers[1].join(LAST_WORDS_S)
+    return Client(status, b"".join(taken), b"".join(words).decode("utf-8", "replace").strip())

@@ -1,0 +1,164 @@
+"""What a machine says of itself: the files that a library's selector reads, and clocks, governors, temperatures.
+
+One script prints the files; they are put under a folder here and read by the selector's own C (runtime/binding.py). So
+a board is taken for what its libraries will take it for.
+"""
+
+import re
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.profiles.board_files import parse_cpus
+from mavcg.runtime.binding import detect
+
+_CPU_FOLDER = "sys/devices/system/cpu"
+_FILES = (
+    "proc/cpuinfo", "proc/meminfo", "proc/self/status", "proc/device-tree/model", f"{_CPU_FOLDER}/present",
+    f"{_CPU_FOLDER}/online", "sys/devices/cpu_core/cpus", "sys/devices/cpu_atom/cpus", "sys/devices/cpu_lowpower/cpus",
+)  # fmt: skip
+_OF_CPU = (
+    "regs/identification/midr_el1", "cpufreq/scaling_governor", "cpufreq/scaling_cur_freq", "cpufreq/scaling_max_freq",
+    "cpufreq/cpuinfo_max_freq",
+)  # fmt: skip
+_OF_ZONE = ("type", "temp")
+_MARK = "@@mavcg "
+_FILE_NAME = re.compile(r"(?:proc|sys)/[\w./-]+", re.A)
+ARCHES = {"aarch64": "aarch64", "arm64": "aarch64", "x86_64": "x86_64"}
+
+
+@dataclass(frozen=True)
+class CpuFacts:
+    """One CPU. core: None where none of ours is recognised; how: by what. What cannot be read is None, "" or True.
+
+    khz: its clock now; most_khz: that of the hardware; limit_khz: what the governor may give at most, less where the
+    chip is hot or somebody limited it. allowed: whether a program of ours may run on it.
+    """
+
+    cpu: int
+    core: str | None
+    how: str
+    online: bool = True
+    allowed: bool = True
+    governor: str = ""
+    khz: int | None = None
+    limit_khz: int | None = None
+    most_khz: int | None = None
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """arch: "aarch64", "x86_64", or in the machine's own words. model: what it calls itself, or "". system: its kernel.
+
+    free_bytes: in the folder for temporary files; memory_bytes: that programs may take. celsius: zone -> temperature.
+    """
+
+    arch: str
+    system: str
+    model: str
+    cpus: tuple[CpuFacts, ...]
+    free_bytes: int | None = None
+    memory_bytes: int | None = None
+    celsius: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def cores(self) -> tuple[str, ...]:
+        """Cores that are recognised, in the order of their CPUs, each once."""
+        return tuple(dict.fromkeys(cpu.core for cpu in self.cpus if cpu.core))
+
+
+def facts_script(root: str, folder: str) -> str:
+    """Prints the machine's own words, then each file that can be read after a line with its name. One line, for sh."""
+    patterns = [*_FILES, *(f"{_CPU_FOLDER}/cpu[0-9]*/{name}" for name in _OF_CPU)]
+    patterns += [f"sys/class/thermal/thermal_zone*/{name}" for name in _OF_ZONE]
+    show = f'if [ -r "$f" ]; then echo; echo "{_MARK}$f"; cat "$f" 2> /dev/null || true; fi'
+    tell = {
+        "arch": "uname -m", "system": "uname -sr", "product": "getprop ro.product.model 2> /dev/null",
+        "free": f"df -Pk {shlex.quote(folder)} 2> /dev/null || df {shlex.quote(folder)} 2> /dev/null",
+    }  # fmt: skip
+    told = "; ".join(f'echo; echo "{_MARK}:{name}"; {command}' for name, command in tell.items())
+    return f"{told}; cd {shlex.quote(root)} && for f in {' '.join(patterns)}; do {show}; done"
+
+
+def facts_of(text: str) -> MachineFacts:
+    """What facts_script printed."""
+    texts = _texts(text)
+    arch = ARCHES.get(_word(texts, ":arch"), _word(texts, ":arch"))
+    files = {name: content for name, content in texts.items() if _FILE_NAME.fullmatch(name) and ".." not in name}
+    online = _list(files, f"{_CPU_FOLDER}/online")
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", files.get("proc/self/status", ""), re.MULTILINE)
+    allowed_cpus = _parsed(allowed[1]) if allowed else None
+    cpus = tuple(
+        CpuFacts(
+            cpu, core, how,
+            online is None or cpu in online, allowed_cpus is None or cpu in allowed_cpus,
+            _word(files, f"{_CPU_FOLDER}/cpu{cpu}/cpufreq/scaling_governor"),
+            *(
+                _number(files, f"{_CPU_FOLDER}/cpu{cpu}/cpufreq/{name}")
+                for name in ("scaling_cur_freq", "scaling_max_freq", "cpuinfo_max_freq")
+            ),
+        )
+        for cpu, core, how in _detected(files)
+    )  # fmt: skip
+    memory = re.search(r"^MemAvailable:\s*(\d+) kB", files.get("proc/meminfo", ""), re.MULTILINE)
+    model = _word(texts, ":product") or files.get("proc/device-tree/model", "").strip("\0\n ")
+    return MachineFacts(
+        arch, texts.get(":system", "").strip(), model, cpus, _free_bytes(texts.get(":free", "")),
+        int(memory[1]) * 1024 if memory else None, _temperatures(files),
+    )  # fmt: skip
+
+
+def _texts(text: str) -> dict[str, str]:
+    """Name -> what stood after its mark. CR LF is an old adb's doing."""
+    parts = text.replace("\r\n", "\n").split(f"\n{_MARK}")
+    named = (part.partition("\n") for part in parts[1:])
+    return {name.strip(): content for name, _, content in named}
+
+
+def _detected(files: dict[str, str]) -> list[tuple[int, str | None, str]]:
+    with tempfile.TemporaryDirectory(prefix="mavcg-facts-") as name:
+        for path, content in files.items():
+            to = Path(name) / path
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_text(content, encoding="utf-8")
+        return [(found.cpu, found.core, found.how) for found in detect(Path(name))]
+
+
+def _word(texts: dict[str, str], name: str) -> str:
+    return texts.get(name, "").strip().split("\n")[0].strip()
+
+
+def _number(texts: dict[str, str], name: str) -> int | None:
+    word = _word(texts, name)
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 16 else None
+
+
+def _list(texts: dict[str, str], name: str) -> tuple[int, ...] | None:
+    return _parsed(_word(texts, name)) if name in texts else None
+
+
+def _parsed(text: str) -> tuple[int, ...] | None:
+    try:
+        return parse_cpus(text)
+    except ValueError:
+        return None
+
+
+def _free_bytes(table: str) -> int | None:
+    """Of `df`: the fourth column of the last line, in KiB; an old Android's has units instead, and is left out."""
+    lines = table.strip().splitlines()
+    words = lines[-1].split() if len(lines) > 1 else []
+    return int(words[3]) * 1024 if len(words) > 3 and words[3].isdigit() else None
+
+
+def _temperatures(files: dict[str, str]) -> tuple[tuple[str, float], ...]:
+    """Of the zones that say a temperature of something that works: thousandths of a degree, by Linux' thermal sysfs."""
+    found: dict[str, float] = {}
+    for path, content in files.items():
+        if path.startswith("sys/class/thermal/") and path.endswith("/temp"):
+            zone = _word(files, path.removesuffix("temp") + "type") or path.split("/")[-2]
+            text = content.strip()
+            if re.fullmatch(r"-?\d{1,7}", text) and -40_000 < int(text) < 200_000:
+                found[zone] = max(int(text) / 1000, found.get(zone, -273.0))
+    return tuple(sorted(found.items()))

@@ -1,0 +1,166 @@
+"""A Runner over any way to a shell: one temporary folder, a program sent into it, and nothing left at the end."""
+
+import os
+import re
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from mavcg.runners.client import run_client
+from mavcg.runners.facts import MachineFacts, facts_of, facts_script
+from mavcg.runners.runner import FOLDER_VARIABLE, SILENCE_S, ConnectionLost, Finished, RunnerError, Silent
+from mavcg.runners.transport import Transport, last_line
+
+SCRIPT_S = 60.0  # of silence of a short script
+CLOSE_S = 20.0
+_STATUS = re.compile(rb"\r?\n?mavcg-status (\d+)\s*\Z")
+_CANNOT_RUN = 126  # of a shell: a file that is no program, or a folder that holds none
+
+
+class ShellRunner:
+    """A Runner. wrapper: words before each program, such as an emulator and its options."""
+
+    def __init__(self, transport: Transport, wrapper: Sequence[str] = ()) -> None:
+        self.transport = transport
+        self.wrapper = tuple(wrapper)
+        self._folder = ""
+        self._sent: tuple[str, int, int] | None = None
+        self._program = 0
+
+    @property
+    def name(self) -> str:
+        """As Runner."""
+        return self.transport.name
+
+    def __enter__(self) -> "ShellRunner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def facts(self, root: str = "/") -> MachineFacts:
+        """As Runner. root: a folder on the machine that holds the proc/ and sys/ to be read."""
+        done = self.script(facts_script(root, self._parent()))
+        if done.status:
+            raise RunnerError(f"{self.name}: does not say what it is ({last_line(done.words)}); see that it runs Linux")
+        return facts_of(done.stdout.decode("utf-8", "replace"))
+
+    def run(
+        self,
+        program: Path,
+        arguments: Sequence[str],
+        *,
+        files_in: Mapping[str, Path] | None = None,
+        files_out: Mapping[str, Path] | None = None,
+        on_line: Callable[[str], None] | None = None,
+        silence_s: float = SILENCE_S,
+    ) -> Finished:
+        """As Runner."""
+        folder = self._made_folder()
+        there = self._send_program(program)
+        for name, file in (files_in or {}).items():
+            self.transport.send(file, f"{folder}/{name}")
+        words = " ".join(shlex.quote(word) for word in (*self.wrapper, f"./{there}", *arguments))
+        # The program's own number, so that one that outlives the connection can be ended.
+        script = f"cd {shlex.quote(folder)} && sh -c 'echo $$ > pid; exec \"$@\"' sh {words} < /dev/null"
+        done = self.script(f"{script}; s=$?; rm -f {shlex.quote(folder)}/pid; (exit $s)", on_line, silence_s)
+        if done.status == _CANNOT_RUN:
+            raise RunnerError(
+                f"{self.name}: {folder}: programs cannot be run there ({last_line(done.words)}); name a folder that "
+                f"lets them by {FOLDER_VARIABLE}"
+            )
+        for name, file in (files_out or {}).items():
+            self.transport.fetch(f"{folder}/{name}", file)
+        return done
+
+    def script(
+        self, script: str, on_line: Callable[[str], None] | None = None, silence_s: float = SCRIPT_S
+    ) -> Finished:
+        """Run a script there: what it printed, and its own status, which no transport is trusted with.
+
+        Raises: RunnerError where the machine is not reached; ConnectionLost where the way to it broke off; Silent.
+        """
+        transport = self.transport
+
+        def pass_on(line: str) -> None:
+            if on_line is not None and line and not line.startswith("mavcg-status "):
+                on_line(line)
+
+        argv = transport.argv(f"{script}; s=$?; echo; echo mavcg-status $s")
+        try:
+            client = run_client(argv, self.name, transport.install, silence_s=silence_s, on_line=pass_on)
+        except Silent:
+            self._end_program()
+            raise
+        found = _STATUS.search(client.stdout)
+        if found is None:
+            said = f"{client.words}\n{client.stdout.decode('utf-8', 'replace')}" if not client.words else client.words
+            raise transport.fault(client.status, said, running=bool(self._folder))
+        return Finished(int(found[1]), client.stdout[: found.start()], client.words)
+
+    def close(self) -> None:
+        """Remove what was sent, and end what still runs; where the machine is gone, say on stderr what is left."""
+        try:
+            if self._folder:
+                self._clean()
+        finally:
+            self.transport.close()
+
+    def _clean(self) -> None:
+        folder, self._folder, self._sent = self._folder, "", None
+        there = shlex.quote(folder)
+        try:
+            self.script(f"{_kill(there)}; rm -rf {there}", silence_s=CLOSE_S)
+        except RunnerError as error:
+            print(f"mavcg: {error}; {folder} was left behind", file=sys.stderr, flush=True)
+
+    def _parent(self) -> str:
+        return os.environ.get(FOLDER_VARIABLE, "") or self.transport.folder
+
+    def _made_folder(self) -> str:
+        if not self._folder:
+            folder = f"{self._parent().rstrip('/')}/mavcg-{secrets.token_hex(8)}"
+            done = self.script(f"umask 077; mkdir {shlex.quote(folder)}")
+            if done.status:
+                said = last_line(done.words or done.stdout.decode("utf-8", "replace"))  # an old adb has one stream
+                raise RunnerError(
+                    f"{self.name}: {folder}: cannot be made ({said}); name a folder that can be written to by "
+                    f"{FOLDER_VARIABLE}"
+                )
+            self._folder = folder
+        return self._folder
+
+    def _send_program(self, program: Path) -> str:
+        """Its name there; one program is there at a time."""
+        stat = program.stat()
+        state = (str(program), stat.st_size, stat.st_mtime_ns)
+        if self._sent != state:
+            before, self._sent = f"program-{self._program}", None
+            self._program += 1
+            there = f"{self._folder}/program-{self._program}"
+            if self._program > 1:
+                self.script(f"rm -f {shlex.quote(self._folder)}/{before}")
+            self.transport.send(program, there)
+            done = self.script(f"chmod 700 {shlex.quote(there)}")
+            if done.status:
+                raise RunnerError(
+                    f"{self.name}: {there}: cannot be made a program ({last_line(done.words)}); run it again"
+                )
+            self._sent = state
+        return f"program-{self._program}"
+
+    def _end_program(self) -> None:
+        """What still runs there, as far as it can be reached."""
+        if self._folder:
+            there = shlex.quote(self._folder)
+            argv = self.transport.argv(_kill(there))
+            try:
+                run_client(argv, self.name, self.transport.install, silence_s=CLOSE_S)
+            except (RunnerError, ConnectionLost):
+                return  # the cleaning at the end says what is left
+
+
+def _kill(folder: str) -> str:
+    return f"if [ -f {folder}/pid ]; then kill -9 $(cat {folder}/pid) 2> /dev/null; rm -f {folder}/pid; fi"

@@ -1,0 +1,134 @@
+"""A board over ssh: the system's own client, which knows the user's keys, hosts and jumps.
+
+Files go through the shell (`cat`), not by scp or sftp: the small sshd of many boards has neither.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.runners.client import run_client
+from mavcg.runners.runner import ConnectionLost, RunnerError
+from mavcg.runners.transport import last_line
+
+COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first words, such as "ssh -F board.conf"
+CONNECT_S = 10
+ALIVE_S = 5  # of silence, then the client asks; after so many questions without an answer the connection is lost:
+ALIVE_COUNT = 3
+SEND_S = 300.0
+KEPT_S = 60  # a connection without any script
+_HOST = re.compile(
+    r"(?:(?P<user>[\w.][\w.-]*)@)?(?P<host>[\w][\w.-]*|\[[0-9a-fA-F:.%\w]+\])(?::(?P<port>\d{1,5}))?", re.A
+)
+
+# What the client says -> what is wrong, and the way out; {host} and {port} are filled in.
+_FAULTS = (
+    (r"Could not resolve|Name or service not known", "{host}: no such host is known; write its address"),
+    (r"Connection refused", "refused on port {port}; see that sshd runs there, or name its port: ssh:user@host:port"),
+    (
+        r"Host key verification failed|HOST IDENTIFICATION",
+        "its host key is unknown or new; once run ssh {host} by hand",
+    ),
+    (r"Permission denied|Too many auth", "takes no key of yours, and no password is asked for; run ssh-copy-id {host}"),
+    (r"[Tt]imed out|No route to host|is unreachable|Host is down", "does not answer; see that it is on, and near"),
+)
+_LOST = r"Connection (?:reset|closed)|closed by remote|master failed|Broken pipe|Timeout, server|client_loop|kex_"
+
+
+@dataclass
+class SshTransport:
+    """host: as ssh takes it, with the user's name before it, or an alias of the user's configuration.
+
+    The first script opens a connection, which the next ones share: a small board takes half a second for each new one.
+    """
+
+    host: str
+    port: int | None = None
+    _control: "tempfile.TemporaryDirectory[str] | None" = None
+
+    @property
+    def name(self) -> str:
+        """As Transport."""
+        return f"ssh:{self.host}" + (f":{self.port}" if self.port else "")
+
+    @property
+    def install(self) -> str:
+        """As Transport."""
+        return f"install an ssh client (openssh-client), or name one by {COMMAND_VARIABLE}"
+
+    @property
+    def folder(self) -> str:
+        """As Transport."""
+        return "/tmp"
+
+    def argv(self, script: str) -> list[str]:
+        """As Transport. The login shell there need not be a POSIX one: it is given one quoted word."""
+        return [*self._client(), "--", self.host, f"sh -c {shlex.quote(script)}"]
+
+    def close(self) -> None:
+        """As Transport."""
+        if self._control is not None:
+            with contextlib.suppress(RunnerError):
+                ending = [*self._client(), "-O", "exit", "--", self.host]
+                run_client(ending, self.name, self.install, silence_s=CONNECT_S)
+            self._control.cleanup()
+            self._control = None
+
+    def _client(self) -> list[str]:
+        if self._control is None:
+            self._control = tempfile.TemporaryDirectory(prefix="mavcg-ssh-")
+        settings = {
+            "BatchMode": "yes", "ConnectTimeout": CONNECT_S, "ServerAliveInterval": ALIVE_S,
+            "ServerAliveCountMax": ALIVE_COUNT, "RequestTTY": "no", "ForwardX11": "no", "ControlMaster": "auto",
+            "ControlPath": f"{self._control.name}/%C", "ControlPersist": KEPT_S,
+        }  # fmt: skip
+        options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
+        port = ["-p", str(self.port)] if self.port else []
+        return [*(shlex.split(os.environ.get(COMMAND_VARIABLE, "")) or ["ssh"]), *options, *port]
+
+    def send(self, file: Path, to: str) -> None:
+        """As Transport."""
+        there = shlex.quote(to)
+        done = run_client(
+            self.argv(f"cat > {there} && wc -c < {there}"), self.name, self.install, silence_s=SEND_S, given=file
+        )
+        if done.status == 255:
+            raise self.fault(done.status, done.words, True)
+        if done.status or done.stdout.strip() != str(file.stat().st_size).encode():
+            raise RunnerError(f"{self.name}: {to}: cannot be written ({last_line(done.words)}); see that there is room")
+
+    def fetch(self, file: str, to: Path) -> None:
+        """As Transport."""
+        done = run_client(self.argv(f"cat < {shlex.quote(file)}"), self.name, self.install, silence_s=SEND_S)
+        if done.status == 255:
+            raise self.fault(done.status, done.words, True)
+        if done.status:
+            raise RunnerError(f"{self.name}: {file}: cannot be read ({last_line(done.words)}); run it again")
+        to.write_bytes(done.stdout)
+
+    def fault(self, status: int, words: str, running: bool) -> RunnerError:
+        """As Transport."""
+        for pattern, meaning in _FAULTS:
+            if re.search(pattern, words):
+                told = meaning.format(host=self.host, port=self.port or 22)
+                return (ConnectionLost if running else RunnerError)(f"{self.name}: {told}")
+        if running or re.search(_LOST, words):
+            return ConnectionLost(f"{self.name}: the connection was lost ({last_line(words)}); run it again")
+        return RunnerError(f"{self.name}: {last_line(words)}; see that `ssh {self.host}` works by hand")
+
+
+def parse_ssh(text: str) -> SshTransport:
+    """Of user@host:port; user and port may be left out, an IPv6 address stands in brackets.
+
+    Raises: RunnerError for anything else.
+    """
+    found = _HOST.fullmatch(text)
+    port = int(found["port"]) if found and found["port"] else None
+    if found is None or (port is not None and not 0 < port < 65536):
+        raise RunnerError(f"--runner ssh:{text}: is no user and host; write ssh:user@host or ssh:user@host:port")
+    user = f"{found['user']}@" if found["user"] else ""
+    return SshTransport(user + found["host"].strip("[]"), port)
