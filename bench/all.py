@@ -29,6 +29,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.plan_baselines"),
     ("-m", "bench.pbqp"),
     ("-m", "bench.winograd"),
+    ("-m", "bench.primitive_scenarios"),
     ("-m", "bench.fuzz_models", "--count", "10000"),
 )
 

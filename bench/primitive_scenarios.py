@@ -1,0 +1,125 @@
+"""Every convolution primitive against its definition, on generated scenarios: `python -m bench.primitive_scenarios`.
+
+Takes about 50 minutes of a CPU. `--family F` (again for another one) checks these only, and keeps what the record has
+of the others.
+"""
+
+import argparse
+import gc
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from bench.record import RESULTS, facts, write
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.primitive import Primitive
+from mavcg.primitive_cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
+from mavcg.primitive_check import Case, Checked, block_of, check_all
+from mavcg.primitive_run import emulation_there, find_machine
+
+NAME = "primitive_scenarios"
+SCENARIOS = 200
+EMULATED = ("cortex-a55", "cortex-a76")
+SAMPLE_PRIMITIVES, SAMPLE_SCENARIOS = 6, 5  # of each family
+
+
+def on_host(primitive: Primitive, count: int) -> dict[str, Any]:
+    """One primitive's row."""
+    host = find_machine("host")
+    found = list(checked_scenarios(primitive, scenarios_of(primitive, count), host))
+    return {"name": primitive.name, "family": primitive.family, **_counted(found), "error_bound": primitive.error_bound}
+
+
+def emulated(family: Sequence[Primitive]) -> dict[str, Any]:
+    """A sample of a family on two AArch64 cores, whose bits must be the same."""
+    chosen = family[:: -(-len(family) // SAMPLE_PRIMITIVES)]
+    machines = [find_machine(core) for core in EMULATED]
+    cases = [
+        case
+        for primitive in chosen
+        for case in cases_of(primitive, scenarios_of(primitive, SAMPLE_SCENARIOS, seed=1), block_of(machines[0]))
+    ]
+    found = [check_all(cases, machine) for machine in machines]
+    different = [one.case for one, other in zip(*found, strict=True) if one.bits != other.bits]
+    counted = _counted([checked for of_one in found for checked in of_one])
+    counted["failures"] += [f"{_words(case)}: other bits on {' and '.join(EMULATED)}" for case in different]
+    counted["failed"] += len(different)
+    return {"family": family[0].family, "primitives": len(chosen), "cores": list(EMULATED), **counted}
+
+
+def _counted(found: Sequence[Checked]) -> dict[str, Any]:
+    wrong = [checked for checked in found if not checked.ok]
+    return {
+        "scenarios": len(found),
+        "failed": len(wrong),
+        "largest_error": float(f"{max(checked.max_error for checked in found):.3g}"),
+        "largest_share_of_bound": round(max(checked.max_error / checked.bound for checked in found), 3),
+        "failures": [f"{_words(c.case)}: error {c.max_error:.3g}; {'; '.join(c.faults)}" for c in wrong],
+    }
+
+
+def _words(case: Case) -> str:
+    return f"{case.primitive.name} {case.scenario} {case.epilogue} seed {case.seed}"
+
+
+def table(primitives: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each family, of those of its primitives."""
+    families = list(dict.fromkeys(row["family"] for row in primitives))
+    return [
+        {
+            "family": family,
+            "primitives": len(rows),
+            "scenarios_each": min(row["scenarios"] for row in rows),
+            "failed": sum(row["failed"] for row in rows),
+            "largest_error": max(row["largest_error"] for row in rows),
+            "largest_share_of_bound": max(row["largest_share_of_bound"] for row in rows),
+        }
+        for family in families
+        if (rows := [row for row in primitives if row["family"] == family])
+    ]
+
+
+def _say(name: str, row: dict[str, Any]) -> None:
+    said = f"{name}: {row['failed']} failed, largest error {row['largest_error']}"
+    print(said, *row["failures"], sep="\n  ", file=sys.stderr, flush=True)
+
+
+def _kept(key: str, families: Sequence[str]) -> list[dict[str, Any]]:
+    """The record's rows of other families."""
+    path = RESULTS / f"{NAME}.json"
+    rows = json.loads(path.read_text())[key] if path.exists() else []
+    return [row for row in rows if row["family"] not in families]
+
+
+def main() -> None:
+    """Check, and write bench/results/primitive_scenarios.json. Exit status 1 where something is wrong."""
+    known = all_primitives()
+    order = list(dict.fromkeys(primitive.family for primitive in known))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", action="append", choices=order, help="only this one")
+    parser.add_argument("--count", type=int, default=SCENARIOS, help="scenarios for each primitive on this machine")
+    asked = parser.parse_args()
+    gc.set_threshold(20_000, 20, 50)  # emitting kernels takes a third less time
+    families = asked.family or order
+    rows: list[dict[str, Any]] = []
+    samples: list[dict[str, Any]] = []
+    for family in families:
+        members = [primitive for primitive in known if primitive.family == family]
+        for primitive in members:
+            rows.append(on_host(primitive, asked.count))
+            _say(primitive.name, rows[-1])
+        if emulation_there():
+            samples.append(emulated(members))
+            _say(f"{family}, emulated", samples[-1])
+    failed = any(row["failed"] for row in (*rows, *samples))
+    rows, samples = [*_kept("by_primitive", families), *rows], [*_kept("emulated", families), *samples]
+    rows.sort(key=lambda row: order.index(row["family"]))
+    samples.sort(key=lambda row: order.index(row["family"]))
+    said = {"optimised_every": OPTIMISED_EVERY, "rows": table(rows), "emulated": samples, "by_primitive": rows}
+    print(write(NAME, facts("counted", f"bench.{NAME}") | said))
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
