@@ -13,7 +13,7 @@ from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernel_code import kernel_objects, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.primitive import Lowering, Stage
-from mavcg.primitive_run import BASES
+from mavcg.primitive_jobs import BASES
 from mavcg.target import Target, host_target, parse_target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 from mavcg.tuning import FAST, Tuning

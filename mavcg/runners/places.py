@@ -1,0 +1,91 @@
+"""Which CPU of a machine stands for a core, and where the machine is not as the board's file says."""
+
+from mavcg.board import Board
+from mavcg.cpu_list import cpus_text
+from mavcg.runners.facts import CpuFacts, MachineFacts
+from mavcg.runners.runner import RunnerError
+
+CLOCK_DIFFERS = 0.02  # of the board's: below that the two are rounded differently
+HOT_CELSIUS = 60.0
+MOST_CELSIUS = 150.0  # sensors of nothing say more
+
+
+def cpu_of(facts: MachineFacts, board: Board, core: str, name: str) -> tuple[int, str]:
+    """The CPU to be measured on, and a warning or "": the highest-numbered one, since interrupts go to the first.
+
+    core: as the machine is recognised; a CPU that is not is taken at the board's word. name: the machine, for messages.
+    Raises: RunnerError where it has none that a program may run on.
+    """
+    here = [cpu for cpu in facts.cpus if cpu.core == core]
+    usable = [cpu.cpu for cpu in here if cpu.online and cpu.allowed]
+    if usable:
+        return max(usable), ""
+    if here:
+        raise RunnerError(f"{name}: {cpus_text(cpu.cpu for cpu in here)}: {core}, {_why_not(here)}; switch one on")
+    said = [number for cluster in board.clusters if cluster.core == core for number in cluster.cpus]
+    silent = [cpu.cpu for cpu in facts.cpus if cpu.core is None and cpu.online and cpu.allowed and cpu.cpu in said]
+    if silent:
+        return max(silent), f"{name}: does not say what CPU {max(silent)} is: {core} at the word of {board.name}"
+    has = ", ".join(facts.cores) or "none that is known"
+    raise RunnerError(f"{name}: has no {core} (cores there: {has}); name another by --core, or the right --board")
+
+
+def _why_not(cpus: list[CpuFacts]) -> str:
+    return "not allowed to programs" if any(cpu.online for cpu in cpus) else "switched off"
+
+
+def differences(facts: MachineFacts, board: Board) -> tuple[str, ...]:
+    """Where the machine is not as the board's file says, in words."""
+    found = []
+    arch = board.target.split("-")[0]
+    if facts.arch != arch:
+        return (f"is {facts.arch}, and {board.name} is {arch}",)
+    known = {cpu.cpu: cpu for cpu in facts.cpus}
+    for cluster in board.clusters:
+        absent = [number for number in cluster.cpus if number not in known]
+        if absent:
+            found.append(f"has no {cpus_text(absent)}, which {board.name} has ({cluster.core})")
+        others: dict[str, list[int]] = {}
+        for number in cluster.cpus:
+            core = known[number].core if number in known else cluster.core
+            if core != cluster.core:
+                others.setdefault(core or "of no known core", []).append(number)
+        for core, numbers in others.items():
+            found.append(f"{cpus_text(numbers)}: {core} here, {cluster.core} on {board.name}")
+        clocks = {known[number].most_khz for number in cluster.cpus if number in known} - {None}
+        for khz in sorted(clock for clock in clocks if clock is not None):
+            if cluster.max_khz and abs(khz - cluster.max_khz) > CLOCK_DIFFERS * cluster.max_khz:
+                clock = f"up to {khz / 1e6:.2f} GHz here, {cluster.max_khz / 1e6:.2f} on {board.name}"
+                found.append(f"{cpus_text(cluster.cpus)}: {clock}")
+    on_board = {number for cluster in board.clusters for number in cluster.cpus}
+    more = [number for number in known if number not in on_board]
+    if more:
+        found.append(f"has {cpus_text(more)}, which {board.name} has not")
+    return tuple(found)
+
+
+def hints(facts: MachineFacts) -> tuple[str, ...]:
+    """What will make figures worse than they need be, and what to do, in words."""
+    found = []
+    off = [cpu.cpu for cpu in facts.cpus if not cpu.online]
+    if off:
+        found.append(f"{cpus_text(off)}: switched off")
+    barred = [cpu.cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]
+    if barred:
+        found.append(f"{cpus_text(barred)}: not allowed to programs that are started so")
+    governors: dict[str, list[int]] = {}
+    for cpu in facts.cpus:
+        if cpu.governor not in ("", "performance"):
+            governors.setdefault(cpu.governor, []).append(cpu.cpu)
+    for governor, cpus in governors.items():
+        found.append(f"{cpus_text(cpus)}: governor '{governor}' lowers the clock when idle; performance holds it")
+    slowed = [cpu for cpu in facts.cpus if cpu.limit_khz and cpu.most_khz and cpu.limit_khz < cpu.most_khz]
+    if slowed:
+        least = min(cpu.limit_khz / cpu.most_khz for cpu in slowed if cpu.limit_khz and cpu.most_khz)
+        cpus_held = cpus_text(cpu.cpu for cpu in slowed)
+        found.append(f"{cpus_held}: held to {least:.0%} of the clock, by heat or by a limit; let it cool")
+    hot = [(celsius, zone) for zone, celsius in facts.celsius if HOT_CELSIUS <= celsius < MOST_CELSIUS]
+    if hot:
+        celsius, zone = max(hot)
+        found.append(f"{zone}: {celsius:.0f} degrees; let it cool down first")
+    return tuple(found)
