@@ -1,31 +1,28 @@
-"""What all families of primitives share: where images lie, borders of zeros, epilogues, the order of packed weights."""
+"""What all families of primitives share: where images lie, vectors' tails, epilogues, the order of packed weights."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernel import Array, KernelSpec, Machine
+from mavcg.kernel import Array, Machine
 from mavcg.kernels.activation import activate
 from mavcg.kernels.emit import (
     F32,
     I32,
-    address,
     const,
     f32_splat,
-    kernel_function,
     load_vector,
     operand,
-    repeat,
     scaled,
     store_vector,
     vector,
 )
 from mavcg.kernels.nest import load_lanes, shuffle, store_lanes
 from mavcg.kernels.tiling import lanes_f32
-from mavcg.primitive import F32_BYTES, Epilogue, Layout, Place, Scenario, Stage
+from mavcg.primitive import F32_BYTES, Epilogue, Layout, Place
 
 Value: TypeAlias = ir.Value
 # No library has longer blocks of CHWc: where a primitive asks that blocks do not straddle groups, it asks it of this.
@@ -114,127 +111,6 @@ def padded(image: Image, pad: int, phases: int = 1) -> Image:
     return replace(image, height=image.height + 2 * pad, width=image.width + 2 * pad, phases=phases)
 
 
-@dataclass(frozen=True)
-class Padded(KernelSpec):
-    """An image copied into a larger one with a border of zeros, and with its columns in phases where that is asked for.
-
-    Operands: image, larger image, which is all written. A row of work is a row of the larger image.
-    """
-
-    image: Image
-    pad: int
-    phases: int = 1
-
-    @property
-    def family(self) -> str:
-        return "padded_f32"
-
-    @property
-    def out(self) -> Image:
-        """The larger image."""
-        return padded(self.image, self.pad, self.phases)
-
-    @property
-    def rows(self) -> int:
-        return self.out.height
-
-    @property
-    def work(self) -> int:
-        return self.out.elements
-
-
-def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
-    x, y = operand(b, 0, "image"), operand(b, 1, "larger")
-    image, out = spec.image, spec.out
-    # Runs of neighbouring elements of a row: one a channel, one a block, or a single one.
-    runs, step_in, step_out = {
-        Layout.CHW: (image.channels, image.channel_step, out.channel_step),
-        Layout.HCW: (image.channels, image.channel_step, out.channel_step),
-        Layout.HWC: (1, 0, 0),
-        Layout.CHWC: (image.blocks, image.block_step, out.block_step),
-    }[image.layout]
-    unit = image.column_step
-    lanes = lanes_f32(machine)
-
-    def run(source: Value, target: Value) -> None:
-        if spec.phases > 1:
-            _in_phases(b, spec, source, target)
-            return
-        fill_zeros(b, target, spec.pad * unit, lanes)
-        copy_run(b, source, address(b, target, spec.pad * unit * F32_BYTES), image.width * unit, lanes)
-        fill_zeros(b, address(b, target, (spec.pad + image.width) * unit * F32_BYTES), spec.pad * unit, lanes)
-
-    def row(y_out: Value) -> None:
-        y_in = b.sub(y_out, const(spec.pad), name="y_in")
-        inside = b.and_(b.icmp_signed(">=", y_in, const(0)), b.icmp_signed("<", y_in, const(image.height)))
-        source = address(b, x, scaled(b, y_in, image.row_step * F32_BYTES))
-        target = address(b, y, scaled(b, y_out, out.row_step * F32_BYTES))
-
-        def at(base: Value, index: Value, step: int) -> Value:
-            return address(b, base, scaled(b, index, step * F32_BYTES)) if step else base
-
-        with b.if_else(inside) as (copied, empty):
-            with copied:
-                repeat(b, 0, runs, lambda i: run(at(source, i, step_in), at(target, i, step_out)), "run")
-            with empty:
-                length = out.row_width * unit
-                repeat(b, 0, runs, lambda i: fill_zeros(b, at(target, i, step_out), length, lanes), "run")
-
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
-
-
-def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> None:
-    """One row of one channel, element by element: there are far fewer than the convolution has multiply-adds."""
-    image, out, phases = spec.image, spec.out, spec.phases
-    for phase in range(phases):
-        line = address(b, target, out.column(phase) * F32_BYTES)
-        first = max(0, -(-(spec.pad - phase) // phases))  # the first place of the phase that is inside the image
-        last = max(first, min(-(-(spec.pad + image.width - phase) // phases), out.row_width // phases))
-        fill_zeros(b, line, first, 1)
-
-        def one(i: Value, line: Value = line, phase: int = phase) -> None:
-            column = b.add(scaled(b, i, phases), const(phase - spec.pad))
-            value = b.load(address(b, source, scaled(b, column, F32_BYTES)), name="pixel", align=4, typ=F32)
-            b.store(value, address(b, line, scaled(b, i, F32_BYTES)), align=4)
-
-        repeat(b, first, last, one, "column")
-        fill_zeros(b, address(b, line, last * F32_BYTES), out.row_width // phases - last, 1)
-
-
-def fill_zeros(b: ir.IRBuilder, place: Value, count: int, lanes: int) -> None:
-    """Store `count` zeros."""
-    along(b, count, lanes, lambda i, n: store_vector(b, f32_splat(0.0, n), _element(b, place, i)))
-
-
-def copy_run(b: ir.IRBuilder, source: Value, target: Value, count: int, lanes: int) -> None:
-    """Copy `count` neighbouring elements."""
-
-    def piece(i: Value, n: int) -> None:
-        store_vector(b, load_vector(b, _element(b, source, i), vector(F32, n), name="run"), _element(b, target, i))
-
-    along(b, count, lanes, piece)
-
-
-def _element(b: ir.IRBuilder, base: Value, index: Value) -> Value:
-    return address(b, base, scaled(b, index, F32_BYTES))
-
-
-def along(b: ir.IRBuilder, count: int, lanes: int, body: Callable[[Value, int], None]) -> None:
-    """body(index, lanes) over `count` elements: whole vectors, then shorter ones of powers of two."""
-    whole = count // lanes * lanes
-    if whole:
-        repeat(b, 0, whole, lambda i: body(i, lanes), "vector", lanes)
-    at = whole
-    while at < count:
-        size = 1 << ((count - at).bit_length() - 1)
-        body(const(at), size)
-        at += size
-
-
 def lanes_of(machine: Machine, panel: int) -> int:
     """Lanes of the vectors in which a panel, or a block, of so many channels is computed."""
     return min(lanes_f32(machine), panel)
@@ -288,26 +164,6 @@ def aligned(count_bytes: int) -> int:
     return -(-count_bytes // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
 
 
-@dataclass(frozen=True)
-class Input:
-    """The input of a convolution without borders: where it lies after `stages`."""
-
-    image: Image
-    place: Place
-    stages: tuple[Stage, ...] = ()
-    workspace_bytes: int = 0
-
-
-def bordered(scenario: Scenario, layout: Layout, block: int, phases: int = 1, offset: int = 0) -> Input:
-    """The input with its border: x itself where none is wanted, else a copy in the workspace from `offset` bytes on."""
-    image = image_of(layout, scenario.c, scenario.h, scenario.w, block)
-    if scenario.pad == 0 and phases == 1:
-        return Input(image, Place("x"))
-    spec = Padded(image, scenario.pad, phases)
-    place = Place("workspace", offset)
-    return Input(spec.out, place, (Stage(spec, (Place("x"), place)),), aligned(spec.out.elements * F32_BYTES))
-
-
 def pack_panels(weights: Array, groups: int, panel: int) -> Array:
     """[M, terms] -> [groups, panels, terms, panel], f32: the terms in the order in which a kernel sums them.
 
@@ -340,6 +196,3 @@ def transposed_pieces(b: ir.IRBuilder, rows: Sequence[Value]) -> list[Value]:
         source, start = mixed[i // per_row], i % per_row * count
         found.append(source if per_row == 1 else shuffle(b, source, source, range(start, start + count)))
     return found
-
-
-EMIT = {Padded: emit_padded}

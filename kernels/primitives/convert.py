@@ -15,7 +15,8 @@ from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import F32, address, const, kernel_function, load_vector, operand, repeat, scaled, store_vector
 from mavcg.kernels.nest import collapsed
-from mavcg.kernels.primitives.common import Image, along, copy_run, fill_zeros, image_of
+from mavcg.kernels.primitives.common import Image, image_of
+from mavcg.kernels.primitives.runs import along, copy_run, fill_zeros
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.kernels.transpose import joined, transpose_steps, turned
 from mavcg.primitive import F32_BYTES, Layout, Place, Stage

@@ -21,10 +21,10 @@ from mavcg.kernels.emit import (
     scaled,
     vector,
 )
+from mavcg.kernels.primitives.border import bordered
 from mavcg.kernels.primitives.common import (
     MOST_BLOCK,
     Image,
-    bordered,
     epilogue_operands,
     epilogue_places,
     image_of,

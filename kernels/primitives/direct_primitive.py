@@ -4,16 +4,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mavcg.kernel import Array
-from mavcg.kernels.primitives.common import (
-    MOST_BLOCK,
-    WORKSPACE_ALIGN,
-    Image,
-    Input,
-    bordered,
-    epilogue_places,
-    image_of,
-    pack_panels,
-)
+from mavcg.kernels.primitives.border import Input, bordered
+from mavcg.kernels.primitives.common import MOST_BLOCK, WORKSPACE_ALIGN, Image, epilogue_places, image_of, pack_panels
 from mavcg.kernels.primitives.direct_conv import Along, DirectConv, Held
 from mavcg.kernels.primitives.terms import Order, ordered_weights
 from mavcg.primitive import Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage

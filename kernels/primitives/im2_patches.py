@@ -11,8 +11,9 @@ from llvmlite import ir
 
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import F32, address, const, f32_splat, kernel_function, load_vector, operand, repeat, scaled
-from mavcg.kernels.primitives.common import Image, copy_run, fill_zeros, image_of
+from mavcg.kernels.primitives.common import Image, image_of
 from mavcg.kernels.primitives.im2_product import PANEL
+from mavcg.kernels.primitives.runs import copy_run, fill_zeros
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES, Layout, Scenario
 

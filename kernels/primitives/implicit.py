@@ -13,7 +13,8 @@ from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.packing import pack, pack_depthwise
 from mavcg.kernels.pieces import in_pieces
-from mavcg.kernels.primitives.common import MOST_BLOCK, Input, bordered, epilogue_places
+from mavcg.kernels.primitives.border import Input, bordered
+from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_places
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage, image_view
 
 PIECE_PIXELS = 64  # as the engine has it

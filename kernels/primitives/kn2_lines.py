@@ -8,8 +8,9 @@ from llvmlite import ir
 
 from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, splat, store_vector, vector
-from mavcg.kernels.primitives.common import Image, along, finish
+from mavcg.kernels.primitives.common import Image, finish
 from mavcg.kernels.primitives.im2_product import clear_tails
+from mavcg.kernels.primitives.runs import along
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES, Epilogue, Layout
 

@@ -7,8 +7,9 @@ from llvmlite import ir
 
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import F32, address, const, kernel_function, load_vector, operand, repeat, scaled, store_vector
-from mavcg.kernels.primitives.common import Image, along, epilogue_operands
+from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.kn2_lines import Channels, Ends
+from mavcg.kernels.primitives.runs import along
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Scenario
 

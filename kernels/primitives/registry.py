@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels.primitives import common, convert, direct, direct_blocked, fft, im2, implicit, kn2, sum2d, winograd
+from mavcg.kernels.primitives import border, convert, direct, direct_blocked, fft, im2, implicit, kn2, sum2d, winograd
 from mavcg.primitive import Primitive
 
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
@@ -61,6 +61,6 @@ def module_of(name: str) -> str:
 def primitive_emitters() -> Mapping[type[KernelSpec], Emit]:
     """By the spec's class."""
     found: dict[type[KernelSpec], Emit] = {}
-    for family in (common, convert, *_FAMILIES):
+    for family in (border, convert, *_FAMILIES):
         found.update(family.EMIT)
     return found

@@ -24,9 +24,9 @@ from mavcg.kernels.emit import (
     scaled,
     splat,
 )
+from mavcg.kernels.primitives.border import bordered
 from mavcg.kernels.primitives.common import (
     Image,
-    bordered,
     epilogue_operands,
     epilogue_places,
     finish,

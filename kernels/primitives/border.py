@@ -1,0 +1,137 @@
+"""Borders of zeros: the copy of an image that a convolution with padding reads, and the stage that makes it."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernel import KernelSpec, Machine
+from mavcg.kernels.emit import (
+    F32,
+    address,
+    const,
+    kernel_function,
+    operand,
+    repeat,
+    scaled,
+)
+from mavcg.kernels.primitives.common import Image, aligned, image_of, padded
+from mavcg.kernels.primitives.runs import copy_run, fill_zeros
+from mavcg.kernels.tiling import lanes_f32
+from mavcg.primitive import F32_BYTES, Layout, Place, Scenario, Stage
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class Padded(KernelSpec):
+    """An image copied into a larger one with a border of zeros, and with its columns in phases where that is asked for.
+
+    Operands: image, larger image, which is all written. A row of work is a row of the larger image.
+    """
+
+    image: Image
+    pad: int
+    phases: int = 1
+
+    @property
+    def family(self) -> str:
+        return "padded_f32"
+
+    @property
+    def out(self) -> Image:
+        """The larger image."""
+        return padded(self.image, self.pad, self.phases)
+
+    @property
+    def rows(self) -> int:
+        return self.out.height
+
+    @property
+    def work(self) -> int:
+        return self.out.elements
+
+
+def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    x, y = operand(b, 0, "image"), operand(b, 1, "larger")
+    image, out = spec.image, spec.out
+    # Runs of neighbouring elements of a row: one a channel, one a block, or a single one.
+    runs, step_in, step_out = {
+        Layout.CHW: (image.channels, image.channel_step, out.channel_step),
+        Layout.HCW: (image.channels, image.channel_step, out.channel_step),
+        Layout.HWC: (1, 0, 0),
+        Layout.CHWC: (image.blocks, image.block_step, out.block_step),
+    }[image.layout]
+    unit = image.column_step
+    lanes = lanes_f32(machine)
+
+    def run(source: Value, target: Value) -> None:
+        if spec.phases > 1:
+            _in_phases(b, spec, source, target)
+            return
+        fill_zeros(b, target, spec.pad * unit, lanes)
+        copy_run(b, source, address(b, target, spec.pad * unit * F32_BYTES), image.width * unit, lanes)
+        fill_zeros(b, address(b, target, (spec.pad + image.width) * unit * F32_BYTES), spec.pad * unit, lanes)
+
+    def row(y_out: Value) -> None:
+        y_in = b.sub(y_out, const(spec.pad), name="y_in")
+        inside = b.and_(b.icmp_signed(">=", y_in, const(0)), b.icmp_signed("<", y_in, const(image.height)))
+        source = address(b, x, scaled(b, y_in, image.row_step * F32_BYTES))
+        target = address(b, y, scaled(b, y_out, out.row_step * F32_BYTES))
+
+        def at(base: Value, index: Value, step: int) -> Value:
+            return address(b, base, scaled(b, index, step * F32_BYTES)) if step else base
+
+        with b.if_else(inside) as (copied, empty):
+            with copied:
+                repeat(b, 0, runs, lambda i: run(at(source, i, step_in), at(target, i, step_out)), "run")
+            with empty:
+                length = out.row_width * unit
+                repeat(b, 0, runs, lambda i: fill_zeros(b, at(target, i, step_out), length, lanes), "run")
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> None:
+    """One row of one channel, element by element: there are far fewer than the convolution has multiply-adds."""
+    image, out, phases = spec.image, spec.out, spec.phases
+    for phase in range(phases):
+        line = address(b, target, out.column(phase) * F32_BYTES)
+        first = max(0, -(-(spec.pad - phase) // phases))  # the first place of the phase that is inside the image
+        last = max(first, min(-(-(spec.pad + image.width - phase) // phases), out.row_width // phases))
+        fill_zeros(b, line, first, 1)
+
+        def one(i: Value, line: Value = line, phase: int = phase) -> None:
+            column = b.add(scaled(b, i, phases), const(phase - spec.pad))
+            value = b.load(address(b, source, scaled(b, column, F32_BYTES)), name="pixel", align=4, typ=F32)
+            b.store(value, address(b, line, scaled(b, i, F32_BYTES)), align=4)
+
+        repeat(b, first, last, one, "column")
+        fill_zeros(b, address(b, line, last * F32_BYTES), out.row_width // phases - last, 1)
+
+
+@dataclass(frozen=True)
+class Input:
+    """The input of a convolution without borders: where it lies after `stages`."""
+
+    image: Image
+    place: Place
+    stages: tuple[Stage, ...] = ()
+    workspace_bytes: int = 0
+
+
+def bordered(scenario: Scenario, layout: Layout, block: int, phases: int = 1, offset: int = 0) -> Input:
+    """The input with its border: x itself where none is wanted, else a copy in the workspace from `offset` bytes on."""
+    image = image_of(layout, scenario.c, scenario.h, scenario.w, block)
+    if scenario.pad == 0 and phases == 1:
+        return Input(image, Place("x"))
+    spec = Padded(image, scenario.pad, phases)
+    place = Place("workspace", offset)
+    return Input(spec.out, place, (Stage(spec, (Place("x"), place)),), aligned(spec.out.elements * F32_BYTES))
+
+
+EMIT = {Padded: emit_padded}
