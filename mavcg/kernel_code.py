@@ -20,7 +20,7 @@ from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
 
 # Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
-_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
+KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
 # Of a loop's schedule: a network has a hundred loops, and most of them reach in this time what they reach at all.
 HEURISTIC_SECONDS = 0.2
 UNPLANNED = TilePlan()  # each emitter does what is right on all machines
@@ -99,7 +99,7 @@ def kernel_objects(
         emit_as = "asm" if job.label in tuned else "obj"
         out = folder / f"kernels-{job.label}-{job.number}.{'s' if emit_as == 'asm' else 'o'}"
         what = f"compiling kernels for {job.label}"
-        compile_module(CodegenJob(text, target, what, opt_level="2", emit=emit_as, flags=_FLAGS), out)
+        compile_module(CodegenJob(text, target, what, opt_level="2", emit=emit_as, flags=KERNEL_FLAGS), out)
         progress(what)
         return out
 

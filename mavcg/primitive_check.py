@@ -9,9 +9,10 @@ from mavcg.errors import MavcgError
 from mavcg.kernel import Array, Machine
 from mavcg.machines import packing_for
 from mavcg.primitive import Epilogue, Layout, Lowering, Primitive, Scenario
-from mavcg.primitive_run import EMULATED, Job, Memory, all_rows, memory, random_ranges, run_jobs
+from mavcg.primitive_jobs import Job, Memory, all_rows, memory, random_ranges
+from mavcg.primitive_run import run_jobs
 from mavcg.reference.elementwise import activate
-from mavcg.target import host_target
+from mavcg.target import default_target
 
 PLAIN = Epilogue()
 MOST_ELEMENTS = 1 << 27  # of an image or of weights: 512 MiB of f32
@@ -70,7 +71,7 @@ def check(
 
 def block_of(machine: Machine) -> int:
     """Channels of a block of CHWc in libraries for the machine's architecture."""
-    return packing_for(EMULATED if machine.arch == EMULATED.arch else host_target()).lanes
+    return packing_for(default_target(machine.arch)).lanes
 
 
 def check_all(cases: Sequence[Case], machine: Machine, optimised: bool = True) -> list[Checked]:

@@ -57,8 +57,13 @@ def x86_needs(core: Core) -> tuple[int, ...]:
 
     Raises: ToolError when the compiler does not know the core's LLVM CPU.
     """
-    features = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in core.llvm_features)
-    return compiler_needs(core.llvm_cpu.replace("-", "_") + "".join(features))
+    return llvm_needs(core.llvm_cpu, core.llvm_features)
+
+
+def llvm_needs(cpu: str, features: tuple[str, ...]) -> tuple[int, ...]:
+    """x86_needs of an LLVM CPU with features as LLVM spells them."""
+    changes = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in features)
+    return compiler_needs(cpu.replace("-", "_") + "".join(changes))
 
 
 @cache

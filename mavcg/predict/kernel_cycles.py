@@ -23,7 +23,7 @@ from mavcg.codegen import CodegenJob, compile_module
 from mavcg.core import Core
 from mavcg.errors import ProfileError
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernel_code import _FLAGS, KERNELS_PER_MODULE, UNPLANNED, kernel_module, version_symbol
+from mavcg.kernel_code import KERNEL_FLAGS, KERNELS_PER_MODULE, UNPLANNED, kernel_module, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
@@ -213,6 +213,6 @@ def _compiled(
     text = kernel_module(specs, model.machine, model.label, target, plan)
     what = f"compiling kernels for {model.label}"
     progress(what)
-    compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=(*_FLAGS, *_KEEP_NAMES)), out)
+    compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=(*KERNEL_FLAGS, *_KEEP_NAMES)), out)
     symbols = {version_symbol(kernel_name(spec), model.label): kernel_name(spec) for spec in specs}
     return block_costs(out.read_text(), symbols, model.timing)

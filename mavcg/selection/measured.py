@@ -15,7 +15,8 @@ from mavcg.errors import MavcgError
 from mavcg.kernel import Machine
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage, image_elements
 from mavcg.primitive_check import block_of, verify_scenario
-from mavcg.primitive_run import Call, CompiledLowering, all_rows, memory
+from mavcg.primitive_jobs import Call, all_rows, memory
+from mavcg.primitive_run import CompiledLowering
 from mavcg.selection.costs import MEASURED, Cost
 from mavcg.target import host_target
 

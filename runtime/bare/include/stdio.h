@@ -1,4 +1,5 @@
 #pragma once
+typedef unsigned long size_t;
 typedef struct FILE FILE;
 extern FILE *stdin, *stdout;
 unsigned long fread(void *to, unsigned long size, unsigned long count, FILE *from);

@@ -1,4 +1,5 @@
 #pragma once
+typedef unsigned long size_t;
 void *malloc(unsigned long bytes);
 void *aligned_alloc(unsigned long align, unsigned long bytes);
 void free(void *memory);

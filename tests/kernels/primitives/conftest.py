@@ -11,7 +11,8 @@ from mavcg.kernel import Machine
 from mavcg.primitive import Epilogue, Primitive, Scenario
 from mavcg.primitive_cases import EPILOGUES, checked_scenarios, scenarios_of
 from mavcg.primitive_check import Case, Checked, block_of, check_all
-from mavcg.primitive_run import emulation_there, find_machine
+from mavcg.primitive_emulation import qemu
+from mavcg.primitive_run import find_machine
 
 
 def assert_right(cases: Sequence[Case], machine: Machine) -> list[Checked]:
@@ -70,7 +71,7 @@ def same_bits(host: Machine) -> CheckPrimitive:
             machines += [find_machine("haswell"), replace(generic, vector_bytes=64, vector_registers=32)]
             machines += _if_it_runs("znver3")
         if emulated and host.arch != "aarch64":
-            if not emulation_there():
+            if qemu() is None:
                 pytest.skip("no qemu-aarch64")
             machines += [find_machine("cortex-a55"), find_machine("cortex-a76")]
         case = Case(primitive, scenario, EPILOGUES[2], 7, block_of(host), ranges=False)

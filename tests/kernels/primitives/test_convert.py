@@ -15,7 +15,9 @@ from mavcg.kernels.primitives.convert import (
 from mavcg.kernels.transpose import TransposeSpec
 from mavcg.primitive import Layout, Lowering
 from mavcg.primitive_check import block_of, to_layout
-from mavcg.primitive_run import Job, all_rows, emulation_there, find_machine, memory, random_ranges, run_jobs
+from mavcg.primitive_emulation import qemu
+from mavcg.primitive_jobs import Job, all_rows, memory, random_ranges
+from mavcg.primitive_run import find_machine, run_jobs
 
 SHAPES = (
     (1, 1, 1), (3, 5, 7), (4, 4, 4), (8, 3, 9), (16, 2, 5), (17, 3, 4), (24, 5, 13), (31, 1, 8), (32, 6, 1),
@@ -44,7 +46,7 @@ def job(conversion: Conversion, c: int, h: int, w: int, block: int, seed: int) -
     ],
 )
 def test_every_conversion_copies_every_element(core: str, shapes: tuple[tuple[int, int, int], ...]) -> None:
-    if core != "host" and not emulation_there():
+    if core != "host" and qemu() is None:
         pytest.skip("there is no emulator")
     machine = find_machine(core)
     block = block_of(machine)

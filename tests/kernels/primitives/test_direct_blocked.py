@@ -8,7 +8,8 @@ from mavcg.kernel import Machine
 from mavcg.kernels.primitives.direct_blocked import PRIMITIVES
 from mavcg.primitive import Primitive, Scenario
 from mavcg.primitive_check import Case
-from mavcg.primitive_run import emulation_there, find_machine
+from mavcg.primitive_emulation import qemu
+from mavcg.primitive_run import find_machine
 
 # Most without a border: that is one and the same kernel for all of them.
 EDGES = (
@@ -60,7 +61,7 @@ def test_bits_are_the_same_emulated(same_bits: Callable[..., None], number: int,
 
 
 def test_a_sample_is_right_on_an_emulated_core(right: Callable[..., None]) -> None:
-    if not emulation_there():
+    if qemu() is None:
         pytest.skip("no qemu-aarch64")
     names = ("direct_blocked_channels_hwc_hwc", "direct_blocked_columns_hcw_chw", "direct_blocked_depthwise_chwc_chwc")
     chosen = [(i, p) for i, p in enumerate(PRIMITIVES) if p.name in names]

@@ -1,0 +1,89 @@
+"""Lowered primitives to be run: memory for their operands, and which rows are computed in which order.
+
+Memory is given as bytes, an array for each base of a Place; what lies around an operand in its array is not touched.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.primitive import Lowering
+
+Bytes = NDArray[np.uint8]
+BASES = ("x", "weights", "out", "bias", "residual", "workspace")
+GUARD_BYTES = 256  # on either side of an operand
+ALIGN = 64
+_FILLING = 0xF7  # floats of these bytes are large: arithmetic on memory that nobody wrote shows
+
+
+@dataclass(frozen=True)
+class Call:
+    """A range of rows of one stage."""
+
+    stage: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One operand's bytes between guards."""
+
+    whole: Bytes
+    size: int
+
+    @property
+    def inner(self) -> Bytes:
+        """The operand."""
+        return self.whole[GUARD_BYTES : GUARD_BYTES + self.size]
+
+    @property
+    def address(self) -> int:
+        """Of the operand; a multiple of ALIGN."""
+        return int(self.whole.ctypes.data) + GUARD_BYTES
+
+    @property
+    def guards_hold(self) -> bool:
+        """Whether nothing was written around it."""
+        before, after = self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.size :]
+        return bool((before == _FILLING).all() and (after == _FILLING).all())
+
+
+def memory(size: int, content: NDArray[np.generic] | None = None) -> Memory:
+    """Memory of so many bytes, with this content or filled with a pattern."""
+    raw = np.full(size + 2 * GUARD_BYTES + ALIGN, _FILLING, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    found = Memory(raw[start : start + size + 2 * GUARD_BYTES], size)
+    if content is not None:
+        found.inner[:] = np.frombuffer(np.ascontiguousarray(content).tobytes(), np.uint8)
+    return found
+
+
+@dataclass(frozen=True)
+class Job:
+    """A lowering with its memory, base -> bytes, and the calls that compute it, in order."""
+
+    lowering: Lowering
+    operands: Mapping[str, Memory]
+    calls: tuple[Call, ...]
+
+
+def all_rows(lowering: Lowering) -> tuple[Call, ...]:
+    """Every stage at once."""
+    return tuple(Call(i, 0, stage.spec.rows) for i, stage in enumerate(lowering.stages))
+
+
+def random_ranges(lowering: Lowering, seed: int, parts: int = 4) -> tuple[Call, ...]:
+    """Every stage in up to `parts` ranges, cut at random, in random order."""
+    pick = random.Random(f"ranges {seed}")
+    calls: list[Call] = []
+    for number, stage in enumerate(lowering.stages):
+        rows = stage.spec.rows
+        cuts = sorted({0, rows, *(pick.randint(0, rows) for _ in range(parts - 1))})
+        ranges = [Call(number, begin, end) for begin, end in zip(cuts, cuts[1:], strict=False)]
+        pick.shuffle(ranges)
+        calls += ranges
+    return tuple(calls)

@@ -1,0 +1,55 @@
+"""Primitives of all families on an emulated x86 core with AVX-512: right, and the same bits as on this machine."""
+
+from dataclasses import replace
+
+import pytest
+
+from mavcg.bare_x86 import bochs_there
+from mavcg.errors import MavcgError
+from mavcg.kernel import Machine
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.primitive import Epilogue, Primitive, Scenario
+from mavcg.primitive_check import Case, block_of, check_all
+from mavcg.primitive_emulation import emulator_missing, runs_here
+from mavcg.primitive_run import find_machine
+
+# 3x3 with channels on both sides of a vector and an odd image; depthwise; 1x1 with a stride.
+SCENARIOS = (
+    Scenario(18, 7, 9, 1, 3, 35, pad=1),
+    Scenario(24, 6, 7, 1, 3, 24, pad=1, groups=24),
+    Scenario(20, 5, 9, 2, 1, 33),
+)
+ENDS = Epilogue(bias=True, residual=True, act="relu")
+
+
+def sample(host: Machine) -> list[Case]:
+    """The first of each class of primitives with each kind of output; the scenarios take turns."""
+    found: dict[tuple[type[Primitive], str], Case] = {}
+    for primitive in all_primitives():
+        able = list(filter(primitive.applies, SCENARIOS))
+        if able and (type(primitive), primitive.layout_out) not in found:
+            scenario = able[len(found) % len(able)]
+            case = Case(primitive, scenario, ENDS, 5, block_of(host), ranges=False)
+            found[type(primitive), primitive.layout_out] = case
+    return list(found.values())
+
+
+@pytest.mark.skipif(not bochs_there(), reason="bochs is not installed")
+def test_avx512_computes_the_same(host: Machine) -> None:
+    wide = find_machine("icelake-client")
+    if host.arch != "x86_64":
+        pytest.skip("blocks of channels are those of x86 libraries")
+    assert wide.vector_bytes == 64 and wide.vector_registers == 32
+    cases = sample(host)
+    assert len({type(case.primitive) for case in cases}) >= 9 and {case.scenario for case in cases} == {*SCENARIOS}
+    for mine, other in zip(check_all(cases, host, optimised=False), check_all(cases, wide), strict=True):
+        assert other.ok and other.bits == mine.bits, f"{other.case}: {other.max_error} {other.faults}"
+
+
+def test_what_is_emulated_is_said() -> None:
+    assert runs_here(find_machine("generic"))
+    newer = replace(find_machine("generic"), arch="x86_64", llvm_cpu="sapphirerapids")
+    assert "older core" in emulator_missing(newer)
+    if find_machine("host").arch == "x86_64" and not runs_here(newer):
+        with pytest.raises(MavcgError, match="sapphirerapids.*does not run its code.*older core"):
+            find_machine("sapphirerapids")
