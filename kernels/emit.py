@@ -157,7 +157,7 @@ def _undefined(typ: ir.Type) -> ir.Constant:
 @lru_cache(4096)
 def i32_lanes(lanes: tuple[int, ...]) -> ir.Constant:
     """A constant of several i32, such as the lanes that a shuffle takes."""
-    return ir.Constant(vector(I32, len(lanes)), list(lanes))
+    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
 
 
 def f32_splat(value: float, lanes: int) -> ir.Constant:
