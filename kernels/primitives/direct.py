@@ -4,7 +4,7 @@ Variants: vectors along the columns or along the channels; sums over channels in
 channels; one channel's columns, one pixel's channels, or one vector of channels of some pixels in registers.
 """
 
-from mavcg.kernels.primitives import direct_conv
+from mavcg.kernels.primitives import direct_loops
 from mavcg.kernels.primitives.direct_conv import Along, Held
 from mavcg.kernels.primitives.direct_primitive import DirectPrimitive
 from mavcg.kernels.primitives.terms import Order
@@ -39,4 +39,4 @@ PRIMITIVES: tuple[Primitive, ...] = (
     *_channels("pixel", Held.ONE_SCALAR),
     *_channels("channels", Held.ONE_VECTOR),
 )
-EMIT = direct_conv.EMIT
+EMIT = direct_loops.EMIT
