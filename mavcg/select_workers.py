@@ -1,0 +1,67 @@
+"""The cores of a board that threads are to run on, for the costs of a selection."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from mavcg.board import Board
+from mavcg.errors import MavcgError
+from mavcg.host import HOST, find_board, measured_host_board
+from mavcg.planner.board_machine import ClusterMachine, cluster_machine, cluster_machines
+
+
+def board_of(name: str) -> Board:
+    """A board by name; `host` is this machine, measured. Raises: MavcgError for an unknown name."""
+    return measured_host_board() if name == HOST else find_board(name)
+
+
+def by_speed(board: Board) -> list[int]:
+    """Clusters by number, the one with the fastest cores first. Raises: MavcgError for a board without clusters."""
+    machines = cluster_machines(board)
+    return sorted(range(len(machines)), key=lambda n: (-speed(machines[n]), n))
+
+
+def speed(machine: ClusterMachine) -> float:
+    """Multiply-accumulates a ns at most."""
+    return machine.accelerator.frequency_ghz * machine.accelerator.pes
+
+
+def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterMachine, ...]:
+    """A machine for each thread, the fastest first: as many on the fastest cluster as it has cores, and so on.
+
+    core: a core's name, or several with commas between them: no other cores. Each machine has the shares of caches and
+    bandwidth that so many leave to it. Raises: MavcgError for a core that the board has not, and for more threads than
+    cores.
+    """
+    if threads < 1:
+        raise MavcgError(f"--threads {threads}: give 1 or more")
+    order = _named(board, core) if core else by_speed(board)
+    left, counts = threads, dict[int, int]()
+    for number in order:
+        counts[number] = min(left, len(board.clusters[number].cpus))
+        left -= counts[number]
+    if left:
+        where = f"of {core}" if core else f"on {board.name}"
+        raise MavcgError(f"--threads {threads}: there are {threads - left} cores {where}; ask for no more threads")
+    found: list[ClusterMachine] = []
+    for number, count in counts.items():
+        if count:
+            found += [cluster_machine(board, number, count, threads - count)] * count
+    return tuple(found)
+
+
+def _named(board: Board, names: str) -> list[int]:
+    wanted = [name.strip() for name in names.split(",")]
+    have = [board.clusters[number].core for number in by_speed(board)]
+    for name in wanted:
+        if name not in have:
+            known = ", ".join(dict.fromkeys(cluster.core for cluster in board.clusters))
+            raise MavcgError(f"--core {name}: {board.name} has no such core; it has {known}")
+    return [number for number in by_speed(board) if board.clusters[number].core in wanted]
+
+
+def label_of(workers: Sequence[ClusterMachine]) -> str:
+    """What costs of these threads are kept under: the core's name; of several, with how many threads each has."""
+    counts = Counter(machine.cluster.core for machine in workers)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return "+".join(f"{count}x{core}" for core, count in counts.items())

@@ -1,0 +1,152 @@
+"""How the work of a primitive's stages comes in rows: what threads can share, and how evenly.
+
+A stage of 3 rows keeps no more than 3 threads busy, and 2 threads take as long as 2 rows do. The numbers are those of
+the kernels' specs (`KernelSpec.rows`), without making these: that packs weights.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mavcg.kernels.primitives.depthwise_channels import DepthwisePrimitive
+from mavcg.kernels.primitives.direct_conv import Along
+from mavcg.kernels.primitives.direct_primitive import DirectPrimitive, Special
+from mavcg.kernels.primitives.fft import Fft, best_length
+from mavcg.kernels.primitives.im2 import Im2
+from mavcg.kernels.primitives.implicit import Implicit, ImplicitDepthwise
+from mavcg.kernels.primitives.kn2 import Kn2, as_one_row
+from mavcg.kernels.primitives.sum2d import Sum2d
+from mavcg.kernels.primitives.winograd import WinogradPrimitive
+from mavcg.primitive import F32_BYTES, Layout, Primitive, Scenario
+
+# As the kernels have them.
+FEW_ROWS, MANY_WEIGHTS_BYTES = 4, 1 << 18  # fewer rows of pixels, or more weights: cut along the output channels, too
+STRIP_PIXELS, FEW_PIECES, LEAST_CHANNELS, PANEL = 64, 8, 32, 16
+CHANNEL_PIECE, COLUMN_PIECE, LEAST_PIECE = 64, 256, 16  # pixels of a row of a 1x1 convolution
+DEPTHWISE_CHANNELS = 64
+PLANE_CHANNELS = 128  # output channels of a row of Winograd's products
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """Rows of the stage that computes products, and of the other stages by the parts (part_counts.py) that they do.
+
+    stages: how many there are; 1 and a border's copy, say.
+    """
+
+    main: int
+    others: Mapping[str, int] = field(default_factory=dict)
+    stages: int = 1
+
+    def of(self, part: str) -> int:
+        """The rows of the stage that does a part."""
+        return self.others.get(part, self.main)
+
+
+def stage_rows(scenario: Scenario, primitive: Primitive, block: int) -> StageRows:
+    """Of a primitive that applies. block: channels of a block of CHWc."""
+    counted = _COUNTED.get(type(primitive))
+    return StageRows(scenario.out_h) if counted is None else counted(scenario, primitive, block)
+
+
+def _bordered(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageRows:
+    """With the copy of an image that has a border, or whose columns are in phases."""
+    if s.pad == 0 and not (phases and s.stride > 1):
+        return StageRows(main, stages=stages)
+    rows = s.h + 2 * s.pad
+    return StageRows(main, {"copy": rows, "gather": rows}, stages + 1)
+
+
+def _pieces(pixels: int, rows: int, most: int) -> int:
+    """Rows of pixels that are counted through: of a length that divides them, or as they were."""
+    if pixels <= most:
+        return 1
+    whole = [n for n in range(LEAST_PIECE, most + 1) if pixels % n == 0]
+    return pixels // whole[-1] if whole else rows
+
+
+def _parts(pieces: int, groups: int, channels: int) -> int:
+    """Into which a group's output channels are cut where there are few pieces."""
+    wanted = -(-FEW_PIECES // (pieces * groups))
+    if wanted == 1:
+        return 1
+    return -(-channels // min(channels, max(LEAST_CHANNELS, -(-channels // (wanted * PANEL)) * PANEL)))
+
+
+def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
+    per_group, columns = s.m // s.groups, p.along is Along.COLUMNS
+    rows = s.out_h
+    if p.special is Special.ONE_BY_ONE:
+        rows = _pieces(s.out_h * s.out_w, s.out_h, COLUMN_PIECE if columns else CHANNEL_PIECE)
+    heavy = s.m * (s.c // s.groups) * s.k * s.k * F32_BYTES > MANY_WEIGHTS_BYTES or rows < FEW_ROWS
+    chunk = min(per_group, 2 * (8 if columns else block)) if heavy else per_group
+    return _bordered(s, s.groups * -(-per_group // chunk) * rows, columns)
+
+
+def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
+    blocks = s.m // block if p.layout_out is Layout.CHWC else 1
+    rows = _pieces(s.out_h * s.out_w, s.out_h, CHANNEL_PIECE) if (s.k, s.stride) == (1, 1) else s.out_h
+    channels = s.m // blocks
+    panels = s.groups * -(-(channels // s.groups) // block)
+    weights = channels * (s.c // s.groups) * s.k * s.k
+    images = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) + channels * s.out_h * s.out_w
+    heavy = weights > max(MANY_WEIGHTS_BYTES // F32_BYTES, images)
+    by_channels = panels >= FEW_ROWS and (heavy or rows < FEW_ROWS)
+    return _bordered(s, panels if by_channels else rows, False, blocks)
+
+
+def _im2(s: Scenario, p: Im2, block: int) -> StageRows:
+    if p.layout_out is Layout.HCW or s.out_w >= STRIP_PIXELS:
+        columns = -(-s.out_w // -(-s.out_w // STRIP_PIXELS))
+        pieces = s.out_h * -(-s.out_w // min(s.out_w, -(-columns // PANEL) * PANEL))
+    else:
+        down = -(-s.out_h // max(1, STRIP_PIXELS // s.out_w))
+        pieces = -(-s.out_h // -(-s.out_h // down))
+    if p.strips:
+        return StageRows(pieces)
+    made = s.c * s.k if p.columns else s.out_h
+    main = pieces * s.groups * _parts(pieces, s.groups, s.m // s.groups)
+    return StageRows(main, {"patch": made, "patch_far": made}, 2)
+
+
+def _kn2(s: Scenario, p: Kn2, block: int) -> StageRows:
+    even = Layout.HCW not in (p.layout_in, p.layout_out)
+    flat = as_one_row(s) if even and s.k == 1 and s.pad == 0 else s
+    if not p.accumulating:
+        rows = as_one_row(s).h if even else s.h
+        return StageRows(rows * s.groups * s.k * s.k, {"shifted": flat.out_h}, 2)
+    blocks = -(-flat.out_h // min(flat.out_h, max(1, STRIP_PIXELS // flat.out_w)))
+    return StageRows(blocks * s.groups * _parts(blocks, s.groups, s.m // s.groups))
+
+
+def _winograd(s: Scenario, p: WinogradPrimitive, block: int) -> StageRows:
+    down, across = -(-s.out_h // (p.m if p.two_d else 1)), -(-s.out_w // p.m)
+    if not p.staged:
+        return StageRows(down)
+    planes = (p.m + p.k - 1) ** (2 if p.two_d else 1)
+    lanes = -(-s.m // block) * block
+    tiles = down * (across if p.two_d else 1)
+    return StageRows(planes * -(-lanes // PLANE_CHANNELS), {"transform": tiles, "turn_winograd": tiles}, 3)
+
+
+def _fft(s: Scenario, p: Fft, block: int) -> StageRows:
+    coefficients = (p.length or best_length(s)) // 2 + 1
+    return StageRows(coefficients * s.groups, {"butterfly": s.out_h, "turn": s.out_h}, 3)
+
+
+def _depthwise(s: Scenario, p: Primitive, block: int) -> StageRows:
+    return _bordered(s, s.out_h * -(-s.m // DEPTHWISE_CHANNELS), False)
+
+
+def _of_engine(s: Scenario, p: Primitive, block: int) -> StageRows:
+    return _bordered(s, s.out_h, False)
+
+
+def _sum2d(s: Scenario, p: Sum2d, block: int) -> StageRows:
+    return _bordered(s, s.m, p.columns)
+
+
+_COUNTED: dict[type[Primitive], Callable[[Scenario, Any, int], StageRows]] = {
+    DirectPrimitive: _direct, DepthwisePrimitive: _depthwise, Implicit: _implicit, ImplicitDepthwise: _of_engine,
+    Im2: _im2, Kn2: _kn2, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
+}  # fmt: skip
