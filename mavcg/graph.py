@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from mavcg.graph_parse import parsed
 from mavcg.graph_parts import DTYPES, Array, AttrValue, Node, TensorType, type_of
-from mavcg.graph_text import Fields, digest, parsed, text_of
+from mavcg.graph_text import Fields, digest, text_of
 
 __all__ = [
     "DTYPES",
