@@ -7,7 +7,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from mavcg.cli.cores import cores, cpu_ranges, recognised, this_machine
+from mavcg.cli.cores import cores, this_machine
+from mavcg.cli.cores_tables import recognised
+from mavcg.cpu_list import cpu_ranges
 from mavcg.errors import MavcgError
 from mavcg.profiles.board_files import parse_cpus
 from mavcg.profiles.load import load_boards, load_core, load_cores
@@ -74,6 +76,17 @@ def test_one_board_for_people() -> None:
     told = " ".join(result.stdout.split())
     for word in ("4-7 │ exynos-m2 │ 2.31 GHz │ 32 KiB │ 2048 KiB for 4 cores", "galaxy-s8-global.h"):
         assert word in told, told
+
+
+def test_bandwidths_of_a_board_and_of_its_cores() -> None:
+    (board,) = json.loads(run("rk3588", "--json").stdout)["boards"]
+    rates = [(c["l2_gb_per_s"], c["l3_gb_per_s"], c["memory_gb_per_s"]) for c in board["clusters"]]
+    clusters = load_boards()["rk3588"].clusters
+    assert rates == [(c.l2_gb_per_s, c.l3_gb_per_s, c.memory_gb_per_s) for c in clusters]
+    assert board["memory_gb_per_s"] == 22.0 and rates[1] == (None, None, 21.7)
+
+    shown = run("rk3588").stdout
+    assert "?, ?, 21.7" in shown and "Memory, all cores together: 22 GB/s." in shown
 
 
 def test_unknown_name_is_refused_with_the_near_ones() -> None:

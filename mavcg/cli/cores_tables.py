@@ -1,0 +1,151 @@
+"""The tables of `mavcg cores`."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mavcg.board import Board, Cluster
+from mavcg.cli.output import console
+from mavcg.core import Core, Midr, X86Model
+from mavcg.cpu_list import cpu_ranges
+
+if TYPE_CHECKING:
+    from mavcg.runtime.binding import DetectedCpu
+
+
+def recognised(core: Core) -> str:
+    """How a CPU is known to be this core, in a few words."""
+    words = [_midr_text(midr) for midr in core.midr] + [_model_text(model) for model in core.x86_models]
+    kind = f"{core.x86_kind} CPUs of " if core.x86_kind else ""
+    return kind + ", ".join(words)
+
+
+def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
+    """Every core and board, each in a line."""
+    from rich.table import Table
+
+    out = console()
+    table = Table("core", "what it is", "recognised by", "LLVM CPU", "order", title="Cores (generic is always there)")
+    for core in known.values():
+        table.add_row(core.name, core.description, recognised(core), _llvm_text(core), core.order)
+    out.print(table)
+    table = Table("board", "processor", "clusters", title="Boards")
+    for board in boards.values():
+        table.add_row(board.name, board.soc, "\n".join(_cluster_text(cluster) for cluster in board.clusters))
+    out.print(table)
+    show_machine(found)
+
+
+def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
+    """One core in full, with the boards that have it and the sources."""
+    from rich.table import Table
+
+    out = console()
+    rows = [
+        ("is", core.description), ("arch", core.arch), ("order", "in order" if core.order == "in" else "out of order"),
+        ("recognised by", recognised(core)), ("LLVM CPU", _llvm_text(core)), ("stand-ins", ", ".join(core.stand_ins)),
+        ("extensions", ", ".join(core.extensions)),
+        ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
+        ("machine passes", _asked(core)), ("timing", _timing_text(core)),
+        *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
+    ]  # fmt: skip
+    table = Table("fact", "value", title=core.name)
+    for key, value in rows:
+        if value:
+            table.add_row(key, value)
+    out.print(table)
+    table = Table("fact", "source", title="Sources")
+    policy = ((f"loads.{name}", source) for name, source in core.policy.sources)
+    for key, source in (*core.sources, *policy, *((fact.key, fact.source) for fact in core.facts)):
+        table.add_row(key, source)
+    out.print(table)
+    if found:
+        show_machine(found)
+
+
+def _asked(core: Core) -> str:
+    policy = core.policy
+    asked = {"split": policy.split, "unpair": policy.unpair, "schedule": policy.schedule}
+    return ", ".join(name for name, wanted in asked.items() if wanted)
+
+
+def _timing_text(core: Core) -> str:
+    """How much is known of the core's timing, and whose it is."""
+    from mavcg.profiles.timing import load_timing, own_classes
+
+    own = own_classes(core)
+    if own is None:
+        return ""
+    timing = load_timing(core)
+    taken = len(timing.classes) - len(own)
+    return f"{len(timing.classes)} rows of instruction classes" + (f", {taken} of another core" if taken else "")
+
+
+def show_board(board: Board) -> None:
+    """One board in full, with the sources."""
+    from rich.table import Table
+
+    out = console()
+    rates = "GB/s of one core: L2, L3, memory"
+    table = Table("CPUs", "core", "clock", "L1 data", "L2", rates, title=f"{board.name}: {board.soc}")
+    for cluster in board.clusters:
+        clock = f"{cluster.max_khz / 1e6:.2f} GHz" if cluster.max_khz else ""
+        shared = f" for {cluster.l2_cores} cores" if cluster.l2_cores and cluster.l2_cores > 1 else ""
+        l2 = _kib(cluster.l2_bytes) + shared
+        moved = (cluster.l2_gb_per_s, cluster.l3_gb_per_s, cluster.memory_gb_per_s)
+        table.add_row(cpu_ranges(cluster.cpus), cluster.core, clock, _kib(cluster.l1d_bytes), l2, _rates(moved))
+    out.print(table)
+    l3 = f" L3: {_kib(board.l3_bytes)}." if board.l3_bytes else ""
+    memory = f" Memory, all cores together: {board.memory_gb_per_s:g} GB/s." if board.memory_gb_per_s else ""
+    out.print(f"Built for {board.target}.{l3}{memory}")
+    table = Table("fact", "source", title="Sources")
+    for key, source in board.sources:
+        table.add_row(key, source)
+    out.print(table)
+
+
+def show_machine(found: "Sequence[DetectedCpu]") -> None:
+    """What this machine has."""
+    from rich.table import Table
+
+    groups: dict[tuple[str | None, str], list[int]] = {}
+    for cpu in found:
+        groups.setdefault((cpu.core, cpu.how), []).append(cpu.cpu)
+    table = Table("CPUs", "core", "how it is known", title="This machine")
+    for (core, how), cpus in groups.items():
+        table.add_row(cpu_ranges(cpus), core or "generic", how)
+    console().print(table)
+
+
+def _midr_text(midr: Midr) -> str:
+    low, high = midr.variant_min, midr.variant_max
+    variants = f" r{low}" if low == high else f" r{low}+" if high == 15 else f" r{low}-r{high}"
+    if (low, high) == (0, 15):
+        variants = ""
+    return f"{midr.implementer:#04x}/{midr.part:#05x}{variants}"
+
+
+def _model_text(model: X86Model) -> str:
+    ranges = ",".join(
+        "-".join(f"{int(end):#04x}" for end in part.split("-")) for part in cpu_ranges(model.models).split(",")
+    )
+    return f"{model.vendor} family {model.family:#04x} model {ranges}"
+
+
+def _rates(gb_per_s: Sequence[float | None]) -> str:
+    """Rates for people, ? for what no source gave; nothing where none did."""
+    return ", ".join("?" if rate is None else f"{rate:g}" for rate in gb_per_s) if any(gb_per_s) else ""
+
+
+def _kib(size: int | None) -> str:
+    """A size for people; nothing where no source gave it."""
+    return "" if size is None else f"{size // 1024} KiB"
+
+
+def _llvm_text(core: Core) -> str:
+    tune = f" tuned as {core.llvm_tune}" if core.llvm_tune else ""
+    return core.llvm_cpu + tune + "".join(f" {feature}" for feature in core.llvm_features)
+
+
+def _cluster_text(cluster: Cluster) -> str:
+    clock = f" at {cluster.max_khz / 1e6:.2f} GHz" if cluster.max_khz else ""
+    return f"{cpu_ranges(cluster.cpus)}: {cluster.core}{clock}"
