@@ -27,7 +27,7 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     if x.dtype != "f32":
         return plain_conv2d(node, graph, views)
     shape = graph.shape(w)
-    if _is_depthwise(node, graph, x):
+    if is_depthwise(node, graph):
         return (_depthwise_step(node, graph, views),)
     return conv_step(
         node, x, views[node.output], shape[1:3], node.attr("stride"), node.attr("dilation"), node.attr("groups"),
@@ -35,10 +35,10 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     )  # fmt: skip
 
 
-def _is_depthwise(node: Node, graph: Graph, x: View) -> bool:
+def is_depthwise(node: Node, graph: Graph) -> bool:
     """Whether each channel is by itself, with weights known now."""
     shape, groups = graph.shape(node.inputs[1]), node.attr("groups")
-    alone = shape[3] == 1 and groups == shape[0] == x.shape[3] and groups > 1
+    alone = shape[3] == 1 and groups == shape[0] == graph.shape(node.inputs[0])[3] and groups > 1
     return alone and shape[1] * shape[2] <= MOST_TAPS and node.inputs[1] in graph.constants
 
 

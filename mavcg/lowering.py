@@ -25,7 +25,8 @@ NO_WAYS: Mapping[str, str] = MappingProxyType({})
 class Lowered:
     """program: what the engine runs. specs: its kernels, each once. constants: the bytes of all packed constants.
     storage: which tensors share buffers; arena: where these are; nodes: the node behind each step. workspaces: bytes,
-    by the output of the node whose steps share them."""
+    by the output of the node whose steps share them; ways: of nodes that are not computed in their family's own way;
+    packed: bytes of what was packed of a node's constants, by its output."""
 
     program: Program
     specs: tuple[KernelSpec, ...]
@@ -34,6 +35,8 @@ class Lowered:
     arena: Arena
     nodes: tuple[Node, ...]
     workspaces: Mapping[str, int] = field(default_factory=dict)
+    ways: Mapping[str, str] = field(default_factory=dict)
+    packed: Mapping[str, int] = field(default_factory=dict)
 
 
 def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAYS) -> Lowered:
@@ -48,8 +51,13 @@ def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAY
     made: list[tuple[Node, Step, tuple[Place | Operand, ...]]] = []
     workspaces: dict[str, int] = {}
     specs: dict[KernelSpec, None] = {}
+    packed: dict[str, int] = {}
     for node in graph.nodes:
-        for step in _steps_of(node, storage, packing, ways.get(node.output, "")):
+        steps_made = _steps_of(node, storage, packing, ways.get(node.output, ""))
+        arrays = {id(o.constant): o.constant for step in steps_made for o in step.operands if o.constant is not None}
+        if arrays:
+            packed[node.output] = sum(array.nbytes for array in arrays.values())
+        for step in steps_made:
             specs[step.spec] = None
             if step.spec.rows:
                 made.append((node, step, tuple(_constant(operand, graph, constants) for operand in step.operands)))
@@ -75,7 +83,9 @@ def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAY
         len(data),
         arena.lower_bound_bytes,
     )
-    return Lowered(program, tuple(specs), data, storage, arena, tuple(node for node, _, _ in made), workspaces)
+    return Lowered(
+        program, tuple(specs), data, storage, arena, tuple(node for node, _, _ in made), workspaces, ways, packed
+    )
 
 
 def task_rows(spec: KernelSpec) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from mavcg.binaries import note_assembly
 from mavcg.board import Board
@@ -19,7 +20,7 @@ from mavcg.importers.load import import_model
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_objects
 from mavcg.library import link_shared
-from mavcg.lowering import Lowered, with_tasks
+from mavcg.lowering import Lowered, lower_graph, with_tasks
 from mavcg.machines import machines_for, packing_for
 from mavcg.model_note import model_note
 from mavcg.model_program import ThreadPlan
@@ -33,6 +34,7 @@ from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, library_stem, write_companions
+from mavcg.select_model import ENGINE, ModelQuestion, select_for_library
 from mavcg.target import Target
 from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning
@@ -50,6 +52,8 @@ class ModelRequest:
     is predicted to be fastest on the board, of the CPUs that the context may use.
     board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
     max_error: that a way to compute an operator may be off by in f32, over its largest output; 0: sums by definition.
+    strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
+    see ModelQuestion.
     """
 
     model: Path
@@ -62,12 +66,16 @@ class ModelRequest:
     workers: int = field(default_factory=default_workers)
     board: Board | None = None
     max_error: float = MAX_ERROR
+    strategy: str = ENGINE
+    db: Path | None = None
+    max_workspace_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class ModelResult:
     """What was built. operators: how many nodes of each operator the graph has after all passes; code_bytes: of the
-    library without its packed weights; companions: header, pkg-config and CMake files."""
+    library without its packed weights; companions: header, pkg-config and CMake files; note: what the library says of
+    itself."""
 
     output: Path
     target: Target
@@ -79,6 +87,7 @@ class ModelResult:
     companions: tuple[Path, ...]
     library_bytes: int
     seconds: float
+    note: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def code_bytes(self) -> int:
@@ -95,12 +104,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     dump("import", graph)
     progress("rewriting the graph")
     graph = optimise(graph, dump)
-    progress("choosing kernels, packing weights")
-    chosen = choose_ways(
-        graph, packing_for(request.target), machines, request.target, request.board, request.max_error,
-        progress,
-    )  # fmt: skip
-    dump("ways", chosen)
+    chosen = choose(graph, request, machines, progress)
     lowered = chosen.lowered
     clusters = cores_of(tuple(machines), request.target, request.board)
     plan = plan_tiles(lowered.specs, machines, clusters)
@@ -122,17 +126,49 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
             lowered.program, lowered.constants, kernels.objects, core_set, load_cores(), request.target, folder,
             request.threads,
         )  # fmt: skip
-        note = folder / "model-note.o"
-        text = note_assembly(model_note(lowered, kernels), request.target)
-        assemble(text, note, request.target, "the library's note")
+        note = model_note(lowered, kernels, chosen.selection)
+        note_object = folder / "model-note.o"
+        assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
         progress(f"linking {request.output}")
-        link_shared([*engine, note], request.output, request.target)
+        link_shared([*engine, note_object], request.output, request.target)
     companions = write_companions(lowered.program, request.output, request.threads)
     return ModelResult(
-        request.output, request.target, request.cores, machines, graph, lowered,
-        dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
-        request.output.stat().st_size, time.monotonic() - started,
+        request.output, request.target, request.cores, machines, chosen.graph, lowered,
+        dict(Counter(node.op for node in chosen.graph.nodes).most_common()), tuple(companions),
+        request.output.stat().st_size, time.monotonic() - started, note,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Computed:
+    """How a graph is to be computed. graph: with what was selected written into it; selection: for the note."""
+
+    graph: Graph
+    lowered: Lowered
+    selection: Mapping[str, Any]
+
+
+def choose(
+    graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress = lambda message: None
+) -> Computed:
+    """Choose how each node of an optimised graph is computed, and lower it. Raises: MavcgError."""
+    packing = packing_for(request.target)
+    if request.strategy != ENGINE:
+        if request.board is None:
+            raise MavcgError(f"--strategy {request.strategy}: costs are of a board; name a --board")
+        question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
+        found = select_for_library(graph, packing, request.board, question, progress)
+        if found is not None:
+            dump("legalised", found.graph)
+            progress("packing weights")
+            lowered = lower_graph(found.graph, packing, found.ways)
+            return Computed(found.graph, lowered, found.as_json())
+    progress("choosing kernels, packing weights")
+    chosen = choose_ways(
+        graph, packing, machines, request.target, request.board, request.max_error, progress
+    )  # fmt: skip
+    dump("ways", chosen)
+    return Computed(graph, chosen.lowered, {"strategy": ENGINE})
 
 
 def _thread_plans(

@@ -1,24 +1,31 @@
 """What a model library's note says of it: enough for `mavcg inspect` to show it without the model's file."""
 
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mavcg import __version__
+from mavcg.graph import Node
 from mavcg.kernel import KernelSpec, View
 from mavcg.kernel_code import KernelCode, version_symbol
 from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.primitives.convert import find_conversion
+from mavcg.layout import Layout
 from mavcg.lowering import Lowered
 from mavcg.predict.work import step_works
+from mavcg.selection.library import primitive_of
 from mavcg.tile_plan import MacroTile
 
 
-def model_note(lowered: Lowered, kernels: KernelCode) -> dict[str, Any]:
+def model_note(lowered: Lowered, kernels: KernelCode, selection: Mapping[str, Any]) -> dict[str, Any]:
     """The note of a library with these kernels; sizes in bytes, counted.
 
     steps: each with what `mavcg estimate` needs: multiply-accumulates, and the bytes that it touches.
     kernels: by name, with the layout of what it writes, the packing of its weights, its spec in words, and for each
     version ("generic" and core names) bytes of machine code, kinds of tiles, and its macro-tile where it was planned.
+    selection: by which strategy primitives and layouts were chosen, and what came of it; "primitive" of a step: what it
+    is a stage of, or the conversion between layouts.
     """
     program, storage = lowered.program, lowered.storage
     sizes = kernels.code_bytes()
@@ -37,10 +44,48 @@ def model_note(lowered: Lowered, kernels: KernelCode) -> dict[str, Any]:
         "steps": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.grain, "work": s.work}
             | work.as_json()
-            for s, work in zip(program.steps, step_works(lowered), strict=True)
+            | _primitive(node, lowered)
+            for s, work, node in zip(program.steps, step_works(lowered), lowered.nodes, strict=True)
         ],
         "not_moved": len(storage.silent),
+        "selection": dict(selection),
+        "weights": asdict(weight_sizes(lowered)),
     }
+
+
+def _primitive(node: Node, lowered: Lowered) -> dict[str, str]:
+    """The primitive that a node's steps belong to, under "primitive"; nothing where there is none."""
+    if node.op == "primitive_conv2d":
+        return {"primitive": str(node.attr("primitive"))}
+    if node.op == "convert_layout":
+        ends = (Layout(node.attr(name)) for name in ("layout_from", "layout_to"))
+        return {"primitive": find_conversion(*ends).name}
+    graph = lowered.storage.graph
+    if node.op != "conv2d" or graph.types[node.output].dtype != "f32" or node.inputs[1] not in graph.constants:
+        return {}
+    return {"primitive": primitive_of(node, graph, lowered.ways.get(node.output, ""))}
+
+
+@dataclass(frozen=True)
+class WeightSizes:
+    """Bytes of convolutions' constant weights: as the definition has them, and as they are packed or transformed."""
+
+    definition_bytes: int
+    packed_bytes: int
+
+    @property
+    def more_bytes(self) -> int:
+        """What packing and transforms cost."""
+        return self.packed_bytes - self.definition_bytes
+
+
+def weight_sizes(lowered: Lowered) -> WeightSizes:
+    """Of a program's f32 convolutions."""
+    graph = lowered.storage.graph
+    nodes = {node.output: node for node in lowered.nodes if node.op in ("conv2d", "primitive_conv2d")}
+    nodes = {name: node for name, node in nodes.items() if node.inputs[1] in graph.constants}
+    defined = sum(graph.types[node.inputs[1]].bytes for node in nodes.values())
+    return WeightSizes(defined, sum(lowered.packed.get(name, 0) for name in nodes))
 
 
 def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dict[str, Any]:

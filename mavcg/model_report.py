@@ -1,5 +1,6 @@
 """What `mavcg build MODEL` and `mavcg inspect` say of a model library."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,35 @@ def model_json(result: ModelResult) -> dict[str, Any]:
             {"threads": plan.threads, "cores": list(plan.cores), "relative_time": plan.relative_time}
             for plan in program.thread_plans
         ],
+        "selection": result.note["selection"],
+        "primitives": primitives_json(result.note),
+        "weights": result.note["weights"],
         "files": [str(path) for path in (result.output, *result.companions)],
     }
+
+
+def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:
+    """By which primitive each convolution is computed, and which layouts are converted; in the order of the steps."""
+    found: dict[tuple[str, str, str], None] = {}
+    for step in note["steps"]:
+        if "primitive" in step:
+            found[step["name"], step["op"], step["primitive"]] = None
+    return [{"name": name, "op": op, "primitive": primitive} for name, op, primitive in found]
+
+
+def selection_sentence(note: Mapping[str, Any]) -> str:
+    """The strategy, what of it there is how often, and its conversions."""
+    counts = Counter(one["primitive"] for one in primitives_json(note))
+    words = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    return f"{note['selection']['strategy']}: {words}" if words else str(note["selection"]["strategy"])
+
+
+def weights_sentence(note: Mapping[str, Any]) -> str:
+    """What packing and transforms cost beyond the definition of convolutions."""
+    sizes = note["weights"]
+    more = sizes["packed_bytes"] - sizes["definition_bytes"]
+    words = f"; of convolutions {_size(sizes['packed_bytes'])}" if sizes["packed_bytes"] else ""
+    return f"{words}, {_size(more)} more than as defined" if more else words
 
 
 def show_model(result: ModelResult, to: "Console") -> None:
@@ -50,7 +78,8 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "outputs": ", ".join(f"{t.name} {t.type}" for t in program.outputs),
         "operators": operators,
         "kernels": f"{len(result.lowered.specs)} in {len(program.steps)} steps",
-        "weights": _size(program.constants_bytes),
+        "primitives": selection_sentence(result.note),
+        "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",
         "arena": f"{_size(program.arena_bytes)}, lower bound {_size(program.arena_lower_bound_bytes)}",
         "beside it": ", ".join(path.name for path in result.companions),
@@ -75,9 +104,9 @@ def threads_sentence(plans: Sequence[ThreadPlan]) -> str:
 
 def _size(count: int) -> str:
     """Bytes as people read them."""
-    if count < 10_000:
+    if abs(count) < 10_000:
         return f"{count} B"
-    return f"{count / 1e3:.1f} kB" if count < 1_000_000 else f"{count / 1e6:.2f} MB"
+    return f"{count / 1e3:.1f} kB" if abs(count) < 1_000_000 else f"{count / 1e6:.2f} MB"
 
 
 def show_note(note: Mapping[str, Any], to: "Console") -> None:
@@ -88,18 +117,26 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
     for what in ("inputs", "outputs"):
         to.print(f"{what}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[what]))
     to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
+    if "selection" in note:
+        to.print(f"primitives, by {selection_sentence(note)}{weights_sentence(note)}")
     to.print(
         f"weights {_size(note['weight_bytes'])}, code {_size(note['code_bytes'])}, arena {_size(note['arena_bytes'])} "
         f"(lower bound {_size(note['arena_lower_bound_bytes'])}), scratch {_size(note['scratch_bytes'])} a thread"
     )
     steps = Table(box=None)
-    for name in ("step", "operator", "kernel"):
+    for name in ("step", "operator", "primitive", "kernel"):
         steps.add_column(name)
     for name in ("rows", "rows a task", "operations"):
         steps.add_column(name, justify="right")
     for step in note["steps"]:
         steps.add_row(
-            step["name"], step["op"], step["kernel"], str(step["rows"]), str(step["grain"]), f"{step['work']:,}"
+            step["name"],
+            step["op"],
+            step.get("primitive", ""),
+            step["kernel"],
+            str(step["rows"]),
+            str(step["grain"]),
+            f"{step['work']:,}",
         )
     to.print(steps)
     to.print(_kernels(note))

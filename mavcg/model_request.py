@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.board import Board
@@ -12,11 +13,23 @@ from mavcg.host import HOST, find_board, measured_host_board
 from mavcg.model import MAX_ERROR, ModelRequest
 from mavcg.profiles.load import cores_for
 from mavcg.request import parse_tuning
+from mavcg.select_model import ENGINE
+from mavcg.selection.strategies import PBQP
 from mavcg.target import Target, default_target, host_target, parse_target
 
 MAX_THREADS = 256
 AUTO_THREADS = 0  # of a library: the fastest, as predicted
 _DIMENSIONS = re.compile(r"\d+(x\d+)*")
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """The options that say how primitives and layouts are selected; None and "" where they are not given."""
+
+    strategy: str | None = None
+    db: Path | None = None
+    max_workspace: int | None = None
+    max_size: str | None = None
 
 
 def make_model_request(
@@ -30,6 +43,7 @@ def make_model_request(
     jobs: int | None = None,
     tune: str | None = None,
     max_error: float | None = None,
+    selecting: Selecting = Selecting(),
 ) -> tuple[ModelRequest, Board | None]:
     """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
     its_board = find_board(board) if board else None
@@ -54,9 +68,19 @@ def make_model_request(
         raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
     if max_error is not None and not 0 <= max_error < 1:  # a NaN is not, either
         raise MavcgError(f"--max-error {max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}")
+    strategy = selecting.strategy or ENGINE
+    if strategy == ENGINE:
+        for option, value in (("--db", selecting.db), ("--max-workspace", selecting.max_workspace)):
+            if value is not None:
+                raise MavcgError(f"{option}: says nothing about --strategy {ENGINE}; give another, such as {PBQP}")
+    elif its_board is None:
+        raise MavcgError(f"--strategy {strategy}: costs are of a board; name one, or leave the choice to {ENGINE}")
+    elif board == HOST:
+        its_board = measured_host_board()
     request = ModelRequest(
         model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
+        strategy, selecting.db, selecting.max_workspace,
     )  # fmt: skip
     return request, its_board
 

@@ -85,7 +85,7 @@ def select_network(model: str, network: Network, board: str, question: SelectQue
     machine = machine_of(board, question.core)
     limits = Limits(question.max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
-        costs = _costs(machine, question.db, stack)
+        costs = costs_of(machine, question.db, stack)
         problem = make_problem(network, costs, all_primitives(), limits, question.shared)
     compared = compare(problem, question.time_limit_s)
     # Asked again where it is unknown or cannot do the network, to say why.
@@ -95,7 +95,8 @@ def select_network(model: str, network: Network, board: str, question: SelectQue
     )  # fmt: skip
 
 
-def _costs(machine: ClusterMachine, db: Path | None, stack: contextlib.ExitStack) -> CostProvider:
+def costs_of(machine: ClusterMachine, db: Path | None, stack: contextlib.ExitStack) -> CostProvider:
+    """What the database has, else what is modelled; open as long as the stack is. db: None is this user's, if any."""
     model = modelled_costs(machine)
     path = _database(db)
     if path is None:

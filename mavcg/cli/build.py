@@ -65,6 +65,24 @@ def build(
             help="What a model's f32 operators may be off by, over their largest output; 1e-4.",
         ),
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S",
+            help="How primitives and layouts of a model's convolutions are selected: engine (as predicted, all in HWC; "
+            "this is what is done else), pbqp, local, sum2d or family:NAME as `mavcg select` knows them.",
+        ),
+    ] = None,
+    db: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of --strategy: costs that `mavcg tune` kept; this user's.")
+    ] = None,
+    max_workspace: Annotated[
+        int | None, typer.Option(metavar="BYTES", min=0, help="Of --strategy: no primitive that needs more.")
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES|MB", help="What a model's packed weights may take, such as 4000000 or 4MB."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -79,13 +97,14 @@ def build(
     mavcg build --compile-commands build/compile_commands.json --profile app.json --board exynos9820 -o libapp.so
     mavcg build mobilenet_v2.onnx --board exynos9820 -o libmobilenet_v2.so
     mavcg build face.tflite --board host --json
+    mavcg build resnet50.onnx --board rk3588 --strategy pbqp --max-size 120MB
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
     from mavcg.importers.load import is_model
 
     if config is not None and is_model(config):
         from mavcg.cli.build_model import build_model_library
-        from mavcg.model_request import parse_threads, refuse_program_options
+        from mavcg.model_request import Selecting, parse_threads, refuse_program_options
 
         refuse_program_options({
             "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
@@ -95,10 +114,14 @@ def build(
         })  # fmt: skip
         build_model_library(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, as_json,
+            max_error, Selecting(strategy, db, max_workspace, max_size), as_json,
         )  # fmt: skip
         return
-    for option, value in (("--shape", shape), ("--threads", threads), ("--max-error", max_error)):
+    of_models = {
+        "--shape": shape, "--threads": threads, "--max-error": max_error, "--strategy": strategy, "--db": db,
+        "--max-workspace": max_workspace, "--max-size": max_size,
+    }  # fmt: skip
+    for option, value in of_models.items():
         if value is not None:
             raise MavcgError(f"{option}: is for models; name one (.onnx or .tflite)")
     from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mavcg.cli.output import Progress, console, print_json
+
+if TYPE_CHECKING:
+    from mavcg.model_request import Selecting
 
 
 def build_model_library(
@@ -17,6 +21,7 @@ def build_model_library(
     jobs: int | None,
     tune: str | None,
     max_error: float | None,
+    selecting: "Selecting",
     as_json: bool,
 ) -> None:
     """Build and report. Raises: MavcgError for bad input, with nothing written."""
@@ -24,7 +29,9 @@ def build_model_library(
     from mavcg.model_report import model_json, show_model
     from mavcg.model_request import make_model_request
 
-    request, _ = make_model_request(model, output, board, cores, target, shapes, threads, jobs, tune, max_error)
+    request, _ = make_model_request(
+        model, output, board, cores, target, shapes, threads, jobs, tune, max_error, selecting
+    )
     with Progress() as progress:
         result = build_model(request, progress)
     if as_json:

@@ -78,7 +78,7 @@ def test_the_note_and_its_table_say_what_was_planned() -> None:
     name = kernel_name(lowered.specs[0])
     macro = MacroTile(3, 16, 24, Order.CHANNELS, 8, 512, 5)
     plan = TilePlan({(name, "generic"): macro})
-    note = model_note(lowered, KernelCode((), {"generic": {name: ("4x2",)}, "other": {}}, plan))
+    note = model_note(lowered, KernelCode((), {"generic": {name: ("4x2",)}, "other": {}}, plan), {"strategy": "engine"})
     shown = io.StringIO()
     show_note({**note, "code_bytes": 1}, Console(file=shown, width=200))
 
