@@ -9,12 +9,11 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.kernel import Machine
     from mavcg.primitive import Primitive
     from mavcg.selection.cost_db import CostDb
-    from mavcg.selection.tuning import Plan, Tuned
 
 INTERRUPTED = 130  # as shells report Ctrl-C
+HOST, LOCAL = "host", "local"
 
 
 def tune(
@@ -24,7 +23,16 @@ def tune(
             metavar="MODEL", help="An .onnx or .tflite file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
         ),
     ] = None,
-    board: Annotated[str, typer.Option(metavar="B", help="Where to measure: `host`, this machine.")] = "host",
+    board: Annotated[str, typer.Option(metavar="B", help="What is measured; `host`: this machine.")] = HOST,
+    runner: Annotated[
+        str, typer.Option(metavar="R", help="Where it is: local, ssh:user@host[:port], adb or adb:SERIAL.")
+    ] = LOCAL,
+    core: Annotated[
+        list[str] | None, typer.Option(metavar="CORE", help="Of the board, may be repeated; each of its cores.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what the machine says of itself, and what to mend before.")
+    ] = False,
     db: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The database of costs; without: the one in MAVCG_CACHE.")
     ] = None,
@@ -44,90 +52,109 @@ def tune(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
 ) -> None:
-    """Measure primitives and conversions between layouts for a network's convolutions, one thread, warm caches.
+    """Measure primitives and conversions between layouts for a network's convolutions, in one thread, warm and cold.
 
-    Each different convolution is measured once, by those primitives that the model does not take for 4 times as slow as
-    the best. Every figure is kept at once: Ctrl-C loses nothing, and --resume goes on from there.
+    Each different convolution is measured once on each core, by those primitives that the model does not take for 4
+    times as slow as the best. A small program does it, bound to a CPU: here, over ssh, or over adb; nothing else is
+    needed on the board, and nothing is left there. Every figure is kept at once: Ctrl-C loses nothing, and --resume
+    goes on from there.
 
     \b
-    mavcg tune mobilenet_v2.onnx --board host
+    mavcg tune mobilenet_v2.onnx
     mavcg tune vgg16 --resume --limit-seconds 600
-    mavcg tune --export costs.json
-    mavcg tune --import board-costs.json --db costs.sqlite --json
+    mavcg tune --runner ssh:pi@10.0.0.7 --board rk3588 --check
+    mavcg tune mobilenet_v2.onnx --board rk3588 --runner ssh:pi@10.0.0.7 --export rk3588.json
+    mavcg tune squeezenet --board exynos9820 --runner adb --core cortex-a55
+    mavcg tune --import rk3588.json --db costs.sqlite --json
     """
     from mavcg.selection.cost_db import default_path, open_db
 
+    given: dict[str, object]
     if model is None:
-        _refuse_without_model(board, resume, family, limit_seconds, shape)
-        if export is None and import_ is None:
+        given = {"--resume": resume, "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,
+                 "--core": core}  # fmt: skip
+        if not check:
+            given |= {"--board": board != HOST, "--runner": runner != LOCAL}
+        _refuse(given, "is for measuring a MODEL; name one, or leave it out")
+        if export is None and import_ is None and not check:
             raise MavcgError("tune: no MODEL; name an .onnx or .tflite file or a built-in network, or --export FILE")
-    elif board != "host":
-        raise MavcgError(
-            f"--board {board}: only `host` can be measured from here; run `mavcg tune` on the board with --export "
-            "FILE, and bring the file here by --import"
-        )
+    if check:
+        given = {"MODEL": model, "--db": db, "--resume": resume, "--export": export, "--import": import_,
+                 "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,
+                 "--core": core}  # fmt: skip
+        _refuse(given, "says nothing to --check; leave one of them out")
+        _check(board, runner, as_json)
+        return
     document: dict[str, Any] = {}
     with open_db(db or default_path()) as database:
         document["db"] = str(database.path)
         if import_ is not None:
             document["imported"] = database.import_file(import_)
             note(f"{document['imported']} costs imported from {import_}")
-        tuned = None
         if model is not None:
-            tuned = _tune(model, shape or [], family, database, resume, limit_seconds, document, as_json)
+            document |= _tune(model, shape or [], family, board, runner, core or [], database, resume, limit_seconds)
         if export is not None:
             document["exported"] = database.export(export)
             note(f"{document['exported']} costs in {export}")
     if as_json:
         print_json(document)
-    if tuned is not None and tuned.stopped == "interrupt":
+    elif model is not None:
+        _show(document)
+    if document.get("stopped") == "interrupt":
         raise typer.Exit(INTERRUPTED)
 
 
-def _refuse_without_model(
-    board: str, resume: bool, family: str | None, limit_seconds: float | None, shape: list[str] | None
-) -> None:
-    given = {"--resume": resume, "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape}
-    given["--board"] = board != "host"
+def _refuse(given: dict[str, object], why: str) -> None:
     for option, value in given.items():
         if value:
-            raise MavcgError(f"tune {option}: is for measuring a MODEL; name one, or leave it out")
+            raise MavcgError(f"tune {option}: {why}")
 
 
 def _tune(
-    model: str, shapes: list[str], family: str | None, database: "CostDb", resume: bool, limit_s: float | None,
-    document: dict[str, Any], quiet: bool,
-) -> "Tuned":  # fmt: skip
-    from mavcg.host import measured_host_board
+    model: str, shapes: list[str], family: str | None, board_name: str, where: str, cores: list[str],
+    database: "CostDb", resume: bool, limit_s: float | None,
+) -> dict[str, Any]:  # fmt: skip
     from mavcg.model_request import parse_shapes
-    from mavcg.planner.board_machine import cluster_machines
-    from mavcg.primitive_run import find_machine
+    from mavcg.runners.open import open_runner
+    from mavcg.runners.places import differences, hints
     from mavcg.select_network import read_network
-    from mavcg.selection.modelled import modelled_costs
-    from mavcg.selection.tuning import plan_of, tune_plan
+    from mavcg.tune_network import board_of, places_of, tune_network, tuned_document
 
     primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
-    machine = find_machine("host")
-    cluster = cluster_machines(measured_host_board())[0]
-    plan = plan_of(network, primitives, modelled_costs(cluster))
-    for words in (*cluster.assumed, *plan.left_out):
-        note(words)
-    note(
-        f"{len(plan.scenarios)} convolutions, {len(plan.sizes)} sizes of images: {len(plan.jobs)} measurements, "
-        f"{plan.pruned} left out by the model"
-    )
-    with Progress() as progress:
-        tuned = tune_plan(
-            plan, database, machine, resume=resume, limit_s=limit_s,
-            progress=lambda done, total, job: progress(f"of {total}: {job.name}"),
-        )  # fmt: skip
-    if tuned.left:
-        why = "stopped" if tuned.stopped == "interrupt" else "time is up"
-        note(f"{why}: {tuned.left} measurements are left; `mavcg tune` with --resume goes on")
-    document.update(_document(model, machine, plan, tuned, database, primitives))
-    if not quiet:
-        _show(document)
-    return tuned
+    board = board_of(board_name, where)
+    with open_runner(where) as runner:
+        facts = runner.facts()
+        places, warnings = places_of(board, cores, where, facts)
+        told = differences(facts, board) if board_name != HOST else ()
+        for words in (*warnings, *(f"{where}: {each}" for each in (*told, *hints(facts)))):
+            note(words)
+        with Progress() as progress:
+            done = tune_network(
+                network, primitives, board, places, runner, facts, database, resume=resume, limit_s=limit_s, note=note,
+                progress=lambda number, total, job: progress(f"of {total}: {job.name}"),
+            )  # fmt: skip
+    document = tuned_document(model, board_name, where, done, database, primitives)
+    if document["left"]:
+        why = "stopped" if document["stopped"] == "interrupt" else "time is up"
+        note(f"{why}: {document['left']} measurements are left; `mavcg tune` with --resume goes on")
+    return document
+
+
+def _check(board_name: str, where: str, as_json: bool) -> None:
+    from mavcg.host import find_board
+    from mavcg.runners.open import open_runner
+    from mavcg.tune_network import facts_document
+
+    with open_runner(where) as runner:
+        facts = runner.facts()
+    board = None if board_name == HOST else find_board(board_name)
+    document = facts_document(where, facts, board)
+    if as_json:
+        print_json(document)
+    else:
+        _show_facts(document)
+    for words in (*document["differences"], *document["hints"]):
+        note(f"{where}: {words}")
 
 
 def _primitives(family: str | None) -> "list[Primitive]":
@@ -140,50 +167,45 @@ def _primitives(family: str | None) -> "list[Primitive]":
     return [primitive for primitive in known if family in (None, primitive.family)]
 
 
-def _document(
-    model: str, machine: "Machine", plan: "Plan", tuned: "Tuned", database: "CostDb", primitives: "list[Primitive]"
-) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from mavcg.primitive_check import block_of
-    from mavcg.selection.cost_db import compiler_version
-    from mavcg.selection.tuning import fastest, scenario_text
-
-    costs = database.provider(machine.name, 1, block_of(machine))
-    return {
-        "model": model,
-        "board": "host",
-        "core": machine.name,
-        "threads": 1,
-        "compiler": compiler_version(),
-        "convolutions": len(plan.scenarios),
-        "sizes": len(plan.sizes),
-        "measured": len(tuned.measured),
-        "already": tuned.already,
-        "pruned": plan.pruned,
-        "left": tuned.left,
-        "stopped": tuned.stopped,
-        "seconds": tuned.seconds,
-        "fastest": [
-            {"scenario": scenario_text(scenario), "primitive": name, "macs": scenario.macs, **asdict(cost)}
-            for scenario, name, cost in fastest(plan, costs, primitives)
-        ],
-        "costs": [{"what": job.name, "predicted_ms": job.predicted_ms, **asdict(cost)} for job, cost in tuned.measured],
-    }
-
-
 def _show(document: dict[str, Any]) -> None:
     from rich.table import Table
 
-    table = Table(
-        "C,H,W,stride,K,M,pad,groups", "fastest by itself", "ms", "GMAC/s", "is", title=f"On {document['core']}"
-    )
-    for each in document["fastest"]:
-        rate = each["macs"] / each["ms"] / 1e6 if each["ms"] else 0.0
-        table.add_row(each["scenario"], each["primitive"], f"{each['ms']:.3f}", f"{rate:.1f}", each["kind"])
+    out = console()
+    for each in document["cores"]:
+        where = each["core"] + ("" if each["cpu"] is None else f", CPU {each['cpu']}")
+        table = Table("C,H,W,stride,K,M,pad,groups", "fastest by itself", "ms", "GMAC/s", "is", title=f"On {where}")
+        for row in each["fastest"]:
+            rate = row["macs"] / row["ms"] / 1e6 if row["ms"] else 0.0
+            table.add_row(row["scenario"], row["primitive"], f"{row['ms']:.3f}", f"{rate:.1f}", row["kind"])
+        out.print(table)
+        failed = f", {len(each['failed'])} cannot be measured" if each["failed"] else ""
+        out.print(
+            f"{each['measured']} measured in {each['seconds']:.0f} s, {each['already']} known already, "
+            f"{each['pruned']} left out by the model, {each['left']} left to do{failed}: {document['db']}"
+        )
+
+
+def _show_facts(document: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    from mavcg.cpu_list import cpu_ranges
+
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for cpu in document["cpus"]:
+        what = "switched off" if not cpu["online"] else "" if cpu["allowed"] else "not allowed"
+        clock = ["" if cpu[key] is None else f"{cpu[key] / 1e6:.2f}" for key in ("khz", "limit_khz", "most_khz")]
+        row = (cpu["core"] or "generic", cpu["how"], *clock, cpu["governor"], what)
+        groups.setdefault(row, []).append(cpu["cpu"])
+    columns = ("CPUs", "core", "how it is known", "GHz now", "may", "can", "governor", "")
+    table = Table(*columns, title=" ".join(w for w in (document["runner"], document["model"], document["system"]) if w))
+    for row, cpus in groups.items():
+        table.add_row(cpu_ranges(cpus), *map(str, row))
     out = console()
     out.print(table)
-    out.print(
-        f"{document['measured']} measured in {document['seconds']:.0f} s, {document['already']} known already, "
-        f"{document['pruned']} left out by the model, {document['left']} left to do: {document['db']}"
-    )
+    room = [
+        f"{document[key] / 1e9:.1f} GB {words}"
+        for key, words in (("memory_bytes", "of memory to be had"), ("free_bytes", "free for temporary files"))
+        if document[key] is not None
+    ]
+    heat = [f"{zone} {celsius:.0f}" for zone, celsius in document["celsius"].items()]
+    out.print("; ".join([*room, *([f"degrees: {', '.join(heat)}"] if heat else [])]))

@@ -140,8 +140,9 @@ def run_bench(
 
 
 def _ended(done: Finished) -> str:
-    said = done.words.splitlines()[-1:] or [""]
-    return f"the program {done.how}" + (f" ({said[0]})" if said[0] else "")
+    killed = done.status > 128  # which a shell says, too
+    said = "" if killed else "".join(done.words.splitlines()[-1:])
+    return f"the program {done.how}" + (f" ({said})" if said else "")
 
 
 def _arguments(jobs: Sequence[int], cpu: int | None, options: BenchOptions) -> list[str]:

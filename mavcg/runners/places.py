@@ -2,6 +2,7 @@
 
 from mavcg.board import Board
 from mavcg.cpu_list import cpus_text
+from mavcg.machines import GENERIC
 from mavcg.runners.facts import CpuFacts, MachineFacts
 from mavcg.runners.runner import RunnerError
 
@@ -13,10 +14,11 @@ MOST_CELSIUS = 150.0  # sensors of nothing say more
 def cpu_of(facts: MachineFacts, board: Board, core: str, name: str) -> tuple[int, str]:
     """The CPU to be measured on, and a warning or "": the highest-numbered one, since interrupts go to the first.
 
-    core: as the machine is recognised; a CPU that is not is taken at the board's word. name: the machine, for messages.
+    core: as the machine is recognised, or "generic", which every CPU is. A CPU that is not recognised is taken at the
+    board's word. name: the machine, for messages.
     Raises: RunnerError where it has none that a program may run on.
     """
-    here = [cpu for cpu in facts.cpus if cpu.core == core]
+    here = [cpu for cpu in facts.cpus if core in (cpu.core, GENERIC)]
     usable = [cpu.cpu for cpu in here if cpu.online and cpu.allowed]
     if usable:
         return max(usable), ""

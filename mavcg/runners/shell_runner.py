@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mavcg.runners.client import run_client
 from mavcg.runners.facts import MachineFacts, facts_of, facts_script
-from mavcg.runners.runner import FOLDER_VARIABLE, SILENCE_S, ConnectionLost, Finished, RunnerError, Silent
+from mavcg.runners.runner import FOLDER_VARIABLE, SILENCE_S, Finished, RunnerError, Silent
 from mavcg.runners.transport import Transport, last_line
 
 SCRIPT_S = 60.0  # of silence of a short script
@@ -28,6 +28,7 @@ class ShellRunner:
         self._folder = ""
         self._sent: tuple[str, int, int] | None = None
         self._program = 0
+        self._lost = False  # the way to it broke off since
 
     @property
     def name(self) -> str:
@@ -58,6 +59,8 @@ class ShellRunner:
         silence_s: float = SILENCE_S,
     ) -> Finished:
         """As Runner."""
+        if self._lost:
+            self._find_again()
         folder = self._made_folder()
         there = self._send_program(program)
         for name, file in (files_in or {}).items():
@@ -97,7 +100,8 @@ class ShellRunner:
         found = _STATUS.search(client.stdout)
         if found is None:
             said = f"{client.words}\n{client.stdout.decode('utf-8', 'replace')}" if not client.words else client.words
-            raise transport.fault(client.status, said, running=bool(self._folder))
+            self._lost = bool(self._folder)
+            raise transport.fault(client.status, said, running=self._lost)
         return Finished(int(found[1]), client.stdout[: found.start()], client.words)
 
     def close(self) -> None:
@@ -115,6 +119,13 @@ class ShellRunner:
             self.script(f"{_kill(there)}; rm -rf {there}", silence_s=CLOSE_S)
         except RunnerError as error:
             print(f"mavcg: {error}; {folder} was left behind", file=sys.stderr, flush=True)
+
+    def _find_again(self) -> None:
+        """The folder may be gone, if the machine was restarted; a program that still runs there would disturb."""
+        there = shlex.quote(self._folder)
+        if self.script(f"{_kill(there)}; [ -d {there} ]").status:
+            self._folder, self._sent = "", None
+        self._lost = False
 
     def _parent(self) -> str:
         return os.environ.get(FOLDER_VARIABLE, "") or self.transport.folder
@@ -158,7 +169,7 @@ class ShellRunner:
             argv = self.transport.argv(_kill(there))
             try:
                 run_client(argv, self.name, self.transport.install, silence_s=CLOSE_S)
-            except (RunnerError, ConnectionLost):
+            except RunnerError:
                 return  # the cleaning at the end says what is left
 
 

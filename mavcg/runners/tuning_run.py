@@ -5,7 +5,7 @@ Some jobs at a time become a program; while a board works on one, the next is ma
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from mavcg.selection.measured import WITH_BIAS
 from mavcg.selection.tuning import NOTHING, Job, Plan
 
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program: few at first, so that figures come soon
+USUAL = BenchOptions()
 SLOWED = 0.9  # of the clock before: below that the machine got hot, or saves power
 
 
@@ -72,7 +73,7 @@ def tune_on(
     *,
     resume: bool = False,
     limit_s: float | None = None,
-    options: BenchOptions = BenchOptions(),
+    options: BenchOptions = USUAL,
     progress: Callable[[int, int, Job], None] = lambda done, all_, job: None,
     note: Callable[[str], None] = lambda words: None,
 ) -> TunedOn:
@@ -148,9 +149,10 @@ def _with(record: Record, cost: Cost, cold: bool) -> Record:
     return Record(record.what, cost, record.core, record.threads, record.block, cold=cold, host=record.host)
 
 
-def _programs(jobs: Sequence[Job], spot: Spot, folder: Path) -> Iterator[tuple[list[Job], BenchProgram]]:
+def _programs(jobs: Sequence[Job], spot: Spot, folder: Path) -> Generator[tuple[list[Job], BenchProgram], None, None]:
     """Each batch with its program, which is gone when the next one is asked for."""
-    batches, rest = [], iter(jobs)
+    batches: list[list[Job]] = []
+    rest = iter(jobs)
     while batch := list(islice(rest, BATCH if batches else FIRST_BATCH)):
         batches.append(batch)
 

@@ -1,6 +1,7 @@
 """The command line in process, and small things to build with it on the machine that tests."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -155,3 +156,42 @@ def tiny_library(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     done = subprocess.run([*command, "--threads", "2", "--json"], capture_output=True, text=True, check=True)
     (out.parent / "build.json").write_text(done.stdout)
     return out
+
+
+FAKE_BENCH = Path(__file__).parent / "runners" / "fake_bench.py"
+
+
+@dataclass(frozen=True)
+class FakeBench:
+    """A program that prints what measuring programs print. path: of it; faults: what it is to do wrong, as it says."""
+
+    folder: Path
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "bench"
+
+    def does(self, *faults: str) -> None:
+        (self.folder / "faults").write_text("".join(f"{fault}\n" for fault in faults))
+
+    def of(self, jobs: int) -> Path:
+        """It, with so many jobs."""
+        (self.folder / "jobs").write_text(str(jobs))
+        return self.path
+
+    @property
+    def calls(self) -> list[dict[str, str]]:
+        """Its options, call by call."""
+        lines = (self.folder / "calls").read_text().splitlines() if (self.folder / "calls").exists() else []
+        return [dict(zip(line.split()[::2], line.split()[1::2], strict=True)) for line in lines]
+
+
+@pytest.fixture
+def fake_bench(tmp_path: Path) -> FakeBench:
+    """One that does nothing wrong."""
+    made = FakeBench(tmp_path / "fake_bench")
+    made.folder.mkdir()
+    words = shlex.join([sys.executable, "-I", "-S", str(FAKE_BENCH), str(made.folder)])
+    made.path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    made.does()
+    return made

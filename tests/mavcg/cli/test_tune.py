@@ -1,6 +1,7 @@
 """`mavcg tune`: what is measured of a small network, stopping and going on, tables that are carried elsewhere."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,25 +9,27 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mavcg import host
+from mavcg import host, tune_network
 from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.planner.networks import network
 from mavcg.primitive import Layout, Scenario
 from mavcg.primitive_run import find_machine
-from mavcg.selection import tuning
+from mavcg.runners import tuning_run
+from mavcg.runners.bench_program import BenchProgram
+from mavcg.runners.open import open_runner
+from mavcg.runners.shell_runner import ShellRunner
+from mavcg.runners.tuning_run import Spot, tune_on
 from mavcg.selection.cost_db import Conversion, open_db
-from mavcg.selection.costs import MEASURED, MODELLED, Cost
-from mavcg.selection.measured import Effort
+from mavcg.selection.costs import MODELLED, Cost
 from mavcg.selection.network import network_of
-from mavcg.selection.tuning import Job, fastest, plan_of, tune_plan
+from mavcg.selection.tuning import Job, fastest, plan_of
+from mavcg.target import host_target
 
 PRIMITIVES = [p for p in all_primitives() if p.family == "sum2d"]
 NAMES = [p.name for p in PRIMITIVES]
-
-
-BRIEF = Effort(5, 0.0, 0.0)
+FOREIGN = {"x86_64": "exynos9820"}.get(host_target().arch, "alder-lake")
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +39,16 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def as_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every measurement gives 3 times what was predicted, at once; caches are not probed either."""
+def at_once(monkeypatch: pytest.MonkeyPatch, fake_bench: Any) -> Any:
+    """Every measurement is there at once, from a program that only prints; caches are not probed either."""
     monkeypatch.setattr(host, "measured_host_board", host.host_board)
-    monkeypatch.setattr(tuning, "_measured", lambda job, machine, effort: Cost(3 * job.predicted_ms, MEASURED, 0.0, 7))
+    monkeypatch.setattr(tune_network, "measured_host_board", host.host_board)
+
+    def build(jobs: Sequence[Any], *rest: Any) -> BenchProgram:
+        return BenchProgram(fake_bench.of(len(jobs)), len(jobs))
+
+    monkeypatch.setattr(tuning_run, "build_program", build)
+    return fake_bench
 
 
 @pytest.fixture
@@ -65,34 +74,36 @@ def answer(capsys: pytest.CaptureFixture[str], model: str | None = None, **optio
     return found
 
 
-@pytest.mark.usefixtures("as_predicted")
+@pytest.mark.usefixtures("at_once")
 def test_measures_each_convolution_once_and_goes_on(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, str(model), family="sum2d")
-    assert (found["convolutions"], found["sizes"]) == (1, 1)
+    (core,) = found["cores"]
+    assert (core["convolutions"], core["sizes"]) == (1, 1)
     assert found["measured"] + found["pruned"] == len(PRIMITIVES) + 12  # of all, and of all pairs of four layouts
-    assert (found["already"], found["left"], found["stopped"]) == (0, 0, "")
-    assert all(each["ms"] == 3 * each["predicted_ms"] and each["kind"] == "measured" for each in found["costs"])
-    (best,) = found["fastest"]
-    assert best["scenario"] == "4,6,6,1,3,4,1,1" and best["primitive"] in NAMES
+    assert (found["already"], found["left"], found["stopped"], core["failed"]) == (0, 0, "", [])
+    # The program says that job n of each batch, the first of 8, takes 1.75 (n + 1) us.
+    assert [round(each["ms"] / 1.75e-3) for each in core["costs"][:9]] == [*range(1, 9), 1]
+    (best,) = core["fastest"]
+    assert best["scenario"] == "4,6,6,1,3,4,1,1" and best["primitive"] in NAMES and best["kind"] == "measured"
     again = answer(capsys, str(model), family="sum2d", resume=True)
     assert (again["measured"], again["already"]) == (0, found["measured"])
     assert answer(capsys, str(model), family="sum2d", limit_seconds=0.0)["left"] == found["measured"]
 
 
-@pytest.mark.usefixtures("as_predicted")
+@pytest.mark.usefixtures("at_once")
 def test_tables_are_carried_from_one_database_to_another(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table, other = tmp_path / "costs.json", tmp_path / "other.sqlite"
     first = answer(capsys, str(model), family="sum2d", export=table)
-    assert first["exported"] == first["measured"]
+    assert first["exported"] == 2 * first["measured"]  # warm and cold
     second = answer(capsys, import_=table, db=other)
-    assert second == {"db": str(other), "imported": first["measured"]}
+    assert second == {"db": str(other), "imported": first["exported"]}
     third = answer(capsys, str(model), family="sum2d", db=other, limit_seconds=0.0)
-    assert [each["kind"] for each in third["fastest"]] == ["imported"]
+    assert [each["kind"] for each in third["cores"][0]["fastest"]] == ["imported"]
 
 
-@pytest.mark.usefixtures("as_predicted")
+@pytest.mark.usefixtures("at_once")
 def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tune(str(model), family="sum2d")
     shown = capsys.readouterr()
@@ -106,7 +117,13 @@ def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> 
         ({}, "no MODEL"),
         ({"model": "absent"}, "neither a file nor a built-in network"),
         ({"model": "absent.onnx"}, "absent.onnx"),
-        ({"model": "squeezenet", "board": "exynos9820"}, "only `host`"),
+        ({"model": "squeezenet", "board": FOREIGN}, f"local: is .*, and {FOREIGN} is"),
+        ({"model": "squeezenet", "runner": "ssh:pi@10.0.0.7"}, "of which board"),
+        ({"model": "squeezenet", "runner": "telnet:pi", "board": "rk3588"}, "telnet:pi: is none; give local, ssh"),
+        ({"model": "squeezenet", "core": ["cortex-a55"]}, "--core cortex-a55: host has no such core"),
+        ({"model": "squeezenet", "check": True}, "tune MODEL: says nothing to --check"),
+        ({"check": True, "board": "absent"}, "--board absent"),
+        ({"core": ["cortex-a55"], "export": Path("x")}, "--core"),
         ({"model": "squeezenet", "family": "birds"}, "--family birds"),
         ({"model": "squeezenet", "shape": ["x=1"]}, "--shape"),
         ({"family": "fft", "export": Path("x")}, "--family"),
@@ -153,25 +170,43 @@ def test_every_scenario_of_a_network_once() -> None:
     assert len({job.what for job in plan.jobs}) == len(plan.jobs)
 
 
-def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path) -> None:
+def spot(runner: ShellRunner) -> Spot:
+    return Spot(runner, find_machine("host"), None, None, False, "here")
+
+
+def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_once: Any) -> None:
     from mavcg.importers.load import import_model
 
     plan = plan_of(network_of(import_model(model, {})), PRIMITIVES, Told({}))
-    machine, told = find_machine("host"), []
+    told = []
 
     def progress(done: int, total: int, job: Job) -> None:
         told.append((done, total))
         if done == 2:
             raise KeyboardInterrupt
 
-    with open_db(tmp_path / "costs.sqlite") as database:
-        first = tune_plan(plan, database, machine, effort=BRIEF, progress=progress)
+    with open_db(tmp_path / "costs.sqlite") as database, open_runner("local") as runner:
+        first = tune_on(plan, database, spot(runner), progress=progress)
         assert (len(first.measured), first.left, first.stopped) == (2, len(plan.jobs) - 2, "interrupt")
-        assert len(database) == 2 and told == [(n, len(plan.jobs)) for n in range(3)]
-        second = tune_plan(plan, database, machine, resume=True, effort=BRIEF)
+        assert len(database) == 4 and told == [(n, len(plan.jobs)) for n in range(3)]
+        second = tune_on(plan, database, spot(runner), resume=True)
         assert (second.already, second.left, second.stopped) == (2, 0, "")
-        assert len(database) == len(plan.jobs)
-        costs = database.provider(machine.name)
+        assert len(database) == 2 * len(plan.jobs)
+        costs = database.provider(find_machine("host").name)
         ((scenario, name, cost),) = fastest(plan, costs, PRIMITIVES)
         least = min(c.ms for p in PRIMITIVES if (c := costs.primitive(scenario, p)) is not None)
         assert name in NAMES and cost.ms == least
+
+
+def test_what_cannot_be_measured_is_said_and_the_rest_is_kept(
+    model: Path, at_once: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at_once.does("kill 3", "fault 5 it wrote outside", "khz 1000000")
+    tune(str(model), family="fft", as_json=True)
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    failed = found["cores"][0]["failed"]
+    assert [each["why"] for each in failed][:2] == ["the program was ended by signal 9 (killed)", "it wrote outside"]
+    assert found["measured"] + len(failed) + found["pruned"] >= 12 and found["left"] == 0
+    assert f"{failed[0]['what']}: the program was ended" in said.err
+    assert "its clock fell from 2.00 GHz to 1.00 GHz" in said.err

@@ -1,0 +1,75 @@
+"""Prints what the program that measures prints, at once: job n takes (n + 1) us warm, twice that cold.
+
+The first argument is a folder: in "jobs" how many jobs there are; in "faults" lines of words: "kill N": killed at job
+N; "stop N once": asleep at job N, the first time; "cut N once": the same, for a connection to be cut meanwhile: a file
+"at" says that it stands there; "fault N WORDS"; "end N WORDS": as where memory ran out; "cpu N": it is on that CPU;
+"midr N"; "jobs N"; "khz N": at the end; "refuse WORDS".
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+here, given = Path(sys.argv[1]), sys.argv[2:]
+options = dict(zip(given[::2], given[1::2], strict=True))
+with (here / "calls").open("a") as calls:
+    calls.write(" ".join(given) + "\n")
+faults = [line.split(" ", 2) for line in (here / "faults").read_text().splitlines()]
+
+
+def said(name: str, otherwise: int) -> int:
+    return next((int(words[1]) for words in faults if words[0] == name), otherwise)
+
+
+def tell(value: object) -> None:
+    print(json.dumps(value), flush=True)
+
+
+def times(ns: float) -> dict[str, object]:
+    return {
+        "ns": [ns, 2 * ns, 99 * ns, 1.5 * ns, 3 * ns],
+        "lost": [0, 0, 1, 0, 0],
+        "runs": 5,
+        "cpu_ns": 1,
+        "wall_ns": 1,
+    }
+
+
+def once(kind: str, job: int) -> bool:
+    """Whether this is to be done now: always, or the first time."""
+    for words in faults:
+        if words[:2] == [kind, str(job)]:
+            mark = here / f"{kind}-{job}"
+            if words[2:] != ["once"] or not mark.exists():
+                mark.touch()
+                return True
+    return False
+
+
+for words in faults:
+    if words[0] == "refuse":
+        tell({"fault": " ".join(words[1:])})
+        sys.exit(3)
+machine = {"jobs": said("jobs", int((here / "jobs").read_text())), "cpu": said("cpu", int(options.get("--cpu", 0))),
+           "midr": said("midr", 0), "midr_from": "", "governor": "", "khz": 2000000, "lost": 0}  # fmt: skip
+tell({"machine": machine})
+for part in options["--jobs"].split(","):
+    first, _, last = part.partition("-")
+    for job in range(int(first), int(last or first) + 1):
+        if once("kill", job):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if once("stop", job) or once("cut", job):
+            (here / "at").write_text(str(job))
+            time.sleep(20)
+        fault = [words[2] for words in faults if words[0] in ("fault", "end") and words[1] == str(job)]
+        if fault:
+            tell({"job": job, "fault": fault[0]})
+            if ["end", str(job)] in [words[:2] for words in faults]:
+                sys.exit(4)
+            continue
+        result = {"job": job, "sum": f"{job:016x}", "cpu": machine["cpu"], "khz": 0, "warm": times(1000.0 * (job + 1))}
+        tell(result | ({"cold": times(2000.0 * (job + 1))} if options["--cold"] != "0" else {}))
+tell({"end": machine | {"khz": said("khz", 2000000)}})
