@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from mavcg.primitive import Scenario
-from mavcg.selection.dt_graph import Size
+from mavcg.selection.dt_graph import LAYOUTS, Size
 from mavcg.selection.network import Kind, Link, Network, NetworkNode
 
 
@@ -53,16 +53,16 @@ class Net:
     def pool(self, name: str, x: Made, k: int, stride: int, pad: int = 0, upwards: bool = False) -> Made:
         """A window's largest or mean; upwards: a last window that is not whole counts, too (as in Caffe)."""
         side = -((x.size.h + 2 * pad - k) // -stride) + 1 if upwards else (x.size.h + 2 * pad - k) // stride + 1
-        return self._add(NetworkNode(name, "pool", Kind.ANY_LAYOUT), (x,), Size(x.size.c, side, side))
+        return self._add(NetworkNode(name, "pool", Kind.ANY_LAYOUT, layouts=LAYOUTS), (x,), Size(x.size.c, side, side))
 
     def same(self, name: str, x: Made) -> Made:
         """What keeps an image's size and takes any layout."""
-        return self._add(NetworkNode(name, "same", Kind.ANY_LAYOUT), (x,), x.size)
+        return self._add(NetworkNode(name, "same", Kind.ANY_LAYOUT, layouts=LAYOUTS), (x,), x.size)
 
     def concat(self, name: str, *images: Made) -> Made:
         """Channels side by side."""
         size = Size(sum(image.size.c for image in images), images[0].size.h, images[0].size.w)
-        return self._add(NetworkNode(name, "concat", Kind.ANY_LAYOUT), images, size)
+        return self._add(NetworkNode(name, "concat", Kind.ANY_LAYOUT, layouts=LAYOUTS), images, size)
 
     def end(self, x: Made) -> Network:
         """What comes next (fully connected, or the outside) reads the engine's order."""

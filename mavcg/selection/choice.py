@@ -52,17 +52,29 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class MemoryLimit:
+    """Bytes that images alive at once, conversions and the workspace at work may take together (arena_need.py).
+
+    block: channels of a block of CHWc.
+    """
+
+    bytes: int
+    block: int
+
+
+@dataclass(frozen=True)
 class Problem:
     """A network with every node's alternatives and every image's DT graph.
 
     shared: an image that several nodes read is converted once for all that want it in the same layout; else every
-    reader pays for itself. graphs: one for each link.
+    reader pays for itself. graphs: one for each link. memory: that a choice has to keep to, if any; not where shared.
     """
 
     network: Network
     alternatives: Mapping[str, tuple[Alternative, ...]]
     graphs: tuple[DtGraph, ...]
     shared: bool = False
+    memory: MemoryLimit | None = None
 
     def wanted(self, link: Link, chosen: Alternative) -> Layout:
         """The layout in which the link's reader takes the image, with this alternative."""

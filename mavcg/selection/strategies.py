@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
 from mavcg.primitive import Layout
+from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Alternative, Choice, Problem, instance_of, make_choice
+from mavcg.selection.limited import solve_within
 from mavcg.selection.network import Kind
 from mavcg.selection.pbqp import Infeasible, solve
 
@@ -90,6 +92,10 @@ def _solved(
     problem: Problem, strategy: str, allowed: Mapping[str, tuple[int, ...]] | None, time_limit_s: float
 ) -> Selected:
     """The optimum over what is allowed: for given primitives, over the layouts of all dummies."""
+    if problem.memory is not None:
+        kept = solve_within(problem, allowed, time_limit_s)
+        choice = make_choice(problem, kept.choice)
+        return Selected(strategy, choice, kept.lower_bound, kept.optimal, kept.seconds)
     solution = solve(instance_of(problem, allowed), time_limit_s)
     choice = make_choice(problem, {name: solution.choice[name] for name in problem.alternatives})
     return Selected(strategy, choice, solution.lower_bound, solution.optimal, solution.seconds)
@@ -105,7 +111,15 @@ def _local(problem: Problem) -> Selected:
         else:
             layouts = [one.layout_in for one in problem.alternatives[node.name]]
             chosen[node.name] = layouts.index(CANONICAL) if CANONICAL in layouts else 0
-    return Selected(LOCAL, make_choice(problem, chosen), None, False, time.monotonic() - begin)
+    choice = make_choice(problem, chosen)
+    if problem.memory is not None:
+        need = peak(problem, choice.chosen, problem.memory.block)
+        if need.bytes > problem.memory.bytes:
+            raise NothingFor(
+                f"node '{need.node}': {LOCAL} takes {need.bytes} bytes, and the limit is {problem.memory.bytes}; take "
+                f"--strategy {PBQP}"
+            )
+    return Selected(LOCAL, choice, None, False, time.monotonic() - begin)
 
 
 def _canonical(one: Alternative) -> bool:
