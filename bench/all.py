@@ -15,7 +15,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.machine_passes"),
     ("-m", "bench.conv_layers"),
     ("-m", "bench.gemm_peers"),
-    ("-m", "bench.networks"),
+    ("-m", "bench.peers"),
     ("-m", "bench.threads"),
     ("-m", "bench.unequal_cores"),
     ("-m", "bench.predicted"),

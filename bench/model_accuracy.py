@@ -21,8 +21,9 @@ import numpy as np
 import mavcg
 from bench.models import LIGHT, MODELS, PREPARED, expected_output, light_input, model_path, shapes_of
 from bench.record import facts, write
+from bench.runners import Runner, litert_runner, onnxruntime_runner
 from bench.tables import table
-from bench.worker import Runner, litert_runner, onnxruntime_runner, seeded_inputs
+from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.model import build_model

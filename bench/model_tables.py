@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bench.peer_rows import cells
+
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 
@@ -13,23 +15,17 @@ THROUGH = {
 }
 
 
-def networks(record: Record, table: Table) -> str:
-    """Whole networks beside another runtime."""
-    rows = [
-        [
-            row["network"],
-            row["threads"],
-            f"{row['mavcg_ms']:.2f}",
-            f"{row['peer_ms']:.2f} ({row['peer']} {row['versions'][row['peer']]})",
-            f"{row['ratio']:.2f}",
-            f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
-        ]
-        for row in record["rows"]
-    ]
-    text = f"Measured: milliseconds a picture, in {record['rows'][0]['rounds']} interleaved rounds; medians of each "
-    text += "round's median. Below 1 mavcg is faster."
-    head = ["network", "threads", "mavcg ms", "the other's ms", "mavcg / other", "over the rounds"]
-    return f"{text}\n\n" + table(head, rows)
+def peers(record: Record, table: Table) -> str:
+    """Whole networks beside the other runtimes, one thread and two."""
+    rows = record["rows"]
+    text = f"Measured: milliseconds a picture, in {rows[0]['rounds']} interleaved rounds; medians of each round's "
+    text += "median. Below 1 mavcg is faster than the fastest of the others, whose output is the same."
+    versions = {name: entry["version"] for row in rows for name, entry in row["runtimes"].items() if "version" in entry}
+    parts = [f"{text} {', '.join(f'{name} {version}' for name, version in versions.items())}."]
+    for threads in sorted({row["threads"] for row in rows}):
+        head, lines, notes = cells([row for row in rows if row["threads"] == threads], record["runtimes"])
+        parts += [f"{threads} thread{'s' * (threads > 1)}:", table(head, lines), *notes]
+    return "\n\n".join(parts)
 
 
 def conv_layers(record: Record, table: Table) -> str:
@@ -139,7 +135,7 @@ def fuzz_models(record: Record, table: Table) -> str:
 
 
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
-    "networks": ("Networks against other runtimes", networks),
+    "peers": ("Networks against other runtimes", peers),
     "conv_layers": ("Layers and products beside the peak", conv_layers),
     "gemm_peers": ("Products beside other libraries", gemm_peers),
     "model_accuracy": ("How near to other runtimes", model_accuracy),

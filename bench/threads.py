@@ -1,6 +1,6 @@
 """What a second thread brings: `python -m bench.threads [MODEL ..] [--json]`.
 
-Libraries of the host, each in a process with one thread and in one with two, taking turns (as bench.networks); the
+Libraries of the host, each in a process with one thread and in one with two, taking turns (as bench.peers); the
 median of the rounds' ratios counts. Without names it takes the networks that have a bound, and more, and writes
 bench/results/threads.json; it ends with status 1 where a bound is missed.
 """
@@ -14,8 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.interleaved import MIN_RUNS, SECONDS, WARM, start
 from bench.models import model_path
-from bench.networks import MIN_RUNS, SECONDS, WARM, start
 from bench.record import facts, write
 
 LEAST = {"resnet50-random": 1.75, "vgg19-random": 1.75}  # times as fast

@@ -1,21 +1,18 @@
 """One runtime with one model, told by lines what to do: `python bench/worker.py MODEL --threads N [--runtime NAME]`.
 
 It says {"ok": true, "version": .., "load_s": ..} when it is ready, and then answers each line with one line of JSON:
-`run WARM MIN_RUNS SECONDS` with {"ms": [..], "switches": n} (n: runs from which the core was taken away; they are not
-among ms), `out PATH` with {"ok": true} after writing the outputs to an .npz file, and ends at `quit`. What it cannot
-do it answers with {"ok": false, "error": ..}.
+`run WARM MIN_RUNS SECONDS` with {"ms": [..], "cpu_ms": [..], "switches": n} (ms: of the runs that kept their core; n:
+of those that did not; cpu_ms: time of all its threads, in all runs), `out PATH` with {"ok": true} after writing the
+outputs to an .npz file, `layers RUNS` with {"layers": [..]}, the median time of each layer where the runtime was
+started with --profile and says it, and ends at `quit`. What it cannot do it answers with {"ok": false, "error": ..}.
 """
 
 import argparse
-import hashlib
 import json
-import os
 import resource
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,96 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
+if str(ROOT) not in sys.path:  # so that it runs as a script, in an environment that knows nothing of mavcg
     sys.path.insert(0, str(ROOT))
 
+from bench.runners import RUNTIMES, Runner  # noqa: E402
+
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Runner:
-    """A loaded model. inputs: (shape, dtype) of each; run: from arrays to arrays, in the order of `outputs`."""
-
-    version: str
-    inputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
-    outputs: Sequence[str]
-    run: Callable[[Sequence[Array]], Sequence[Array]]
-
-
-def mavcg_runner(model: Path, threads: int) -> Runner:
-    """Our library, built for this machine and kept in the cache."""
-    import mavcg
-
-    loaded = mavcg.load(built_library(model), threads=threads)
-    inputs = [(tuple(t.shape), np.dtype(t.dtype)) for t in loaded.inputs]
-    return Runner(mavcg.__version__, inputs, [t.name for t in loaded.outputs], lambda arrays: loaded.run(*arrays))
-
-
-def built_library(model: Path) -> Path:
-    """The model's library for this machine: built once for this state of mavcg and of the model."""
-    from mavcg.model import build_model
-    from mavcg.model_request import make_model_request
-    from mavcg.runtime.binding import cache_folder
-
-    digest = hashlib.sha256(model.read_bytes())
-    for part in ("mavcg", "kernels", "passes", "runtime", "profiles"):
-        for path in sorted((ROOT / part).rglob("*")):
-            if path.suffix in (".py", ".c", ".h", ".toml") and not path.is_symlink():
-                digest.update(path.read_bytes())
-    folder = cache_folder() / "bench" / digest.hexdigest()[:24]
-    library = folder / "libmodel.so"
-    if not library.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            made = Path(scratch) / "model"
-            made.mkdir()
-            request, _ = make_model_request(model, str(made / "libmodel.so"), "host", (), None)
-            build_model(request)
-            if not folder.exists():
-                os.rename(made, folder)
-    return library
-
-
-def onnxruntime_runner(model: Path, threads: int) -> Runner:
-    """onnxruntime, its CPU provider, all optimisations."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    kinds = {"tensor(float)": "f4", "tensor(uint8)": "u1", "tensor(int8)": "i1", "tensor(int64)": "i8"}
-    own = [i for i in session.get_inputs()]
-    inputs = [(tuple(d if isinstance(d, int) else 1 for d in i.shape), np.dtype(kinds[i.type])) for i in own]
-    names = [o.name for o in session.get_outputs()]
-
-    def run(arrays: Sequence[Array]) -> Sequence[Array]:
-        found: Sequence[Array] = session.run(names, {i.name: a for i, a in zip(own, arrays, strict=True)})
-        return found
-
-    return Runner(ort.__version__, inputs, names, run)
-
-
-def litert_runner(model: Path, threads: int) -> Runner:
-    """LiteRT with XNNPACK, which is its default."""
-    from importlib.metadata import version
-
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(str(model), num_threads=threads)
-    interpreter.allocate_tensors()
-    own, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-
-    def run(arrays: Sequence[Array]) -> Sequence[Array]:
-        for tensor, array in zip(own, arrays, strict=True):
-            interpreter.set_tensor(tensor["index"], array)
-        interpreter.invoke()
-        return [interpreter.get_tensor(tensor["index"]) for tensor in outputs]
-
-    inputs = [(tuple(int(d) for d in t["shape"]), np.dtype(t["dtype"])) for t in own]
-    return Runner(version("ai-edge-litert"), inputs, [t["name"] for t in outputs], run)
-
-
-RUNTIMES = {"mavcg": mavcg_runner, "onnxruntime": onnxruntime_runner, "litert": litert_runner}
 
 
 def seeded_inputs(runner: Runner) -> list[Array]:
@@ -120,7 +33,10 @@ def seeded_inputs(runner: Runner) -> list[Array]:
     rng = np.random.default_rng(0)
     found = []
     for shape, dtype in runner.inputs:
-        values = rng.standard_normal(shape)
+        turned = runner.channels_last and len(shape) == 4
+        values = rng.standard_normal((shape[0], shape[3], *shape[1:3]) if turned else shape)
+        if turned:
+            values = np.ascontiguousarray(values.transpose(0, 2, 3, 1))
         if dtype.kind in "iu":
             info = np.iinfo(dtype)
             middle, low, high = (128, 0, 255) if info.min == 0 else (0, -128, 127)
@@ -130,22 +46,24 @@ def seeded_inputs(runner: Runner) -> list[Array]:
 
 
 def timed(runner: Runner, arrays: Sequence[Array], warm: int, min_runs: int, seconds: float) -> dict[str, Any]:
-    """Milliseconds of the runs that kept their core."""
+    """Milliseconds of the runs that kept their core, and of CPU time of all runs."""
     for _ in range(warm):
         runner.run(arrays)
     found: list[float] = []
+    of_cpu: list[float] = []
     switches, end = 0, time.perf_counter() + seconds
     while len(found) < min_runs or time.perf_counter() < end:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        start = time.perf_counter_ns()
+        start, start_cpu = time.perf_counter_ns(), time.process_time_ns()
         runner.run(arrays)
-        took = (time.perf_counter_ns() - start) / 1e6
+        took, of_this = (time.perf_counter_ns() - start) / 1e6, (time.process_time_ns() - start_cpu) / 1e6
         lost = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw > before
         switches += lost
+        of_cpu.append(of_this)
         # On a machine that is never quiet some runs count all the same: a measurement has to end.
         if not lost or switches > 4 * min_runs:
             found.append(took)
-    return {"ms": found, "switches": switches}
+    return {"ms": found, "cpu_ms": of_cpu, "switches": switches}
 
 
 def serve(runner: Runner, line: str) -> dict[str, Any]:
@@ -158,7 +76,11 @@ def serve(runner: Runner, line: str) -> dict[str, Any]:
         named: dict[str, Any] = dict(zip(runner.outputs, runner.run(arrays), strict=True))
         np.savez(words[1], **named)
         return {"ok": True}
-    raise ValueError(f"'{line}': is neither run WARM MIN_RUNS SECONDS, out PATH nor quit")
+    if words[0] == "layers" and len(words) == 2:
+        if runner.layers is None:
+            raise ValueError("this runtime does not say what its layers take, or was not started with --profile")
+        return {"layers": runner.layers(arrays, int(words[1]))}
+    raise ValueError(f"'{line}': is neither run WARM MIN_RUNS SECONDS, out PATH, layers RUNS nor quit")
 
 
 def main() -> None:
@@ -167,6 +89,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runtime", choices=RUNTIMES, default="mavcg")
+    parser.add_argument("--profile", action="store_true", help="be ready for `layers`; it may run slower")
     args = parser.parse_args()
 
     def say(answer: dict[str, Any]) -> None:
@@ -174,7 +97,7 @@ def main() -> None:
 
     start = time.perf_counter()
     try:
-        runner = RUNTIMES[args.runtime](args.model, args.threads)
+        runner = RUNTIMES[args.runtime](args.model, args.threads, args.profile)
     except Exception as error:  # whatever a runtime raises: the one who asked must hear it
         say({"ok": False, "error": f"{type(error).__name__}: {error}"})
         sys.exit(2)

@@ -1,0 +1,88 @@
+"""Workers that take turns: each runtime is a process of its own (bench/worker.py), stopped while another is timed.
+
+Thread pools wait by spinning: one that is idle would take a core from the one that is timed.
+"""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from bench.record import ROOT
+
+WARM, MIN_RUNS, SECONDS = 2, 5, 0.7
+
+
+@dataclass
+class Worker:
+    """A process with a loaded model; stopped unless it is being asked."""
+
+    runtime: str
+    process: subprocess.Popen[str]
+    version: str = ""
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """Wake it, ask, and stop it again. Raises: RuntimeError with what it says went wrong."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        os.kill(self.process.pid, signal.SIGCONT)
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = read_answer(self.process.stdout)
+        os.kill(self.process.pid, signal.SIGSTOP)
+        return answer
+
+    def end(self) -> None:
+        """Let it go, whatever state it is in."""
+        if self.process.poll() is None:
+            os.kill(self.process.pid, signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+
+
+def read_answer(stream: IO[str]) -> dict[str, Any]:
+    """The next line that is JSON: runtimes print other things too. Raises: RuntimeError."""
+    for line in stream:
+        if line.startswith("{"):
+            answer: dict[str, Any] = json.loads(line)
+            if answer.get("ok", True):
+                return answer
+            raise RuntimeError(answer["error"])
+    raise RuntimeError("the worker ended without an answer")
+
+
+def start(runtime: str, model: Path, threads: int, python: str = sys.executable, profile: bool = False) -> Worker:
+    """A worker, loaded and stopped. Raises: RuntimeError where the runtime cannot load the model."""
+    command = [python, str(ROOT / "bench" / "worker.py"), str(model), "--threads", str(threads)]
+    process = subprocess.Popen(
+        [*command, "--runtime", runtime, *(["--profile"] if profile else [])],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    worker = Worker(runtime, process)
+    assert process.stdout is not None
+    try:
+        worker.version = str(read_answer(process.stdout)["version"])
+    except RuntimeError:
+        worker.end()
+        raise
+    os.kill(process.pid, signal.SIGSTOP)
+    return worker
+
+
+def turns(workers: Sequence[Worker], rounds: int, clock: str = "ms") -> Mapping[str, list[float]]:
+    """Each runtime's median in ms of every round; every round begins with another one.
+
+    clock: "ms", or "cpu_ms" for CPU time, which on a busy machine says more of one thread than the clock on the wall.
+    """
+    medians: dict[str, list[float]] = {worker.runtime: [] for worker in workers}
+    for number in range(rounds):
+        first = number % len(workers)
+        for worker in (*workers[first:], *workers[:first]):
+            times = worker.ask(f"run {WARM} {MIN_RUNS} {SECONDS}")[clock]
+            medians[worker.runtime].append(statistics.median(times))
+    return medians

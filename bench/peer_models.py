@@ -1,0 +1,193 @@
+"""A model in the form that each runtime reads, and the environment that the runtimes live in.
+
+Converted files lie beside the models, in folders that are named after the model's bytes, the versions of the peers and
+the code that converts: what is there already is not made again.
+"""
+
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import venv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.models import cache_folder, model_path
+from bench.runners import CONVERTED_TFLITE, built_library
+from mavcg.errors import MavcgError
+
+REQUIREMENTS = Path(__file__).with_name("peers-requirements.txt")
+WRITERS = tuple(Path(__file__).with_name(name) for name in ("tflite_writer.py", "tflite_file.py"))
+PEERS = ("onnxruntime", "openvino", "litert", "ncnn", "mnn")
+FIRST_SOFTMAX_OF_ONE_AXIS = 13  # opset: before it Softmax flattens its input, and its axis is 1 where none is said
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What each runtime is given, or why it cannot be."""
+
+    files: Mapping[str, Path]
+    reasons: Mapping[str, str]
+
+
+def peers_python() -> Path:
+    """The interpreter of the peers' environment, which is made, or made anew where the requirements have changed.
+
+    Raises: MavcgError where it cannot be made.
+    """
+    home = cache_folder().parent / "peers-venv"
+    python, ready, wanted = home / "bin" / "python", home / "ready", _digest(REQUIREMENTS.read_bytes())
+    if not ready.exists() or ready.read_text() != wanted:
+        shutil.rmtree(home, ignore_errors=True)
+        venv.create(home, with_pip=True)
+        command = [str(python), "-m", "pip", "install", "--no-deps", "-r", str(REQUIREMENTS)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise MavcgError(
+                f"{REQUIREMENTS.name}: cannot be installed ({_last_line(done.stderr)}); is PyPI reachable?"
+            )
+        ready.write_text(wanted)
+    return python
+
+
+def prepared(name: str, runtimes: Sequence[str]) -> Prepared:
+    """The model for each of these runtimes; built and converted where that has not been done."""
+    source = model_path(name)
+    files: dict[str, Path] = {}
+    reasons: dict[str, str] = {}
+    for runtime in runtimes:
+        try:
+            files[runtime] = _for_runtime(runtime, source)
+        except (MavcgError, RuntimeError) as error:
+            reasons[runtime] = str(error)
+    return Prepared(files, reasons)
+
+
+def _for_runtime(runtime: str, source: Path) -> Path:
+    if source.suffix == ".tflite":
+        if runtime == "onnxruntime":
+            raise MavcgError("reads no .tflite")
+        if runtime == "ncnn":
+            raise MavcgError("has no converter of .tflite")
+        if runtime in ("litert", "openvino"):
+            return source
+    elif runtime in ("onnxruntime", "openvino"):
+        return _made(source, "plain.onnx", _plain)
+    return built_library(source) if runtime == "mavcg" else _made(source, *_CONVERSIONS[runtime])
+
+
+def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
+    """A file made of a model. make: from the model into an empty folder, `name` among what it makes."""
+    code = [inspect.getsource(make).encode(), *(path.read_bytes() for path in WRITERS if make is _to_tflite)]
+    digest = _digest(source.read_bytes(), REQUIREMENTS.read_bytes(), *code)
+    folder = cache_folder() / "peers" / f"{source.stem}-{name.partition('.')[0]}-{digest}"
+    if not (folder / name).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            make(source, Path(scratch))
+            for path in sorted(Path(scratch).iterdir(), key=lambda path: path.name == name):
+                os.replace(path, folder / path.name)  # the file that says all is there comes last
+    return folder / name
+
+
+def _plain(source: Path, folder: Path) -> None:
+    """The same network in the form that leaves no converter a choice: a batch of one, written out, and the axis of
+    Softmax written out, for which some take the default of a later opset."""
+    import onnx
+
+    model = onnx.load(source)
+    for info in (*model.graph.input, *model.graph.output):
+        for number, dim in enumerate(info.type.tensor_type.shape.dim):
+            if number == 0 and dim.dim_param:
+                dim.dim_value = 1
+    if next(o.version for o in model.opset_import if o.domain == "") < FIRST_SOFTMAX_OF_ONE_AXIS:
+        for node in model.graph.node:
+            if node.op_type == "Softmax" and not node.attribute:
+                node.attribute.append(onnx.helper.make_attribute("axis", 1))
+    del model.graph.value_info[:]  # shapes of any batch
+    onnx.save(model, folder / "plain.onnx")
+
+
+def _input_shape(model: Path) -> tuple[int, ...]:
+    """Of the one input that is no weight. Raises: MavcgError where there are more, or where it has a free dimension."""
+    import onnx
+
+    graph = onnx.load(model, load_external_data=False).graph
+    known = {t.name for t in graph.initializer}
+    inputs = [i for i in graph.input if i.name not in known]
+    shape = tuple(d.dim_value for d in inputs[0].type.tensor_type.shape.dim)
+    if len(inputs) != 1 or 0 in shape:
+        raise MavcgError(
+            f"{model.name}: has {len(inputs)} inputs, the first of shape {shape}; one of a fixed shape works"
+        )
+    return shape
+
+
+def _is_8_bit(model: Path) -> bool:
+    import onnx
+
+    return any(n.op_type == "QuantizeLinear" for n in onnx.load(model, load_external_data=False).graph.node)
+
+
+def _to_ncnn(source: Path, folder: Path) -> None:
+    """By pnnx, whose script wants PyTorch and whose program does not."""
+    plain = _made(source, "plain.onnx", _plain)
+    if _is_8_bit(plain):
+        raise MavcgError("its 8-bit form is made by ncnn2table and ncnn2int8, which no wheel has")
+    shape = _input_shape(plain)
+    program = next((peers_python().parents[1] / "lib").glob("python*/site-packages/pnnx/pnnx"))
+    with tempfile.TemporaryDirectory() as scratch:
+        model = Path(scratch) / "model.onnx"
+        model.symlink_to(plain)
+        text = "[" + ",".join(map(str, shape)) + "]f32"
+        _run([str(program), str(model), f"inputshape={text}", "fp16=0"], "pnnx", Path(scratch))
+        for suffix in (".param", ".bin"):
+            shutil.move(Path(scratch) / f"model.ncnn{suffix}", folder / f"ncnn{suffix}")
+    (folder / "ncnn.json").write_text(json.dumps({"input": shape}))
+
+
+def _to_mnn(source: Path, folder: Path) -> None:
+    """By the converter in MNN's wheel. Its script mnnconvert would install packages: the function is called itself."""
+    kind, model = ("TFLITE", source) if source.suffix == ".tflite" else ("ONNX", _made(source, "plain.onnx", _plain))
+    arguments = ["mnnconvert", "-f", kind, "--modelFile", str(model), "--MNNModel", str(folder / "mnn.mnn")]
+    code = f"import _tools; _tools.mnnconvert({[*arguments, '--bizCode', 'bench']!r})"
+    said = _run([str(peers_python()), "-c", code], "MNN's converter", folder)
+    if not (folder / "mnn.mnn").exists():
+        raise MavcgError(f"MNN's converter: made nothing ({_last_line(said)})")
+
+
+def _to_tflite(source: Path, folder: Path) -> None:
+    """By bench/tflite_writer.py: LiteRT has no converter of ONNX files."""
+    from bench.tflite_writer import tflite_model
+    from mavcg.importers.load import import_model
+
+    (folder / f"litert{CONVERTED_TFLITE}").write_bytes(tflite_model(import_model(source, {})))
+
+
+_CONVERSIONS: Mapping[str, tuple[str, Callable[[Path, Path], None]]] = {
+    "ncnn": ("ncnn.param", _to_ncnn),
+    "mnn": ("mnn.mnn", _to_mnn),
+    "litert": (f"litert{CONVERTED_TFLITE}", _to_tflite),
+}
+
+
+def _run(command: Sequence[str], what: str, folder: Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    if done.returncode:
+        raise MavcgError(f"{what}: ended with status {done.returncode} ({_last_line(done.stderr or done.stdout)})")
+    return done.stdout + done.stderr
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no message"])[-1]
+
+
+def _digest(*parts: bytes) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()[:24]

@@ -1,0 +1,95 @@
+"""What a comparison of runtimes says: ratios, goals and tables, out of each round's medians."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+WORST = 1 / 0.9  # no network slower than 0.9 of the fastest peer
+MANY_3X3 = 1 / 1.2  # those with many 3x3 layers: at least 1.2 times as fast
+LEAST_FASTER = ("vgg19-random", "resnet50-random", "inception_v1-random")
+MOST_APART = 1e-3  # of f32 outputs, to the largest element
+MOST_APART_8_BIT = 0.25  # rounding is amplified from layer to layer: this finds wrong networks, not wrong roundings
+
+
+def row_of(
+    network: str,
+    threads: int,
+    medians: Mapping[str, Sequence[float]],
+    versions: Mapping[str, str],
+    apart: Mapping[str, float],
+    reasons: Mapping[str, str],
+) -> dict[str, Any]:
+    """One network with some threads.
+
+    medians: of each runtime, ms of each round. apart: how far its output is from the reference's, of the largest
+    element; a peer that is too far is shown and not compared with. reasons: why a runtime has no times.
+    """
+    most = MOST_APART_8_BIT if "int8" in network else MOST_APART
+    runtimes: dict[str, Any] = {}
+    for name, ms in medians.items():
+        runtimes[name] = {
+            "ms": round(statistics.median(ms), 4), "low": round(min(ms), 4), "high": round(max(ms), 4),
+            "version": versions[name], "apart": float(f"{apart[name]:.3g}"), "agrees": apart[name] <= most,
+        }  # fmt: skip
+    for name, reason in reasons.items():
+        runtimes[name] = {"reason": reason}
+    found: dict[str, Any] = {"network": network, "threads": threads, "runtimes": runtimes}
+    peers = {name: r["ms"] for name, r in runtimes.items() if name != "mavcg" and r.get("agrees")}
+    if peers and runtimes.get("mavcg", {}).get("agrees"):
+        fastest = min(peers, key=lambda name: (peers[name], name))
+        ratios = [ours / theirs for ours, theirs in zip(medians["mavcg"], medians[fastest], strict=True)]
+        found |= {
+            "fastest": fastest, "ratio": round(statistics.median(ratios), 4), "ratio_low": round(min(ratios), 4),
+            "ratio_high": round(max(ratios), 4), "goal": round(goal(network), 4),
+        }  # fmt: skip
+    return found
+
+
+def goal(network: str) -> float:
+    """What mavcg / fastest peer may be at most."""
+    return MANY_3X3 if network in LEAST_FASTER else WORST
+
+
+def geometric_mean(rows: Sequence[Row]) -> float | None:
+    """Of mavcg / fastest peer, over the rows that count and have it; None where none does."""
+    ratios = [row["ratio"] for row in rows if "ratio" in row and row["counts"]]
+    return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None
+
+
+def cells(rows: Sequence[Row], runtimes: Sequence[str]) -> tuple[list[str], list[list[str]], list[str]]:
+    """A table of rows of one number of threads: its head, its lines, and the notes that its marks point at."""
+    notes: list[str] = []
+
+    def mark(note: str) -> str:
+        if note not in notes:
+            notes.append(note)
+        return f"[{notes.index(note) + 1}]"
+
+    def shown(row: Row, name: str) -> str:
+        entry = row["runtimes"].get(name)
+        if entry is None:
+            return ""
+        if "reason" in entry:
+            return mark(f"{name}: {entry['reason']}")
+        wrong = "" if entry["agrees"] else " " + mark(f"{name}: its output is another one; not compared with")
+        return f"{entry['ms']:.2f}{wrong}"
+
+    head = ["network", *(f"{name} ms" for name in runtimes), "fastest peer", "mavcg / it", "over the rounds", "goal"]
+    lines = []
+    for row in rows:
+        line = [str(row["network"]).removesuffix("-random"), *(shown(row, name) for name in runtimes)]
+        if "ratio" in row:
+            line += [
+                row["fastest"], f"{row['ratio']:.2f}", f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
+                f"{row['goal']:.2f} {'met' if row['ratio'] <= row['goal'] else 'missed'}",
+            ]  # fmt: skip
+        lines.append(line + [""] * (len(head) - len(line)))
+    mean = geometric_mean(rows)
+    if mean is not None:
+        last = [""] * len(head)
+        last[0], last[-3], last[-1] = "geometric mean", f"{mean:.2f}", f"1.00 {'met' if mean < 1 else 'missed'}"
+        lines.insert(1 + max(at for at, row in enumerate(rows) if row["counts"]), last)
+    return head, lines, [f"[{number}] {note}" for number, note in enumerate(notes, 1)]

@@ -1,0 +1,181 @@
+"""Whole networks against other runtimes, in one interleaved run: `python -m bench.peers [--networks A,B]`.
+
+Each runtime is a process of its own (bench/worker.py) that is stopped while another is timed; they take turns in
+rotating order. Per network and runtime: the median over rounds of each round's median; the ratio to the fastest peer is
+the median of the rounds' ratios, and only ratios within one run count. The peers live in an environment of their own,
+made at first use from bench/peers-requirements.txt; models are converted once. Nobody is timed on a wrong network:
+each runtime's output is compared with onnxruntime's (of .tflite: LiteRT's).
+
+    python -m bench.peers --prepare                  environment, models, libraries; then nothing is fetched
+    python -m bench.peers --layers mobilenet_v2      what each layer takes here and in the runtimes that say it
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.interleaved import MIN_RUNS, SECONDS, WARM, Worker, start, turns
+from bench.models import MODELS
+from bench.peer_layers import layers_of
+from bench.peer_models import PEERS, peers_python, prepared
+from bench.peer_rows import cells, row_of
+from bench.record import facts, write
+from mavcg.errors import MavcgError
+
+COUNTED = (
+    "squeezenet-random", "mobilenet_v1-random", "mobilenet_v2", "efficientnet_lite0", "alexnet-random",
+    "inception_v1-random", "resnet50-random", "vgg19-random", "mobilenet_v2-int8", "resnet50-random-int8",
+)  # fmt: skip
+NETWORKS = (*COUNTED, "blazeface", "hand_landmark")  # the last two are .tflite files
+RUNTIMES = ("mavcg", *PEERS)
+ROUNDS = 5
+
+
+def model_name(text: str) -> str:
+    """A network as the table calls it, or a model of bench/models.py, as the latter. Raises: MavcgError for neither."""
+    for name in NETWORKS:
+        if text in (name, name.replace("-random", "")):
+            return name
+    if text in MODELS or text.rpartition("-")[2] in ("random", "int8"):
+        return text
+    raise MavcgError(f"--networks {text}: there is none; there are {', '.join(NETWORKS)} and all of bench.models")
+
+
+def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock: str) -> dict[str, Any]:
+    """One network on every runtime that can load it. clock: as bench.interleaved.turns."""
+    ready = prepared(name, runtimes)
+    reasons = dict(ready.reasons)
+    workers: list[Worker] = []
+    try:
+        for runtime, file in ready.files.items():
+            try:
+                workers.append(start(runtime, file, threads, interpreter_of(runtime)))
+            except RuntimeError as error:
+                reasons[runtime] = str(error)
+        apart = differences(workers, reasons)
+        running = [worker for worker in workers if worker.runtime in apart]
+        load = os.getloadavg()[0]
+        medians = turns(running, rounds, clock)
+    finally:
+        for worker in workers:
+            worker.end()
+    versions = {worker.runtime: worker.version for worker in workers}
+    row = row_of(name, threads, medians, versions, apart, reasons)
+    return {**row, "counts": name in COUNTED, "clock": clock, "rounds": rounds, "load_average": round(load, 2)}
+
+
+def interpreter_of(runtime: str) -> str:
+    """The Python that runs a worker: ours has mavcg, the peers' the peers."""
+    return sys.executable if runtime == "mavcg" else str(peers_python())
+
+
+def differences(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str, float]:
+    """How far each runtime's outputs are from the reference's, to the reference's largest element: those of the first
+    peer. reasons: gets those that fail."""
+    found: dict[str, list[Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for worker in workers:
+            path = Path(folder) / f"{worker.runtime}.npz"
+            try:
+                worker.ask(f"out {path}")
+            except RuntimeError as error:
+                reasons[worker.runtime] = str(error)
+                continue
+            with np.load(path) as file:
+                found[worker.runtime] = [file[name].ravel() for name in file.files]
+    reference = next((found[peer] for peer in PEERS if peer in found), next(iter(found.values()), []))
+    return {runtime: difference(outputs, reference) for runtime, outputs in found.items()}
+
+
+def difference(outputs: Sequence[Any], reference: Sequence[Any]) -> float:
+    """The largest difference of any output, over the reference's largest element; infinite where shapes differ."""
+    if [a.shape for a in outputs] != [a.shape for a in reference]:
+        return float("inf")
+    pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(outputs, reference, strict=True)]
+    worst = max(float(np.abs(a - b).max() / (np.abs(b).max() or 1.0)) for a, b in pairs)
+    return worst if worst == worst else float("inf")
+
+
+def prepare(networks: Sequence[str], runtimes: Sequence[str]) -> None:
+    """Make all that takes time or fetches something; says what cannot be made."""
+    for name in networks:
+        note(f"preparing {name}")
+        for runtime, reason in prepared(name, runtimes).reasons.items():
+            note(f"{name}: {runtime} is left out: {reason}")
+
+
+def show(rows: Sequence[Mapping[str, Any]], runtimes: Sequence[str]) -> None:
+    """A table for each number of threads."""
+    console = Console(width=180)
+    for threads in sorted({row["threads"] for row in rows}):
+        head, lines, notes = cells([row for row in rows if row["threads"] == threads], runtimes)
+        table = Table(box=None, title=f"{threads} thread{'s' * (threads > 1)}", title_justify="left")
+        for number, title in enumerate(head):
+            table.add_column(title, justify="left" if number == 0 else "right")
+        for line in lines:
+            table.add_row(*(text.replace("[", "\\[") for text in line))
+        console.print(table)
+        for text in notes:
+            console.print(text, markup=False)
+
+
+def note(text: str) -> None:
+    """Progress."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Compare, print, and write bench/results/peers.json where it was all networks, runtimes and threads."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default=",".join(NETWORKS), help="names, with commas")
+    parser.add_argument("--runtimes", default=",".join(RUNTIMES), help="names, with commas")
+    parser.add_argument("--threads", default="1,2", help="numbers, one after the other")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--cpu-time", action="store_true", help="of one thread on a busy machine: time of its CPU")
+    parser.add_argument("--prepare", action="store_true", help="make all that is needed, and end")
+    parser.add_argument("--layers", metavar="NETWORK", help="one network by layers instead")
+    parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
+    args = parser.parse_args()
+    try:
+        runtimes = [name for name in RUNTIMES if name in args.runtimes.split(",")]
+        unknown = set(args.runtimes.split(",")) - set(RUNTIMES)
+        if unknown:
+            raise MavcgError(f"--runtimes {', '.join(sorted(unknown))}: there are {', '.join(RUNTIMES)}")
+        networks = [model_name(text) for text in args.networks.split(",")]
+        counts = [int(text) for text in args.threads.split(",")]
+        if args.cpu_time and counts != [1]:
+            raise MavcgError("--cpu-time: adds all threads' time up; give --threads 1")
+        clock = "cpu_ms" if args.cpu_time else "ms"
+        if args.prepare:
+            prepare(networks, runtimes)
+        elif args.layers:
+            layers_of(model_name(args.layers), counts[0], args.json)
+        else:
+            rows = []
+            for threads in counts:
+                for name in networks:
+                    note(f"{name}, {threads} threads")
+                    rows.append(compare(name, threads, args.rounds, runtimes, clock))
+            if tuple(networks) == NETWORKS and tuple(runtimes) == RUNTIMES and counts == [1, 2]:
+                settings = {"warm_runs": WARM, "least_runs": MIN_RUNS, "least_seconds": SECONDS}
+                record = {**facts("measured", "bench.peers"), **settings, "runtimes": runtimes, "rows": rows}
+                write("peers", record)
+            if args.json:
+                print(json.dumps(rows, indent=2))
+            else:
+                show(rows, runtimes)
+    except MavcgError as error:
+        sys.exit(f"bench.peers: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""Runtimes behind one form, for bench/worker.py: a model loaded, its inputs, and one call that runs it.
+
+Every runtime computes in f32 where the model does, with as many threads as were asked for, and by the way of its Python
+interface that copies least. Those of bench/peers-requirements.txt are imported when they are asked for and not before.
+"""
+
+import hashlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).resolve().parent.parent
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A loaded model.
+
+    inputs: (shape, dtype) of each. run: from arrays to arrays, in the order of `outputs`. channels_last: whether images
+    are N, H, W, C here while the model that this was converted from has them as N, C, H, W. layers: runs the model
+    that often and says what each layer took (`--profile`); None where the runtime does not say.
+    """
+
+    version: str
+    inputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+    outputs: Sequence[str]
+    run: Callable[[Sequence[Array]], Sequence[Array]]
+    channels_last: bool = False
+    layers: Callable[[Sequence[Array], int], list[dict[str, Any]]] | None = None
+
+
+def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
+    """Our library: given, or of a model, and then built for this machine and kept in the cache."""
+    if str(ROOT) not in sys.path:  # a worker is a script, which finds only what lies beside it
+        sys.path.insert(0, str(ROOT))
+    import mavcg
+
+    loaded = mavcg.load(model if model.suffix == ".so" else built_library(model), threads=threads)
+    inputs = [(tuple(t.shape), np.dtype(t.dtype)) for t in loaded.inputs]
+
+    def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
+        return [{"name": s.name, "op": s.op, "ms": s.ns / 1e6} for s in loaded.profile(*arrays, runs=runs)]
+
+    names = [t.name for t in loaded.outputs]
+    return Runner(mavcg.__version__, inputs, names, lambda arrays: loaded.run(*arrays), layers=layers)
+
+
+def built_library(model: Path) -> Path:
+    """The model's library for this machine: built once for this state of mavcg and of the model."""
+    from mavcg.model import build_model
+    from mavcg.model_request import make_model_request
+    from mavcg.runtime.binding import cache_folder
+
+    digest = hashlib.sha256(model.read_bytes())
+    for part in ("mavcg", "kernels", "passes", "runtime", "profiles"):
+        for path in sorted((ROOT / part).rglob("*")):
+            if path.suffix in (".py", ".c", ".h", ".toml") and not path.is_symlink():
+                digest.update(path.read_bytes())
+    folder = cache_folder() / "bench" / digest.hexdigest()[:24]
+    library = folder / "libmodel.so"
+    if not library.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            made = Path(scratch) / "model"
+            made.mkdir()
+            request, _ = make_model_request(model, str(made / "libmodel.so"), "host", (), None)
+            build_model(request)
+            if not folder.exists():
+                os.rename(made, folder)
+    return library
+
+
+def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runner:
+    """onnxruntime, its CPU provider, all optimisations."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    if profile:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(Path(tempfile.mkdtemp()) / "onnxruntime")
+    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    kinds = {"tensor(float)": "f4", "tensor(uint8)": "u1", "tensor(int8)": "i1", "tensor(int64)": "i8"}
+    own = [i for i in session.get_inputs()]
+    inputs = [(tuple(d if isinstance(d, int) else 1 for d in i.shape), np.dtype(kinds[i.type])) for i in own]
+    names = [o.name for o in session.get_outputs()]
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        found: Sequence[Array] = session.run(names, {i.name: a for i, a in zip(own, arrays, strict=True)})
+        return found
+
+    def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
+        for _ in range(runs):
+            run(arrays)
+        return onnxruntime_layers(json.loads(Path(session.end_profiling()).read_text()))
+
+    return Runner(ort.__version__, inputs, names, run, layers=layers if profile else None)
+
+
+def onnxruntime_layers(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each node's median time out of onnxruntime's trace, in the order in which they run; `shape` is of the first
+    output."""
+    times: dict[str, list[float]] = {}
+    nodes: dict[str, Mapping[str, Any]] = {}
+    for event in events:
+        if event.get("cat") == "Node" and str(event["name"]).endswith("_kernel_time"):
+            name = str(event["name"]).removesuffix("_kernel_time")
+            times.setdefault(name, []).append(event["dur"] / 1e3)
+            nodes[name] = event["args"]
+    return [
+        {"name": name, "op": nodes[name]["op_name"], "ms": statistics.median(ms), "shape": _first_shape(nodes[name])}
+        for name, ms in times.items()
+    ]
+
+
+def _first_shape(node: Mapping[str, Any]) -> list[int]:
+    for tensor in node.get("output_type_shape", ()):
+        for shape in tensor.values():
+            return list(shape)
+    return []
+
+
+def litert_runner(model: Path, threads: int, profile: bool = False) -> Runner:
+    """LiteRT with XNNPACK, which is its default."""
+    from importlib.metadata import version
+
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(model), num_threads=threads)
+    interpreter.allocate_tensors()
+    own, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        for tensor, array in zip(own, arrays, strict=True):
+            interpreter.set_tensor(tensor["index"], array)
+        interpreter.invoke()
+        return [interpreter.get_tensor(tensor["index"]) for tensor in outputs]
+
+    inputs = [(tuple(int(d) for d in t["shape"]), np.dtype(t["dtype"])) for t in own]
+    names = [t["name"] for t in outputs]
+    converted = model.name.endswith(CONVERTED_TFLITE)
+    return Runner(version("ai-edge-litert"), inputs, names, run, channels_last=converted)
+
+
+CONVERTED_TFLITE = ".onnx.tflite"  # how files end that bench/peer_models.py makes of ONNX models
+
+
+def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
+    """OpenVINO on the CPU, one stream, in f32: by itself it takes bf16 where the core has it. Its threads are not bound
+    to cores: nobody's are."""
+    import openvino
+
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
+        "INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO", "PERF_COUNT": "YES" if profile else "NO",
+    }  # fmt: skip
+    compiled = openvino.compile_model(str(model), "CPU", settings)
+    request = compiled.create_infer_request()
+    inputs = [(tuple(int(d) for d in i.shape), np.dtype(i.element_type.to_dtype())) for i in compiled.inputs]
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        found = request.infer(list(arrays), share_inputs=True, share_outputs=True)
+        return [found[i] for i in range(len(compiled.outputs))]
+
+    def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
+        times: dict[str, list[float]] = {}
+        kinds: dict[str, str] = {}
+        for _ in range(runs):
+            run(arrays)
+            for info in request.get_profiling_info():
+                times.setdefault(info.node_name, []).append(info.real_time.total_seconds() * 1e3)
+                kinds[info.node_name] = f"{info.node_type} {info.exec_type}"
+        found: list[dict[str, Any]] = [
+            {"name": name, "op": kinds[name], "ms": statistics.median(ms)} for name, ms in times.items()
+        ]
+        return [layer for layer in found if layer["ms"] > 0]
+
+    names = [o.get_any_name() for o in compiled.outputs]
+    return Runner(openvino.__version__.split("-")[0], inputs, names, run, layers=layers if profile else None)
+
+
+def ncnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
+    """ncnn from the .param that pnnx made, in f32: fp16 and bf16, which it would take by itself, are off; Winograd
+    stays on."""
+    from importlib.metadata import version
+
+    import ncnn
+
+    net = ncnn.Net()
+    for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage"):
+        setattr(net.opt, option, False)
+    net.opt.use_vulkan_compute = False
+    net.opt.num_threads = threads
+    if net.load_param(str(model)) or net.load_model(str(model.with_suffix(".bin"))):
+        raise RuntimeError("ncnn does not load it")
+    shape = tuple(json.loads(model.with_suffix(".json").read_text())["input"])
+    (source,), (target,) = net.input_names(), net.output_names()
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        extractor = net.create_extractor()
+        if extractor.input(source, ncnn.Mat(arrays[0][0])):
+            raise RuntimeError("ncnn refuses the input")
+        status, found = extractor.extract(target)
+        if status:
+            raise RuntimeError(f"ncnn ends with {status}")
+        return [np.array(found)]
+
+    return Runner(version("ncnn"), [(shape, np.dtype("f4"))], [target], run)
+
+
+def mnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
+    """MNN, in f32: precision high."""
+    import MNN
+
+    interpreter = MNN.Interpreter(str(model))
+    session = interpreter.createSession({"backend": "CPU", "numThread": threads, "precision": "high"})
+    source, target = interpreter.getSessionInput(session), interpreter.getSessionOutput(session)
+    shape = tuple(source.getShape())
+    caffe = MNN.Tensor_DimensionType_Caffe
+    result = MNN.Tensor(target.getShape(), MNN.Halide_Type_Float, np.zeros(target.getShape(), dtype=np.float32), caffe)
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        source.copyFrom(MNN.Tensor(shape, MNN.Halide_Type_Float, arrays[0], caffe))
+        if interpreter.runSession(session):
+            raise RuntimeError("MNN refuses to run it")
+        target.copyToHostTensor(result)
+        return [result.getNumpyData().reshape(target.getShape())]
+
+    return Runner(MNN.version(), [(shape, np.dtype("f4"))], ["output"], run)
+
+
+RUNTIMES: Mapping[str, Callable[[Path, int, bool], Runner]] = {
+    "mavcg": mavcg_runner, "onnxruntime": onnxruntime_runner, "openvino": openvino_runner, "litert": litert_runner,
+    "ncnn": ncnn_runner, "mnn": mnn_runner,
+}  # fmt: skip
