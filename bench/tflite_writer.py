@@ -2,7 +2,7 @@
 
 Written as LiteRT likes it best: inputs as N, H, W, C, batch norms folded, activations fused, padding by SAME where it
 is that. Of 8-bit graphs (dequantize and quantize around operators that compute in f32) those operators become 8-bit
-ones, signed: 128 less than an unsigned number, zero and all. The operators of the networks of bench/peers.py, no others.
+ones, signed: 128 less than an unsigned number, zero and all. It knows the operators of bench/peers.py's networks.
 """
 
 from typing import Any
