@@ -1,7 +1,9 @@
 """A convolution's spec: all that decides its code but the core."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
+from mavcg.graph import DTYPES
 from mavcg.kernel import KernelSpec, View
 from mavcg.kernels.gemm import F32_BYTES, Sum, merged
 
@@ -10,8 +12,59 @@ FEW_ROWS = 4
 MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
 
 
+class Convolution(KernelSpec):
+    """What convolutions of images have in common, whatever their types: how their work is cut.
+
+    x, out: N, H, W, C. groups: of channels. lanes: output channels of a panel of packed weights.
+    """
+
+    x: View
+    out: View
+    groups: int
+    lanes: int
+
+    @property
+    def in_channels(self) -> int:
+        """Of a group."""
+        return self.x.shape[3] // self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """Of a group."""
+        return self.out.shape[3] // self.groups
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels of a group."""
+        return -(-self.out_channels // self.lanes)
+
+    @property
+    def pixel_rows(self) -> int:
+        """Rows of output pixels of all images."""
+        return self.out.shape[0] * self.out.shape[1]
+
+    @property
+    @abstractmethod
+    def weight_bytes(self) -> int:
+        """Of the packed weights."""
+
+    @property
+    def by_channels(self) -> bool:
+        """Whether work is cut along the output channels: where there is more of weights than of images."""
+        enough = self.groups * self.panels >= FEW_ROWS
+        images = sum(view.elements * DTYPES[view.dtype].itemsize for view in (self.x, self.out))
+        heavy = self.weight_bytes > max(MANY_WEIGHTS, images)
+        return enough and (heavy or self.pixel_rows < FEW_ROWS)
+
+    @property
+    def rows(self) -> int:
+        if 0 in self.out.shape:
+            return 0
+        return self.groups * self.panels if self.by_channels else self.pixel_rows
+
+
 @dataclass(frozen=True)
-class Conv2d(KernelSpec):
+class Conv2d(Convolution):
     """act(bias + convolution + residual) of f32 images.
 
     x, out, residual: N, H, W, C. kernel, stride, dilation: height, width. packed: weights are packed in panels of
@@ -38,43 +91,8 @@ class Conv2d(KernelSpec):
         return "conv2d_f32" if self.packed else "conv2d_f32_unpacked"
 
     @property
-    def in_channels(self) -> int:
-        """Of a group."""
-        return self.x.shape[3] // self.groups
-
-    @property
-    def out_channels(self) -> int:
-        """Of a group."""
-        return self.out.shape[3] // self.groups
-
-    @property
-    def panels(self) -> int:
-        """Panels of output channels of a group."""
-        return -(-self.out_channels // self.lanes)
-
-    @property
-    def pixel_rows(self) -> int:
-        """Rows of output pixels of all images."""
-        return self.out.shape[0] * self.out.shape[1]
-
-    @property
     def weight_bytes(self) -> int:
-        """Of the packed weights."""
         return self.groups * self.panels * self.lanes * self.kernel[0] * self.kernel[1] * self.in_channels * F32_BYTES
-
-    @property
-    def by_channels(self) -> bool:
-        """Whether work is cut along the output channels: where there is more of weights than of images."""
-        enough = self.groups * self.panels >= FEW_ROWS
-        images = (self.x.elements + self.out.elements) * F32_BYTES
-        heavy = self.weight_bytes > max(MANY_WEIGHTS, images)
-        return enough and (heavy or self.pixel_rows < FEW_ROWS)
-
-    @property
-    def rows(self) -> int:
-        if 0 in self.out.shape:
-            return 0
-        return self.groups * self.panels if self.by_channels else self.pixel_rows
 
     @property
     def work(self) -> int:

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from mavcg.kernel import KernelSpec, View
-from mavcg.kernels.conv_spec import FEW_ROWS, MANY_WEIGHTS
+from mavcg.kernel import View
+from mavcg.kernels.conv_spec import Convolution
 from mavcg.kernels.qgemm import Run
 from mavcg.kernels.qtiling import GROUP
 from mavcg.kernels.requantise import Ending
 
 
 @dataclass(frozen=True)
-class QConv2d(KernelSpec):
+class QConv2d(Convolution):
     """Requantised convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
 
     x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
@@ -35,21 +35,6 @@ class QConv2d(KernelSpec):
         return f"qconv2d_{self.x.dtype}"
 
     @property
-    def in_channels(self) -> int:
-        """Of a group."""
-        return self.x.shape[3] // self.groups
-
-    @property
-    def out_channels(self) -> int:
-        """Of a group."""
-        return self.out.shape[3] // self.groups
-
-    @property
-    def panels(self) -> int:
-        """Panels of output channels of a group."""
-        return -(-self.out_channels // self.lanes)
-
-    @property
     def run(self) -> Run:
         """How a sum runs: rows of taps, taps, channels; neighbours in memory are one level."""
         _, row, col, _ = self.x.strides
@@ -62,23 +47,8 @@ class QConv2d(KernelSpec):
         return self.run.steps * self.lanes * GROUP
 
     @property
-    def pixel_rows(self) -> int:
-        """Rows of output pixels of all images."""
-        return self.out.shape[0] * self.out.shape[1]
-
-    @property
-    def by_channels(self) -> bool:
-        """Whether work is cut along the output channels: where there is more of weights than of images."""
-        enough = self.groups * self.panels >= FEW_ROWS
-        weights = self.groups * self.panels * self.panel_bytes
-        heavy = weights > max(MANY_WEIGHTS, self.x.elements + self.out.elements)
-        return enough and (heavy or self.pixel_rows < FEW_ROWS)
-
-    @property
-    def rows(self) -> int:
-        if 0 in self.out.shape:
-            return 0
-        return self.groups * self.panels if self.by_channels else self.pixel_rows
+    def weight_bytes(self) -> int:
+        return self.groups * self.panels * self.panel_bytes
 
     @property
     def work(self) -> int:
