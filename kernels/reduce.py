@@ -61,31 +61,6 @@ class Reduce(KernelSpec):
         return self.kept.elements * self.reduced.elements
 
 
-@dataclass(frozen=True)
-class ArgReduce(KernelSpec):
-    """The place of the largest (kind max) or smallest element along an axis, as i64; of equal ones the first, or the
-    last. A row is one output. Operands: x, out."""
-
-    kind: str
-    dtype: str
-    kept: Nest
-    length: int
-    stride: int
-    last: bool
-
-    @property
-    def family(self) -> str:
-        return f"arg_{self.kind}_{self.dtype}"
-
-    @property
-    def rows(self) -> int:
-        return self.kept.elements
-
-    @property
-    def work(self) -> int:
-        return self.kept.elements * self.length
-
-
 def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Of reduce_sum and its kin."""
     x, out = views[node.inputs[0]], views[node.output]
@@ -93,7 +68,7 @@ def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     axes = {a % rank for a in node.attr("axes")}
     if x.dtype == "f16":
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for f16; cast to f32 before it")
-    kept = _kept(x, out, axes, node.attr("keepdims"))
+    kept = kept_loops(x, out, axes, node.attr("keepdims"))
     gone = sorted(axes)
     reduced = collapsed([x.shape[a] for a in gone], [[x.strides[a] for a in gone]])
     along = kept.strides[0][-1] == kept.strides[1][-1] == 1 and kept.shape[-1] > 1
@@ -101,16 +76,7 @@ def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
-def lower_arg(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Of arg_max and arg_min."""
-    x, out = views[node.inputs[0]], views[node.output]
-    axis = node.attr("axis") % len(x.shape)
-    kept = _kept(x, out, {axis}, node.attr("keepdims"))
-    spec = ArgReduce(node.op.removeprefix("arg_"), x.dtype, kept, x.shape[axis], x.strides[axis], node.attr("last"))
-    return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
-
-
-def _kept(x: View, out: View, axes: set[int], keepdims: bool) -> Nest:
+def kept_loops(x: View, out: View, axes: set[int], keepdims: bool) -> Nest:
     """Loops over the outputs: strides of x, then of out."""
     kept = [a for a in range(len(x.shape)) if a not in axes]
     of_out = [out.strides[a] for a in kept] if keepdims else list(out.strides)
@@ -287,40 +253,5 @@ def total_of(
     return b.extract_element(value, const(0, ir.IntType(32)))
 
 
-def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """One element after the other."""
-    assert isinstance(spec, ArgReduce)
-    function, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
-    typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
-    sign = (">" if spec.kind == "max" else "<") + ("=" if spec.last else "")
-
-    def row(index: Value) -> None:
-        from_, to = x, out
-        for i, x_step, out_step in zip(decode(b, index, spec.kept.shape), *spec.kept.strides, strict=True):
-            from_ = address(b, from_, scaled(b, i, x_step * size))
-            to = address(b, to, scaled(b, i, out_step * 8))
-        first = b.load(from_, align=size, typ=typ)
-
-        def turn(i: Value, best: Values) -> Values:
-            value = b.load(address(b, from_, scaled(b, i, spec.stride * size)), align=size, typ=typ)
-            if spec.dtype.startswith("f"):
-                better = b.fcmp_ordered(sign, value, best[0])
-            else:
-                better = (b.icmp_unsigned if spec.dtype[0] in "ub" else b.icmp_signed)(sign, value, best[0])
-            return b.select(better, value, best[0]), b.select(better, i, best[1])
-
-        _, place = for_range(b, const(1), const(spec.length), 1, (first, const(0)), turn, "candidate")
-        b.store(place, to, align=8)
-
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
-
-
-LOWER = {
-    **{f"reduce_{kind}": lower_reduce for kind in ("sum", "mean", "max", "min", "prod")},
-    "arg_max": lower_arg,
-    "arg_min": lower_arg,
-}
-EMIT = {Reduce: emit_reduce, ArgReduce: emit_arg}
+LOWER = {f"reduce_{kind}": lower_reduce for kind in ("sum", "mean", "max", "min", "prod")}
+EMIT = {Reduce: emit_reduce}

@@ -10,6 +10,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Packing, Step, View
 from mavcg.kernels import (
+    arg_reduce,
     conv2d,
     conv_transpose,
     copies,
@@ -52,6 +53,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     qconv2d,
     qmatmul,
     reduce,
+    arg_reduce,
     softmax,
     copies,
     elementwise,
