@@ -1,5 +1,143 @@
-"""What each layer of a network takes, here and in the runtimes that say it."""
+"""What each layer of a network takes, here and in the runtimes that say it.
+
+Runtimes fuse operators and name what is left in their own ways: after the file's node, or after the tensor that the
+last of the fused nodes makes. Times are added up by anchors: a convolution, product, pool or the like, with all that
+only changes its result element by element. What changes a layout is a line of its own.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.interleaved import start
+from bench.peer_models import peers_python, prepared
+from mavcg.errors import MavcgError
+
+SAY_LAYERS = ("mavcg", "onnxruntime", "openvino")
+ROUNDS, RUNS = 5, 5
+FOLLOWERS = frozenset({
+    "Add", "BatchNormalization", "Clip", "DequantizeLinear", "Dropout", "Flatten", "Identity", "Mul", "QuantizeLinear",
+    "Relu", "Reshape", "Squeeze", "Sum", "Unsqueeze",
+})  # fmt: skip
+OTHER = "layouts and the rest"
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """where: the anchor of each node and of each tensor of a file, by name. what: each anchor in words, in order."""
+
+    where: Mapping[str, str]
+    what: Mapping[str, str]
+
+
+def anchors_of(model: Path) -> Anchors:
+    """The anchors of an ONNX file with shapes that are all known."""
+    import onnx
+
+    graph = onnx.shape_inference.infer_shapes(onnx.load(model)).graph
+    shapes = {
+        info.name: tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
+        for info in (*graph.value_info, *graph.output, *graph.input)
+    } | {t.name: tuple(t.dims) for t in graph.initializer}
+    constants = {t.name for t in graph.initializer}
+    where: dict[str, str] = {}
+    what: dict[str, str] = {}
+    for number, node in enumerate(graph.node):
+        name = node.name or f"n{number}"
+        data = [source for source in node.input if source in where]
+        if node.op_type in FOLLOWERS and data:
+            anchor = max((where[source] for source in data), key=list(what).index)  # a sum is fused into the later one
+        elif node.op_type in FOLLOWERS and all(source in constants for source in node.input):
+            continue  # weights
+        else:
+            anchor = name
+            what[name] = _words(node, shapes)
+        where[name] = anchor
+        where |= {target: anchor for target in node.output}
+    return Anchors(where, what)
+
+
+def _words(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> str:
+    attributes = {a.name: a for a in node.attribute}
+    kernel = "x".join(map(str, attributes["kernel_shape"].ints)) if "kernel_shape" in attributes else ""
+    stride = (
+        f"/{attributes['strides'].ints[0]}" if "strides" in attributes and attributes["strides"].ints[0] > 1 else ""
+    )
+    groups = f" groups {attributes['group'].i}" if "group" in attributes and attributes["group"].i > 1 else ""
+    source, target = (shapes.get(names[0], ()) for names in (node.input, node.output))
+    sizes = f"{'x'.join(map(str, source[1:]))} -> {'x'.join(map(str, target[1:]))}"
+    return " ".join(filter(None, [node.op_type, f"{kernel}{stride}{groups}", sizes]))
+
+
+def anchor_of(layer: str, where: Mapping[str, str]) -> str:
+    """The anchor of a runtime's layer, by its name; OTHER for what changes a layout, and for what is not found."""
+    plain = re.sub(r"(_nchwc|/WithoutBiases|_token_\d+|_kernel|_quant|/fq_input_\d+|_original)+$", "", layer)
+    return where.get(layer) or where.get(plain) or OTHER
+
+
+def by_anchor(layers: Sequence[Mapping[str, Any]], anchors: Anchors) -> dict[str, float]:
+    """ms of each anchor."""
+    found: dict[str, float] = {}
+    for layer in layers:
+        anchor = anchor_of(layer["name"], anchors.where)
+        found[anchor] = found.get(anchor, 0.0) + layer["ms"]
+    return found
+
+
+def measured(name: str, threads: int) -> list[dict[str, Any]]:
+    """The network's anchors in order: {"layer", "what", "ms": {runtime: ms}}, the least of some rounds that take turns.
+
+    Raises: MavcgError where the model is no ONNX file.
+    """
+    ready = prepared(name, SAY_LAYERS)
+    if "onnxruntime" not in ready.files:
+        raise MavcgError(f"--layers {name}: {ready.reasons['onnxruntime']}; ONNX models can be shown by layers")
+    anchors = anchors_of(ready.files["onnxruntime"])
+    workers = []
+    best: dict[str, dict[str, float]] = {}
+    try:
+        for runtime, file in ready.files.items():
+            python = sys.executable if runtime == "mavcg" else str(peers_python())
+            workers.append(start(runtime, file, threads, python, profile=True))
+        for _ in range(ROUNDS):
+            for worker in workers:
+                times = by_anchor(worker.ask(f"layers {RUNS}")["layers"], anchors)
+                known = best.setdefault(worker.runtime, times)
+                for anchor, ms in times.items():
+                    known[anchor] = min(ms, known.get(anchor, ms))
+    finally:
+        for worker in workers:
+            worker.end()
+    return [
+        {"layer": anchor, "what": what, "ms": {r: round(ms[anchor], 4) for r, ms in best.items() if anchor in ms}}
+        for anchor, what in {**anchors.what, OTHER: ""}.items()
+    ]
 
 
 def layers_of(name: str, threads: int, as_json: bool) -> None:
-    raise NotImplementedError
+    """Print them; a mark where mavcg takes longer than the fastest of the others that has the layer."""
+    rows = measured(name, threads)
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None)
+    for number, title in enumerate(("layer", "", *(f"{runtime} ms" for runtime in SAY_LAYERS), "lost ms")):
+        table.add_column(title, justify="left" if number < 2 else "right")
+    totals = dict.fromkeys(SAY_LAYERS, 0.0)
+    for row in rows:
+        ms = row["ms"]
+        for runtime, one in ms.items():
+            totals[runtime] += one
+        others = [one for runtime, one in ms.items() if runtime != "mavcg"]
+        lost = ms["mavcg"] - min(others) if "mavcg" in ms and others else 0.0
+        shown = [f"{ms[runtime]:.3f}" if runtime in ms else "" for runtime in SAY_LAYERS]
+        table.add_row(row["layer"], row["what"], *shown, f"{lost:.3f}" if lost > 0 else "")
+    table.add_row("sum", "", *(f"{totals[runtime]:.3f}" for runtime in SAY_LAYERS))
+    Console(width=180).print(table)

@@ -7,7 +7,6 @@ interface that copies least. Those of bench/peers-requirements.txt are imported 
 import hashlib
 import json
 import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ class Runner:
 
     inputs: (shape, dtype) of each. run: from arrays to arrays, in the order of `outputs`. channels_last: whether images
     are N, H, W, C here while the model that this was converted from has them as N, C, H, W. layers: runs the model
-    that often and says what each layer took (`--profile`); None where the runtime does not say.
+    that often and says what each layer took at least; None where the runtime does not say.
     """
 
     version: str
@@ -49,7 +48,8 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     inputs = [(tuple(t.shape), np.dtype(t.dtype)) for t in loaded.inputs]
 
     def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
-        return [{"name": s.name, "op": s.op, "ms": s.ns / 1e6} for s in loaded.profile(*arrays, runs=runs)]
+        found = zip(*(loaded.profile(*arrays) for _ in range(runs)), strict=True)
+        return [{"name": steps[0].name, "op": steps[0].op, "ms": min(s.ns for s in steps) / 1e6} for steps in found]
 
     names = [t.name for t in loaded.outputs]
     return Runner(mavcg.__version__, inputs, names, lambda arrays: loaded.run(*arrays), layers=layers)
@@ -84,12 +84,14 @@ def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runn
     """onnxruntime, its CPU provider, all optimisations."""
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    if profile:
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(tempfile.mkdtemp()) / "onnxruntime")
-    session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    def session_of(trace: Path | None) -> Any:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        if trace is not None:
+            options.enable_profiling, options.profile_file_prefix = True, str(trace)
+        return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+    session = session_of(None)
     kinds = {"tensor(float)": "f4", "tensor(uint8)": "u1", "tensor(int8)": "i1", "tensor(int64)": "i8"}
     own = [i for i in session.get_inputs()]
     inputs = [(tuple(d if isinstance(d, int) else 1 for d in i.shape), np.dtype(kinds[i.type])) for i in own]
@@ -100,34 +102,25 @@ def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runn
         return found
 
     def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
-        for _ in range(runs):
-            run(arrays)
-        return onnxruntime_layers(json.loads(Path(session.end_profiling()).read_text()))
+        with tempfile.TemporaryDirectory() as folder:  # a trace ends with its session
+            traced = session_of(Path(folder) / "trace")
+            for _ in range(runs):
+                traced.run(names, {i.name: a for i, a in zip(own, arrays, strict=True)})
+            return onnxruntime_layers(json.loads(Path(traced.end_profiling()).read_text()))
 
-    return Runner(ort.__version__, inputs, names, run, layers=layers if profile else None)
+    return Runner(ort.__version__, inputs, names, run, layers=layers)
 
 
 def onnxruntime_layers(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each node's median time out of onnxruntime's trace, in the order in which they run; `shape` is of the first
-    output."""
+    """Each node's least time out of onnxruntime's trace, in the order in which they run."""
     times: dict[str, list[float]] = {}
-    nodes: dict[str, Mapping[str, Any]] = {}
+    ops: dict[str, str] = {}
     for event in events:
         if event.get("cat") == "Node" and str(event["name"]).endswith("_kernel_time"):
             name = str(event["name"]).removesuffix("_kernel_time")
             times.setdefault(name, []).append(event["dur"] / 1e3)
-            nodes[name] = event["args"]
-    return [
-        {"name": name, "op": nodes[name]["op_name"], "ms": statistics.median(ms), "shape": _first_shape(nodes[name])}
-        for name, ms in times.items()
-    ]
-
-
-def _first_shape(node: Mapping[str, Any]) -> list[int]:
-    for tensor in node.get("output_type_shape", ()):
-        for shape in tensor.values():
-            return list(shape)
-    return []
+            ops[name] = event["args"]["op_name"]
+    return [{"name": name, "op": ops[name], "ms": min(ms)} for name, ms in times.items()]
 
 
 def litert_runner(model: Path, threads: int, profile: bool = False) -> Runner:
@@ -180,9 +173,7 @@ def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
             for info in request.get_profiling_info():
                 times.setdefault(info.node_name, []).append(info.real_time.total_seconds() * 1e3)
                 kinds[info.node_name] = f"{info.node_type} {info.exec_type}"
-        found: list[dict[str, Any]] = [
-            {"name": name, "op": kinds[name], "ms": statistics.median(ms)} for name, ms in times.items()
-        ]
+        found: list[dict[str, Any]] = [{"name": name, "op": kinds[name], "ms": min(ms)} for name, ms in times.items()]
         return [layer for layer in found if layer["ms"] > 0]
 
     names = [o.get_any_name() for o in compiled.outputs]

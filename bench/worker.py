@@ -3,7 +3,7 @@
 It says {"ok": true, "version": .., "load_s": ..} when it is ready, and then answers each line with one line of JSON:
 `run WARM MIN_RUNS SECONDS` with {"ms": [..], "cpu_ms": [..], "switches": n} (ms: of the runs that kept their core; n:
 of those that did not; cpu_ms: time of all its threads, in all runs), `out PATH` with {"ok": true} after writing the
-outputs to an .npz file, `layers RUNS` with {"layers": [..]}, the median time of each layer where the runtime was
+outputs to an .npz file, `layers RUNS` with {"layers": [..]}, the least time of each layer where the runtime was
 started with --profile and says it, and ends at `quit`. What it cannot do it answers with {"ok": false, "error": ..}.
 """
 
