@@ -1,12 +1,17 @@
-"""Convolutions of a graph by Winograd's method: which nodes it computes, and the step that does."""
+"""Convolutions of a graph by Winograd's method: which nodes it computes, and the steps that do.
+
+There are two forms of each tile, which give the same bits: one kernel, block by block of tiles, and three with a
+workspace, the name of which ends in _staged. Of one kernel every thread reads all weights; of three only its part.
+"""
 
 from collections.abc import Mapping
 
 from mavcg.graph import Graph, Node
 from mavcg.kernel import Operand, Packing, Step, View
 from mavcg.kernels.depthwise import MOST_TAPS
-from mavcg.kernels.primitives.winograd import ERROR_BOUNDS, pack_winograd, winograd_spec
+from mavcg.kernels.primitives.winograd import ERROR_BOUNDS, in_stages, pack_winograd, winograd_spec
 
+STAGED = "_staged"
 _TILES = {f"winograd_2d_f{m}_k{k}": (m, k) for two_d, m, k in ERROR_BOUNDS if two_d}
 
 
@@ -27,18 +32,33 @@ def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, .
     )
     if not plain or (shape[3] == 1 and shape[0] == 1 and shape[1] * shape[2] <= MOST_TAPS):
         return ()
-    return tuple(name for name, (m, k) in _TILES.items() if k == shape[1] and ERROR_BOUNDS[True, m, k] <= max_error)
+    tiles = [name for name, (m, k) in _TILES.items() if k == shape[1] and ERROR_BOUNDS[True, m, k] <= max_error]
+    # The three kernels know one image.
+    return (*tiles, *(name + STAGED for name in tiles if graph.shape(node.output)[0] == 1))
 
 
-def winograd_step(name: str, node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> Step:
-    """The step of a node in the way of this name, one of winograd_choices."""
-    m, k = _TILES[name]
+def winograd_steps(
+    name: str, node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
+) -> tuple[Step, ...]:
+    """The steps of a node in the way of this name, one of winograd_choices."""
+    m, k = _TILES[name.removesuffix(STAGED)]
     bias, residual = (*node.inputs[2:], "", "")[:2]
     spec = winograd_spec(
         views[node.inputs[0]], views[node.output], views[residual] if residual else None, m, k, True, packing.lanes,
         bool(bias), node.attr("act"), tuple(node.attr("act_args")),
     )  # fmt: skip
-    weights = pack_winograd(spec.tiles, graph.constants[node.inputs[1]])
-    operands = [Operand(node.inputs[0]), Operand(constant=weights), Operand(node.output, written=True)]
-    operands += [Operand(other) for other in (bias, residual) if other]
-    return Step(spec, tuple(operands), node.origin)
+    x, out = Operand(node.inputs[0]), Operand(node.output, written=True)
+    weights = Operand(constant=pack_winograd(spec.tiles, graph.constants[node.inputs[1]]))
+    ends = tuple(Operand(other) for other in (bias, residual) if other)
+    if not name.endswith(STAGED):
+        return (Step(spec, (x, weights, out, *ends), node.origin),)
+    three = in_stages(spec)
+
+    def workspace(at: int, written: bool = False) -> Operand:
+        return Operand(written=written, workspace_bytes=three.workspace_bytes, offset=at)
+
+    return (
+        Step(three.inputs, (x, workspace(0, True)), node.origin),
+        Step(three.products, (workspace(0), weights, workspace(three.sums_at, True)), node.origin),
+        Step(three.output, (workspace(three.sums_at), out, *ends), node.origin),
+    )

@@ -12,7 +12,7 @@ from mavcg.kernel import KernelSpec, Operand, Packing, Step
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.pad import lower_border
 from mavcg.kernels.registry import lower
-from mavcg.kernels.winograd_step import winograd_choices, winograd_step
+from mavcg.kernels.winograd_step import winograd_choices, winograd_steps
 from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
 from mavcg.memory.storage import Storage, assign_storage, lifetimes_of
 from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
@@ -120,7 +120,7 @@ def _steps_of(node: Node, storage: Storage, packing: Packing, way: str) -> tuple
         return ()
     views = storage.views(node)
     if way:
-        return (winograd_step(way, node, storage.graph, views, packing),)
+        return winograd_steps(way, node, storage.graph, views, packing)
     if node.output in storage.bordered:
         return lower_border(node, storage.graph, views, packing)
     return lower(node, storage.graph, views, packing)

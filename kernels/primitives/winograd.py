@@ -27,7 +27,7 @@ from mavcg.kernels.primitives.winograd_spec import (
 )
 from mavcg.primitive import Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
 
-__all__ = ["EMIT", "PRIMITIVES", "WinogradPrimitive", "pack_winograd", "winograd_spec"]
+__all__ = ["EMIT", "PRIMITIVES", "Staged", "WinogradPrimitive", "in_stages", "pack_winograd", "winograd_spec"]
 
 # Tiles of a block: six register tiles for each panel of weights. On a Zen 3, on layers of VGG-19 and ResNet-50, that is
 # within the noise (10 percent) of the best of 12 to 66; 12 are up to a third slower where weights are large, and 120
@@ -63,13 +63,39 @@ def winograd_spec(
     return Winograd(tiles, Located(x), Located(out), other, block_of(tiles), bias, act, act_args)
 
 
+@dataclass(frozen=True)
+class Staged:
+    """A convolution's three kernels. sums_at: where in the workspace the second one's results lie, in bytes."""
+
+    inputs: WinogradInput
+    products: WinogradProducts
+    output: WinogradOutput
+    sums_at: int
+    workspace_bytes: int
+
+
+def in_stages(spec: Winograd) -> Staged:
+    """A kernel that does all, of a batch of one image, as three, which give the same bits."""
+    tiles = spec.tiles
+    sums_at = aligned(transformed(tiles, tiles.count).bytes)
+    chunk = min(-(-CHUNK // tiles.lanes), tiles.panels) * tiles.lanes
+    return Staged(
+        WinogradInput(tiles, spec.x), WinogradProducts(tiles, chunk),
+        WinogradOutput(tiles, spec.out, spec.residual, spec.bias, spec.act, spec.act_args),
+        sums_at, sums_at + aligned(products(tiles, tiles.count).bytes),
+    )  # fmt: skip
+
+
 def pack_winograd(tiles: Tiles, weights: Array) -> Array:
     """[O, KH, KW, I] -> [planes, panels, terms, lanes]: transformed in double precision, rounded once."""
-    found = transform_weights(tiles.m, weights, tiles.two_d).reshape(tiles.planes, tiles.out_ch, tiles.terms)
-    filled = np.zeros((tiles.planes, tiles.panels * tiles.lanes, tiles.terms), np.float32)
-    filled[:, : tiles.out_ch] = found
-    split = filled.reshape(tiles.planes, tiles.panels, tiles.lanes, tiles.terms)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 2))
+    # Output channels last from the beginning: what is moved at the end is whole panels' rows.
+    turned = np.zeros((weights.shape[3], *weights.shape[1:3], tiles.panels * tiles.lanes))
+    turned[..., : tiles.out_ch] = weights.transpose(3, 1, 2, 0)
+    found = transform_weights(tiles.m, turned, tiles.two_d)
+    if not tiles.two_d:
+        found = found.transpose(0, 2, 1, 3)
+    split = found.reshape(tiles.planes, tiles.terms, tiles.panels, tiles.lanes)
+    return np.ascontiguousarray(split.transpose(0, 2, 1, 3), np.float32)
 
 
 @dataclass(frozen=True)
@@ -103,14 +129,11 @@ class WinogradPrimitive(Primitive):
         """Of one kernel: the scratch of each thread."""
         tiles = self._tiles(scenario, 1)
         if self.staged:
-            return aligned(transformed(tiles, tiles.count).bytes) + self._sums_bytes(scenario, 16)
+            sums = products(self._tiles(scenario, 16), tiles.count)
+            return aligned(transformed(tiles, tiles.count).bytes) + aligned(sums.bytes)
         block = block_of(tiles)
         sums = products(self._tiles(scenario, 16), block, SLACK_TILES)
         return tiles.patch_bytes + transformed(tiles, block, SLACK_TILES).bytes + sums.bytes
-
-    def _sums_bytes(self, scenario: Scenario, lanes: int) -> int:
-        tiles = self._tiles(scenario, lanes)
-        return aligned(products(tiles, tiles.count).bytes)
 
     def _tiles(self, s: Scenario, lanes: int) -> Tiles:
         return Tiles(self.m, self.k, self.two_d, (s.pad, s.pad), s.h, s.w, s.c, s.out_h, s.out_w, s.m, lanes)
@@ -123,20 +146,17 @@ class WinogradPrimitive(Primitive):
         packed = pack_winograd(tiles, np.asarray(weights).transpose(0, 2, 3, 1))
         act = "" if epilogue.act == "none" else epilogue.act
         ends = epilogue_places(epilogue)
+        spec = Winograd(tiles, x, out, residual, block_of(tiles), epilogue.bias, act, epilogue.act_args)
         if not self.staged:
-            spec = Winograd(tiles, x, out, residual, block_of(tiles), epilogue.bias, act, epilogue.act_args)
             return Lowering((Stage(spec, (Place("x"), Place("weights"), Place("out"), *ends)),), packed)
-        inputs = Place("workspace")
-        sums = Place("workspace", aligned(transformed(tiles, tiles.count).bytes))
-        chunk = min(-(-CHUNK // block) * block, tiles.panels * block)
+        three = in_stages(spec)
+        inputs, sums = Place("workspace"), Place("workspace", three.sums_at)
         stages = (
-            Stage(WinogradInput(tiles, x), (Place("x"), inputs)),
-            Stage(WinogradProducts(tiles, chunk), (inputs, Place("weights"), sums)),
-            Stage(
-                WinogradOutput(tiles, out, residual, epilogue.bias, act, epilogue.act_args), (sums, Place("out"), *ends)
-            ),
+            Stage(three.inputs, (Place("x"), inputs)),
+            Stage(three.products, (inputs, Place("weights"), sums)),
+            Stage(three.output, (sums, Place("out"), *ends)),
         )
-        return Lowering(stages, packed, sums.offset + self._sums_bytes(s, block))
+        return Lowering(stages, packed, three.workspace_bytes)
 
 
 # (two_d, m, k) -> four to eight times the largest that was seen over images of 1 to 512 channels, uniform and normal

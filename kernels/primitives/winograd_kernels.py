@@ -50,7 +50,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
         back.emit(sums, summed, images[1], images[2], first, count)
 
     # Blocks are cut evenly, in whole rows of tiles where the transform is by rows only.
-    unit = 1 if tiles.two_d else tiles.across
+    unit = tiles.unit
     most = max(1, spec.block // unit)
 
     def image(number: Value) -> None:
@@ -91,8 +91,8 @@ def emit_input(module: ir.Module, spec: WinogradInput, machine: Machine) -> ir.F
     _, begin, end, patch = function.args
     x, target = operand(b, 0, "x"), operand(b, 1, "inputs")
     transform = InputTransform(b, machine, spec.tiles, spec.x, patch)
-    across = spec.tiles.across
-    first, count = scaled(b, begin, across), scaled(b, b.sub(end, begin), across)
+    unit = spec.tiles.unit
+    first, count = scaled(b, begin, unit), scaled(b, b.sub(end, begin), unit)
     transform.emit(x, spec.inputs, address(b, target, scaled(b, first, spec.inputs.pitch)), first, count)
     b.ret_void()
     return function
@@ -141,8 +141,8 @@ def emit_output(module: ir.Module, spec: WinogradOutput, machine: Machine) -> ir
     sums, out = operand(b, 0, "sums"), operand(b, 1, "out")
     ends, residual = _ends(b, spec, 2)
     back = OutputTransform(b, machine, spec.tiles, spec.out, spec.residual, ends, patch)
-    across = spec.tiles.across
-    first, count = scaled(b, begin, across), scaled(b, b.sub(end, begin), across)
+    unit = spec.tiles.unit
+    first, count = scaled(b, begin, unit), scaled(b, b.sub(end, begin), unit)
     source = address(b, sums, scaled(b, first, spec.sums.pitch))
     back.emit(spec.sums, source, out, residual, first, count)
     b.ret_void()

@@ -127,6 +127,11 @@ class Tiles:
         return self.rows * self.across
 
     @property
+    def unit(self) -> int:
+        """Tiles that are transformed together: by rows only, whole rows of them."""
+        return 1 if self.two_d else self.across
+
+    @property
     def panels(self) -> int:
         """Panels of `lanes` output channels."""
         return -(-self.out_ch // self.lanes)
@@ -234,9 +239,13 @@ class Winograd(KernelSpec):
         return 2 * self.out.view.shape[0] * self.tiles.macs
 
 
+# Elementary operations that a transform makes of a number of a plane, about: additions, a load and a store.
+TRANSFORM_WORK = 8
+
+
 @dataclass(frozen=True)
 class WinogradInput(KernelSpec):
-    """All tiles' inputs transformed. Operands: x, inputs. A row of work is a row of tiles (of transformed rows)."""
+    """All tiles' inputs transformed. Operands: x, inputs. A row of work is a tile; by rows only, a row of them."""
 
     tiles: Tiles
     x: Located
@@ -252,7 +261,7 @@ class WinogradInput(KernelSpec):
 
     @property
     def rows(self) -> int:
-        return self.inputs.tiles // self.tiles.across if self.x.view.elements else 0
+        return self.inputs.tiles // self.tiles.unit if self.x.view.elements else 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -260,7 +269,7 @@ class WinogradInput(KernelSpec):
 
     @property
     def work(self) -> int:
-        return 4 * self.inputs.tiles * self.inputs.count * self.tiles.in_ch
+        return TRANSFORM_WORK * self.inputs.tiles * self.inputs.count * self.tiles.in_ch
 
 
 @dataclass(frozen=True)
@@ -297,7 +306,8 @@ class WinogradProducts(KernelSpec):
 class WinogradOutput(KernelSpec):
     """All tiles' sums transformed back, with bias, residual and activation.
 
-    Operands: sums, out, then bias and residual as far as there are any. A row of work is a row of tiles.
+    Operands: sums, out, then bias and residual as far as there are any. A row of work is a tile; by rows only, a row
+    of them.
     """
 
     tiles: Tiles
@@ -318,7 +328,7 @@ class WinogradOutput(KernelSpec):
 
     @property
     def rows(self) -> int:
-        return self.tiles.rows if self.out.view.elements else 0
+        return self.tiles.count // self.tiles.unit if self.out.view.elements else 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -326,4 +336,4 @@ class WinogradOutput(KernelSpec):
 
     @property
     def work(self) -> int:
-        return 4 * self.sums.tiles * self.sums.count * self.tiles.out_ch
+        return TRANSFORM_WORK * self.sums.tiles * self.sums.count * self.tiles.out_ch

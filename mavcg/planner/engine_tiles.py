@@ -18,7 +18,7 @@ from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.emit import kernel_name
 from mavcg.planner.board_machine import cluster_machine
 from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, LINE_BYTES, Work, cost, registers, work_of
-from mavcg.target import Target
+from mavcg.target import Target, parse_target
 from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
 
 # A step of 64 bytes of weights takes some 6 cycles: this is far enough for a line from level 3, and less than a page.
@@ -69,16 +69,23 @@ def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) 
     for label in labels:
         known = next((c for c in board.clusters if c.core == label), None) if board else None
         l3_bytes = board.l3_bytes if board is not None and known is not None else None
-        if target.arch == "x86_64":
-            l3_bytes = l3_bytes or X86_L3_BYTES
-        cluster = known or Cluster(label, (0,))
-        l1, l2 = CORE_CACHES.get(label, (None, None))
-        cluster = replace(
+        name = board.name if board is not None and known is not None else "typical"
+        one = Board(name, "", target.zig_name, (known or Cluster(label, (0,)),), l3_bytes=l3_bytes)
+        found[label] = cluster_machine(with_known_caches(one), 0).accelerator
+    return found
+
+
+def with_known_caches(board: Board) -> Board:
+    """The board with CORE_CACHES and X86_L3_BYTES where it does not say itself."""
+
+    def filled(cluster: Cluster) -> Cluster:
+        l1, l2 = CORE_CACHES.get(cluster.core, (None, None))
+        return replace(
             cluster, l1d_bytes=cluster.l1d_bytes or (l1 and l1 << 10), l2_bytes=cluster.l2_bytes or (l2 and l2 << 10)
         )
-        name = board.name if board is not None and known is not None else "typical"
-        found[label] = cluster_machine(Board(name, "", target.zig_name, (cluster,), l3_bytes=l3_bytes), 0).accelerator
-    return found
+
+    l3_bytes = board.l3_bytes or (X86_L3_BYTES if parse_target(board.target).arch == "x86_64" else None)
+    return replace(board, clusters=tuple(map(filled, board.clusters)), l3_bytes=l3_bytes)
 
 
 @cache

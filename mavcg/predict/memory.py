@@ -105,7 +105,7 @@ def moved(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -
         for number in range(level_of(distance, levels)):
             crossing[number] += touch.bytes * (2 if touch.role == OUTPUT else 1)
     again = [t for t in step.touches if t.role == (INPUT if step.by_channels else WEIGHT)]
-    again = again[:1] if step.by_channels else again
+    again = again[:1] if step.by_channels else [] if step.apart else again
     size = sum(touch.bytes for touch in again)
     passes = step.tasks - 1
     if passes > 0 and size:

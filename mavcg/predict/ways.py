@@ -1,5 +1,10 @@
-"""Which way each node of a model is computed, where there are several: the one that is predicted to be the fastest."""
+"""Which way each node of a model is computed, where there are several: the one that is predicted to be the fastest.
 
+A library is run with one thread or with several. So a way is judged by both: by the geometric mean of its time on one
+core and of that on all cores of the cluster.
+"""
+
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,8 +14,8 @@ from mavcg.kernel import KernelSpec, Machine, Packing
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import Lowered, lower_graph, ways_of
 from mavcg.machines import GENERIC
-from mavcg.planner.board_machine import ClusterMachine, cluster_machines
-from mavcg.planner.engine_tiles import cores_of, plan_tiles
+from mavcg.planner.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.planner.engine_tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.predict.kernel_cycles import CoreModel, core_model, kernel_models
 from mavcg.predict.latency import StepModel, Worker
 from mavcg.predict.memory import reuse_distances
@@ -25,11 +30,18 @@ WORTH = 0.9
 
 @dataclass(frozen=True)
 class Way:
-    """A node's way. name: "" is the family's own; ms: predicted, on one core of the fastest cluster."""
+    """A node's way. name: "" is the family's own; ms: predicted, on one core of the fastest cluster; together_ms: on
+    all of its cores."""
 
     name: str
     ms: float
+    together_ms: float
     weight_bytes: int
+
+    @property
+    def mean_ms(self) -> float:
+        """What it is judged by."""
+        return math.sqrt(self.ms * self.together_ms)
 
 
 @dataclass(frozen=True)
@@ -43,7 +55,7 @@ class Chosen:
     def __str__(self) -> str:
         lines = []
         for node, ways in self.considered.items():
-            figures = ", ".join(f"{way.name or 'own'} {way.ms:.3f} ms" for way in ways)
+            figures = ", ".join(f"{way.name or 'own'} {way.ms:.3f} ms (together {way.together_ms:.3f})" for way in ways)
             lines.append(f"{node}: {self.ways.get(node, 'own')} of {figures}\n")
         return "".join(lines)
 
@@ -57,22 +69,25 @@ def choose_ways(
     max_error: float,
     progress: Progress = lambda message: None,
 ) -> Chosen:
-    """Lower a graph, each node in the way that is predicted to be the fastest on the board's fastest core.
+    """Lower a graph, each node in the way that is predicted to be the fastest on the board's fastest cluster.
 
-    All versions of a kernel compute alike (DESIGN.md, "One answer"), so that one core has to speak for all. board: None
-    is one core of each version, with what is typical of its kind. max_error: that a way may be off by, over the node's
-    largest output. Cycles go by counted blocks at the core's rates, without compiling.
+    All versions of a kernel compute alike (DESIGN.md, "One answer"), so that one kind of core has to speak for all.
+    board: None is one core of each version, with what is typical of its kind. max_error: that a way may be off by, over
+    the node's largest output. Cycles go by counted blocks at the core's rates, without compiling.
     """
     plain = lower_graph(graph, packing)
     options = ways_of(plain, max_error)
-    clusters = cluster_machines(board or _typical(tuple(machines), target)) if options else ()
+    its_board = with_known_caches(board or _typical(tuple(machines), target))
+    clusters = cluster_machines(its_board) if options else ()
     if not clusters:
         return Chosen(plain, {}, {})
     progress("comparing ways to compute convolutions")
     fastest = max(clusters, key=lambda machine: machine.accelerator.frequency_ghz * machine.accelerator.pes)
     label = fastest.core.name if fastest.core is not None and fastest.core.name in machines else GENERIC
     model = core_model(label, machines[label], fastest.core, fastest.cluster.fma_per_cycle)
-    speaker = _Speaker(fastest, replace(model, timing=None), target)
+    number = clusters.index(fastest)
+    together = cluster_machine(its_board, number, len(fastest.cluster.cpus))
+    speaker = _Speaker(fastest, together, replace(model, timing=None), target)
     found: dict[str, list[Way]] = {}
     for name in ["", *dict.fromkeys(name for ways in options.values() for name in ways)]:
         ways = {node: name for node, has in options.items() if name in has}
@@ -86,14 +101,15 @@ def choose_ways(
 
 def _best(ways: Sequence[Way]) -> Way:
     own, *others = ways
-    return min((way for way in others if way.ms < WORTH * own.ms), key=lambda way: way.ms, default=own)
+    return min((way for way in others if way.mean_ms < WORTH * own.mean_ms), key=lambda way: way.mean_ms, default=own)
 
 
 @dataclass(frozen=True)
 class _Speaker:
-    """The core that is asked."""
+    """The core that is asked. together: it, while all cores of its cluster work."""
 
     machine: ClusterMachine
+    together: ClusterMachine
     model: CoreModel
     target: Target
 
@@ -105,7 +121,7 @@ def _predicted(
     works = step_works(lowered)
     specs = {kernel_name(spec): spec for spec in lowered.specs}
     steps = [
-        (node.output, replace(work, grain=_rows_read_for(specs[work.kernel], work.grain)), distance)
+        (node.output, work, distance)
         for node, work, distance in zip(lowered.nodes, works, reuse_distances(works), strict=True)
         if node.output in nodes
     ]
@@ -114,10 +130,17 @@ def _predicted(
     machines = {label: asked.model.machine}
     plan = plan_tiles(wanted, machines, cores_of((label,), asked.target, board))
     models = kernel_models(wanted, asked.model, asked.target, plan=plan)
-    found = {}
+    one, all_of_them = Worker(0, asked.machine), [Worker(0, asked.together)] * asked.together.cores
+    found: dict[str, Way] = {}
     for node, work, distance in steps:
-        step = StepModel(work, distance, [models[work.kernel]])
-        found[node] = Way(name, step.alone(Worker(0, asked.machine)).ms, work.bytes_of("weight"))
+        kernel = [models[work.kernel]]
+        whole = StepModel(replace(work, grain=_rows_read_for(specs[work.kernel], work.grain)), distance, kernel)
+        shared = StepModel(replace(work, grain=plan.task_rows(work.kernel) or work.grain), distance, kernel)
+        so_far = found.get(node, Way(name, 0.0, 0.0, 0))
+        found[node] = Way(
+            name, so_far.ms + whole.alone(one).ms, so_far.together_ms + shared.together(all_of_them),
+            so_far.weight_bytes + work.bytes_of("weight"),
+        )  # fmt: skip
     return found
 
 

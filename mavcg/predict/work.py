@@ -12,10 +12,10 @@ from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.matmul import MatMul
 from mavcg.kernels.pad import PadBorder
 from mavcg.kernels.plain_product import PlainProduct
-from mavcg.kernels.primitives.winograd_spec import Winograd
+from mavcg.kernels.primitives.winograd_spec import Winograd, WinogradProducts
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qdepthwise import QDepthwise
-from mavcg.lowering import Lowered
+from mavcg.lowering import Lowered, workspace_name
 from mavcg.model_program import Place
 
 INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
@@ -43,7 +43,7 @@ class StepWork:
     """One step. macs: multiply-accumulates, 0 where it has none; operations: elementary ones, two a MAC, as the
     kernel's spec counts them for the size of tasks. grain: rows of a task. by_channels: a task is output channels, of
     all images, so that every task reads the whole input; else it is rows of the output, and every task reads all
-    weights.
+    weights. apart: no two tasks read the same.
     """
 
     name: str
@@ -56,6 +56,7 @@ class StepWork:
     operations: int
     touches: tuple[Touch, ...]
     by_channels: bool = False
+    apart: bool = False
 
     @property
     def tasks(self) -> int:
@@ -71,6 +72,7 @@ class StepWork:
         return {
             "macs": self.macs,
             "by_channels": self.by_channels,
+            "apart": self.apart,
             "touches": [[t.role, t.base, t.begin, t.bytes, t.span] for t in self.touches],
         }
 
@@ -82,6 +84,8 @@ def macs_of(spec: KernelSpec) -> int:
         return spec.out.elements * spec.kernel[0] * spec.kernel[1] * channels
     if isinstance(spec, Winograd):
         return spec.out.view.elements * spec.tiles.k**2 * spec.tiles.in_ch
+    if isinstance(spec, WinogradProducts):
+        return spec.tiles.out_h * spec.tiles.out_w * spec.tiles.out_ch * spec.tiles.k**2 * spec.tiles.in_ch
     if isinstance(spec, Depthwise | QDepthwise):
         return spec.out.elements * spec.kernel[0] * spec.kernel[1]
     if isinstance(spec, MatMul):
@@ -95,6 +99,7 @@ def step_works(lowered: Lowered) -> tuple[StepWork, ...]:
     """Of every step of a program, in order."""
     specs = {kernel_name(spec): spec for spec in lowered.specs}
     ends = _constant_ends(lowered)
+    workspaces = _Workspaces(lowered)
     found = []
     for step, node in zip(lowered.program.steps, lowered.nodes, strict=True):
         spec = specs[step.kernel]
@@ -102,7 +107,7 @@ def step_works(lowered: Lowered) -> tuple[StepWork, ...]:
         written = {name for name in node.outputs}
         touches = []
         for place in dict.fromkeys(step.operands):
-            touches.append(_touch(place, places, written, ends, spec))
+            touches.append(workspaces.touch(node.output, place) or _touch(place, places, written, ends, spec))
         found.append(
             StepWork(
                 step.name,
@@ -115,6 +120,7 @@ def step_works(lowered: Lowered) -> tuple[StepWork, ...]:
                 max(1, spec.work),
                 tuple(touches),
                 bool(getattr(spec, "by_channels", False)),
+                isinstance(spec, WinogradProducts),
             )  # fmt: skip
         )
     return tuple(found)
@@ -126,9 +132,40 @@ def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:
         StepWork(
             s["name"], s["op"], s["kernel"], s["kernel"].rpartition("_")[0], s["rows"], s["grain"], s["macs"],
             max(1, s["work"]), tuple(Touch(*touch) for touch in s["touches"]), s["by_channels"],
+            s.get("apart", False),
         )
         for s in steps
     )  # fmt: skip
+
+
+class _Workspaces:
+    """What the steps of a node leave for one another. Each part of a workspace reaches to where the next begins; the
+    first step that has a part writes it, the others read it."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.ranges = {
+            output: (begin := lowered.arena.offsets[workspace_name(output)], begin + size)
+            for output, size in lowered.workspaces.items()
+        }
+        self.parts: dict[str, set[int]] = {}
+        for step, node in zip(lowered.program.steps, lowered.nodes, strict=True):
+            for place in step.operands:
+                if self._inside(node.output, place):
+                    self.parts.setdefault(node.output, set()).add(place.offset)
+        self.written: set[tuple[str, int]] = set()
+
+    def _inside(self, output: str, place: Place) -> bool:
+        begin, end = self.ranges.get(output, (0, 0))
+        return place.base == "arena" and begin <= place.offset < end
+
+    def touch(self, output: str, place: Place) -> Touch | None:
+        """Of the next step of a node; None for what is no workspace."""
+        if not self._inside(output, place):
+            return None
+        end = min((o for o in self.parts[output] if o > place.offset), default=self.ranges[output][1])
+        role = INPUT if (output, place.offset) in self.written else OUTPUT
+        self.written.add((output, place.offset))
+        return Touch(role, "arena", place.offset, end - place.offset, end - place.offset)
 
 
 def _constant_ends(lowered: Lowered) -> list[int]:

@@ -130,10 +130,14 @@ def run_node_on(
     compiled = Compiled(steps, machine, macro)
     buffers = {name: Buffer(seen[name], inputs.get(name, graph.constants.get(name))) for name in names}
     kept: list[Array] = []
+    room = max((operand.workspace_bytes for step in steps for operand in step.operands), default=0)
+    workspace = np.full(room + 64, 0xFF, np.uint8)  # anything at first: NaNs
     for step in steps:
         pointers = []
         for operand in step.operands:
-            if operand.constant is None:
+            if operand.workspace_bytes:
+                pointers.append(workspace.ctypes.data + -workspace.ctypes.data % 64 + operand.offset)
+            elif operand.constant is None:
                 pointers.append(buffers[operand.tensor].pointer)
             else:
                 raw = np.zeros(operand.constant.nbytes + operand.align, np.uint8)

@@ -10,7 +10,7 @@ from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Packing, Step
 from mavcg.kernels.primitives.winograd import ERROR_BOUNDS
-from mavcg.kernels.winograd_step import winograd_choices, winograd_step
+from mavcg.kernels.winograd_step import STAGED, winograd_choices, winograd_steps
 from mavcg.reference import evaluate
 from tests.kernels.conftest import machines_of_all_widths, padded_view, run_node_on
 
@@ -47,7 +47,7 @@ def node_of(
 
 def way(name: str) -> Any:
     def lowered(node: Node, graph: Graph, views: Any, packing: Packing) -> tuple[Step, ...]:
-        return (winograd_step(name, node, graph, views, packing),)
+        return winograd_steps(name, node, graph, views, packing)
 
     return lowered
 
@@ -59,10 +59,12 @@ def way(name: str) -> Any:
         ("winograd_2d_f4_k3", (2, 13, 8, 16), 24, True, "relu"),
         ("winograd_2d_f4_k3", (1, 6, 6, 33), 17, True, ""),
         ("winograd_2d_f4_k5", (1, 9, 11, 5), 7, False, ""),
+        ("winograd_2d_f4_k3_staged", (1, 13, 8, 16), 24, True, "relu"),
+        ("winograd_2d_f2_k3_staged", (1, 9, 9, 33), 150, False, ""),
     ],
 )
 def test_agrees_with_the_definition(name: str, x: Any, channels: int, residual: bool, act: str) -> None:
-    k = int(name[-1])
+    m, k = int(name[len("winograd_2d_f")]), int(name[len("winograd_2d_f4_k")])
     graph, node, arrays = node_of(x, (channels, k, k, x[3]), residual, act=act)
     assert name in winograd_choices(node, graph, ALL)
     values = {**graph.constants, **arrays}
@@ -73,7 +75,6 @@ def test_agrees_with_the_definition(name: str, x: Any, channels: int, residual: 
 
     found = [run(machine, parts=parts)[0] for machine, parts in zip(machines_of_all_widths(), (1, 2, 3), strict=False)]
 
-    m = int(name[len("winograd_2d_f")])
     assert np.abs(found[0] - wanted).max() <= ERROR_BOUNDS[True, m, k] * np.abs(wanted).max()
     assert len({one.tobytes() for one in found}) == 1
 
@@ -84,8 +85,29 @@ def test_what_a_node_may_be_off_by_decides() -> None:
     assert 0 < least < more
 
     assert winograd_choices(node, graph, 0.0) == ()
-    assert winograd_choices(node, graph, least) == ("winograd_2d_f2_k3",)
-    assert winograd_choices(node, graph, more) == ("winograd_2d_f2_k3", "winograd_2d_f4_k3")
+    assert winograd_choices(node, graph, least) == ("winograd_2d_f2_k3", "winograd_2d_f2_k3_staged")
+    assert {name for name in winograd_choices(node, graph, more) if "f4" in name} == {
+        "winograd_2d_f4_k3", "winograd_2d_f4_k3_staged",
+    }  # fmt: skip
+
+
+def test_three_kernels_give_the_bits_of_one() -> None:
+    graph, node, arrays = node_of((1, 14, 12, 20), (40, 3, 3, 20), True, act="relu")
+    machine = machines_of_all_widths()[0]
+    found = {
+        name: run_node_on(machine, node, graph, arrays, parts=3, lowering=way(name))[0]
+        for name in winograd_choices(node, graph, ALL)
+    }
+
+    assert {name for name in found if "_f2" not in name} >= {"winograd_2d_f4_k3", "winograd_2d_f4_k3_staged"}
+    for name, values in found.items():
+        assert values.tobytes() == found[name.removesuffix(STAGED)].tobytes()
+
+
+def test_three_kernels_are_for_one_image() -> None:
+    graph, node, _ = node_of((2, 8, 8, 4), (4, 3, 3, 4))
+
+    assert winograd_choices(node, graph, ALL) and not any(STAGED in name for name in winograd_choices(node, graph, ALL))
 
 
 @pytest.mark.parametrize(
