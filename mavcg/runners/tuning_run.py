@@ -16,16 +16,17 @@ import numpy as np
 
 from mavcg.core import Core
 from mavcg.kernel import Machine
-from mavcg.primitive import F32_BYTES, Lowering, Place, image_elements
+from mavcg.primitive import F32_BYTES, Epilogue, Lowering, Place, image_elements
 from mavcg.primitive_check import block_of
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.bench_run import BenchOptions, JobFailed, JobTimes, MachineSaid, Rounds, run_bench
 from mavcg.runners.runner import Runner
 from mavcg.selection.cost_db import Conversion, CostDb, Record
 from mavcg.selection.costs import MEASURED, Cost
-from mavcg.selection.measured import WITH_BIAS
-from mavcg.selection.tuning import NOTHING, Job, Plan
+from mavcg.selection.tuning import Job, Plan
 
+NOTHING = Cost(0.0, MEASURED)
+WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has after fusion
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program: few at first, so that figures come soon
 USUAL = BenchOptions()
 SLOWED = 0.9  # of the clock before: below that the machine got hot, or saves power

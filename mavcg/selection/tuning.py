@@ -1,22 +1,18 @@
-"""What has to be measured so that a network's primitives and conversions can be selected, and measuring it."""
+"""What has to be measured so that a network's primitives and conversions can be selected, and in which order."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Machine
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.primitive_check import block_of, verify_scenario
-from mavcg.selection.cost_db import Conversion, CostDb, Record
-from mavcg.selection.costs import MEASURED, Cost, CostProvider
+from mavcg.primitive_check import verify_scenario
+from mavcg.selection.cost_rows import Conversion
+from mavcg.selection.costs import Cost, CostProvider
 from mavcg.selection.dt_graph import Size, same_in_memory
-from mavcg.selection.measured import QUICK, Effort, measure, measure_conversion
 from mavcg.selection.network import Kind, Link, Network
 
 WORSE = 4.0  # a primitive that is predicted to take so many times as long as the best one is not measured
-NOTHING = Cost(0.0, MEASURED)
 
 
 @dataclass(frozen=True)
@@ -47,17 +43,6 @@ class Plan:
     jobs: tuple[Job, ...]
     pruned: int
     left_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What came of a plan. already: how many were in the database; left: not measured as time was up, or stopped."""
-
-    measured: tuple[tuple[Job, Cost], ...]
-    already: int
-    left: int
-    stopped: str
-    seconds: float
 
 
 def scenario_text(s: Scenario) -> str:
@@ -117,50 +102,6 @@ def _conversions(size: Size, model: CostProvider) -> list[Job]:
         cost = model.conversion(a, b, size.c, size.h, size.w)
         jobs.append(Job(Conversion(a, b, size.c, size.h, size.w), float("inf") if cost is None else cost.ms))
     return jobs
-
-
-def tune_plan(
-    plan: Plan,
-    database: CostDb,
-    machine: Machine,
-    *,
-    resume: bool = False,
-    limit_s: float | None = None,
-    effort: Effort = QUICK,
-    progress: Callable[[int, int, Job], None] = lambda done, all_, job: None,
-) -> Tuned:
-    """Measure in one thread; every figure is in the database as soon as it is known.
-
-    resume: what was measured already is not measured again. limit_s: no new figure is begun after so many seconds.
-    An interrupt (Ctrl-C) ends it as the limit does. progress: called with how many are done, of how many, and the next.
-    """
-    started = time.monotonic()
-    records = {job: Record(job.what, NOTHING, machine.name, 1, block_of(machine)) for job in plan.jobs}
-    todo = [job for job in plan.jobs if not (resume and database.has(records[job]))]
-    measured: list[tuple[Job, Cost]] = []
-    stopped = ""
-    try:
-        for number, job in enumerate(todo):
-            if limit_s is not None and time.monotonic() - started >= limit_s:
-                stopped = "limit"
-                break
-            progress(number, len(todo), job)
-            cost = _measured(job, machine, effort)
-            record = records[job]
-            database.put(Record(record.what, cost, record.core, record.threads, record.block))
-            measured.append((job, cost))
-    except KeyboardInterrupt:
-        stopped = "interrupt"
-    left = len(todo) - len(measured)
-    return Tuned(tuple(measured), len(plan.jobs) - len(todo), left, stopped, time.monotonic() - started)
-
-
-def _measured(job: Job, machine: Machine, effort: Effort) -> Cost:
-    if isinstance(job.what, Conversion):
-        to = job.what
-        return measure_conversion(to.layout_from, to.layout_to, to.c, to.h, to.w, machine, effort=effort)
-    assert job.primitive is not None
-    return measure(job.what[0], job.primitive, machine, effort=effort)
 
 
 def fastest(plan: Plan, costs: CostProvider, primitives: Sequence[Primitive]) -> Iterator[tuple[Scenario, str, Cost]]:

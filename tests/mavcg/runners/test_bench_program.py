@@ -1,0 +1,191 @@
+"""The program that measures, compiled and run: what it computes, what it says, through every kind of runner."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.kernel import Machine
+from mavcg.kernels.primitives.registry import find_primitive
+from mavcg.primitive import Layout, Scenario
+from mavcg.primitive_check import block_of
+from mavcg.primitive_jobs import BASES, all_rows, memory
+from mavcg.primitive_jobs import Job as Run
+from mavcg.primitive_run import find_machine, run_jobs
+from mavcg.profiles.load import load_core
+from mavcg.runners import bench_program
+from mavcg.runners.bench_program import BenchProgram, bench_target, build_program
+from mavcg.runners.bench_run import BenchOptions, JobTimes, run_bench
+from mavcg.runners.local import LocalTransport
+from mavcg.runners.open import open_runner
+from mavcg.runners.shell_runner import ShellRunner
+from mavcg.runners.tuning_run import WITH_BIAS, bench_job_of
+from mavcg.selection.cost_db import Conversion
+from mavcg.selection.tuning import Job
+from mavcg.toolchain import run_zig
+
+SMALL, LARGE = Scenario(8, 10, 10, 1, 3, 8, 1), Scenario(32, 20, 20, 1, 3, 16, 1)  # the second is 32 times the work
+PLAIN = find_primitive("sum2d_scalar_chw_chw")
+ROWS = find_primitive("im2row_chw_hwc")  # of the same order of sums on all machines
+JOBS = (
+    Job((SMALL, PLAIN.name), 0.0, PLAIN),
+    Job((LARGE, PLAIN.name), 0.0, PLAIN),
+    Job((SMALL, ROWS.name), 0.0, ROWS),
+    Job(Conversion(Layout.CHW, Layout.HWC, 16, 9, 7), 0.0),
+)
+BRIEF = BenchOptions(rounds=3, least_ms=0.5, round_ms=0.05, cold_rounds=2, evict_bytes=1 << 20, settle_ms=0.0)
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+EMULATOR = (QEMU or "", "-cpu", "max,midr=0x411fd050")
+
+
+def built(machine: Machine, folder: Path, jobs: tuple[Job, ...] = JOBS) -> BenchProgram:
+    made = [bench_job_of(job, block_of(machine)) for job in jobs]
+    return build_program(made, machine, None, bench_target(machine.arch), folder)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> BenchProgram:
+    return built(find_machine("host"), tmp_path_factory.mktemp("program"))
+
+
+def run(runner: ShellRunner, program: BenchProgram, cpu: int | None = None, **given: Any) -> Mapping[int, JobTimes]:
+    found: dict[int, JobTimes] = {}
+
+    def taken(result: object) -> None:
+        assert isinstance(result, JobTimes), result
+        found[result.job] = result
+
+    with runner:
+        run_bench(runner, program, range(program.jobs), cpu, given.get("core"), given.get("options", BRIEF), taken)
+    return found
+
+
+def random_floats(count: int, seed: int, base: int) -> np.ndarray[Any, Any]:
+    """As the program makes them: xorshift64 (13, 7, 17), its upper 24 bits as a fraction from -1 to 1."""
+    mask = (1 << 64) - 1
+    state = (seed * 6 + base + 1) * 0x9E3779B97F4A7C15 & mask
+    found = []
+    for _ in range(count):
+        state ^= state << 13 & mask
+        state ^= state >> 7
+        state ^= state << 17 & mask
+        found.append(((state >> 40) - (1 << 23)) / (1 << 23))
+    return np.array(found, np.float32)
+
+
+def checksum(array: np.ndarray[Any, Any]) -> str:
+    found = 0xCBF29CE484222325
+    for word in np.ascontiguousarray(array).view(np.uint32).ravel():
+        found = (found ^ int(word)) * 0x100000001B3 & (1 << 64) - 1
+    return f"{found:016x}"
+
+
+def in_this_process(job: Job) -> str:
+    """The checksum of what the job's kernels compute when they are compiled and run here, on the same numbers."""
+    assert job.primitive is not None
+    s, machine = SMALL, find_machine("host")
+    lowering = job.primitive.lower(s, np.zeros((8, 8, 3, 3), np.float32), WITH_BIAS, block_of(machine))
+    sizes = {"x": 800 * 4, "weights": lowering.weights.nbytes, "bias": 8 * 4}
+    operands = {base: memory(size, random_floats(size // 4, 1, BASES.index(base))) for base, size in sizes.items()} | {
+        "out": memory(800 * 4),
+        "workspace": memory(lowering.workspace_bytes),
+    }
+    run_jobs([Run(lowering, operands, all_rows(lowering))], machine)
+    return checksum(operands["out"].inner)
+
+
+def test_what_it_computes_is_what_the_kernels_compute_elsewhere(program: BenchProgram) -> None:
+    found = run(open_runner("local"), program)
+    assert sorted(found) == [0, 1, 2, 3]
+    assert [found[n].checksum for n in (0, 2)] == [in_this_process(JOBS[n]) for n in (0, 2)]
+    image = random_floats(16 * 9 * 7, 1, 0).reshape(16, 9, 7)
+    assert found[3].checksum == checksum(image.transpose(1, 2, 0))  # a conversion moves numbers, and no more
+
+
+def test_times_are_of_the_work(program: BenchProgram) -> None:
+    found = run(open_runner("local"), program, min(os.sched_getaffinity(0)))
+    times = found[0]
+    # 57,600 multiply-accumulates: no core does more than 64 a cycle at 6 GHz, none needs a millisecond by far.
+    assert SMALL.macs / (64 * 6e6) < times.warm.ms < 5
+    assert found[1].warm.ms > 8 * times.warm.ms
+    assert times.cold is not None and times.cold.rounds >= 2 and times.cold.runs == times.cold.rounds
+    assert times.warm.rounds >= 3 and times.warm.runs >= times.warm.rounds
+
+
+@pytest.mark.parametrize("name", ["ssh", "adb"])
+def test_every_runner_brings_the_same_results(
+    name: str, program: BenchProgram, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    if name == "ssh":
+        monkeypatch.setenv("MAVCG_RUNNER_FOLDER", str(there))
+        where = request.getfixturevalue("sshd").name
+    else:
+        there, where = request.getfixturevalue("device").root / "data/local/tmp", "adb"
+    found = run(open_runner(where), program, min(os.sched_getaffinity(0)))
+    assert {n: times.checksum for n, times in found.items()} == {
+        n: times.checksum for n, times in run(open_runner("local"), program).items()
+    }
+    assert list(there.iterdir()) == []
+
+
+def test_it_is_small(program: BenchProgram) -> None:
+    assert program.bytes < 120_000
+
+
+def test_a_cpu_that_is_not_there(program: BenchProgram) -> None:
+    with pytest.raises(MavcgError, match="CPU 1023 cannot be had: Invalid argument"):
+        run(open_runner("local"), program, 1023)
+
+
+def test_memory_that_is_not_there(program: BenchProgram) -> None:
+    with pytest.raises(MavcgError, match="no memory to fill the caches with"):
+        run(open_runner("local"), program, options=BenchOptions(evict_bytes=1 << 60))
+
+
+@pytest.mark.parametrize("words", [["--jobs", "4"], ["--jobs", "2-1"], ["--jobs", "x"], ["--cpu"], ["--cpu", "-1"]])
+def test_bad_words_are_refused_before_anything_runs(program: BenchProgram, words: list[str]) -> None:
+    with open_runner("local") as runner:
+        done = runner.run(program.path, words)
+    assert (done.status, done.stdout.strip()) == (2, b"") and done.words.startswith("bench: --")
+
+
+def test_what_writes_outside_of_its_operands_is_no_result(tmp_path: Path) -> None:
+    """Two kernels in C: one writes behind its output, one does what it should, and is measured."""
+    (tmp_path / "bench_jobs.h").write_text(
+        """#define BENCH_JOBS 2
+static void writes(void *args, int64_t begin, int64_t end, void *scratch) {
+    float *out = ((float **)args)[0];
+    (void)begin, (void)scratch;
+    for (int64_t i = 0; i < end; i++) out[i] = 1;
+}
+static const struct stage bad[] = {{writes, 17, 1, {{OUT, 0}}}}, good[] = {{writes, 16, 1, {{OUT, 0}}}};
+static const struct job bench_jobs[BENCH_JOBS] = {{{0, 0, 64}, 0, bad, 1}, {{0, 0, 64}, 0, good, 1}};
+"""
+    )
+    out = tmp_path / "bench"
+    words = [f"-I{tmp_path}", str(bench_program.CSRC / "bench.c"), "-o", str(out)]
+    run_zig("cc", ["-target", bench_target(find_machine("host").arch).zig_name, "-O1", *words], "a test's program")
+    found: list[Any] = []
+    with open_runner("local") as runner:
+        run_bench(runner, BenchProgram(out, 2), [0, 1], None, None, BRIEF, found.append)
+    assert found[0].why == "memory outside of its operands was written"
+    assert found[1].checksum == checksum(np.ones(16, np.float32))
+
+
+@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not there: Debian's package qemu-user-static")
+def test_an_emulated_board_computes_the_same(program: BenchProgram, tmp_path: Path) -> None:
+    """Its own kernels for AArch64, its own times, which say nothing; and it says what CPU it is."""
+    core = load_core("cortex-a55")
+    arm = built(find_machine("cortex-a55"), tmp_path, JOBS[:1] + JOBS[2:3])
+    options = BenchOptions(rounds=1, least_ms=0, round_ms=0, cold_rounds=0, settle_ms=0)
+    found = run(ShellRunner(LocalTransport(), EMULATOR), arm, core=core, options=options)
+    host = run(open_runner("local"), program, options=options)
+    assert [found[0].checksum, found[1].checksum] == [host[0].checksum, host[2].checksum]
+    assert found[0].cold is None and found[0].warm.ms > 0
