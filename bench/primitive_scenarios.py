@@ -9,6 +9,7 @@ import gc
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.record import RESULTS, facts, write
@@ -16,7 +17,8 @@ from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.primitive import Primitive
 from mavcg.primitive_cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
 from mavcg.primitive_check import Case, Checked, block_of, check_all
-from mavcg.primitive_run import emulation_there, find_machine
+from mavcg.primitive_emulation import qemu
+from mavcg.primitive_run import find_machine
 
 NAME = "primitive_scenarios"
 SCENARIOS = 200
@@ -85,40 +87,41 @@ def _say(name: str, row: dict[str, Any]) -> None:
     print(said, *row["failures"], sep="\n  ", file=sys.stderr, flush=True)
 
 
-def _kept(key: str, families: Sequence[str]) -> list[dict[str, Any]]:
-    """The record's rows of other families."""
+def _written(said: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
+    """Put a row into the record in the place of the one with the same `by`; others stay as they are."""
     path = RESULTS / f"{NAME}.json"
-    rows = json.loads(path.read_text())[key] if path.exists() else []
-    return [row for row in rows if row["family"] not in families]
+    held = json.loads(path.read_text()) if path.exists() else {}
+    lists = {name: held.get(name, []) for name in ("emulated", "by_primitive")}
+    lists[key] = [*(other for other in lists[key] if other[by] != row[by]), row]
+    lists[key].sort(key=lambda other: order.index(other[by]))
+    return write(NAME, {**said, "rows": table(lists["by_primitive"]), **lists})
 
 
 def main() -> None:
-    """Check, and write bench/results/primitive_scenarios.json. Exit status 1 where something is wrong."""
+    """Check, and write bench/results/primitive_scenarios.json as it goes on. Exit status 1 where something is wrong."""
     known = all_primitives()
-    order = list(dict.fromkeys(primitive.family for primitive in known))
+    families = list(dict.fromkeys(primitive.family for primitive in known))
+    names = [primitive.name for primitive in known]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--family", action="append", choices=order, help="only this one")
+    parser.add_argument("--family", action="append", choices=families, help="only this one")
     parser.add_argument("--count", type=int, default=SCENARIOS, help="scenarios for each primitive on this machine")
     asked = parser.parse_args()
     gc.set_threshold(20_000, 20, 50)  # emitting kernels takes a third less time
-    families = asked.family or order
-    rows: list[dict[str, Any]] = []
-    samples: list[dict[str, Any]] = []
-    for family in families:
+    said = {**facts("counted", f"bench.{NAME}"), "optimised_every": OPTIMISED_EVERY}
+    failed = 0
+    for family in asked.family or families:
         members = [primitive for primitive in known if primitive.family == family]
+        if qemu() is not None:
+            sample = emulated(members)
+            failed += sample["failed"]
+            _say(f"{family}, emulated", sample)
+            _written(said, "emulated", sample, "family", families)
         for primitive in members:
-            rows.append(on_host(primitive, asked.count))
-            _say(primitive.name, rows[-1])
-        if emulation_there():
-            samples.append(emulated(members))
-            _say(f"{family}, emulated", samples[-1])
-    failed = any(row["failed"] for row in (*rows, *samples))
-    rows, samples = [*_kept("by_primitive", families), *rows], [*_kept("emulated", families), *samples]
-    rows.sort(key=lambda row: order.index(row["family"]))
-    samples.sort(key=lambda row: order.index(row["family"]))
-    said = {"optimised_every": OPTIMISED_EVERY, "rows": table(rows), "emulated": samples, "by_primitive": rows}
-    print(write(NAME, facts("counted", f"bench.{NAME}") | said))
-    sys.exit(failed)
+            row = on_host(primitive, asked.count)
+            failed += row["failed"]
+            _say(primitive.name, row)
+            _written(said, "by_primitive", row, "name", names)
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":
