@@ -19,6 +19,9 @@ from mavcg.tile_plan import MacroTile, Order
 
 Value: TypeAlias = ir.Value
 
+# Of the inputs of a row of pixels: fewer stay in level 1 while all chunks of channels pass over them.
+ROW_NEAR_BYTES = 1 << 15
+FEW_CHUNKS = 2
 # Tiles that go on in the next row must be so much faster to be worth addresses made at run time.
 CROSSING_GAIN = 0.95
 
@@ -62,6 +65,18 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
         if crossing.cycles < CROSSING_GAIN * apart.cycles * spec.pixel_rows:
             return crossing, True
     return apart, False
+
+
+def asks_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
+    """Whether tiles of a row prefetch the next one's inputs: where these come from afar for most chunks of channels.
+
+    Windows that overlap bring most of the next tile's inputs along. Measured on a Zen 3 (docs/design/engine-tiles.md);
+    in-order cores would lose an issue slot each time.
+    """
+    if machine.arch != "x86_64" or spec.by_channels or spec.kernel[1] > spec.stride[1]:
+        return False
+    row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * F32_BYTES
+    return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= FEW_CHUNKS * chunk
 
 
 @dataclass(frozen=True)
@@ -290,10 +305,10 @@ class _Emitter:
             spec.out.strides[2] * F32_BYTES,
             spec.residual.strides[2] * F32_BYTES if spec.residual else 0,
         )
-        done = 0
+        asks, done = asks_inputs(spec, self.machine, tiling.vectors * self.lanes), 0
         for mr, count in tiling.widths.tiles:
             offsets = [tuple(step * p for p in range(mr)) for step in steps]
-            tile = Tile(offsets[0], offsets[1], offsets[2], vectors, used)
+            tile = Tile(offsets[0], offsets[1], offsets[2], vectors, used, asks and mr > 1)
 
             def one(pixel: Value, tile: Tile = tile) -> None:
                 here = replace(

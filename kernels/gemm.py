@@ -98,7 +98,7 @@ class Tile:
     """What one micro-kernel computes: pixels x vectors of channels.
 
     in_offsets, out_offsets, residual_offsets: of each pixel in bytes, known now or at run time. used: channels of the
-    last vector.
+    last vector. ask_next: whether the next tile's inputs are prefetched: its pixels follow at the same distance.
     """
 
     in_offsets: tuple[int | Value, ...]
@@ -106,6 +106,7 @@ class Tile:
     residual_offsets: tuple[int | Value, ...]
     vectors: int
     used: int
+    ask_next: bool = False
 
 
 @dataclass(frozen=True)
@@ -255,12 +256,15 @@ class _Micro:
         def turn(index: Value, carried: Values) -> Values:
             here = address(b, inputs, scaled(b, index, F32_BYTES), "x")
             panel = address(b, first, scaled(b, index, self.weights.k_step), "w")
+            self.ask_inputs(unroll, count, inputs, index)
             return self.steps(unroll, here, panel, carried)
 
         if whole:
             acc = for_range(b, const(0), const(whole), unroll, acc, turn, "k")
         if count % unroll:
             here = address(b, inputs, whole * F32_BYTES)
+            if not whole:
+                self.ask_inputs(count, count, inputs, const(0))
             acc = self.steps(count % unroll, here, address(b, first, whole * self.weights.k_step), acc)
         return acc
 
@@ -285,6 +289,26 @@ class _Micro:
                     new[i] = fma(b, x, w[v], acc[i], f"acc_{p}_{v}")
             acc = tuple(new)
         return acc
+
+    def ask_inputs(self, steps: int, count: int, inputs: Value, index: Value) -> None:
+        """Prefetch what the next tile will read, of a run of `count` inputs as much as is due in each turn of `steps`.
+
+        A core that follows streams by itself does so within one run, and those of a tile are short.
+        """
+        tile, b = self.tile, self.b
+        if not tile.ask_next:
+            return
+        offsets = [offset for offset in tile.in_offsets if isinstance(offset, int)]
+        pixels, gap = len(offsets), offsets[1] - offsets[0]
+        if gap <= count * F32_BYTES:  # it is one piece of memory, gone through evenly
+            lines = -(-pixels * gap * steps // (count * LINE_BYTES))
+            first = address(b, inputs, scaled(b, index, lines * LINE_BYTES // steps))
+            places = [pixels * gap + line * LINE_BYTES for line in range(lines)]
+        else:
+            first = address(b, inputs, scaled(b, index, F32_BYTES))
+            places = [pixels * gap + offset for offset in offsets]
+        for place in places:
+            prefetch(b, first, place)
 
     def ask(self, count: int, panel: Value) -> None:
         """Prefetch what the same steps, `ahead` bytes further on in each panel, will read."""

@@ -174,16 +174,43 @@ def test_blocks_are_no_longer_than_asked_and_end_with_the_sum(counts: list[int],
     assert outside * (total.levels[level][0] // iterations * usual + sum(rest)) == total.length
 
 
-def test_prefetches_are_asked_for_only_where_the_plan_says() -> None:
-    arrays = {"x": f32(np.random.default_rng(0), 1, 1, 20, 8), "w": f32(np.random.default_rng(0), 16, 1, 1, 8)}
-    graph, node = node_of("conv2d", arrays, {"w"}, pads=(0, 0, 0, 0))
+def spec_text(machine: Machine, x: tuple[int, ...], w: tuple[int, ...], macro: MacroTile, **attrs: Any) -> str:
+    """The code of a convolution."""
+    arrays = {"x": f32(np.random.default_rng(0), *x), "w": f32(np.random.default_rng(0), *w)}
+    graph, node = node_of("conv2d", arrays, {"w"}, pads=(0, 0, 0, 0), **attrs)
     views = {name: dense_view(graph.types[name]) for name in (*node.inputs, *node.outputs) if name}
     (step,) = lower(node, graph, views, Packing(16))
+    module = ir.Module("test")
+    emit(module, step.spec, machine, macro)
+    return str(module)
 
+
+def test_weights_are_prefetched_only_where_the_plan_says() -> None:
     def text(macro: MacroTile) -> str:
-        module = ir.Module("test")
-        emit(module, step.spec, host_machines()[0], macro)
-        return str(module)
+        return spec_text(host_machines()[0], (1, 1, 20, 8), (128, 1, 1, 8), macro)
 
     assert "llvm.prefetch" not in text(MacroTile())
     assert "i64 4096" in text(MacroTile(prefetch_bytes=4096)) and "llvm.prefetch" in text(MacroTile(prefetch_bytes=64))
+
+
+X86 = Machine("x86", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
+LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
+
+
+@pytest.mark.parametrize(
+    ("machine", "pixels", "in_ch", "out_ch", "kernel", "asked"),
+    [
+        (X86, 64, 147, 256, 1, True),  # rows of 37 KB, which many chunks pass over
+        (X86, 56, 64, 256, 1, False),  # 14 KB: near after the first chunk
+        (X86, 56, 64, 16, 1, True),  # and where that is the only one
+        (X86, 64, 147, 256, 3, False),  # windows overlap
+        (LITTLE, 64, 147, 256, 1, False),
+    ],
+)
+def test_inputs_are_prefetched_where_they_come_from_afar(
+    machine: Machine, pixels: int, in_ch: int, out_ch: int, kernel: int, asked: bool
+) -> None:
+    side = (64 + kernel - 1, pixels + kernel - 1)
+    text = spec_text(machine, (1, *side, in_ch), (out_ch, kernel, kernel, in_ch), MacroTile())
+
+    assert ("llvm.prefetch" in text) == asked
