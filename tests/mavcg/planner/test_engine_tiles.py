@@ -141,6 +141,14 @@ def test_a_fast_level_2_needs_no_blocks_of_terms_but_weights_from_memory_are_pre
     assert macro.k_block == 0 and macro.prefetch_bytes > 0
 
 
+@pytest.mark.parametrize(("in_ch", "asked"), [(64, False), (160, True)])
+def test_weights_are_not_asked_for_beyond_half_a_panel(in_ch: int, asked: bool) -> None:
+    work = known(conv(7, in_ch, 960, 1, 16))
+    macros = candidates(work, X86, ZEN3, plain_tile(work, task_sizes(work, [X86])[0]))
+
+    assert any(macro.prefetch_bytes for macro in macros) == asked
+
+
 def test_a_product_with_one_row_is_bound_by_memory_and_left_plain() -> None:
     work = known(conv(1, 2048, 1000, 1, 16))
     task_rows = task_sizes(work, [X86])[0]
