@@ -2,33 +2,37 @@
 
 import contextlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.errors import MavcgError
-from mavcg.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.board_machine import ClusterMachine, cluster_machines
+from mavcg.planner.board_machine import ClusterMachine
 from mavcg.planner.networks import NAMES
 from mavcg.planner.networks import network as built_in
-from mavcg.selection.choice import Limits, make_problem
-from mavcg.selection.cost_db import default_path, open_db
-from mavcg.selection.costs import CostProvider, first_of
+from mavcg.select_workers import board_of, label_of, workers_of
+from mavcg.selection.answer import Selection
+from mavcg.selection.arena_need import peak
+from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
+from mavcg.selection.cost_db import KnownCosts, default_path, open_db
+from mavcg.selection.cost_rows import text_of
+from mavcg.selection.costs import IMPORTED, MEASURED, CostProvider, first_of, scaled
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import Network, network_of
-from mavcg.selection.report import Selection
-from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, compare, select
+from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
+from mavcg.selection.threads import threaded_costs
 
 
 @dataclass(frozen=True)
 class SelectQuestion:
-    """How to select. core: of the board, "" for its fastest. max_error, max_workspace_bytes: of each primitive.
+    """How to select. core: of the board, or several with commas; "" for its fastest. threads: each has a core.
 
-    shared: conversions of an image that several nodes read are counted once. db: of costs; None: this user's, where
-    there is one.
+    max_error, max_workspace_bytes: of each primitive. max_arena_bytes: of images that are alive at once, conversions
+    and workspace. shared: conversions of an image that several nodes read are counted once. db: of costs; None: this
+    user's, where there is one.
     """
 
     strategy: str = PBQP
@@ -38,6 +42,8 @@ class SelectQuestion:
     shared: bool = False
     db: Path | None = None
     time_limit_s: float = TIME_LIMIT_S
+    threads: int = 1
+    max_arena_bytes: int | None = None
 
 
 def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
@@ -67,14 +73,7 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
 
 def machine_of(board: str, core: str = "") -> ClusterMachine:
     """A core of a board: the one of that name, or the fastest. Raises: MavcgError for unknown ones."""
-    machines = cluster_machines(measured_host_board() if board == HOST else find_board(board))
-    if core:
-        for machine in machines:
-            if machine.cluster.core == core:
-                return machine
-        names = ", ".join(dict.fromkeys(machine.cluster.core for machine in machines))
-        raise MavcgError(f"--core {core}: {board} has no such core; it has {names}")
-    return max(machines, key=lambda one: one.accelerator.frequency_ghz * one.accelerator.pes)
+    return workers_of(board_of(board), core)[0]
 
 
 def select_network(model: str, network: Network, board: str, question: SelectQuestion) -> Selection:
@@ -82,27 +81,94 @@ def select_network(model: str, network: Network, board: str, question: SelectQue
 
     Raises: MavcgError for an unknown board, core or strategy, a limit that leaves nothing, a database that is none.
     """
-    machine = machine_of(board, question.core)
-    limits = Limits(question.max_error, question.max_workspace_bytes)
-    with contextlib.ExitStack() as stack:
-        costs = costs_of(machine, question.db, stack)
-        problem = make_problem(network, costs, all_primitives(), limits, question.shared)
+    facts = board_of(board)
+    return select_on(model, network, board, workers_of(facts, question.core, question.threads), question)
+
+
+def select_on(
+    model: str, network: Network, board: str, workers: Sequence[ClusterMachine], question: SelectQuestion
+) -> Selection:
+    """As select_network, on these cores. With several of them the strategies are compared on the first alone, too."""
+    problem, notes = problem_on(network, workers, question)
     compared = compare(problem, question.time_limit_s)
     # Asked again where it is unknown or cannot do the network, to say why.
     selected = compared.get(question.strategy) or select(problem, question.strategy, question.time_limit_s)
+    single: Mapping[str, Selected | None] = {}
+    if len(workers) > 1:
+        first = workers_of(board_of(board), workers[0].cluster.core)
+        single = compare(problem_on(network, first, question)[0], question.time_limit_s)
+    assumed = tuple(dict.fromkeys(words for machine in workers for words in machine.assumed))
+    block = threaded_costs(workers).block
     return Selection(
-        model, board, machine.cluster.core, 1, problem, selected, compared, machine.assumed
+        model, board, label_of(workers), len(workers), problem, selected, compared, assumed, notes,
+        peak(problem, selected.choice.chosen, block), single,
     )  # fmt: skip
+
+
+def problem_on(
+    network: Network, workers: Sequence[ClusterMachine], question: SelectQuestion
+) -> tuple[Problem, tuple[str, ...]]:
+    """The problem with costs of these cores, and what there is to say of the costs."""
+    with contextlib.ExitStack() as stack:
+        costs, known = costs_on(workers, question.db, stack)
+        problem = problem_of(network, costs, question, threaded_costs(workers).block)
+        return problem, () if known is None else tuple(_outdated(problem, known))
+
+
+def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, block: int) -> Problem:
+    """The problem within the question's limits. block: channels of a block of CHWc. Raises: MavcgError."""
+    if question.max_arena_bytes is not None and question.shared:
+        raise MavcgError("--max-arena: counts conversions for each reader; leave --share-conversions out")
+    limits = Limits(question.max_error, question.max_workspace_bytes)
+    made = make_problem(network, costs, all_primitives(), limits, question.shared)
+    memory = None if question.max_arena_bytes is None else MemoryLimit(question.max_arena_bytes, block)
+    return replace(made, memory=memory)
 
 
 def costs_of(machine: ClusterMachine, db: Path | None, stack: contextlib.ExitStack) -> CostProvider:
     """What the database has, else what is modelled; open as long as the stack is. db: None is this user's, if any."""
-    model = modelled_costs(machine)
-    path = _database(db)
+    return costs_on((machine,), db, stack)[0]
+
+
+def costs_on(
+    workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack
+) -> tuple[CostProvider, KnownCosts | None]:
+    """Costs of a thread on each of these cores, and what the database knows of them, if there is one.
+
+    What is known of a single thread alone is taken as many times as long as the model says that several take.
+    """
+    path, first = _database(db), modelled_costs(workers[0])
+    model: CostProvider = first if len(workers) == 1 else threaded_costs(workers)
     if path is None:
-        return model
+        return model, None
     database = stack.enter_context(open_db(path))
-    return first_of(database.provider(machine.cluster.core, 1, model.block), model)
+    known = database.provider(label_of(workers), len(workers), first.block)
+    if len(workers) == 1:
+        return first_of(known, model), known
+    alone = database.provider(workers[0].cluster.core, 1, first.block)
+    return first_of(known, scaled(alone, first, model), model), known
+
+
+def _outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
+    """In words, how many of the costs that were asked for are of other kernels, or by another compiler."""
+    others = known.outdated()
+    if not others.measured and not others.imported:
+        return
+    asked = {
+        text_of((node.scenario, one.name)): one.cost.kind
+        for node in problem.network.convolutions
+        if node.scenario is not None
+        for one in problem.alternatives[node.name]
+    }
+    unused = sum(text in others.measured and kind != MEASURED for text, kind in asked.items())
+    if unused:
+        yield (
+            f"{unused} costs that were measured are of other kernels or another compiler than these, and are not used: "
+            f"`mavcg tune` measures them again"
+        )
+    used = sum(text in others.imported and kind == IMPORTED for text, kind in asked.items())
+    if used:
+        yield f"{used} imported costs are of other kernels or another compiler than these"
 
 
 def _database(db: Path | None) -> Path | None:

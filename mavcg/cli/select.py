@@ -26,7 +26,11 @@ def select(
     ] = None,
     board: Annotated[str | None, typer.Option(metavar="B", help="Select for it; `host`: this machine.")] = None,
     strategy: Annotated[str, typer.Option(help="pbqp, local, sum2d or family:NAME.")] = "pbqp",
-    core: Annotated[str, typer.Option(metavar="CORE", help="Of the board; its fastest.")] = "",
+    core: Annotated[str, typer.Option(metavar="CORE", help="Of the board, or several with commas; its fastest.")] = "",
+    threads: Annotated[int, typer.Option(metavar="N", help="Each on a core of its own, the fastest first.")] = 1,
+    per_cluster: Annotated[
+        bool, typer.Option("--per-cluster", help="What each cluster would choose, and the one choice for all.")
+    ] = False,
     db: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Costs that `mavcg tune` kept; those of this user.")
     ] = None,
@@ -36,13 +40,19 @@ def select(
     max_workspace: Annotated[
         int | None, typer.Option(metavar="BYTES", min=0, help="No primitive that needs more beside its operands.")
     ] = None,
+    max_arena: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", min=0, help="No more of images alive at once, conversions and workspace."),
+    ] = None,
     share_conversions: Annotated[
         bool, typer.Option("--share-conversions", help="Count one that several nodes read once, not for each.")
     ] = False,
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="What each strategy costs, as bars.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="How fast each strategy is, and what was chosen where.")
+    ] = None,
     instance: Annotated[
         Path | None,
         typer.Option(metavar="FILE.json", help="Solve this PBQP instance: costs of nodes, and of pairs along edges."),
@@ -65,11 +75,14 @@ def select(
     mavcg select vgg16 --board exynos9820
     mavcg select mobilenet_v2.onnx --board host --max-error 2e-5 --plot strategies.svg
     mavcg select resnet50 --board rk3588 --core cortex-a55 --strategy family:winograd --json
+    mavcg select squeezenet --board exynos9820 --threads 4 --max-arena 6000000
+    mavcg select alexnet --board exynos9820 --per-cluster
     mavcg select --instance network.json --time-limit 1 --json
     """
     if instance is not None:
         given = {"MODEL": model, "--board": board, "--core": core, "--db": db, "--plot": plot, "--shape": shape,
-                 "--max-error": max_error, "--max-workspace": max_workspace}  # fmt: skip
+                 "--max-error": max_error, "--max-workspace": max_workspace, "--max-arena": max_arena,
+                 "--per-cluster": per_cluster or None, "--threads": None if threads == 1 else threads}  # fmt: skip
         for name, value in given.items():
             if value not in (None, "", []):
                 raise MavcgError(f"{name}: says nothing about an instance; leave it or --instance out")
@@ -96,11 +109,26 @@ def select(
     if plot is not None:
         check_plot(plot)
     limit = math.inf if max_error is None else max_error
-    question = SelectQuestion(strategy, core, limit, max_workspace, share_conversions, db, time_limit)
-    found = select_network(model, read_network(model, parse_shapes(shape or ())), board, question)
+    question = SelectQuestion(
+        strategy, core, limit, max_workspace, share_conversions, db, time_limit, threads, max_arena
+    )  # fmt: skip
+    network = read_network(model, parse_shapes(shape or ()))
+    if per_cluster:
+        if plot is not None:
+            raise MavcgError("--plot: pictures are of one selection; leave it or --per-cluster out")
+        from mavcg.select_clusters import select_clusters
+        from mavcg.select_clusters_report import board_json, show_board
+
+        whole = select_clusters(model, network, board, question)
+        if as_json:
+            print_json(board_json(whole))
+        else:
+            show_board(whole, console())
+        return
+    found = select_network(model, network, board, question)
     if plot is not None:
         write_picture(found, plot)
-        note(f"{plot}: what each strategy costs")
+        note(f"{plot}: how fast each strategy is, and what was chosen where")
     if as_json:
         print_json(selection_json(found))
     else:

@@ -268,5 +268,9 @@ class KnownCosts:
         """As CostProvider."""
         return self._find(Conversion(layout_from, layout_to, c, h, w))
 
+    def outdated(self) -> Outdated:
+        """Of what the database has beside this."""
+        return self.database.outdated(self.core, self.threads, self.block, self.compiler)
+
     def _find(self, what: tuple[Scenario, str] | Conversion) -> Cost | None:
         return self.database.find(what, self.core, self.threads, self.block, self.compiler)

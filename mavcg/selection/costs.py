@@ -1,5 +1,6 @@
 """What a primitive or a conversion between layouts costs, by whoever knows it: measured, modelled or imported."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +45,57 @@ class _FirstOf:
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         found = (provider.conversion(layout_from, layout_to, c, h, w) for provider in self.providers)
         return next((cost for cost in found if cost is not None), None)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    known: CostProvider
+    one: CostProvider
+    other: CostProvider
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._as_many(*(p.primitive(scenario, primitive) for p in (self.known, self.one, self.other)))
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.one, self.other))
+        return self._as_many(*each)
+
+    @staticmethod
+    def _as_many(known: Cost | None, one: Cost | None, other: Cost | None) -> Cost | None:
+        if known is None or one is None or other is None or one.ms <= 0:
+            return None
+        return Cost(known.ms * other.ms / one.ms, MODELLED)
+
+
+def scaled(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
+    """What is known of one thing, as many times as `other` says that another takes of what `one` says that this does;
+    modelled, therefore."""
+    return _Scaled(known, one, other)
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    providers: tuple[CostProvider, ...]
+    weights: tuple[float, ...]
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._sum([provider.primitive(scenario, primitive) for provider in self.providers])
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        return self._sum([provider.conversion(layout_from, layout_to, c, h, w) for provider in self.providers])
+
+    def _sum(self, costs: Sequence[Cost | None]) -> Cost | None:
+        known = [cost for cost in costs if cost is not None]
+        if len(known) < len(costs):
+            return None
+        kinds = {cost.kind for cost in known}
+        ms = sum(weight * cost.ms for weight, cost in zip(self.weights, known, strict=True))
+        return Cost(ms, kinds.pop() if len(kinds) == 1 else MODELLED)
+
+
+def weighted(providers: Sequence[CostProvider], weights: Sequence[float]) -> CostProvider:
+    """Sums of what they all know, each so many times; of the kind that all are of, or else modelled."""
+    return _Weighted(tuple(providers), tuple(weights))
 
 
 def first_of(*providers: CostProvider) -> CostProvider:

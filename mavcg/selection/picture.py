@@ -1,11 +1,13 @@
-"""What each strategy costs, as bars: the paper's figures of whole networks (CGO 2018, section 5.5)."""
+"""How fast each strategy is, and what was chosen for each layer: the paper's figures 4 to 7 (CGO 2018)."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.selection.report import Selection
-from mavcg.selection.strategies import SUM2D
+from mavcg.selection.answer import Selection, family_of
+from mavcg.selection.paper_tables import families_json, rows_of, speed_ups
 
 
 def check_plot(path: Path) -> None:
@@ -17,7 +19,7 @@ def check_plot(path: Path) -> None:
 
 
 def write_picture(found: Selection, path: Path) -> None:
-    """A bar for each strategy, primitives and conversions on one another, with how much faster than sum2d it is.
+    """Strategies on the left, layers on the right.
 
     Raises: MavcgError where matplotlib is missing, or the file cannot be written.
     """
@@ -30,21 +32,14 @@ def write_picture(found: Selection, path: Path) -> None:
     matplotlib.rcParams.update({"svg.hashsalt": "mavcg", "svg.fonttype": "none"})
     from matplotlib.figure import Figure
 
-    bars = [(n, one) for n, one in found.compared.items() if one is not None and not math.isinf(one.total_ms)]
-    figure = Figure(figsize=(max(6.0, 0.9 * len(bars) + 2), 4.5))
-    axes = figure.subplots()
-    names = [name for name, _ in bars]
-    nodes = [one.choice.nodes_ms for _, one in bars]
-    axes.bar(names, nodes, label="primitives")
-    axes.bar(names, [one.choice.conversions_ms for _, one in bars], bottom=nodes, label="conversions")
-    base = next((one.total_ms for name, one in bars if name == SUM2D), None)
-    for at, (_, one) in enumerate(bars):
-        if base is not None and one.total_ms > 0:
-            axes.text(at, one.total_ms, f"{base / one.total_ms:.2f}x", ha="center", va="bottom", fontsize=8)
+    layers = [node.name for node in found.problem.network.convolutions]
+    figure = Figure(figsize=(13.0, max(4.5, 0.24 * len(layers) + 1.5)))
+    left, right = figure.subplots(1, 2)
+    _strategies(left, found)
+    _layers(right, found, layers)
     kinds = sorted({one.cost.kind for one in found.choice.chosen.values() if one.primitive})
-    axes.set(ylabel=f"ms ({', '.join(kinds)})", title=f"{found.model} on {found.board}, {found.core}")
-    axes.tick_params(axis="x", rotation=45)
-    axes.legend(fontsize=8)
+    threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
+    figure.suptitle(f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}", fontsize=10)
     figure.tight_layout()
     new = path.with_name(f".{path.name}.new")
     try:
@@ -52,3 +47,41 @@ def write_picture(found: Selection, path: Path) -> None:
         new.replace(path)
     except OSError as error:
         raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
+
+
+def _strategies(axes: Any, found: Selection) -> None:
+    """Figures 5 to 7: how many times as fast as sum2d on one thread each strategy is."""
+    rows = rows_of(found)
+    names = list(found.compared)
+    for number, (row, threads, compared) in enumerate(rows):
+        heights = [speed_ups(found, compared)[name] or 0.0 for name in names]
+        width = 0.8 / len(rows)
+        places = [at + (number - (len(rows) - 1) / 2) * width for at in range(len(names))]
+        axes.bar(places, heights, width, label=f"({row}) {threads} thread{'s' * (threads > 1)}")
+        for place, name, height in zip(places, names, heights, strict=True):
+            one = compared.get(name)
+            words = f"{height:.2f}x" if height else "none" if one is None or math.isinf(one.total_ms) else ""
+            axes.text(place, height, words, ha="center", va="bottom", fontsize=7)
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)
+    axes.set(ylabel="times as fast as sum2d on one thread")
+    axes.legend(fontsize=8)
+
+
+def _layers(axes: Any, found: Selection, layers: Sequence[str]) -> None:
+    """Figure 4: the primitive of each layer; and what the fastest of each other family would take there."""
+    families = sorted({family for layer in layers for family in families_json(found, layer)})
+    colours = {family: f"C{number}" for number, family in enumerate(families)}
+    longest = max((found.choice.chosen[layer].cost.ms for layer in layers), default=1.0)
+    for at, layer in enumerate(layers):
+        chosen = found.choice.chosen[layer]
+        axes.barh(at, chosen.cost.ms, color=colours[family_of(chosen)])
+        for family, best in families_json(found, layer).items():
+            if family != family_of(chosen) and best["cost_ms"] <= 1.5 * longest:
+                axes.plot(best["cost_ms"], at, "|", color=colours[family], markersize=7)
+        axes.text(chosen.cost.ms, at, f" {chosen.name}", va="center", fontsize=6)
+    for family in families:
+        axes.plot([], [], "s", color=colours[family], label=family)
+    axes.set_yticks(range(len(layers)), layers, fontsize=6)
+    axes.invert_yaxis()
+    axes.set(xlabel="ms; marks: the fastest of another family")
+    axes.legend(fontsize=7)

@@ -1,57 +1,16 @@
 """What was selected for a network, as JSON and as tables: primitives, conversions, and what else it could have been."""
 
-import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mavcg.primitive import Scenario
-from mavcg.selection.choice import Alternative, Choice, Problem
+from mavcg.selection.answer import Selection, family_of, finite, shown_ms
+from mavcg.selection.choice import Alternative
 from mavcg.selection.network import Kind
-from mavcg.selection.strategies import PBQP, SUM2D, Selected
+from mavcg.selection.paper_tables import families_json, show_tables, tables_json
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-@dataclass(frozen=True)
-class Selection:
-    """A network's selection by one strategy, for one core, beside all strategies.
-
-    compared: by name; None for one that cannot do this network. assumed: facts of the machine that nobody stated.
-    """
-
-    model: str
-    board: str
-    core: str
-    threads: int
-    problem: Problem
-    selected: Selected
-    compared: Mapping[str, Selected | None]
-    assumed: tuple[str, ...] = ()
-
-    @property
-    def choice(self) -> Choice:
-        """What was chosen."""
-        return self.selected.choice
-
-    @property
-    def gap(self) -> float:
-        """How much of the total may be saved at most: against what no choice can cost less than."""
-        best = self.compared.get(PBQP) if self.selected.strategy != PBQP else self.selected
-        total = self.selected.total_ms
-        if best is None or best.lower_bound_ms is None or total <= best.lower_bound_ms or math.isinf(total):
-            return 0.0 if best is not None and not math.isinf(total) else 1.0
-        return (total - best.lower_bound_ms) / total
-
-    @property
-    def optimal(self) -> bool:
-        """Whether it is proven that nothing costs less, by these costs and but for rounding."""
-        if self.selected.strategy == PBQP:
-            return self.selected.proven
-        best = self.compared.get(PBQP)
-        return best is not None and best.proven and self.selected.total_ms <= best.total_ms * (1 + 1e-12)
 
 
 def selection_json(found: Selection) -> dict[str, Any]:
@@ -79,20 +38,23 @@ def selection_json(found: Selection) -> dict[str, Any]:
                 "chain": [str(layout) for layout in one.chain],
                 "source": one.source,
                 "readers": list(one.readers),
-                "cost_ms": _finite(one.ms),
+                "cost_ms": finite(one.ms),
                 "cost_is": one.kind,
             }
             for one in choice.conversions
         ],
         "primitives_ms": choice.nodes_ms,
-        "conversions_ms": _finite(choice.conversions_ms),
-        "total_ms": _finite(choice.total_ms),
+        "conversions_ms": finite(choice.conversions_ms),
+        "total_ms": finite(choice.total_ms),
         "optimal": found.optimal,
         "gap": found.gap,
         "solver_seconds": found.selected.solver_seconds,
-        "strategies": {name: None if one is None else _finite(one.total_ms) for name, one in found.compared.items()},
+        "strategies": {name: None if one is None else finite(one.total_ms) for name, one in found.compared.items()},
+        "tables": tables_json(found),
+        "arena": None if found.need is None else {"bytes": found.need.bytes, "node": found.need.node},
         "left_out": [{"name": node.name, "why": node.why} for node in network.left_out],
         "assumed": list(found.assumed),
+        "notes": list(found.notes),
     }
 
 
@@ -112,22 +74,15 @@ def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any
         },
         "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
         "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
+        "families": families_json(found, name),
     }  # fmt: skip
-
-
-def _finite(ms: float) -> float | None:
-    return None if math.isinf(ms) else ms
 
 
 def _next_best(found: Selection, node: str) -> Alternative | None:
     """The cheapest by itself of another family than the chosen one's; it may be cheaper than that."""
     chosen = found.choice.chosen[node]
-    others = [one for one in found.problem.alternatives[node] if _family(one) != _family(chosen)]
+    others = [one for one in found.problem.alternatives[node] if family_of(one) != family_of(chosen)]
     return min(others, key=lambda one: one.cost.ms, default=None)
-
-
-def _family(one: Alternative) -> str:
-    return one.primitive.family if one.primitive else ""
 
 
 def _fastest(found: Selection, node: str) -> Alternative:
@@ -142,20 +97,20 @@ def show_selection(found: Selection, out: "Console") -> None:
     out.print(f"{found.model} on {found.board}, {found.core}, threads {found.threads}; costs of nodes: {are or 'none'}")
     _show_nodes(found, out)
     _show_conversions(found, out)
-    _show_strategies(found, out)
+    show_tables(found, out)
     proof = "optimal by these costs" if found.optimal else f"at most {found.gap:.2%} of it can be saved"
     out.print(
-        f"{found.selected.strategy}: {_ms(found.choice.total_ms)} ms, of which conversions "
-        f"{_ms(found.choice.conversions_ms)} ms; {proof}; solved in {found.selected.solver_seconds:.3f} s"
+        f"{found.selected.strategy}: {shown_ms(found.choice.total_ms)} ms, of which conversions "
+        f"{shown_ms(found.choice.conversions_ms)} ms; {proof}; solved in {found.selected.solver_seconds:.3f} s"
     )
     for node in found.problem.network.left_out:
         out.print(f"left out: {node.name} {node.why}: it is computed in HWC as ever, and counts for nothing here")
+    if found.need is not None:
+        out.print(f"memory: {found.need.bytes} bytes, at {found.need.node}")
+    for sentence in found.notes:
+        out.print(f"note: {sentence}")
     for sentence in found.assumed:
         out.print(f"assumed: {sentence}")
-
-
-def _ms(value: float) -> str:
-    return "none" if math.isinf(value) else f"{value:.4f}"
 
 
 def _show_nodes(found: Selection, out: "Console") -> None:
@@ -170,9 +125,9 @@ def _show_nodes(found: Selection, out: "Console") -> None:
             continue
         asked = f"{s.c},{s.h},{s.w},{s.stride},{s.k},{s.m},{s.pad},{s.groups}"
         other, fastest = _next_best(found, node.name), _fastest(found, node.name)
-        next_family = "" if other is None else f"{_family(other)} {_relative(other, chosen)}"
+        next_family = "" if other is None else f"{family_of(other)} {_relative(other, chosen)}"
         faster = f"{fastest.name} {_relative(fastest, chosen)}" if fastest.cost.ms < chosen.cost.ms else ""
-        table.add_row(node.name, asked, chosen.name, _ms(chosen.cost.ms), next_family, faster)
+        table.add_row(node.name, asked, chosen.name, shown_ms(chosen.cost.ms), next_family, faster)
     out.print(table)
     out.print(
         "Scenario: C,H,W,stride,K,M,pad,groups. Next family: what the cheapest primitive of any other family costs, "
@@ -198,20 +153,5 @@ def _show_conversions(found: Selection, out: "Console") -> None:
     for one in found.choice.conversions:
         chain = " > ".join(map(str, one.chain)) or "no way"
         size = graphs[one.tensor].size
-        table.add_row(str(size), one.source, ", ".join(one.readers), chain, _ms(one.ms), one.kind)
-    out.print(table)
-
-
-def _show_strategies(found: Selection, out: "Console") -> None:
-    from rich.table import Table
-
-    table = Table("strategy", "ms", "primitives", "conversions", "faster than sum2d")
-    base = found.compared.get(SUM2D)
-    for name, one in found.compared.items():
-        if one is None:
-            table.add_row(name, "cannot do this network", "", "", "")
-            continue
-        faster = f"{base.total_ms / one.total_ms:.2f}x" if base is not None and 0 < one.total_ms < math.inf else ""
-        c = one.choice
-        table.add_row(name, _ms(c.total_ms), _ms(c.nodes_ms), _ms(c.conversions_ms), faster)
+        table.add_row(str(size), one.source, ", ".join(one.readers), chain, shown_ms(one.ms), one.kind)
     out.print(table)
