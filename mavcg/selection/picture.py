@@ -78,7 +78,7 @@ def _layers(axes: Any, found: Selection, layers: Sequence[str]) -> None:
         for family, best in families_json(found, layer).items():
             if family != family_of(chosen) and best["cost_ms"] <= 1.5 * longest:
                 axes.plot(best["cost_ms"], at, "|", color=colours[family], markersize=7)
-        axes.text(chosen.cost.ms, at, f" {chosen.name}", va="center", fontsize=6)
+        axes.text(0, at, f" {chosen.name}", va="center", fontsize=6)
     for family in families:
         axes.plot([], [], "s", color=colours[family], label=family)
     axes.set_yticks(range(len(layers)), layers, fontsize=6)
