@@ -13,6 +13,7 @@ from typing import Any
 from mavcg.binaries import note_assembly
 from mavcg.board import Board
 from mavcg.codegen import default_workers
+from mavcg.computed import computed
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
@@ -20,8 +21,8 @@ from mavcg.importers.load import import_model
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_objects
 from mavcg.library import link_shared
-from mavcg.lowering import Lowered, lower_graph, with_tasks
-from mavcg.machines import machines_for, packing_for
+from mavcg.lowering import Lowered, with_tasks
+from mavcg.machines import machines_for
 from mavcg.model_note import model_note
 from mavcg.model_program import ThreadPlan
 from mavcg.objects import assemble
@@ -29,12 +30,12 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.planner.engine_weights import with_weights
 from mavcg.predict.predict import predict, thread_plans
-from mavcg.predict.ways import Chosen, choose_ways
+from mavcg.predict.ways import Chosen
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, library_stem, write_companions
-from mavcg.select_model import ENGINE, ModelQuestion, select_for_library
+from mavcg.select_model import ENGINE, ModelQuestion
 from mavcg.target import Target
 from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning
@@ -53,7 +54,7 @@ class ModelRequest:
     board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
     max_error: that a way to compute an operator may be off by in f32, over its largest output; 0: sums by definition.
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
-    see ModelQuestion.
+    see ModelQuestion. max_size_bytes: that packed weights may take.
     """
 
     model: Path
@@ -69,6 +70,7 @@ class ModelRequest:
     strategy: str = ENGINE
     db: Path | None = None
     max_workspace_bytes: int | None = None
+    max_size_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,10 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     dump("import", graph)
     progress("rewriting the graph")
     graph = optimise(graph, dump)
-    chosen = choose(graph, request, machines, progress)
+    question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
+    chosen = computed(
+        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump
+    )  # fmt: skip
     lowered = chosen.lowered
     clusters = cores_of(tuple(machines), request.target, request.board)
     plan = plan_tiles(lowered.specs, machines, clusters)
@@ -137,38 +142,6 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         dict(Counter(node.op for node in chosen.graph.nodes).most_common()), tuple(companions),
         request.output.stat().st_size, time.monotonic() - started, note,
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Computed:
-    """How a graph is to be computed. graph: with what was selected written into it; selection: for the note."""
-
-    graph: Graph
-    lowered: Lowered
-    selection: Mapping[str, Any]
-
-
-def choose(
-    graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress = lambda message: None
-) -> Computed:
-    """Choose how each node of an optimised graph is computed, and lower it. Raises: MavcgError."""
-    packing = packing_for(request.target)
-    if request.strategy != ENGINE:
-        if request.board is None:
-            raise MavcgError(f"--strategy {request.strategy}: costs are of a board; name a --board")
-        question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
-        found = select_for_library(graph, packing, request.board, question, progress)
-        if found is not None:
-            dump("legalised", found.graph)
-            progress("packing weights")
-            lowered = lower_graph(found.graph, packing, found.ways)
-            return Computed(found.graph, lowered, found.as_json())
-    progress("choosing kernels, packing weights")
-    chosen = choose_ways(
-        graph, packing, machines, request.target, request.board, request.max_error, progress
-    )  # fmt: skip
-    dump("ways", chosen)
-    return Computed(graph, chosen.lowered, {"strategy": ENGINE})
 
 
 def _thread_plans(

@@ -21,6 +21,7 @@ from mavcg.selection.library import in_library, library_choice, without_computed
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import network_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, select
+from mavcg.selection.weight_limit import select_within
 
 ENGINE = "engine"
 Progress = Callable[[str], None]
@@ -112,16 +113,27 @@ def select_for_library(
         plain = make_problem(network, costs, all_primitives(), limits, shared=True)
     problem = in_library(plain, graph, modelled_costs(machine))
     selected = select(problem, question.strategy, question.time_limit_s)
-    if math.isinf(selected.total_ms):
-        raise MavcgError(f"--strategy {question.strategy}: a conversion that it needs has no cost; take another")
-    return written(graph, packing, machine, problem, selected)
+    return written(graph, packing, machine.cluster.core, problem, selected)
 
 
-def written(
-    graph: Graph, packing: Packing, machine: ClusterMachine, problem: Problem, selected: Selected
+def within_weights(
+    found: SelectedModel, graph: Graph, packing: Packing, limit_bytes: int, time_limit_s: float = TIME_LIMIT_S
 ) -> SelectedModel:
-    """A choice written into the graph."""
+    """The same strategy's selection for a graph with at most so many bytes of convolutions' packed weights.
+
+    Raises: TooSmall where they take more however they are computed.
+    """
+    problem, selected = select_within(
+        found.problem, found.selected.strategy, limit_bytes, packing.lanes, time_limit_s
+    )  # fmt: skip
+    return written(graph, packing, found.core, problem, selected)
+
+
+def written(graph: Graph, packing: Packing, core: str, problem: Problem, selected: Selected) -> SelectedModel:
+    """A choice written into the graph. Raises: MavcgError where a conversion that it needs has no cost."""
+    if math.isinf(selected.total_ms):
+        raise MavcgError(f"--strategy {selected.strategy}: a conversion that it needs has no cost; take another")
     chosen = library_choice(selected.choice, problem.network, graph, packing.lanes)
     legal = legalise(graph, chosen.layouts)
     verify(legal)
-    return SelectedModel(legal, chosen.ways, problem, selected, machine.cluster.core)
+    return SelectedModel(legal, chosen.ways, problem, selected, core)
