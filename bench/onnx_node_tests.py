@@ -34,10 +34,10 @@ from bench.program_runner import model_runner
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.importers.onnx_emit import NeedsConstant
+from mavcg.importers.emitter import NeedsConstant
+from mavcg.importers.limits import Unsupported
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.importers.onnx_graph import reads
-from mavcg.importers.onnx_proto import Unsupported
 from mavcg.reference import run
 
 Run = Callable[..., Sequence[Array]]  # the graph's inputs -> its outputs

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mavcg.graph import Graph, fresh_name, pruned
-from mavcg.importers.onnx_emit import Emitter, Value
+from mavcg.importers.emitter import Emitter, Value
 
 
 def finished(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
+from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.finish import finished
-from mavcg.importers.onnx_emit import LARGEST_TENSOR_BYTES, Emitter, Value
+from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
 from mavcg.importers.onnx_graph import Body, Scope, Walker, opsets_of, read_initializers
-from mavcg.importers.onnx_proto import LARGEST_DIMENSION, Unsupported, dtype_of, load_model
+from mavcg.importers.onnx_proto import LARGEST_DIMENSION, dtype_of, load_model
 
 if TYPE_CHECKING:
     import onnx

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
-from mavcg.importers.onnx_emit import Emitter, NeedsConstant, Value
-from mavcg.importers.onnx_ops.call import Call, UnsupportedOp
+from mavcg.importers.emitter import Emitter, NeedsConstant, Value
+from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.onnx_ops.call import Call
 from mavcg.importers.onnx_ops.table import HANDLERS, supported
 from mavcg.importers.onnx_proto import DTYPE_NAMES, one_line, onnx_module, read_attributes
 
@@ -117,7 +118,7 @@ class Walker:
             else:
                 name, version = op, body.opsets.get(domain, 1)
             made = HANDLERS[domain, node.op_type](
-                Call(self.emitter, name, origin, version, inputs, tuple(node.input), attrs, wanted)
+                Call(self.emitter, name, origin, inputs, version, tuple(node.input), attrs, wanted)
             )
             results = made if isinstance(made, tuple) else (made,)
         else:
@@ -187,7 +188,7 @@ class Walker:
 
 def read_initializers(graph: onnx.GraphProto, place: str, folder: Path | None) -> dict[str, Value]:
     """A graph's initializers. Raises: MavcgError for one that is damaged, comes twice, or is sparse."""
-    from mavcg.importers.onnx_emit import constant
+    from mavcg.importers.emitter import constant
     from mavcg.importers.onnx_proto import read_tensor
 
     if graph.sparse_initializer:

@@ -14,12 +14,11 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.importers.limits import Unsupported
 
 if TYPE_CHECKING:
     import onnx
 
-LARGEST_BYTES = 1 << 29  # of one tensor that the import itself makes
-MOST_BYTES = 1 << 31  # of all of them together
 LARGEST_DIMENSION = 1 << 31
 _DEEPEST_PATH = 4096
 
@@ -37,10 +36,6 @@ _NUMPY = {
 _FIELDS = {
     "f32": "float_data", "f64": "double_data", "i64": "int64_data", "u32": "uint64_data", "u64": "uint64_data",
 }  # fmt: skip
-
-
-class Unsupported(MavcgError):
-    """Something that ONNX has and that there is nothing for: an operator, a form of it, an element type."""
 
 
 def onnx_module() -> Any:

@@ -13,9 +13,10 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, TensorType, fresh_name
+from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finished
-from mavcg.importers.onnx_emit import LARGEST_TENSOR_BYTES, Emitter, Value, constant
-from mavcg.importers.tflite_ops.call import Call, UnsupportedOp, scale_and_zero
+from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
+from mavcg.importers.tflite_ops.call import Call, scale_and_zero
 from mavcg.importers.tflite_ops.table import HANDLERS, supported
 from mavcg.importers.tflite_parse import Model, Operator, Tensor, parse_model, read_file, shortened
 
@@ -128,8 +129,8 @@ class _Import:
             self.emitter,
             operator.op,
             origin,
-            tuple(self.model.tensors[i] if i >= 0 else None for i in operator.inputs),
             tuple(self.value(i, place) if i >= 0 else None for i in operator.inputs),
+            tuple(self.model.tensors[i] if i >= 0 else None for i in operator.inputs),
             results,
             operator.options,
             self.dequantized,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mavcg.importers.onnx_emit import Value
+from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_ops.images import LARGEST_STEP, from_nhwc, pair, spatial_rank, to_nhwc, window
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
-from mavcg.importers.onnx_emit import NeedsConstant, Value, constant
+from mavcg.importers.emitter import NeedsConstant, Value, constant
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.ops.op import FLOATS, UNSIGNED

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.importers.onnx_emit import Value
+from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Call
 
 LARGEST_WINDOW = 1 << 28  # window positions times window size, along one axis: what is beyond is no CNN

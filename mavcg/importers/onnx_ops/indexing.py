@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mavcg.importers.onnx_emit import Value
+from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 
 

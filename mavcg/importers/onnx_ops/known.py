@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES, Array
-from mavcg.importers.onnx_emit import constant
+from mavcg.importers.emitter import constant
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_ops.shape import check_size
 from mavcg.importers.onnx_proto import dtype_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mavcg.importers.onnx_emit import Value
+from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_ops.convolution import convolve
 from mavcg.importers.onnx_ops.linear import gemm_of, multiplied

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_ops.images import Window, from_nhwc, spatial_rank, to_nhwc, window
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
-from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.ops.op import FLOATS
 

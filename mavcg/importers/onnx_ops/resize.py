@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import Array
-from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.ops.op import FLOATS

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES, type_of
-from mavcg.importers.onnx_emit import constant
+from mavcg.importers.emitter import constant
+from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
-from mavcg.importers.onnx_proto import LARGEST_BYTES
 
 
 def reshape(call: Call) -> Results:

@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array
-from mavcg.importers.onnx_emit import LARGEST_TENSOR_BYTES, Emitter, Value, constant
+from mavcg.graph import DTYPES
+from mavcg.importers.call import NodeCall
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.limits import LARGEST_TENSOR_BYTES
 from mavcg.importers.tflite_parse import Quant, Tensor
 
-MOST_INTS = 64  # entries of a tensor that gives axes, shapes, pads: more than any rank needs
 _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, ActivationFunctionType
     1: ("relu", {}),
     2: ("clip", {"lo": -1.0, "hi": 1.0}),
@@ -25,60 +23,20 @@ _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, A
 }
 
 
-class UnsupportedOp(MavcgError):
-    """An operator, or a form of it, that there is nothing for."""
-
-
 @dataclass(frozen=True)
-class Call:
+class Call(NodeCall):
     """One operator of the file.
 
-    origin: what messages and reports call it. tensors: what the file says of its inputs; values: what they are in the
-    graph; both None for those absent. results: what the file says of its outputs. dequantized: by tensor, shared by all
-    calls.
+    inputs: as they are stored. tensors: what the file says of them, None for those absent. results: what the file says
+    of its outputs. dequantized: by tensor, shared by all calls.
     """
 
-    emitter: Emitter
-    op: str
-    origin: str
     tensors: tuple[Tensor | None, ...]
-    values: tuple[Value | None, ...]
     results: tuple[Tensor, ...]
     options: Mapping[str, Any]
     dequantized: dict[int, Value] = field(default_factory=dict)
 
-    @property
-    def place(self) -> str:
-        """How messages name the operator."""
-        return f"node '{self.origin}' ({self.op})"
-
-    def fail(self, what: str) -> MavcgError:
-        """An error in this operator."""
-        return MavcgError(f"{self.place}: {what}")
-
-    def unsupported(self, what: str, supported: str) -> UnsupportedOp:
-        """An error: a form of the operator that there is nothing for."""
-        return UnsupportedOp(f"{self.place}: {what}; supported: {supported}")
-
-    def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        """The result of an operator of graphs."""
-        return self.emitter.add(op, inputs, self.origin, **attrs)
-
     # Inputs
-
-    def input(self, i: int, rank: int | None = None, rank_min: int = 0) -> Value:
-        """An input as it is stored. Raises: MavcgError where it is not there, or its rank is another."""
-        value = self.maybe(i)
-        if value is None:
-            raise self.fail(f"its input {i} is missing")
-        if (rank is not None and value.rank != rank) or value.rank < rank_min:
-            need = f"{rank}" if rank is not None else f"at least {rank_min}"
-            raise self.fail(f"its input {i} is {value.type} where {need} dimensions are needed")
-        return value
-
-    def maybe(self, i: int) -> Value | None:
-        """An input as it is stored; None where it is absent."""
-        return self.values[i] if i < len(self.values) else None
 
     def tensor(self, i: int) -> Tensor:
         """What the file says of an input that is there."""
@@ -110,7 +68,7 @@ class Call:
     @property
     def eight_bit(self) -> bool:
         """Whether some input that is known only at run time holds 8-bit numbers."""
-        pairs = zip(self.tensors, self.values, strict=True)
+        pairs = zip(self.tensors, self.inputs, strict=True)
         return any(t is not None and t.eight_bit and v is not None and not v.is_constant for t, v in pairs)
 
     def dequantize(self, value: Value, tensor: Tensor) -> Value:
@@ -124,9 +82,9 @@ class Call:
 
     def all_inputs(self) -> range:
         """The indices of the inputs of an operator that takes any number. Raises: MavcgError where there is none."""
-        if not self.values:
+        if not self.inputs:
             raise self.fail("it has no inputs")
-        return range(len(self.values))
+        return range(len(self.inputs))
 
     def alike(self, *inputs: int) -> bool:
         """Whether these inputs and the first result stand for real numbers in the same way, if at all."""
@@ -141,27 +99,6 @@ class Call:
         """Inputs of an operator that only chooses among them: as they are stored where all mean the same."""
         get = self.input if self.alike(*inputs) else self.operand
         return tuple(get(i) for i in inputs)
-
-    def array(self, i: int, what: str) -> Array:
-        """An input that must be known at import. Raises: MavcgError where it is not."""
-        value = self.input(i)
-        if value.array is None:
-            raise self.fail(
-                f"its input {what} is known only when the model runs; a constant, or what follows from shapes alone, "
-                "is needed"
-            )
-        return value.array
-
-    def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:
-        """An input that is a list of whole numbers known at import: axes, a shape, pads."""
-        array = self.array(i, what)
-        if array.dtype.kind not in "iu" or array.size > MOST_INTS:
-            raise self.fail(
-                f"its input {what} is {self.input(i).type}; a list of at most {MOST_INTS} whole numbers is needed"
-            )
-        if length is not None and array.size != length:
-            raise self.fail(f"its input {what} has {array.size} entries where {length} are needed")
-        return tuple(int(v) for v in array.reshape(-1))
 
     # Options
 
@@ -197,12 +134,6 @@ class Call:
 
     # Axes and shapes
 
-    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
-        """A dimension counted from 0. Raises: MavcgError where there is no such dimension."""
-        if not -rank <= axis < rank:
-            raise self.fail(f"{what} {axis} where there are {-rank} to {rank - 1}")
-        return axis % rank
-
     def sized(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
         """A shape that the file gives. Raises: MavcgError where a dimension is negative, or it is too large."""
         total = DTYPES[like.dtype].itemsize
@@ -213,22 +144,6 @@ class Call:
         return tuple(shape)
 
     # Small words that many handlers use
-
-    def scalar(self, number: float | int, like: Value) -> Value:
-        """A known scalar of the same type as a value."""
-        return constant(np.asarray(number), like.dtype)
-
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """The same elements in another shape; nothing where it has that shape."""
-        return x if x.shape == tuple(shape) else self.add("reshape", x, shape=tuple(shape))
-
-    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Dimensions in another order; nothing where that is the order they have."""
-        return x if list(perm) == list(range(x.rank)) else self.add("transpose", x, perm=tuple(perm))
-
-    def cast(self, x: Value, dtype: str) -> Value:
-        """Elements of another type; nothing where they are of it."""
-        return x if x.dtype == dtype else self.add("cast", x, to=dtype)
 
     def pad(self, x: Value, before: Sequence[int], after: Sequence[int], value: float, mode: str = "constant") -> Value:
         """Elements put around a tensor; nothing where that is none."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Call, Handler, Results
 
 SAME, VALID = 0, 1  # schema.fbs, Padding

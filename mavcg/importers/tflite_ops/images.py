@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mavcg.graph import Array
-from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Call, Handler, Results
 
 LARGEST_LENGTH = 1 << 16  # rows or columns of a resized image

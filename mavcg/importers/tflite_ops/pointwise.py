@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from mavcg.graph import DTYPES
-from mavcg.importers.onnx_emit import Value, constant
+from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Call, Handler, Results
 from mavcg.ops.op import FLOATS
 

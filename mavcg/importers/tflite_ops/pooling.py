@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from mavcg.importers.onnx_emit import Value
+from mavcg.importers.emitter import Value
 from mavcg.importers.tflite_ops.call import Call, Handler, Results
 from mavcg.importers.tflite_ops.convolution import pads_of
 

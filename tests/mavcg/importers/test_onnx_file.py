@@ -11,10 +11,9 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
-from mavcg.importers.onnx_emit import NeedsConstant
+from mavcg.importers.emitter import NeedsConstant
+from mavcg.importers.limits import Unsupported, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.importers.onnx_ops.call import UnsupportedOp
-from mavcg.importers.onnx_proto import Unsupported
 from mavcg.ops.verify import verify
 from mavcg.reference import run
 

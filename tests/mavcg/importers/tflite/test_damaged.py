@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.tflite_file import import_tflite
-from mavcg.importers.tflite_ops.call import UnsupportedOp
 
 CONV = {"options": "Conv2DOptions", "padding": 0, "strideH": 1, "strideW": 1}
 NUMBERS = (0, 1, 2, 255, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE, 0x10000, 0x40000000)

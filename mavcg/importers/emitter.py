@@ -1,4 +1,4 @@
-"""Where the importer of ONNX writes its graph: what is known at import is computed, the rest becomes nodes.
+"""Where importers write their graph: what is known at import is computed, the rest becomes nodes.
 
 An operator whose inputs are all known is evaluated at once. So shapes that a file computes from shapes, and weights
 that it makes with operators, are plain arrays by the time that somebody asks for them.
@@ -14,12 +14,11 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Node, TensorType, type_of
 from mavcg.graph_builder import GraphBuilder
-from mavcg.importers.onnx_proto import LARGEST_BYTES, MOST_BYTES
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES
 from mavcg.ops import infer, make_node
 from mavcg.ops.op import place
 from mavcg.reference import evaluate
 
-LARGEST_TENSOR_BYTES = 1 << 31  # of a tensor that exists at run time
 MOST_FOLDED_WORK = 1 << 32  # products of a matmul or convolution that the import computes itself
 MOST_FOLDED_ELEMENTS = 1 << 25  # of one arithmetic operator; the reference computes in float64
 _MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "pad", "cast", "where")
