@@ -67,8 +67,8 @@ class ShellRunner:
             self.transport.send(file, f"{folder}/{name}")
         words = " ".join(shlex.quote(word) for word in (*self.wrapper, f"./{there}", *arguments))
         # The program's own number, so that one that outlives the connection can be ended.
-        script = f"cd {shlex.quote(folder)} && sh -c 'echo $$ > pid; exec \"$@\"' sh {words} < /dev/null"
-        done = self.script(f"{script}; s=$?; rm -f {shlex.quote(folder)}/pid; (exit $s)", on_line, silence_s)
+        noted = f"sh -c 'echo $$ > pid; exec \"$@\"' sh {words} < /dev/null; s=$?; rm -f pid; (exit $s)"
+        done = self.script(f"cd {shlex.quote(folder)} && chmod 700 {there} && {{ {noted}; }}", on_line, silence_s)
         if done.status == _CANNOT_RUN:
             raise RunnerError(
                 f"{self.name}: {folder}: programs cannot be run there ({last_line(done.words)}); name a folder that "
@@ -154,11 +154,6 @@ class ShellRunner:
             if self._program > 1:
                 self.script(f"rm -f {shlex.quote(self._folder)}/{before}")
             self.transport.send(program, there)
-            done = self.script(f"chmod 700 {shlex.quote(there)}")
-            if done.status:
-                raise RunnerError(
-                    f"{self.name}: {there}: cannot be made a program ({last_line(done.words)}); run it again"
-                )
             self._sent = state
         return f"program-{self._program}"
 

@@ -36,7 +36,8 @@ class Sshd:
         """The words of a client that has this key and knows these hosts."""
         config = self.folder / f"config-{key}-{known}"
         lines = ["Host *", f"IdentityFile {self.folder / key}", "IdentitiesOnly yes", "StrictHostKeyChecking yes",
-                 f"UserKnownHostsFile {self.folder / known}", "GlobalKnownHostsFile /dev/null"]  # fmt: skip
+                 f"UserKnownHostsFile {self.folder / known}", "GlobalKnownHostsFile /dev/null",
+                 "KexAlgorithms curve25519-sha256"]  # fmt: skip
         config.write_text("\n".join(lines) + "\n")
         return shlex.join(["ssh", "-F", str(config)])
 
