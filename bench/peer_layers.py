@@ -50,6 +50,8 @@ def anchors_of(model: Path) -> Anchors:
     where: dict[str, str] = {}
     what: dict[str, str] = {}
     for number, node in enumerate(graph.node):
+        if not node.input:
+            continue  # a constant
         name = node.name or f"n{number}"
         data = [source for source in node.input if source in where]
         if node.op_type in FOLLOWERS and data:

@@ -15,6 +15,7 @@ import venv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.models import cache_folder, model_path
 from bench.runners import CONVERTED_TFLITE, built_library
@@ -82,10 +83,14 @@ def _for_runtime(runtime: str, source: Path) -> Path:
 
 def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
     """A file made of a model. make: from the model into an empty folder, `name` among what it makes."""
-    code = [inspect.getsource(make).encode(), *(path.read_bytes() for path in WRITERS if make is _to_tflite)]
+    code = [inspect.getsource(one).encode() for one in (make, _plain, _fold_pads)]
+    code += [path.read_bytes() for path in WRITERS if make is _to_tflite]
     digest = _digest(source.read_bytes(), REQUIREMENTS.read_bytes(), *code)
-    folder = cache_folder() / "peers" / f"{source.stem}-{name.partition('.')[0]}-{digest}"
+    parent, prefix = cache_folder() / "peers", f"{source.stem}-{name.partition('.')[0]}-"
+    folder = parent / f"{prefix}{digest}"
     if not (folder / name).exists():
+        for old in parent.glob(f"{prefix}*"):  # of another state of the code: some are of half a gigabyte
+            shutil.rmtree(old, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             make(source, Path(scratch))
@@ -96,7 +101,9 @@ def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
 
 def _plain(source: Path, folder: Path) -> None:
     """The same network in the form that leaves no converter a choice: a batch of one, written out, and the axis of
-    Softmax written out, for which some take the default of a later opset."""
+    Softmax written out, for which some take the default of a later opset. Where the file computes shapes, as padding
+    by SAME comes out of PyTorch, they are folded, and paddings put into the convolutions that read them: not all peers
+    would do that by themselves."""
     import onnx
 
     model = onnx.load(source)
@@ -109,7 +116,44 @@ def _plain(source: Path, folder: Path) -> None:
             if node.op_type == "Softmax" and not node.attribute:
                 node.attribute.append(onnx.helper.make_attribute("axis", 1))
     del model.graph.value_info[:]  # shapes of any batch
-    onnx.save(model, folder / "plain.onnx")
+    path = folder / "plain.onnx"
+    onnx.save(model, path)
+    if any(node.op_type == "Shape" for node in model.graph.node):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # standard operators
+        options.optimized_model_filepath = str(folder / "folded.onnx")
+        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        folded = onnx.load(folder / "folded.onnx")
+        _fold_pads(folded.graph)
+        onnx.save(folded, path)
+        (folder / "folded.onnx").unlink()
+
+
+def _fold_pads(graph: Any) -> None:
+    """Zeros around an image become the pads of the convolutions that read it."""
+    from onnx import helper, numpy_helper
+
+    amounts = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    for pad in [node for node in graph.node if node.op_type == "Pad"]:
+        readers = [node for node in graph.node if pad.output[0] in node.input]
+        more = amounts.get(pad.input[1])
+        value = amounts.get(pad.input[2], 1) if len(pad.input) > 2 and pad.input[2] else 0
+        mode = next((a.s for a in pad.attribute if a.name == "mode"), b"constant")
+        if more is None or len(more) != 8 or more[[0, 1, 4, 5]].any() or value != 0 or mode != b"constant":
+            continue
+        if any(node.op_type != "Conv" for node in readers) or pad.output[0] in {o.name for o in graph.output}:
+            continue
+        for conv in readers:
+            pads = next((a for a in conv.attribute if a.name == "pads"), None)
+            old = pads.ints if pads is not None else (0, 0, 0, 0)
+            new = [int(a + b) for a, b in zip(old, more[[2, 3, 6, 7]], strict=True)]
+            if pads is not None:
+                conv.attribute.remove(pads)
+            conv.attribute.append(helper.make_attribute("pads", new))
+            conv.input[0] = pad.input[0]
+        graph.node.remove(pad)
 
 
 def _input_shape(model: Path) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ interface that copies least. Those of bench/peers-requirements.txt are imported 
 import hashlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parent.parent
 Array = NDArray[Any]
+KEPT = 3  # libraries of one model, of the last states of mavcg: they hold its weights
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,13 @@ def built_library(model: Path) -> Path:
         for path in sorted((ROOT / part).rglob("*")):
             if path.suffix in (".py", ".c", ".h", ".toml") and not path.is_symlink():
                 digest.update(path.read_bytes())
-    folder = cache_folder() / "bench" / digest.hexdigest()[:24]
+    folder = cache_folder() / "bench" / f"{model.stem}-{digest.hexdigest()[:24]}"
     library = folder / "libmodel.so"
     if not library.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
+        older = sorted(folder.parent.glob(f"{model.stem}-{'[0-9a-f]' * 24}"), key=lambda path: path.stat().st_mtime)
+        for old in older[: -KEPT + 1]:
+            shutil.rmtree(old, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             made = Path(scratch) / "model"
             made.mkdir()
