@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv2d import is_depthwise
 from mavcg.kernels.winograd_step import winograd_choices
+from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
 from mavcg.primitive import F32_BYTES, Layout, Primitive
 from mavcg.selection.choice import Alternative, Choice, Problem
@@ -69,7 +70,7 @@ def in_library(problem: Problem, graph: Graph, model: ModelledCosts) -> Problem:
     for name, found in problem.alternatives.items():
         node = problem.network.nodes[name]
         if node.scenario is None:
-            alternatives[name] = tuple(_pooled(one, node, graph, model) for one in found)
+            alternatives[name] = tuple(_as_dummy(one, node, graph, model) for one in found)
             continue
         s = node.scenario
         border = (s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad)) if s.pad and node.image not in graph.inputs else 0
@@ -110,7 +111,10 @@ def _joined(graph: Graph) -> frozenset[str]:
     return frozenset(name for node in joins for name in node.inputs)
 
 
-def _pooled(one: Alternative, node: NetworkNode, graph: Graph, model: ModelledCosts) -> Alternative:
+def _as_dummy(one: Alternative, node: NetworkNode, graph: Graph, model: ModelledCosts) -> Alternative:
+    if node.tensor and one.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
+        _, h, w, c = graph.shape(node.tensor)
+        return replace(one, cost=model.conversion(Layout.CHW, Layout.HWC, c, h, w) or one.cost)
     if not node.op.endswith("pool2d") or one.layout_in not in (Layout.CHW, Layout.HCW):
         return one
     made = graph.types[node.tensor].elements

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from mavcg.graph import Graph, Node, fresh_name
 from mavcg.kernels.primitives.common import MOST_BLOCK
-from mavcg.passes.graph.layout_forms import is_image, layouts_of
+from mavcg.passes.graph.layout_forms import is_entry, is_image, layouts_of
 from mavcg.primitive import Layout, Scenario
 from mavcg.selection.dt_graph import Size
 
@@ -149,6 +149,8 @@ class _Reader:
 
     def _images_read(self, node: Node) -> Iterator[tuple[str, bool]]:
         """(tensor, whether it is a residual), once for each time that it is read."""
+        if is_entry(node, self.graph):
+            return
         if node.op != "conv2d":
             for name in dict.fromkeys(node.inputs):
                 if name not in self.graph.constants and self._is_image(name):

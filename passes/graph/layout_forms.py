@@ -53,11 +53,23 @@ def is_image(tensor: TensorType | None) -> bool:
     return tensor is not None and tensor.dtype == "f32" and len(tensor.shape) == 4 and tensor.shape[0] == 1
 
 
+def is_entry(node: Node, graph: Graph) -> bool:
+    """Whether a node brings an input of the graph from 1, C, H, W into HWC: in CHW the image is there already."""
+    return (
+        node.op == "transpose"
+        and tuple(node.attr("perm")) == (0, 2, 3, 1)
+        and node.inputs[0] in graph.inputs
+        and is_image(graph.types.get(node.output))
+    )
+
+
 def layouts_of(node: Node, graph: Graph, block: int) -> tuple[Layout, ...]:
     """The layouts in which a node can be done, all images that it reads and writes in the same one.
 
     block: channels of a block of CHWc. Every node can be done in HWC.
     """
+    if is_entry(node, graph):
+        return (Layout.HWC, Layout.CHW)
     form = FORMS.get(node.op)
     tensors = [name for name in (*node.inputs, *node.outputs) if name and name not in graph.constants]
     if form is None or len(node.outputs) != 1 or not all(is_image(graph.types.get(name)) for name in tensors):
@@ -72,6 +84,8 @@ def in_layout(new: Rewrite, node: Node, inputs: Mapping[str, str], layout: Layou
 
     inputs: tensors of the new graph that have the node's images in the layout already, by their names in the old one.
     """
+    if is_entry(node, new.old):
+        return new.of(node.inputs[0])
     return FORMS[node.op].write(Placed(new, Case(node, new.old, block), inputs, layout))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.layout import Layout, image_shape, laid_out, same_order
-from mavcg.passes.graph.layout_forms import in_layout, layouts_of
+from mavcg.passes.graph.layout_forms import in_layout, is_entry, layouts_of
 from mavcg.passes.graph.rewrite import Rewrite
 
 Chain = tuple[Layout, ...]
@@ -161,5 +161,6 @@ class _Legaliser:
                 f"it can in {', '.join(able)}"
             )
         images = [name for name in node.inputs if name and name not in self.old.constants]
-        inputs = {name: self.read(name, layout) for name in images}
+        entry = is_entry(node, self.old)  # reads no image yet
+        inputs = {name: self.read(name, Layout.HWC if entry else layout) for name in images}
         self._set(node.output, layout, in_layout(self.new, node, inputs, layout, self.choice.block))

@@ -8,6 +8,7 @@ import pytest
 
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
+from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Packing
@@ -162,3 +163,47 @@ def test_any_choice_computes_the_same_by_kernels(seed: int) -> None:
     runner = ProgramRunner(lower_graph(legal, Packing(BLOCK)), machine, parts=3)
     given = inputs_of(graph)
     close(runner.run(*given), run(graph, *given, wide=True), 1e-3)
+
+
+def test_an_input_in_chw_is_read_as_it_is() -> None:
+    b = GraphBuilder("entry")
+    x = b.input("x", TensorType("f32", (1, 3, 8, 9)))
+    image = b.add("transpose", [x], perm=[0, 2, 3, 1])
+    weights = b.constant(np.random.default_rng(0).normal(0, 1, (4, 3, 3, 3)).astype(np.float32))
+    graph = b.finish([b.add("conv2d", [image, weights]), b.add("relu", [image])])
+    conv = graph.producers()[graph.outputs[0]]
+    primitive = ChosenPrimitive("sum2d_columns_chw_chw", Layout.CHW, Layout.CHW, image, 0)
+    legal = legalise(graph, LayoutChoice(BLOCK, {conv.output: primitive}, {image: Layout.CHW}))
+    ops = [node.op for node in legal.nodes]
+    assert ops.count("transpose") == 0 and ops.count("convert_layout") == 2  # for relu, and of the result
+    assert next(node for node in legal.nodes if node.op == "primitive_conv2d").inputs[0] == "x"
+    given = inputs_of(graph)
+    close(run(legal, *given, wide=True), run(graph, *given, wide=True), 1e-6)
+
+
+def test_readers_of_one_layout_share_a_conversion_and_its_way() -> None:
+    b = GraphBuilder("shared")
+    x = b.input("x", TensorType("f32", (1, 8, 9, 5)))
+    weights = b.constant(np.random.default_rng(0).normal(0, 1, (4, 1, 1, 5)).astype(np.float32))
+    outs = [b.add("conv2d", [x, weights]) for _ in range(3)]
+    graph = b.finish(outs)
+    chosen = {out: ChosenPrimitive("sum2d_columns_chw_chw", Layout.CHW, Layout.CHW, x, 0) for out in outs[:2]}
+    blocked = next(p for p in all_primitives() if p.layout_in is Layout.CHWC and p.layout_out is Layout.CHWC)
+    chosen[outs[2]] = ChosenPrimitive(blocked.name, Layout.CHWC, Layout.CHWC, x, 0)
+    chains = {(x, Layout.CHWC): (Layout.HWC, Layout.CHW, Layout.CHWC)}
+    legal = legalise(graph, LayoutChoice(BLOCK, chosen, {}, chains))
+    made = [(n.attr("layout_from"), n.attr("layout_to")) for n in legal.nodes if n.op == "convert_layout"]
+    assert sorted(made) == [("CHW", "CHWc"), ("CHW", "HWC"), ("CHW", "HWC"), ("CHWc", "HWC"), ("HWC", "CHW")]
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        (LayoutChoice(16, {}, {"y": Layout.CHWC}), "cannot be done in CHWc; it can in CHW, HCW, HWC"),
+        (LayoutChoice(16, {}, {"y": Layout.CHW}, {("x", Layout.CHW): (Layout.HCW, Layout.CHW)}), "does not lead there"),
+    ],
+)
+def test_what_cannot_be_is_refused(choice: LayoutChoice, words: str) -> None:
+    graph = Graph.parse("graph g {\n  input %x: f32[1,4,5,3]\n  %y: f32[1,4,5,3] = sigmoid(%x)\n  return %y\n}\n")
+    with pytest.raises(MavcgError, match=words):
+        legalise(graph, choice)
