@@ -1,0 +1,111 @@
+"""Workers: what they say, who takes turns, what their traces mean."""
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.interleaved import Worker, read_answer, start, turns
+from bench.peers import NETWORKS, difference, model_name
+from bench.runners import Runner, onnxruntime_layers
+from bench.worker import seeded_inputs, serve, timed
+from mavcg.errors import MavcgError
+
+
+def test_answers_among_other_lines() -> None:
+    stream = io.StringIO('The device supports: fp16:0\n{"ok": true, "version": "1"}\n{"ok": false, "error": "no"}\n')
+
+    assert read_answer(stream)["version"] == "1"
+    with pytest.raises(RuntimeError, match="no"):
+        read_answer(stream)
+    with pytest.raises(RuntimeError, match="without an answer"):
+        read_answer(stream)
+
+
+class Asked(Worker):
+    """Notes who is asked, and answers as if each run took as many ms as its name has letters, plus the turn."""
+
+    log: list[str] = []
+
+    def __init__(self, runtime: str) -> None:
+        self.runtime = runtime
+
+    def ask(self, line: str) -> dict[str, Any]:
+        self.log.append(self.runtime)
+        return {"ms": [1.0, len(self.runtime), 99.0], "cpu_ms": [7.0]}
+
+
+def test_every_round_begins_with_another_one() -> None:
+    Asked.log = []
+    found = turns([Asked("ab"), Asked("abc"), Asked("abcd")], 4)
+
+    assert Asked.log == [
+        "ab", "abc", "abcd", "abc", "abcd", "ab", "abcd", "ab", "abc", "ab", "abc", "abcd"
+    ]  # fmt: skip
+    assert found == {"ab": [2.0] * 4, "abc": [3.0] * 4, "abcd": [4.0] * 4}
+    assert turns([Asked("ab")], 1, "cpu_ms") == {"ab": [7.0]}
+
+
+def test_a_worker_that_cannot_load_says_why(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="nothing.onnx"):
+        start("onnxruntime", tmp_path / "nothing.onnx", 1, sys.executable)
+
+
+def runner(channels_last: bool = False) -> Runner:
+    shape = (1, 4, 5, 3) if channels_last else (1, 3, 4, 5)
+    inputs = [(shape, np.dtype("f4"))]
+    return Runner("1", inputs, ["y"], lambda arrays: [arrays[0] * 2], channels_last)
+
+
+def test_everybody_has_the_same_image() -> None:
+    (first,), (last,) = seeded_inputs(runner()), seeded_inputs(runner(True))
+
+    assert last.shape == (1, 4, 5, 3)
+    assert last.flags.c_contiguous
+    np.testing.assert_array_equal(first, last.transpose(0, 3, 1, 2))
+
+
+def test_requests(tmp_path: Path) -> None:
+    found = timed(runner(), seeded_inputs(runner()), 0, 3, 0.0)
+    assert len(found["ms"]) >= 3
+    assert len(found["cpu_ms"]) == len(found["ms"]) + found["switches"] or found["switches"] > 12
+    assert serve(runner(), f"out {tmp_path / 'y.npz'}") == {"ok": True}
+    with np.load(tmp_path / "y.npz") as file:
+        np.testing.assert_array_equal(file["y"], seeded_inputs(runner())[0] * 2)
+    with pytest.raises(ValueError, match="does not say"):
+        serve(runner(), "layers 3")
+    with pytest.raises(ValueError, match="is neither"):
+        serve(runner(), "run 1")
+
+
+def test_onnxruntimes_trace() -> None:
+    def event(name: str, us: int, cat: str = "Node") -> dict[str, Any]:
+        return {"cat": cat, "name": name, "dur": us, "args": {"op_name": "Conv"}}
+
+    found = onnxruntime_layers([
+        event("model_run", 9000, "Session"), event("b_kernel_time", 3000), event("a_kernel_time", 500),
+        event("a_fence_before", 1), event("b_kernel_time", 2000), event("a_kernel_time", 600),
+    ])  # fmt: skip
+
+    assert found == [{"name": "b", "op": "Conv", "ms": 2.0}, {"name": "a", "op": "Conv", "ms": 0.5}]
+
+
+def test_names_of_networks() -> None:
+    assert model_name("squeezenet") == "squeezenet-random"
+    assert model_name("mobilenet_v2-int8") in NETWORKS
+    assert model_name("densenet121-random") == "densenet121-random"
+    with pytest.raises(MavcgError, match="squeezenut: there is none"):
+        model_name("squeezenut")
+
+
+def test_differences() -> None:
+    a, b = np.array([1.0, -4.0], np.float32), np.array([1.0, -3.0], np.float32)
+
+    assert difference([a], [b]) == pytest.approx(1 / 3)
+    assert difference([a, a], [a, b]) == pytest.approx(1 / 3)
+    assert difference([a], [a[:1]]) == float("inf")
+    assert difference([a], [a, a]) == float("inf")
+    assert difference([np.array([np.nan, 1.0])], [np.array([1.0, 1.0])]) == float("inf")
