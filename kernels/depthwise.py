@@ -1,5 +1,10 @@
-"""Depthwise convolution: every channel by itself, vectors along the channels, several pixels of a row at once."""
+"""Depthwise convolution: every channel by itself, vectors along the channels, several pixels of a row at once.
 
+Some rows of outputs, a few pixels wide, are computed for one cache line of channels before the next line: all that
+they see of the input stays in the level-1 cache meanwhile, and their weights are read once.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -7,8 +12,11 @@ from llvmlite import ir
 
 from mavcg.kernel import KernelSpec, Machine, View
 from mavcg.kernels.activation import activate
+from mavcg.kernels.block_loops import row_blocks
 from mavcg.kernels.emit import (
     F32,
+    I32,
+    PTR,
     address,
     const,
     f32_splat,
@@ -21,22 +29,28 @@ from mavcg.kernels.emit import (
     scaled,
     store_vector,
 )
-from mavcg.kernels.gemm import F32_BYTES
+from mavcg.kernels.gemm import F32_BYTES, LINE_BYTES
+from mavcg.kernels.packing import LINE_CHANNELS
 from mavcg.kernels.tiling import cut, lanes_f32
 
 Value: TypeAlias = ir.Value
 Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None where there is none
-# The weights and inputs of a tile, all channels of a block: they stay in the level-1 cache from tile to tile.
-BLOCK_BYTES = 32768
 MOST_TAPS = 49  # all of them are written out; a larger filter is left to conv2d's loops
+# Rows of a block, for each row of input that two blocks of outputs share: half as much is read twice as there is. More
+# rows are not faster on a Zen 3.
+ROWS_PER_SHARED = 2
+# With so few channels a tile's input is a run of memory, which the core finds by itself: in rows as they come nothing
+# need be asked for, and that is 10 percent faster there.
+FEW_CHANNELS = 64
+MOST_PIXELS = 8  # as many sums hide a multiply-add's latency
 
 
 @dataclass(frozen=True)
 class Depthwise(KernelSpec):
     """act(bias + depthwise convolution + residual) of f32 images with as many channels out as in.
 
-    x, out, residual: N, H, W, C. Weights are packed KH, KW, C. Operands: x, weights, out, then bias and residual as far
-    as there are any. A row of work is a row of output pixels.
+    x, out, residual: N, H, W, C. Weights are packed by lines of channels (packing.pack_depthwise). Operands: x,
+    weights, out, then bias and residual as far as there are any. A row of work is a row of output pixels.
     """
 
     x: View
@@ -63,8 +77,21 @@ class Depthwise(KernelSpec):
 
 
 def most_pixels(machine: Machine, kernel_width: int) -> int:
-    """Accumulators beside which a row of weights and two inputs have room; more than eight hide no more latency."""
-    return max(1, min(8, machine.vector_registers - kernel_width - 2))
+    """Of a tile of one vector: accumulators beside which a row of weights and two inputs have room."""
+    return max(1, min(MOST_PIXELS, machine.vector_registers - kernel_width - 2))
+
+
+def tile_of(machine: Machine, kernel_width: int) -> tuple[int, int]:
+    """(pixels, vectors of channels) of a tile.
+
+    On x86 a tile has a whole cache line of each pixel. Where the channels are a power of two, neighbouring pixels share
+    a few sets of the level-1 cache, and of a line read in two goes the second half would be gone: of 512 and 1024
+    channels that takes twice as long on a Zen 3.
+    """
+    vectors = LINE_CHANNELS // lanes_f32(machine) if machine.arch == "x86_64" else 1
+    if vectors == 1:
+        return most_pixels(machine, kernel_width), 1
+    return max(1, (machine.vector_registers - max(kernel_width, 5) - 1) // vectors), vectors
 
 
 def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
@@ -75,14 +102,34 @@ def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.F
     return function
 
 
-def _moved(b: ir.IRBuilder, at: Pointers, index: Value, steps: tuple[int, ...] = (1,) * 5) -> Pointers:
-    """The pointers `index` times their steps further on, in elements."""
-    pairs = zip(at, steps, strict=True)
-    return tuple(address(b, p, scaled(b, index, step * F32_BYTES)) if p is not None else None for p, step in pairs)
+def by_lines(b: ir.IRBuilder, channels: int, body: Callable[[Value, int], None]) -> None:
+    """body(first channel, how many) of every cache line of channels, the last one perhaps shorter."""
+    whole = channels // LINE_CHANNELS * LINE_CHANNELS
+    if whole == LINE_CHANNELS:
+        body(const(0), LINE_CHANNELS)
+    elif whole:
+        repeat(b, 0, whole, lambda channel: body(channel, LINE_CHANNELS), "line", LINE_CHANNELS)
+    if channels > whole:
+        body(const(whole), channels - whole)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Some rows of a few pixels' outputs for one line of channels, or for all where they are few.
+
+    rows: how many. at: pointers of the first. ahead: x and weights of the unit that comes next, to be asked for; None
+    where nothing is.
+    """
+
+    rows: Value
+    at: Pointers
+    ahead: tuple[Value, Value] | None
+    pixels: int
+    channels: int
 
 
 class _Emitter:
-    """The loops: rows, blocks of channels, tiles of pixels, vectors of channels, taps."""
+    """The loops: blocks of rows, tiles of pixels, lines of channels, rows, vectors of channels, taps."""
 
     def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
         self.b, self.spec = b, spec
@@ -90,94 +137,177 @@ class _Emitter:
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
-        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], most_pixels(machine, spec.kernel[1])))
+        pixels, self.vectors = tile_of(machine, spec.kernel[1])
+        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
+        self.few = spec.out.shape[3] <= FEW_CHANNELS
+        # No other core was measured; one that runs in order would pay for every request.
+        self.asks = machine.arch == "x86_64" and not self.few
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
-        channels, height = spec.out.shape[3], spec.out.shape[1]
-        whole = channels // self.lanes * self.lanes
+        images, height = spec.out.shape[:2]
+        reach = (spec.kernel[0] - 1) * spec.dilation[0] + 1
+        rows = 1 if self.few else max(ROWS_PER_SHARED * (reach - 1), 1)
 
-        def row(index: Value) -> None:
-            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+        def image_rows(image: Value, first: Value, last: Value) -> None:
+            row_blocks(b, first, last, rows, lambda lo, hi: self.block(image, lo, hi))
 
-            def start(pointer: Value, view: View, down: int) -> Value:
-                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
-                return address(b, pointer, b.mul(offset, const(F32_BYTES)))
+        def one(image: Value) -> None:
+            before = b.mul(image, const(height))
+            first, last = b.sub(begin, before), b.sub(end, before)
+            first = b.select(b.icmp_signed(">", first, const(0)), first, const(0))
+            image_rows(image, first, b.select(b.icmp_signed("<", last, const(height)), last, const(height)))
 
-            x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
-            residual = start(self.residual, spec.residual, 1) if spec.residual is not None else None
+        if images == 1:
+            image_rows(const(0), begin, end)
+        else:
+            repeat(b, b.sdiv(begin, const(height)), b.sdiv(b.add(end, const(height - 1)), const(height)), one, "image")
 
-            def block(channel: Value, count: int, used: int) -> None:
-                self.pixels(_moved(b, (x, self.w, out, self.bias, residual), channel), count, used)
-
-            size = self.block_vectors * self.lanes
-            blocked = whole // size * size
-            if blocked:
-                repeat(b, 0, blocked, lambda channel: block(channel, self.block_vectors, self.lanes), "block", size)
-            if whole > blocked:
-                block(const(blocked), (whole - blocked) // self.lanes, self.lanes)
-            if channels % self.lanes:
-                block(const(whole), 1, channels % self.lanes)
-
-        repeat(b, begin, end, row, "row")
-
-    @property
-    def block_vectors(self) -> int:
-        """Vectors of channels that a row's tiles are computed for before the next ones, all blocks about equal."""
-        spec = self.spec
-        vectors = max(1, spec.out.shape[3] // self.lanes)
-        columns = (self.widths.mr - 1) * spec.stride[1] + (spec.kernel[1] - 1) * spec.dilation[1] + 1
-        lines = spec.kernel[0] * (spec.kernel[1] + columns)
-        blocks = -(-vectors * lines * self.lanes * F32_BYTES // BLOCK_BYTES)
-        return -(-vectors // blocks)
-
-    def pixels(self, at: Pointers, vectors: int, used: int) -> None:
-        """All pixels of a row for some vectors of channels; at: x, weights, out, bias, residual."""
+    def block(self, image: Value, lo: Value, hi: Value) -> None:
+        """Rows lo to hi of an image: tile by tile, line by line of channels."""
         b, spec = self.b, self.spec
-        last = spec.residual.strides[2] if spec.residual is not None else 0
-        steps = (spec.x.strides[2] * spec.stride[1], 0, spec.out.strides[2], 0, last)
+        channels, rows = spec.out.shape[3], b.sub(hi, lo)
+
+        def start(pointer: Value, view: View, stride: tuple[int, int], pixel: Value) -> Value:
+            down, across = scaled(b, lo, view.strides[1] * stride[0]), scaled(b, pixel, view.strides[2] * stride[1])
+            offset = b.add(b.add(scaled(b, image, view.strides[0]), down), across)
+            return address(b, pointer, b.mul(offset, const(F32_BYTES)))
+
+        def tile(pixel: Value, mr: int) -> None:
+            x, out = start(self.x, spec.x, spec.stride, pixel), start(self.out, spec.out, (1, 1), pixel)
+            residual = start(self.residual, spec.residual, (1, 1), pixel) if spec.residual is not None else None
+            following = start(self.x, spec.x, spec.stride, b.add(pixel, const(mr)))
+            first: Pointers = (x, self.w, out, self.bias, residual)
+
+            def unit(channel: Value, count: int) -> None:
+                at = self.moved(first, channel)
+                ahead = None
+                if self.asks:
+                    # After the last line of channels comes the next tile's first.
+                    after = self.moved(first, b.add(channel, const(LINE_CHANNELS)))
+                    more = b.icmp_signed("<", b.add(channel, const(LINE_CHANNELS)), const(channels))
+                    ahead = b.select(more, after[0], following), b.select(more, after[1], self.w)
+                self.unit(_Unit(rows, at, ahead, mr, count))
+
+            if self.few:
+                unit(const(0), channels)
+            else:
+                by_lines(b, channels, unit)
+
         done = 0
         for mr, count in self.widths.tiles:
-
-            def one(pixel: Value, mr: int = mr) -> None:
-                here = _moved(b, at, pixel, steps)
-                if vectors == 1:
-                    self.tile(here, mr, used)
-                    return
-                end = vectors * self.lanes
-                repeat(b, 0, end, lambda channel: self.tile(_moved(b, here, channel), mr, used), "channel", self.lanes)
-
             if count == 1:
-                one(const(done))
+                tile(const(done), mr)
             else:
-                repeat(b, done, done + mr * count, one, "pixel", mr)
+                repeat(b, done, done + mr * count, lambda pixel, mr=mr: tile(pixel, mr), "pixel", mr)  # type: ignore[misc]
             done += mr * count
 
-    def tile(self, at: Pointers, pixels: int, used: int) -> None:
-        """`pixels` neighbours: a weight is loaded once for all of them, an input once for all that see it."""
+    def moved(self, at: Pointers, channel: Value) -> Pointers:
+        """The pointers `channel` channels further on, whole lines of them for the weights."""
+        taps = self.spec.kernel[0] * self.spec.kernel[1]
+        steps = (1, taps, 1, 1, 1)
+        pairs = zip(at, steps, strict=True)
+        return tuple(
+            address(self.b, p, scaled(self.b, channel, step * F32_BYTES)) if p is not None else None
+            for p, step in pairs
+        )
+
+    def unit(self, unit: _Unit) -> None:
+        """A line of channels, row by row; meanwhile the next unit's input and weights are asked for.
+
+        What two neighbouring rows of outputs share of the input is asked for at the beginning, the rest row by row.
+        """
         b, spec = self.b, self.spec
-        note_tile(b, pixels, 1)
+        reach = (spec.kernel[0] - 1) * spec.dilation[0] + 1
+        shared = max(0, reach - spec.stride[0])
+        residual = spec.residual.strides[1] if spec.residual is not None else 0
+        steps = (spec.x.strides[1] * spec.stride[0], 0, spec.out.strides[1], 0, residual)
+        if unit.ahead is not None:
+            taps = spec.kernel[0] * spec.kernel[1]
+            self.ask(unit.ahead[1], range(0, taps * LINE_BYTES, LINE_BYTES))
+            self.ask(unit.ahead[0], self.inputs(range(shared), unit.pixels))
+
+        def row(y: Value) -> None:
+            pairs = zip(unit.at, steps, strict=True)
+            at = tuple(address(b, p, scaled(b, y, s * F32_BYTES)) if p is not None else None for p, s in pairs)
+            if unit.ahead is not None:
+                x = address(b, unit.ahead[0], scaled(b, y, steps[0] * F32_BYTES))
+                self.ask(x, self.inputs(range(shared, reach), unit.pixels))
+            by_lines(b, unit.channels, lambda channel, n: self.line(self.moved(at, channel), unit.pixels, n))
+
+        repeat(b, const(0), unit.rows, row, "row")
+
+    def inputs(self, rows: range, pixels: int) -> list[int]:
+        """Where the inputs of a tile lie in some rows, in bytes from its first; rows that no tap sees are left out."""
+        spec = self.spec
+        seen = [y for y in rows if y % spec.dilation[0] == 0]
+        return [(y * spec.x.strides[1] + x * spec.x.strides[2]) * F32_BYTES for y in seen for x in self.columns(pixels)]
+
+    def columns(self, pixels: int) -> list[int]:
+        """Columns of the input that so many neighbours see, from the first one's."""
+        spec = self.spec
+        taps = range(0, spec.kernel[1] * spec.dilation[1], spec.dilation[1])
+        return sorted({p * spec.stride[1] + tap for p in range(pixels) for tap in taps})
+
+    def ask(self, place: Value, offsets: list[int] | range) -> None:
+        """Prefetch into level 1 what will be read."""
+        b = self.b
+        typ = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
+        function = b.module.globals.get("llvm.prefetch.p0") or ir.Function(b.module, typ, "llvm.prefetch.p0")
+        for offset in offsets:
+            b.call(function, [address(b, place, offset), const(0, I32), const(3, I32), const(1, I32)])
+
+    def line(self, at: Pointers, pixels: int, channels: int) -> None:
+        """Tiles of all vectors of a line of so many channels."""
+        b, step = self.b, self.vectors * self.lanes
+        whole = channels // step * step
+
+        def moved(channel: Value) -> Pointers:
+            return tuple(address(b, p, scaled(b, channel, F32_BYTES)) if p is not None else None for p in at)
+
+        if whole == step:
+            self.tile(at, pixels, self.vectors, self.lanes)
+        elif whole:
+            repeat(b, 0, whole, lambda c: self.tile(moved(c), pixels, self.vectors, self.lanes), "channel", step)
+        if rest := channels - whole:
+            vectors = -(-rest // self.lanes)
+            self.tile(moved(const(whole)), pixels, vectors, rest - (vectors - 1) * self.lanes)
+
+    def tile(self, at: Pointers, pixels: int, vectors: int, used: int) -> None:
+        """Some neighbours: a weight is loaded once for all of them, an input once for all that see it.
+
+        used: channels of the last vector.
+        """
+        b, spec = self.b, self.spec
+        note_tile(b, pixels, vectors)
         x, weights, out, bias, residual = at
         typ = ir.VectorType(F32, self.lanes)
-        start = load_vector(b, bias, typ, used, "bias") if bias is not None else f32_splat(0.0, self.lanes)
-        acc = [start] * pixels
-        channels = spec.out.shape[3]
         across, apart = range(spec.kernel[1]), spec.dilation[1]
-        columns = sorted({p * spec.stride[1] + kx * apart for p in range(pixels) for kx in across})
+        sides = [(v * self.lanes * F32_BYTES, used if v == vectors - 1 else self.lanes) for v in range(vectors)]
+        acc: list[list[Value]] = []
+        for side, count in sides:
+            start = f32_splat(0.0, self.lanes)
+            if bias is not None:
+                start = load_vector(b, address(b, bias, side), typ, count, "bias")
+            acc.append([start] * pixels)
         for ky in range(spec.kernel[0]):
             row = ky * spec.dilation[0] * spec.x.strides[1]
-            places = [(ky * spec.kernel[1] + kx) * channels * F32_BYTES for kx in across]
-            w = [load_vector(b, address(b, weights, place), typ, used, "w") for place in places]
-            for column in columns:
-                place = address(b, x, (row + column * spec.x.strides[2]) * F32_BYTES)
-                value = load_vector(b, place, typ, used, "x")
-                for p in range(pixels):
-                    kx, rest = divmod(column - p * spec.stride[1], apart)
-                    if kx in across and not rest:
-                        acc[p] = fma(b, value, w[kx], acc[p], f"acc_{p}")
-        for p, value in enumerate(acc):
-            if residual is not None and spec.residual is not None:
-                place = address(b, residual, p * spec.residual.strides[2] * F32_BYTES)
-                value = b.fadd(value, load_vector(b, place, typ, used, "residual"))
-            value = activate(b, spec.act, spec.act_args, value)
-            store_vector(b, value, address(b, out, p * spec.out.strides[2] * F32_BYTES), used)
+            for (side, count), sums in zip(sides, acc, strict=True):
+                places = [(ky * spec.kernel[1] + kx) * LINE_BYTES + side for kx in across]
+                aligned = self.lanes * F32_BYTES
+                w = [load_vector(b, address(b, weights, p), typ, name="w", align=aligned) for p in places]
+                for column in self.columns(pixels):
+                    place = address(b, x, (row + column * spec.x.strides[2]) * F32_BYTES + side)
+                    value = load_vector(b, place, typ, count, "x")
+                    for p in range(pixels):
+                        kx, rest = divmod(column - p * spec.stride[1], apart)
+                        if kx in across and not rest:
+                            sums[p] = fma(b, value, w[kx], sums[p], f"acc_{p}")
+        for p in range(pixels):
+            for (side, count), sums in zip(sides, acc, strict=True):
+                value = sums[p]
+                if residual is not None and spec.residual is not None:
+                    place = address(b, residual, p * spec.residual.strides[2] * F32_BYTES + side)
+                    value = b.fadd(value, load_vector(b, place, typ, count, "residual"))
+                value = activate(b, spec.act, spec.act_args, value)
+                store_vector(b, value, address(b, out, p * spec.out.strides[2] * F32_BYTES + side), count)

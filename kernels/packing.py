@@ -4,6 +4,8 @@ import numpy as np
 
 from mavcg.kernel import Array
 
+LINE_CHANNELS = 16  # f32 of a cache line of 64 bytes
+
 
 def pack(weights: Array, groups: int, lanes: int) -> Array:
     """[O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes]: the order in which the micro-kernel reads them.
@@ -19,8 +21,15 @@ def pack(weights: Array, groups: int, lanes: int) -> Array:
 
 
 def pack_depthwise(weights: Array) -> Array:
-    """[C, KH, KW, 1] -> [KH, KW, C]."""
-    return np.ascontiguousarray(weights[..., 0].transpose(1, 2, 0))
+    """[C, KH, KW, 1] -> [lines, KH * KW, LINE_CHANNELS]: all taps of a cache line's channels together.
+
+    The last line is filled up with zeros, which nobody stores.
+    """
+    channels, taps = weights.shape[0], weights.shape[1] * weights.shape[2]
+    lines = -(-channels // LINE_CHANNELS)
+    filled = np.zeros((lines * LINE_CHANNELS, taps), np.float32)
+    filled[:channels] = weights.reshape(channels, taps)
+    return np.ascontiguousarray(filled.reshape(lines, LINE_CHANNELS, taps).transpose(0, 2, 1))
 
 
 def reach(kernel: int, stride: int, dilation: int) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Packing, View
+from mavcg.kernels.packing import pack_depthwise
 from mavcg.reference import evaluate
 from tests.kernels.conftest import host_machines, run_node_on
 
@@ -110,12 +111,32 @@ def test_depthwise(run_node: Any, width: int, channels: int, kernel: int, stride
     )  # fmt: skip
 
 
-def test_depthwise_with_dilation_in_a_wider_buffer(run_node: Any) -> None:
+@pytest.mark.parametrize(
+    "channels, kernel, stride, width", [(65, 3, 1, 8), (80, 5, 2, 6), (92, 3, 2, 5), (103, 5, 1, 11), (72, 7, 1, 3)]
+)
+def test_depthwise_by_lines_of_channels(run_node: Any, channels: int, kernel: int, stride: int, width: int) -> None:
+    """More channels than are taken row by row; more rows than a block has, of two images, from any row to any other."""
+    high, wide = (14 - 1) * stride + kernel, (width - 1) * stride + kernel
+    conv(
+        run_node, (2, high, wide, channels), (channels, kernel, kernel, 1), groups=channels,
+        stride=(stride, stride), residual=width == 8, bias=width != 5, act="relu", parts=3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("channels", [13, 77])
+def test_depthwise_with_dilation_in_a_wider_buffer(run_node: Any, channels: int) -> None:
     def views(graph: Graph, node: Node) -> dict[str, View]:
         n, h, w, c = graph.shape(node.inputs[0])
-        return {node.inputs[0]: View("f32", (n, h, w, c), (h * w * 30, w * 30, 30, 1))}
+        return {node.inputs[0]: View("f32", (n, h, w, c), (h * w * 90, w * 90, 90, 1))}
 
-    conv(run_node, (1, 9, 9, 13), (13, 3, 3, 1), groups=13, dilation=(2, 3), views=views)
+    conv(run_node, (1, 9, 9, channels), (channels, 3, 3, 1), groups=channels, dilation=(2, 3), views=views)
+
+
+def test_depthwise_weights_are_packed_by_lines_of_channels() -> None:
+    weights = np.arange(18 * 6, dtype=np.float32).reshape(18, 2, 3, 1)
+    packed = pack_depthwise(weights)
+    assert packed.shape == (2, 6, 16)
+    assert packed[1, 4, 1] == weights[17, 1, 1, 0] and not packed[1, :, 2:].any()
 
 
 def test_tiles_that_cross_rows(run_node: Any) -> None:
