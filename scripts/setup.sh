@@ -23,6 +23,9 @@ install_packages() {
     for package in "${missing[@]}"; do
         DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "$package" \
             >/dev/null 2>&1 || say "$package cannot be installed: going on without it"
+        # Tests start a server of their own on loopback; nobody asked for one that the network sees.
+        [ "$package" != openssh-server ] ||
+            "${as_root[@]}" systemctl disable --now ssh.service ssh.socket >/dev/null 2>&1 || true
     done
 }
 
