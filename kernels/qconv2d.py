@@ -16,7 +16,7 @@ from mavcg.kernels.qconv_loops import emit_qconv2d
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qdepthwise import QDepthwise, emit_qdepthwise, in_vectors
 from mavcg.kernels.qgemm import Run
-from mavcg.kernels.qtiling import GROUP
+from mavcg.kernels.qtiling import GROUP, sums_in_i16
 from mavcg.kernels.requantise import ending_of
 
 Array: TypeAlias = NDArray[Any]
@@ -35,15 +35,16 @@ def qconv_step(
     bias, multiplier = constants_of(node, graph)
     groups, kernel = window.get("groups", 1), (int(weights.shape[1]), int(weights.shape[2]))
     stride, dilation = tuple(window.get("stride", (1, 1))), tuple(window.get("dilation", (1, 1)))
-    spec = QConv2d(
-        x, out, kernel, stride, dilation, groups, packing.lanes, ending_of(node), not bool((weights == -128).any())
-    )
+    narrow = not bool((weights == -128).any())
+    spec = QConv2d(x, out, kernel, stride, dilation, groups, packing.lanes, ending_of(node), narrow)
     if spec.kernel == spec.stride == (1, 1):
         x, out = in_pieces((spec.x, spec.out), PIECE_PIXELS)
         spec = replace(spec, x=x, out=out)
+    packed_weights = pack_weights(weights, groups, packing.lanes, spec.run)
+    spec = replace(spec, in_i16=sums_in_i16(packed_weights.reshape(-1, spec.run.groups, packing.lanes, GROUP)))
     corrected = folded_bias(bias, weights, x.dtype, node.attr("x_zero"))
     constants = (
-        pack_weights(weights, groups, packing.lanes, spec.run),
+        packed_weights,
         np.concatenate([in_panels(corrected, groups, packing.lanes).reshape(-1), np.full(FLIP_WORDS, FLIP, np.int32)]),
         in_panels(multiplier.astype(np.float32)[None], groups, packing.lanes),
     )

@@ -30,7 +30,11 @@ def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: M
 
 def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels: int) -> Tiling:
     """The register tiles of a run of so many output channels."""
-    form, registers, width = form_of(machine, spec.lanes, spec.x.dtype), machine.vector_registers, spec.out.shape[2]
+    form, registers, width = (
+        form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16),
+        machine.vector_registers,
+        spec.out.shape[2],
+    )
     vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.tile_channels:
         # Whole panels: a chunk that begins inside of one would read its weights from elsewhere.
@@ -45,7 +49,7 @@ class _Emitter:
 
     def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine, macro: MacroTile) -> None:
         self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
-        self.form = form_of(machine, spec.lanes, spec.x.dtype)
+        self.form = form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16)
         self.run = spec.run
         names = ("x", "weights", "out", "bias", "multiplier")
         self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))

@@ -16,8 +16,8 @@ class QConv2d(Convolution):
     x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
     lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
     point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
-    one becomes the other. narrow: no weight is -128. A row of work is a row of output pixels, or, where by_channels, a
-    panel.
+    one becomes the other. narrow: no weight is -128. in_i16: how many groups' products i16 holds, as sums_in_i16 says
+    of the weights. A row of work is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -29,6 +29,7 @@ class QConv2d(Convolution):
     lanes: int
     ending: Ending
     narrow: bool
+    in_i16: int = 0
 
     @property
     def family(self) -> str:

@@ -19,7 +19,17 @@ from mavcg.kernels.requantise import Ending, joined, to_eight_bits
 
 Value: TypeAlias = ir.Value
 F32_BYTES = 4
-UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2}  # groups of terms a turn; of x86 with 16 registers half of them
+UNROLL = {
+    "sdot": 4,
+    "vnni": 4,
+    "madd": 2,
+    "mull": 2,
+    "maddubs": 2,
+}  # groups of terms a turn; of x86 with 16 registers half of them
+
+# Instructions of x86 by i32 lanes of their registers: neighbouring products of i16, and of u8 x i8, added.
+MADD = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+MADDUBS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddubs.w.512"}
 
 
 @dataclass(frozen=True)
@@ -127,8 +137,9 @@ class _Micro:
         self.b, self.form, self.tile, self.at, self.run = b, form, tile, at, run
         self.pixels, self.pieces = len(tile.in_offsets), tile.vectors * form.parts
         self.unroll = UNROLL[form.kind] // (2 if form.kind == "vnni" and machine.vector_registers < 32 else 1)
-        # Two groups at once, their products added before they get wider.
-        self.pair = 2 if form.kind == "mull" and tile.narrow else 1
+        # So many groups at once, their products added before they get wider. A turn has whole ones of them.
+        self.at_once = 2 if form.kind == "mull" and tile.narrow else form.together
+        self.unroll = max(self.unroll, self.at_once)
         self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
 
     def sums(self) -> list[list[Value]]:
@@ -192,7 +203,7 @@ class _Micro:
         wide = [self.four(address(self.b, inputs, o)) for o in self.tile.in_offsets] if self.by_lane(count) else []
         done, turn = 0, 0
         while done < count:
-            several = range(done, min(count, done + self.pair))
+            several = range(done, min(count, done + self.at_once))
             weights = [
                 [self.weight(address(self.b, panel, g * group_bytes), piece) for g in several]
                 for piece in range(self.pieces)
@@ -283,12 +294,21 @@ class _Micro:
             name = f"llvm.x86.avx512.vpdpbusd.{self.form.lanes * 32}"
             return self.call(name, acc.type, acc, xs[0], weights[0])
         if kind == "madd":
-            names = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
-            return b.add(acc, self.call(f"llvm.x86.{names[self.form.lanes]}", acc.type, xs[0], weights[0]))
+            return b.add(acc, self.call(f"llvm.x86.{MADD[self.form.lanes]}", acc.type, xs[0], weights[0]))
+        if kind == "maddubs":
+            total = self.pairs(xs[0], weights[0])
+            for x, w in zip(xs[1:], weights[1:], strict=True):
+                total = b.add(total, self.pairs(x, w))
+            ones = ir.Constant(total.type, [1] * total.type.count)
+            return b.add(acc, self.call(f"llvm.x86.{MADD[self.form.lanes]}", acc.type, total, ones))
         product = b.mul(xs[0], weights[0])
         for x, w in zip(xs[1:], weights[1:], strict=True):
             product = b.add(product, b.mul(x, w))
         return b.add(acc, self.call("llvm.aarch64.neon.saddlp.v4i32.v8i16", acc.type, product))
+
+    def pairs(self, x: Value, weights: Value) -> Value:
+        """Products u8 x i8, neighbours added, in i16. The instruction would saturate, but these weights cannot."""
+        return self.call(f"llvm.x86.{MADDUBS[self.form.lanes]}", ir.VectorType(I16, 2 * self.form.lanes), x, weights)
 
     def call(self, name: str, result: ir.Type, *args: Value) -> Value:
         """An instruction of the machine's own."""

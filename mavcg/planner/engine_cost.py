@@ -117,7 +117,7 @@ def registers(work: Work, machine: Machine, macro: MacroTile, channels: int) -> 
         return Registers(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing)
     if isinstance(spec, QConv2d):
         chosen = qconv_loops.register_tiling(spec, machine, macro, channels)
-        form = form_of(machine, spec.lanes, spec.x.dtype)
+        form = form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16)
         per_chunk = sum(n * form.step_cycles(mr, chosen.vectors * form.parts) for mr, n in chosen.widths.tiles)
         chunks = channels / (chosen.vectors * form.lanes)
         return Registers(

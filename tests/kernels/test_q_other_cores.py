@@ -38,7 +38,7 @@ MACHINES = {
     "x86 with long vectors": Machine("avx512", "x86_64", "skylake-avx512", ("-prefer-256-bit",), 64, 32),
     "x86 with long vnni": Machine("vnni512", "x86_64", bare_x86.CPU, ("-prefer-256-bit",), 64, 32, dot_product=True),
 }
-# x, w, attributes; of a product: without kernel and stride.
+# x, w, attributes; of a product: without kernel and stride. most: that no weight is further from 0 than.
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 7, 9, 3), (10, 3, 3, 3), {"stride": (2, 2)}),
     ((1, 5, 19, 6), (20, 3, 3, 6), {}),
@@ -50,9 +50,13 @@ SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 70), (70, 57), {}),
     ((11, 33), (33, 40), {}),
     ((1, 6, 6, 36), (36, 2, 3, 1), {"groups": 36, "stride": (1, 2)}),
+    ((1, 5, 19, 6), (20, 3, 3, 6), {"most": 64}),
+    ((1, 3, 7, 37), (21, 1, 1, 37), {"most": 32}),
+    ((1, 5, 9, 43), (24, 3, 1, 43), {"most": 16}),
 )
 # Bochs 2.7 misreads the displacement of the EVEX form of vpinsrb, by which the last of 3 channels is read.
 MISREAD = (12, 13)
+USUAL, SMALL = (2, 3), (22, 23)  # the same image by i8 and by u8, with all weights and with small ones
 CASES = [(*shape, dtype) for shape in SHAPES for dtype in ("i8", "u8")]
 
 
@@ -65,8 +69,9 @@ def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Arr
 def lowered(number: int, lanes: int) -> tuple[Node, list[Array], Step]:
     """A case: its node, the node's inputs, its one step. Every other case has weights of -128."""
     x, w, attrs, dtype = CASES[number]
-    rng = np.random.default_rng(number)
-    weights = np.maximum(numbers(rng, "i8", w), np.int8(-128 + number // 2 % 2))
+    rng, most = np.random.default_rng(number), attrs.get("most", 128)
+    attrs = {name: value for name, value in attrs.items() if name != "most"}
+    weights = np.clip(numbers(rng, "i8", w), max(-128 + number // 2 % 2, -most), min(127, most)).astype(np.int8)
     channels, terms = (w[0], w[1] * w[2] * w[3]) if len(w) == 4 else (w[1], w[0])
     multiplier = (rng.uniform(0.5, 2, channels) / (90 * terms**0.5)).astype(np.float32)
     inputs = [numbers(rng, dtype, x), weights, rng.integers(-5000, 5000, channels).astype(np.int32), multiplier]
@@ -180,19 +185,23 @@ def test_every_core_computes_the_same(core: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "machine, instruction",
+    "machine, instruction, numbers_of",
     [
-        (MACHINES["arm with dot product"], r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b"),
-        (MACHINES["arm"], r"sadalp\s+v\d+\.4s"),
-        (MACHINES["x86"], r"vpmaddwd\s+%ymm"),
-        (Machine("alderlake", "x86_64", "alderlake", (), 32, 16, dot_product=True), r"vpdpbusd\s+.*%ymm"),
-        (Machine("icelake", "x86_64", "icelake-server", (), 64, 32, dot_product=True), r"vpdpbusd\s+.*%zmm"),
+        (MACHINES["arm with dot product"], r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b", USUAL),
+        (MACHINES["arm"], r"sadalp\s+v\d+\.4s", USUAL),
+        (MACHINES["x86"], r"vpmaddwd\s+%ymm", USUAL),
+        (MACHINES["x86"], r"vpmaddubsw\s+.*%ymm", SMALL),
+        (MACHINES["x86 with long vectors"], r"vpmaddubsw\s+.*%zmm", SMALL),
+        (Machine("alderlake", "x86_64", "alderlake", (), 32, 16, dot_product=True), r"vpdpbusd\s+.*%ymm", USUAL),
+        (Machine("icelake", "x86_64", "icelake-server", (), 64, 32, dot_product=True), r"vpdpbusd\s+.*%zmm", USUAL),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("number", [2, 3])
-def test_cores_use_what_they_have(machine: Machine, instruction: str, number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", [0, 1])
+def test_cores_use_what_they_have(
+    machine: Machine, instruction: str, numbers_of: tuple[int, int], which: int, tmp_path: Path
+) -> None:
     target = parse_target(f"{machine.arch}-linux-gnu")
-    _, _, step = lowered(number, 16 if machine.arch == "x86_64" else 8)
+    _, _, step = lowered(numbers_of[which], 16 if machine.arch == "x86_64" else 8)
     compile_module(CodegenJob(kernel_module([step.spec], machine, "t", target), target, "test"), tmp_path / "kernel.s")
     text = (tmp_path / "kernel.s").read_text()
     assert len(re.findall(instruction, text)) > 10

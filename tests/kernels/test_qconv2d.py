@@ -4,10 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES
 from mavcg.kernel import View
+from mavcg.kernels.qtiling import sums_in_i16
 
 Array = NDArray[Any]
 
@@ -55,6 +59,41 @@ def test_channels_around_vectors(check_node: Any, channels: int) -> None:
 @pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 7, 8, 35])
 def test_sums_of_every_length(check_node: Any, terms: int) -> None:
     conv(check_node, (1, 2, 3, terms), (9, 1, 1, terms), "u8" if terms % 2 else "i8", least=-128)
+
+
+WEIGHTS = st.integers(-128, 127) | st.sampled_from([-64, -32, 32, 64])
+PACKED = st.integers(1, 5).flatmap(lambda steps: arrays(np.int8, (2, steps, 3, 4), elements=WEIGHTS))
+
+
+@settings(deadline=None)
+@given(PACKED)
+def test_what_i16_holds_is_found_by_trying_the_worst_inputs(packed: Array) -> None:
+    def worst(together: int) -> int:
+        """The largest sum of products with 0 or 255 that some block of groups can have, by its size."""
+        found = [0]
+        for run in packed.astype(int):
+            for start in range(0, len(run), together):
+                block = run[start : start + together]
+                for lane in range(3):
+                    for pair in (block[:, lane, :2], block[:, lane, 2:]):
+                        found += [255 * pair[pair > 0].sum(), -255 * pair[pair < 0].sum()]
+        return int(max(found))
+
+    assert sums_in_i16(packed) == next((n for n in (4, 2, 1) if worst(n) < 1 << 15), 0)
+
+
+@pytest.mark.parametrize(("terms", "dtype"), [(7, "i8"), (70, "u8")])
+@pytest.mark.parametrize("most", [64, 32, 16])
+def test_small_weights_at_the_largest_inputs(check_node: Any, most: int, terms: int, dtype: str) -> None:
+    info = np.iinfo(DTYPES[dtype])
+    x = np.where(np.arange(13 * terms) % 5 < 4, info.max, info.min).reshape(1, 1, 13, terms).astype(DTYPES[dtype])
+    signs = np.where(np.arange(18) % 3 < 2, 1, -1)[:, None, None, None]
+    weights = (most * signs * np.ones((18, 1, 1, terms))).astype(np.int8)
+    multiplier = np.full(18, 0.9 / (most * terms * 2), np.float32)
+    inputs = [x, weights, np.arange(18, dtype=np.int32), multiplier]
+    check_node(
+        "qconv2d", inputs, constants=(1, 2, 3), x_zero=int(info.min) + 3, out_zero=-5, lo=-128, hi=127, to="i8"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
