@@ -124,9 +124,9 @@ def _tune(
     board = board_of(board_name, where)
     with open_runner(where) as runner:
         facts = runner.facts()
-        places, warnings = places_of(board, cores, where, facts)
+        places, warnings = places_of(board, cores, runner.name, facts)
         told = differences(facts, board) if board_name != HOST else ()
-        for words in (*warnings, *(f"{where}: {each}" for each in (*told, *hints(facts)))):
+        for words in (*warnings, *(f"{runner.name}: {each}" for each in (*told, *hints(facts)))):
             note(words)
         with Progress() as progress:
             done = tune_network(

@@ -198,7 +198,9 @@ class _Reader:
         found = MachineSaid(
             int(said["cpu"]), int(said["midr"]), str(said["governor"]), int(said["khz"]) or None, int(said["lost"])
         )
-        if said["jobs"] != self.jobs or (self.cpu is not None and found.cpu not in (-1, self.cpu)):
+        if said["jobs"] != self.jobs:
+            raise RunnerError(f"{self.name}: runs a program of {said['jobs']} jobs, not of {self.jobs}; run it again")
+        if self.cpu is not None and found.cpu not in (-1, self.cpu):
             raise RunnerError(f"{self.name}: runs on CPU {found.cpu}, not on {self.cpu}; run it again")
         core = self.core
         if core is not None and self.cpu is not None:

@@ -163,21 +163,19 @@ FAKE_BENCH = Path(__file__).parent / "runners" / "fake_bench.py"
 
 @dataclass(frozen=True)
 class FakeBench:
-    """A program that prints what measuring programs print. path: of it; faults: what it is to do wrong, as it says."""
+    """A program that prints what measuring programs print; fake_bench.py says what it can be told to do wrong."""
 
     folder: Path
-
-    @property
-    def path(self) -> Path:
-        return self.folder / "bench"
 
     def does(self, *faults: str) -> None:
         (self.folder / "faults").write_text("".join(f"{fault}\n" for fault in faults))
 
     def of(self, jobs: int) -> Path:
-        """It, with so many jobs."""
-        (self.folder / "jobs").write_text(str(jobs))
-        return self.path
+        """The program, with so many jobs."""
+        path = self.folder / f"bench-{jobs}"
+        words = shlex.join([sys.executable, "-I", "-S", str(FAKE_BENCH), str(self.folder), str(jobs)])
+        path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        return path
 
     @property
     def calls(self) -> list[dict[str, str]]:
@@ -191,7 +189,5 @@ def fake_bench(tmp_path: Path) -> FakeBench:
     """One that does nothing wrong."""
     made = FakeBench(tmp_path / "fake_bench")
     made.folder.mkdir()
-    words = shlex.join([sys.executable, "-I", "-S", str(FAKE_BENCH), str(made.folder)])
-    made.path.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     made.does()
     return made

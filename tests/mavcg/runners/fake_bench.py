@@ -1,9 +1,9 @@
 """Prints what the program that measures prints, at once: job n takes (n + 1) us warm, twice that cold.
 
-The first argument is a folder: in "jobs" how many jobs there are; in "faults" lines of words: "kill N": killed at job
-N; "stop N once": asleep at job N, the first time; "cut N once": the same, for a connection to be cut meanwhile: a file
-"at" says that it stands there; "fault N WORDS"; "end N WORDS": as where memory ran out; "cpu N": it is on that CPU;
-"midr N"; "jobs N"; "khz N": at the end; "refuse WORDS".
+The first arguments are a folder and how many jobs there are. In the folder's "faults" are lines of words: "kill N":
+killed at job N; "stop N once": asleep at job N, the first time; "cut N once": the same, for a connection to be cut
+meanwhile: a file "at" says that it stands there; "fault N WORDS"; "end N WORDS": as where memory ran out; "cpu N": it
+is on that CPU; "midr N"; "jobs N"; "khz N": at the end; "refuse WORDS".
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-here, given = Path(sys.argv[1]), sys.argv[2:]
+here, jobs, given = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 options = dict(zip(given[::2], given[1::2], strict=True))
 with (here / "calls").open("a") as calls:
     calls.write(" ".join(given) + "\n")
@@ -53,7 +53,7 @@ for words in faults:
     if words[0] == "refuse":
         tell({"fault": " ".join(words[1:])})
         sys.exit(3)
-machine = {"jobs": said("jobs", int((here / "jobs").read_text())), "cpu": said("cpu", int(options.get("--cpu", 0))),
+machine = {"jobs": said("jobs", jobs), "cpu": said("cpu", int(options.get("--cpu", 0))),
            "midr": said("midr", 0), "midr_from": "", "governor": "", "khz": 2000000, "lost": 0}  # fmt: skip
 tell({"machine": machine})
 for part in options["--jobs"].split(","):

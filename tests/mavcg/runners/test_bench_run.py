@@ -81,7 +81,7 @@ def test_a_machine_on_which_everything_fails_is_given_up(fake_bench: Any) -> Non
         (["cpu 1"], None, "runs on CPU 1, not on 0"),
         ([f"midr {0x410FD0B0}"], A55, "CPU 0 is no cortex-a55 .MIDR_EL1 0x410fd0b0"),
         ([f"midr {0x410FD050}"], A55, "0x410fd050"),  # r0 is another core
-        (["jobs 7"], None, "run it again"),
+        (["jobs 7"], None, "a program of 7 jobs, not of 2"),
     ],
 )
 def test_another_cpu_than_was_asked_for_is_an_error(
