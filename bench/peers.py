@@ -128,6 +128,13 @@ def show(rows: Sequence[Mapping[str, Any]], runtimes: Sequence[str]) -> None:
             console.print(text, markup=False)
 
 
+def in_short(row: Mapping[str, Any]) -> str:
+    """A row on one line."""
+    times = (f"{name} {entry['ms']:.2f}" for name, entry in row["runtimes"].items() if "ms" in entry)
+    ratio = f"; {row['ratio']:.2f} of {row['fastest']}" if "ratio" in row else ""
+    return f"  {', '.join(times)} ms{ratio}"
+
+
 def note(text: str) -> None:
     """Progress."""
     print(f"bench: {text}", file=sys.stderr, flush=True)
@@ -165,6 +172,7 @@ def main() -> None:
                 for name in networks:
                     note(f"{name}, {threads} threads")
                     rows.append(compare(name, threads, args.rounds, runtimes, clock))
+                    note(in_short(rows[-1]))
             if tuple(networks) == NETWORKS and tuple(runtimes) == RUNTIMES and counts == [1, 2]:
                 settings = {"warm_runs": WARM, "least_runs": MIN_RUNS, "least_seconds": SECONDS}
                 record = {**facts("measured", "bench.peers"), **settings, "runtimes": runtimes, "rows": rows}
