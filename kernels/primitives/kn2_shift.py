@@ -73,6 +73,7 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
         to = b.add(ends.row_bytes(y), scaled(b, low, spec.out.column_step * F32_BYTES))
         to = address(b, out, to)
         count = b.sub(high, low)
+        count = b.select(b.icmp_signed("<", count, zero), zero, count)  # columns of border alone
         if spec.out.layout is Layout.HWC:
 
             def pixel(index: Value) -> None:

@@ -35,8 +35,9 @@ EDGES = {
     "groups": Scenario(6, 5, 8, 1, 3, 9, pad=2, groups=3, dilation=2),
     "narrow image": Scenario(2, 3, 1, 1, 5, 2, pad=4),
     "parts": Scenario(3, 20, 18, 1, 2, 70, pad=1),
+    "columns of taps beyond the image": Scenario(3, 2, 2, 1, 5, 7, pad=5, dilation=2),
 }
-WAYS = ("kn2row_acc_chw_hcw", "kn2col_acc_hwc_chwc", "kn2col_full_hwc_hwc")
+WAYS = ("kn2row_acc_chw_hcw", "kn2col_acc_hwc_chwc", "kn2col_full_hwc_hwc", "kn2row_full_hcw_hcw")
 
 
 @pytest.mark.parametrize("name", WAYS)
