@@ -91,11 +91,14 @@ def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAY
 def task_rows(spec: KernelSpec) -> tuple[int, int]:
     """Rows that a thread takes at least, and rows that one call gets at most; 0: as many as a thread takes.
 
-    Where rows share a reading of the weights, a call gets a whole claim, and few rows are cut in two at most.
+    Where rows share a reading of the weights, a call gets a whole claim. They are cut evenly for two or four threads:
+    as many parts as readings, two at least, and of more a multiple of four.
     """
     least = least_task_rows(spec)
-    if spec.shared_rows > 1:
-        return min(spec.rows, max(least, min(spec.shared_rows, -(-spec.rows // 2)))), spec.rows
+    if spec.shared_rows > 1 and spec.rows:
+        parts = max(2, -(-spec.rows // spec.shared_rows))
+        parts = parts if parts == 2 else -(-parts // 4) * 4
+        return max(least, -(-spec.rows // parts)), spec.rows
     return least, 0
 
 

@@ -14,6 +14,7 @@ from mavcg.kernels.emit import F32, I1, address, const, f32_splat, load_vector, 
 from mavcg.kernels.nest import maximum, minimum, shuffle
 from mavcg.kernels.primitives.common import lanes_of, load_some, transposed_pieces
 from mavcg.kernels.primitives.winograd_linear import times
+from mavcg.kernels.primitives.winograd_lines import by_lines
 from mavcg.kernels.primitives.winograd_spec import Located, Planes, Tiles
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES
@@ -118,7 +119,7 @@ class InputTransform:
             down, right = (b.select(direct, const(s), const(p)) for s, p in zip(steps, own, strict=True))
             self.transform(start, down, right, planes, address(b, target, scaled(b, number, lanes * F32_BYTES)))
 
-        repeat(b, 0, vectors, one, "channels")
+        by_lines(b, planes, target, vectors, lanes, one, write=True)
 
     def channel_bytes(self, number: Value) -> Value:
         """Where vector `number` of channels lies in a pixel."""

@@ -54,10 +54,9 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
     most = max(1, spec.block // unit)
 
     def image(number: Value) -> None:
-        begin = maximum(b, b.sub(function.args[1], scaled(b, number, tiles.rows)), const(0))
-        end = minimum(b, b.sub(function.args[2], scaled(b, number, tiles.rows)), const(tiles.rows))
-        per_row = tiles.across // unit
-        low, high = scaled(b, begin, per_row), scaled(b, end, per_row)
+        before = scaled(b, number, tiles.count // unit)
+        low = maximum(b, b.sub(function.args[1], before), const(0))
+        high = minimum(b, b.sub(function.args[2], before), const(tiles.count // unit))
         length = b.sub(high, low)
         blocks = b.sdiv(b.add(length, const(most - 1)), const(most))
         size = b.sdiv(b.add(length, b.sub(blocks, const(1))), maximum(b, blocks, const(1)))

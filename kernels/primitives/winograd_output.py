@@ -16,6 +16,7 @@ from mavcg.kernels.emit import F32, I1, address, const, f32_splat, load_vector, 
 from mavcg.kernels.nest import minimum
 from mavcg.kernels.primitives.common import lanes_of, load_some, only_first, store_some, transposed_pieces
 from mavcg.kernels.primitives.winograd_linear import times
+from mavcg.kernels.primitives.winograd_lines import by_lines
 from mavcg.kernels.primitives.winograd_spec import Located, Planes, Tiles
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES
@@ -88,7 +89,7 @@ class OutputTransform:
                 values = self.transform(planes, address(b, source, scaled(b, number, self.lanes * F32_BYTES)))
                 self.finish(spot, values, here)
 
-            repeat(b, 0, vectors, vector, "channels")
+            by_lines(b, planes, source, vectors, self.lanes, vector, write=False)
 
         repeat(b, const(0), count, one, "tile")
 

@@ -195,7 +195,7 @@ class Winograd(KernelSpec):
 
     block: tiles that are transformed, multiplied and transformed back together (where not two_d whole rows of them).
     Operands: x, weights [planes, panels, terms, lanes], out, then bias and residual as far as there are any. A row of
-    work is a row of tiles.
+    work is a tile; by rows only, a row of them.
     """
 
     tiles: Tiles
@@ -214,11 +214,11 @@ class Winograd(KernelSpec):
 
     @property
     def rows(self) -> int:
-        return self.out.view.shape[0] * self.tiles.rows if self.out.view.elements else 0
+        return self.out.view.shape[0] * (self.tiles.count // self.tiles.unit) if self.out.view.elements else 0
 
     @property
     def shared_rows(self) -> int:
-        return -(-self.block // self.tiles.across)
+        return -(-self.block // self.tiles.unit)
 
     @property
     def inputs(self) -> Planes:

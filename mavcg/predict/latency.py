@@ -17,8 +17,9 @@ from mavcg.predict.work import StepWork
 # Measured on a Zen 3 at 3.2 GHz, with chains of steps over 4 numbers and with 2048 rows in one task and in 2048: 30 ns
 # to get to the next step, 2.5 to 4.8 ns a call of a kernel. In cycles, as other cores take about as many.
 STEP_CYCLES, TASK_CYCLES = 100.0, 12.0
-# Assumed: handing a step to threads that wait for it, and waiting for the last of them; a microsecond on a fast core.
-HANDOVER_CYCLES = 3000.0
+# Handing a step to threads that wait for it, and waiting for the last of them. Measured on the same machine by
+# bench/handover.py, while a word's way to the other core and back took 370 ns: 430 to 590 ns, beside STEP_CYCLES.
+HANDOVER_CYCLES = 1500.0
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 
 

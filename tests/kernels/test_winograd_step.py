@@ -11,6 +11,7 @@ from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Packing, Step
 from mavcg.kernels.primitives.winograd import ERROR_BOUNDS
 from mavcg.kernels.winograd_step import STAGED, winograd_choices, winograd_steps
+from mavcg.lowering import task_rows
 from mavcg.reference import evaluate
 from tests.kernels.conftest import machines_of_all_widths, padded_view, run_node_on
 
@@ -125,3 +126,16 @@ def test_what_it_does_not_compute(w: Any, attrs: dict[str, Any]) -> None:
     graph, node, _ = node_of((1, 8, 8, 4), w, **attrs)
 
     assert winograd_choices(node, graph, ALL) == ()
+
+
+@pytest.mark.parametrize(("side", "tasks"), [(12, 2), (28, 2), (56, 8), (112, 24)])
+def test_tiles_are_shared_evenly_by_threads(side: int, tasks: int) -> None:
+    graph, node, _ = node_of((1, side + 2, side + 2, 64), (64, 3, 3, 64))
+    views = {name: padded_view("f32", graph.shape(name), 0) for name in ("x", node.output)}
+    views["bias"] = padded_view("f32", (64,), 0)
+    (step,) = winograd_steps("winograd_2d_f4_k3", node, graph, views, Packing(16))
+    grain, block = task_rows(step.spec)
+
+    assert step.spec.rows == (side // 4) ** 2 and block == step.spec.rows  # tiles; a call gets a whole claim
+    assert -(-step.spec.rows // grain) == tasks
+    assert grain <= step.spec.shared_rows

@@ -1,0 +1,110 @@
+"""What it takes to share a step between two threads: `python -m bench.handover [--json]`.
+
+The engine with kernels that do nothing but wait some time, in a library of 500 such steps of two rows each. With two
+threads a step takes what one row takes, and what is beside it: telling the other thread, claims, waiting for the end.
+One thread and two take turns; the lower quartile of the rounds counts, as other programs only add.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bench.record import facts, write
+from mavcg.graph import TensorType
+from mavcg.library import link_shared
+from mavcg.loading import Model, load
+from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.predict.latency import HANDOVER_CYCLES, STEP_CYCLES
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.model_build import build_model_objects
+from mavcg.target import host_target
+from mavcg.toolchain import run_zig
+
+TURNS = (0, 200, 1000, 5000)  # of a row's loop, about a nanosecond or less each
+STEPS, ROUNDS, RUNS = 500, 21, 3
+KERNEL = """
+#include <stdint.h>
+void row_1(void *const *operands, int64_t begin, int64_t end, void *scratch) __asm__("row_1.generic");
+void row_1(void *const *operands, int64_t begin, int64_t end, void *scratch) {
+    (void)operands, (void)scratch;
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t turn = 0; turn < TURNS; turn++) __asm__ volatile("" ::: "memory");
+}
+"""
+
+
+def library(turns: int, folder: Path) -> Path:
+    """A library of steps of two rows, each of so many turns of an empty loop."""
+    target, name = host_target(), f"rows{turns}"
+    source, kernel, out = folder / f"{name}.c", folder / f"{name}.o", folder / f"lib{name}.so"
+    source.write_text(KERNEL)
+    flags = ["-target", target.zig_name, "-O2", "-fPIC", f"-DTURNS={turns}", "-c", str(source), "-o", str(kernel)]
+    run_zig("cc", flags, "compiling a kernel")
+    number = TensorType("f32", (1,))
+    places = (Place("input", 0, 0), Place("output", 0, 0))
+    steps = tuple(ProgramStep(f"step {i}", "row", "row_1", places, 2, 1, 2) for i in range(STEPS))
+    tensors = (ProgramTensor("x", number),), (ProgramTensor("y", number),)
+    program = Program(name, *tensors, steps, 64, 64, 64, 64)
+    made = folder / name
+    made.mkdir()
+    link_shared(build_model_objects(program, bytes(64), [kernel], CoreSet(()), {}, target, made), out, target)
+    return out
+
+
+def step_ns(model: Model, x: Any) -> float:
+    """Of one run, a step's time."""
+    start = time.perf_counter_ns()
+    model.run(x)
+    return (time.perf_counter_ns() - start) / STEPS
+
+
+def measure(rounds: int = ROUNDS) -> list[dict[str, float]]:
+    """A row for each length of a row's loop; ns of a step."""
+    x, found = np.zeros(1, np.float32), []
+    with tempfile.TemporaryDirectory(prefix="mavcg-handover-") as folder:
+        for turns in TURNS:
+            path = library(turns, Path(folder))
+            models = [load(path, threads=threads) for threads in (1, 2)]
+            times: list[list[float]] = [[], []]
+            for number in range(rounds):
+                for which in (0, 1) if number % 2 else (1, 0):
+                    step_ns(models[which], x)  # threads are awake
+                    times[which].append(min(step_ns(models[which], x) for _ in range(RUNS)))
+            one, two = (statistics.quantiles(t, n=4)[0] for t in times)
+            found.append({
+                "row_ns": round(one / 2, 1), "one_ns": round(one, 1), "two_ns": round(two, 1),
+                "beside_ns": round(two - one / 2, 1),
+            })  # fmt: skip
+    return found
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/handover.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    args = parser.parse_args()
+    rows = measure()
+    modelled = {"step_cycles": STEP_CYCLES, "handover_cycles": HANDOVER_CYCLES}
+    write("handover", {**facts("measured", "bench.handover"), "modelled": modelled, "rows": rows})
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None, title="a step of two rows, ns")
+    for title, key in (("a row", "row_ns"), ("one thread", "one_ns"), ("two", "two_ns"), ("beside a row", "beside_ns")):
+        table.add_column(title, justify="right")
+        assert key in rows[0]
+    for row in rows:
+        table.add_row(*(f"{row[key]:.0f}" for key in ("row_ns", "one_ns", "two_ns", "beside_ns")))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
