@@ -119,7 +119,7 @@ class Primitive(ABC):
 
     @abstractmethod
     def workspace_bytes(self, scenario: Scenario) -> int:
-        """Of memory beside its operands."""
+        """Of memory beside its operands that all threads share; the scratch of a thread is KernelSpec.scratch_bytes."""
 
     @abstractmethod
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
@@ -127,8 +127,8 @@ class Primitive(ABC):
 
     @property
     def error_bound(self) -> float:
-        """Largest error over the largest output that it may make against the exact sum, measured over random
-        scenarios; 1e-5 for plain sums of products."""
+        """Largest error over the largest sum (before the activation) that it may make against the exact one, measured
+        over random scenarios; 1e-5 for plain sums of products, whose errors grow with the root of their length."""
         return 1e-5
 
 

@@ -37,8 +37,10 @@ class Case:
 class Checked:
     """What came of a case.
 
-    max_error: the largest absolute error, divided by the largest absolute output. bound: what the primitive says of
-    itself. faults: what else is wrong, in words: memory that was written and is not to be, numbers that are none.
+    max_error: the largest absolute error, divided by the largest absolute sum before the activation, or output where
+    that is larger: an activation that squeezes large sums into 0 .. 6 says nothing of how they were added up. bound:
+    what the primitive says of itself. faults: what else is wrong, in words: memory that was written and is not to be,
+    numbers that are none.
     output: [m, out_h, out_w], f32.
     """
 
@@ -165,7 +167,7 @@ def _checked(case: Case, job: Job, given: _Numbers) -> Checked:
     if not np.isfinite(output).all():
         faults.append("out: numbers that are not finite")
         return Checked(case, float("inf"), primitive.error_bound, tuple(faults), output)
-    scale = float(np.abs(exact).max()) or float(np.abs(before_act).max()) or 1.0
+    scale = max(float(np.abs(exact).max()), float(np.abs(before_act).max())) or 1.0
     error = float(np.abs(output - exact).max()) / scale
     return Checked(case, error, primitive.error_bound, tuple(faults), output)
 

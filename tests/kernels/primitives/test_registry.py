@@ -97,6 +97,15 @@ def test_reference_is_the_definition() -> None:
         assert found[m, y, column] == pytest.approx(max(total, 0.0))
 
 
+def test_errors_are_of_sums_not_of_what_an_activation_leaves_of_them(host: Machine) -> None:
+    """Sums of 6272 products, of up to 150, clipped to 0 .. 6."""
+    scenario, clipped = Scenario(128, 9, 9, 1, 7, 16, 3), Epilogue(bias=True, act="clip", act_args=(0.0, 6.0))
+    found = check(find_primitive("implicit_gemm_hwc_hwc"), scenario, host, clipped)
+    plain = check(find_primitive("implicit_gemm_hwc_hwc"), scenario, host, Epilogue(bias=True))
+
+    assert found.ok and 0.3 * plain.max_error < found.max_error < 2 * plain.max_error
+
+
 class _Forgetful(Sum2d):
     """Leaves out the last output channel."""
 
