@@ -1,7 +1,9 @@
 """A kernel's spec from what repr() printed of it, as a library's note keeps it: so that its code can be made again."""
 
 import ast
+import re
 import sys
+from enum import Enum
 from functools import cache
 from typing import Any
 
@@ -10,6 +12,7 @@ from mavcg.kernel import KernelSpec, View
 from mavcg.kernels.registry import emitters
 
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
+_MEMBER = re.compile(r"<(\w+)\.(\w+): [^<>]*>")  # of an enumeration, as repr prints it
 
 
 @cache
@@ -18,7 +21,7 @@ def _classes() -> dict[str, type]:
     found: dict[str, type] = {"View": View}
     for spec in emitters():
         for name, value in vars(sys.modules[spec.__module__]).items():
-            if isinstance(value, type) and hasattr(value, "__dataclass_fields__"):
+            if isinstance(value, type) and (hasattr(value, "__dataclass_fields__") or issubclass(value, Enum)):
                 found[name] = value
     return found
 
@@ -29,7 +32,7 @@ def spec_from_text(text: str, place: str = "spec") -> KernelSpec:
     Raises: MavcgError for any other text.
     """
     try:
-        made = _made(ast.parse(text, mode="eval").body)
+        made = _made(ast.parse(_MEMBER.sub(r"\1.\2", text), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise MavcgError(
             f"{place}: '{text[:60]}' is no kernel's spec of this mavcg ({error}); build the library again"
@@ -48,6 +51,10 @@ def _made(node: ast.expr) -> Any:
         return -_made(node.operand)
     if isinstance(node, ast.Name):
         return _NUMBERS[node.id]
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        kind = _classes()[node.value.id]
+        if issubclass(kind, Enum):
+            return kind[node.attr]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
         return _classes()[node.func.id](**{word.arg: _made(word.value) for word in node.keywords if word.arg})
     raise ValueError(f"{type(node).__name__} has no place in a spec")

@@ -1,7 +1,7 @@
 """What a step of a model's program computes and which bytes it touches, whatever its kernel's family."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -12,6 +12,7 @@ from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.matmul import MatMul
 from mavcg.kernels.pad import PadBorder
 from mavcg.kernels.plain_product import PlainProduct
+from mavcg.kernels.primitive_step import scenario_of
 from mavcg.kernels.primitives.winograd_spec import Winograd, WinogradProducts
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qdepthwise import QDepthwise
@@ -123,7 +124,21 @@ def step_works(lowered: Lowered) -> tuple[StepWork, ...]:
                 isinstance(spec, WinogradProducts),
             )  # fmt: skip
         )
-    return tuple(found)
+    return _with_macs_of_primitives(found, lowered)
+
+
+def _with_macs_of_primitives(works: list[StepWork], lowered: Lowered) -> tuple[StepWork, ...]:
+    """A primitive's multiply-accumulates are the definition's: where no kernel counts them, the largest stage's."""
+    stages: dict[str, list[int]] = {}
+    for number, node in enumerate(lowered.nodes):
+        if node.op == "primitive_conv2d":
+            stages.setdefault(node.output, []).append(number)
+    for numbers in stages.values():
+        if not any(works[number].macs for number in numbers):
+            largest = max(numbers, key=lambda number: works[number].operations)
+            macs = scenario_of(lowered.nodes[largest], lowered.storage.graph).macs
+            works[largest] = replace(works[largest], macs=macs)
+    return tuple(works)
 
 
 def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:

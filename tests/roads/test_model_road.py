@@ -19,7 +19,7 @@ import mavcg
 from bench.models import model_path, shapes_of
 from mavcg.errors import MavcgError
 from mavcg.model import build_model
-from mavcg.model_request import make_model_request
+from mavcg.model_request import Selecting, make_model_request
 from mavcg.target import host_target
 from mavcg.toolchain import run_zig
 
@@ -190,9 +190,12 @@ class Road:
 _RAN: dict[Path, set[str]] = {}
 
 
-def make_road(model: Path, folder: Path, board: str | None, cores: Sequence[str], shapes: Sequence[str] = ()) -> Road:
+def make_road(
+    model: Path, folder: Path, board: str | None, cores: Sequence[str], shapes: Sequence[str] = (), strategy: str = ""
+) -> Road:
     """Build a library and link the program with it, as a user does."""
-    request, _ = make_model_request(model, str(folder / "libroad.so"), board, cores, None, shapes)
+    selecting = Selecting(strategy or None)
+    request, _ = make_model_request(model, str(folder / "libroad.so"), board, cores, None, shapes, selecting=selecting)
     result = build_model(request)
     target = request.target
     zig = ["-target", target.zig_name, "-std=gnu11", "-O2", "-pthread", "-fno-sanitize=all", f"-I{folder}"]
@@ -214,6 +217,16 @@ def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A small model for two cores of this machine's architecture."""
     folder = tmp_path_factory.mktemp("host")
     return make_road(MODELS[request.param](folder / request.param), folder, None, TWO_CORES)
+
+
+@needs_qemu
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["local", "family:direct_blocked"])
+def test_selected_primitives_give_the_same_bits_on_every_core(strategy: str, tmp_path: Path) -> None:
+    road = make_road(small_onnx(tmp_path / "road.onnx"), tmp_path, "exynos9820", (), strategy=strategy)
+    found = {core: road.run(core=core, threads=2) for core in ("generic", "cortex-a55")}
+    assert found["generic"] == found["cortex-a55"]
+    road.check(found["generic"])
 
 
 @needs_qemu

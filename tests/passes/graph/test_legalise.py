@@ -143,7 +143,7 @@ def inputs_of(graph: Graph, seed: int = 0) -> list[Array]:
     return [rng.normal(0, 1, graph.shape(name)).astype(np.float32) for name in graph.inputs]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_any_choice_computes_the_same_by_definition(seed: int) -> None:
     graph = RandomNetwork(seed).graph(Random(seed).randint(2, 9))
     choice = random_choice(graph, seed)
