@@ -1,7 +1,7 @@
 """Every convolution primitive against its definition, on generated scenarios: `python -m bench.primitive_scenarios`.
 
-Takes about 50 minutes of a CPU. `--family F` (again for another one) checks these only, and keeps what the record has
-of the others.
+Takes about 50 minutes of a CPU. `--family F` (again for another one) checks these only and keeps what the record has of
+the others; `--missing` goes on where a run was stopped.
 """
 
 import argparse
@@ -87,11 +87,16 @@ def _say(name: str, row: dict[str, Any]) -> None:
     print(said, *row["failures"], sep="\n  ", file=sys.stderr, flush=True)
 
 
-def _written(said: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
-    """Put a row into the record in the place of the one with the same `by`; others stay as they are."""
+def _recorded() -> dict[str, list[dict[str, Any]]]:
+    """The record's rows, in the order of the library."""
     path = RESULTS / f"{NAME}.json"
     held = json.loads(path.read_text()) if path.exists() else {}
-    lists = {name: held.get(name, []) for name in ("emulated", "by_primitive")}
+    return {name: held.get(name, []) for name in ("emulated", "by_primitive")}
+
+
+def _written(said: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
+    """Put a row into the record in the place of the one with the same `by`; others stay as they are."""
+    lists = _recorded()
     lists[key] = [*(other for other in lists[key] if other[by] != row[by]), row]
     lists[key].sort(key=lambda other: order.index(other[by]))
     return write(NAME, {**said, "rows": table(lists["by_primitive"]), **lists})
@@ -104,15 +109,18 @@ def main() -> None:
     names = [primitive.name for primitive in known]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", choices=families, help="only this one")
+    parser.add_argument("--missing", action="store_true", help="only what the record does not have yet")
     parser.add_argument("--count", type=int, default=SCENARIOS, help="scenarios for each primitive on this machine")
     asked = parser.parse_args()
     gc.set_threshold(20_000, 20, 50)  # emitting kernels takes a third less time
     said = {**facts("counted", f"bench.{NAME}"), "optimised_every": OPTIMISED_EVERY}
     failed = 0
+    have = _recorded() if asked.missing else {"emulated": [], "by_primitive": []}
+    there = {row.get("name", row["family"]) for rows in have.values() for row in rows}
     for family in asked.family or families:
-        members = [primitive for primitive in known if primitive.family == family]
-        if qemu() is not None:
-            sample = emulated(members)
+        members = [primitive for primitive in known if primitive.family == family and primitive.name not in there]
+        if qemu() is not None and family not in there:
+            sample = emulated([primitive for primitive in known if primitive.family == family])
             failed += sample["failed"]
             _say(f"{family}, emulated", sample)
             _written(said, "emulated", sample, "family", families)
