@@ -121,11 +121,11 @@ def _kn2(s: Scenario, p: Kn2, block: int) -> StageRows:
 
 def _winograd(s: Scenario, p: WinogradPrimitive, block: int) -> StageRows:
     down, across = -(-s.out_h // (p.m if p.two_d else 1)), -(-s.out_w // p.m)
+    tiles = down * (across if p.two_d else 1)
     if not p.staged:
-        return StageRows(down)
+        return StageRows(tiles)
     planes = (p.m + p.k - 1) ** (2 if p.two_d else 1)
     lanes = -(-s.m // block) * block
-    tiles = down * (across if p.two_d else 1)
     return StageRows(planes * -(-lanes // PLANE_CHANNELS), {"transform": tiles, "turn_winograd": tiles}, 3)
 
 

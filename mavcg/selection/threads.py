@@ -10,16 +10,13 @@ from dataclasses import dataclass
 
 from mavcg.planner.board_machine import ClusterMachine
 from mavcg.predict.claims import shared_ns
+from mavcg.predict.latency import HANDOVER_CYCLES
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.selection.core_model import LEAST_US
 from mavcg.selection.costs import MODELLED, Cost
 from mavcg.selection.modelled import ModelledCosts, modelled_costs
 from mavcg.selection.part_counts import parts_of
 from mavcg.selection.stage_rows import StageRows, stage_rows
-
-# Of a stage on more than one thread: it is handed to those that wait for it, and the last of them is waited for. As
-# predict/latency.py assumes it: a microsecond on a fast core.
-HANDOVER_CYCLES = 3000.0
 
 
 @dataclass(frozen=True)

@@ -83,10 +83,10 @@ def test_more_threads_are_never_slower_and_never_more_than_as_much_faster() -> N
 def test_a_stage_of_one_row_is_one_threads() -> None:
     four = threaded_costs(workers_of(BOARD, "cortex-a55", 4))
     alone = ThreadedCosts(four.workers[:1])
-    flat = Scenario(64, 1, 60, 1, 3, 64, 1)  # F(6 x 6): a single row of tiles
+    flat = Scenario(256, 1, 6, 1, 3, 256, 1)  # F(6 x 6): a single tile
     assert stage_rows(flat, find_primitive("winograd_2d_f6_k3_hwc_hwc"), 8).main == 1
     assert ms(four, flat, "winograd_2d_f6_k3_hwc_hwc") == ms(alone, flat, "winograd_2d_f6_k3_hwc_hwc")
-    three = Scenario(64, 13, 60, 1, 3, 64, 1)  # three rows of tiles: a third of the time, and handing over
+    three = Scenario(256, 13, 6, 1, 3, 256, 1)  # three tiles: a third of the time, and handing over
     shared = ms(four, three, "winograd_2d_f6_k3_hwc_hwc") / ms(alone, three, "winograd_2d_f6_k3_hwc_hwc")
     assert 1 / 3 < shared < 0.34
 
