@@ -83,7 +83,7 @@ def _for_runtime(runtime: str, source: Path) -> Path:
 
 def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
     """A file made of a model. make: from the model into an empty folder, `name` among what it makes."""
-    code = [inspect.getsource(one).encode() for one in (make, _plain, _fold_pads)]
+    code = [inspect.getsource(one).encode() for one in (make, _plain, _fold_pads, _name_global_means)]
     code += [path.read_bytes() for path in WRITERS if make is _to_tflite]
     digest = _digest(source.read_bytes(), REQUIREMENTS.read_bytes(), *code)
     parent, prefix = cache_folder() / "peers", f"{source.stem}-{name.partition('.')[0]}-"
@@ -101,9 +101,9 @@ def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
 
 def _plain(source: Path, folder: Path) -> None:
     """The same network in the form that leaves no converter a choice: a batch of one, written out, and the axis of
-    Softmax written out, for which some take the default of a later opset. Where the file computes shapes, as padding
-    by SAME comes out of PyTorch, they are folded, and paddings put into the convolutions that read them: not all peers
-    would do that by themselves."""
+    Softmax written out, for which some take the default of a later opset; means of whole images by their name. Where
+    the file computes shapes, as padding by SAME comes out of PyTorch, they are folded, and paddings put into the
+    convolutions that read them: not all peers would do that by themselves."""
     import onnx
 
     model = onnx.load(source)
@@ -116,6 +116,7 @@ def _plain(source: Path, folder: Path) -> None:
             if node.op_type == "Softmax" and not node.attribute:
                 node.attribute.append(onnx.helper.make_attribute("axis", 1))
     del model.graph.value_info[:]  # shapes of any batch
+    _name_global_means(model)
     path = folder / "plain.onnx"
     onnx.save(model, path)
     if any(node.op_type == "Shape" for node in model.graph.node):
@@ -129,6 +130,28 @@ def _plain(source: Path, folder: Path) -> None:
         _fold_pads(folded.graph)
         onnx.save(folded, path)
         (folder / "folded.onnx").unlink()
+
+
+def _name_global_means(model: Any) -> None:
+    """A mean over a window that covers the image, and sticks out where that does not count, is the mean of the image;
+    pnnx knows no other way to say it."""
+    import onnx
+
+    def values(node: Any, name: str) -> list[int]:
+        return next((list(a.ints) for a in node.attribute if a.name == name), [])
+
+    padded = [n for n in model.graph.node if n.op_type == "AveragePool" and any(values(n, "pads"))]
+    if not padded:
+        return
+    infos = onnx.shape_inference.infer_shapes(model).graph.value_info
+    shapes = {info.name: [d.dim_value for d in info.type.tensor_type.shape.dim] for info in infos}
+    for node in padded:
+        counted = any(a.name == "count_include_pad" and a.i for a in node.attribute)
+        image, windows = shapes.get(node.input[0], [0])[2:], shapes.get(node.output[0], [0])[2:]
+        reach = [k - before for k, before in zip(values(node, "kernel_shape"), values(node, "pads"), strict=False)]
+        if not counted and windows == [1, 1] and all(r >= n > 0 for r, n in zip(reach, image, strict=True)):
+            node.op_type = "GlobalAveragePool"
+            del node.attribute[:]
 
 
 def _fold_pads(graph: Any) -> None:

@@ -76,3 +76,17 @@ def test_padding_is_folded_where_shapes_are_computed(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal((1, 2, 4, 4)).astype(np.float32)
     before, after = (ort.InferenceSession(str(p)).run(None, {"x": x})[0] for p in (model, tmp_path / "made/plain.onnx"))
     np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize(("pads", "counted", "op"), [
+    ([0, 0, 1, 1], 0, "GlobalAveragePool"), ([0, 0, 1, 1], 1, "AveragePool"), ([1, 1, 0, 0], 0, "GlobalAveragePool"),
+])  # fmt: skip
+def test_means_of_whole_images_have_a_name(tmp_path: Path, pads: list[int], counted: int, op: str) -> None:
+    pool = onnx.helper.make_node(
+        "AveragePool", ["c"], ["p"], kernel_shape=[5, 5], pads=pads, count_include_pad=counted
+    )  # fmt: skip
+    model = saved(tmp_path / "a.onnx", [conv("x", "c", "conv"), pool, onnx.helper.make_node("Relu", ["p"], ["y"])])
+    (tmp_path / "made").mkdir()
+    _plain(model, tmp_path / "made")
+
+    assert [node.op_type for node in onnx.load(tmp_path / "made" / "plain.onnx").graph.node] == ["Conv", op, "Relu"]
