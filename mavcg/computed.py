@@ -82,7 +82,9 @@ def _selected(
 def _lighter(chosen: Chosen, graph: Graph, packing: Packing, max_size_bytes: int) -> Lowered:
     """The engine's ways within a size."""
     options = {
-        node: tuple(Option(way.name, way.ms * (1 if way is ways[0] else 1 / WORTH), way.weight_bytes) for way in ways)
+        node: tuple(
+            Option(way.name, way.mean_ms * (1 if way is ways[0] else 1 / WORTH), way.weight_bytes) for way in ways
+        )
         for node, ways in chosen.considered.items()
     }
     others = sum(size for node, size in chosen.lowered.packed.items() if node not in options and _is_conv(chosen, node))

@@ -56,7 +56,7 @@ def bench(
             if not count:
                 row[AUTO] = True
             if per_layer:
-                row["layers"] = _layers(model, arrays, max(5, min(50, len(times.ms))))
+                row["layers"] = _layers(library, model, arrays, max(5, min(50, len(times.ms))))
         rows.append(row)
     if as_json:
         print_json({"library": str(library), "measured": rows})
@@ -64,14 +64,18 @@ def bench(
     _show(rows)
 
 
-def _layers(model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
-    """Each step's median time over some runs, in the order of the steps."""
+def _layers(library: Path, model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
+    """Each step's median time over some runs, in the order of the steps; the primitive that it is of, if any."""
     import statistics
 
+    from mavcg.inspection import model_of
+
     profiles = [model.profile(*arrays) for _ in range(runs)]
+    note = model_of(library) or {"steps": [{}] * len(profiles[0])}
     return [
         {"name": layer[0].name, "op": layer[0].op, "ms": round(statistics.median(s.ns for s in layer) / 1e6, 6)}
-        for layer in zip(*profiles, strict=True)
+        | ({"primitive": step["primitive"]} if "primitive" in step else {})
+        for layer, step in zip(zip(*profiles, strict=True), note["steps"], strict=True)
     ]
 
 
@@ -95,11 +99,12 @@ def _show(rows: list[dict[str, Any]]) -> None:
         if "layers" not in row:
             continue
         layers = Table(box=None, title=f"{_threads(row)} threads, by step", title_justify="left")
-        for name in ("step", "operator"):
+        for name in ("step", "operator", "primitive"):
             layers.add_column(name)
         for name in ("median ms", "share"):
             layers.add_column(name, justify="right")
         total = sum(layer["ms"] for layer in row["layers"]) or 1.0
         for layer in row["layers"]:
-            layers.add_row(layer["name"], layer["op"], f"{layer['ms']:.4f}", f"{100 * layer['ms'] / total:.1f} %")
+            share = f"{100 * layer['ms'] / total:.1f} %"
+            layers.add_row(layer["name"], layer["op"], layer.get("primitive", ""), f"{layer['ms']:.4f}", share)
         console().print(layers)
