@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.binaries import note_assembly
+from mavcg.binaries import loaded_bytes, note_assembly
 from mavcg.board import Board
 from mavcg.codegen import default_workers
 from mavcg.computed import computed
@@ -75,9 +75,9 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class ModelResult:
-    """What was built. operators: how many nodes of each operator the graph has after all passes; code_bytes: of the
-    library without its packed weights; companions: header, pkg-config and CMake files; note: what the library says of
-    itself."""
+    """What was built. operators: how many nodes of each operator the graph has after all passes; library_bytes: of
+    the file; loaded_bytes: that it adds to a program's image; companions: header, pkg-config and CMake files; note:
+    what the library says of itself."""
 
     output: Path
     target: Target
@@ -88,13 +88,14 @@ class ModelResult:
     operators: Mapping[str, int]
     companions: tuple[Path, ...]
     library_bytes: int
+    loaded_bytes: int
     seconds: float
     note: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of the library file that are not packed weights."""
-        return self.library_bytes - self.lowered.program.constants_bytes
+        """What is loaded and is not packed weights, as `mavcg inspect` has it too."""
+        return self.loaded_bytes - self.lowered.program.constants_bytes
 
 
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
@@ -140,7 +141,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     return ModelResult(
         request.output, request.target, request.cores, machines, chosen.graph, lowered,
         dict(Counter(node.op for node in chosen.graph.nodes).most_common()), tuple(companions),
-        request.output.stat().st_size, time.monotonic() - started, note,
+        request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "weight_bytes": program.constants_bytes,
         "code_bytes": result.code_bytes,
         "library_bytes": result.library_bytes,
+        "loaded_bytes": result.loaded_bytes,
         "operators": dict(result.operators),
         "kernels": len(result.lowered.specs),
         "versions": list(result.machines),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.cli.output import Progress, console, print_json
+from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
     from mavcg.model_request import Selecting
@@ -33,7 +34,13 @@ def build_model_library(
         model, output, board, cores, target, shapes, threads, jobs, tune, max_error, selecting
     )
     with Progress() as progress:
-        result = build_model(request, progress)
+        try:
+            result = build_model(request, progress)
+        except ToolError:
+            raise
+        except MavcgError as error:
+            # The importers name the file themselves; passes and kernels know nodes only.
+            raise (error if model.name in str(error) else MavcgError(f"{model}: {error}")) from error
     if as_json:
         print_json(model_json(result))
         return
