@@ -8,6 +8,7 @@ from typing import Any
 from mavcg.board import Board
 from mavcg.codegen import default_workers
 from mavcg.core import Core
+from mavcg.cpu_list import cpus_text
 from mavcg.errors import MavcgError
 from mavcg.host import HOST, find_board, measured_host_board
 from mavcg.kernel import Machine
@@ -18,12 +19,13 @@ from mavcg.primitive_check import block_of
 from mavcg.profiles.load import cores_for
 from mavcg.runners.bench_run import BenchOptions
 from mavcg.runners.facts import MachineFacts
-from mavcg.runners.places import cpu_of, differences, hints
+from mavcg.runners.places import cpus_of, differences, hints
 from mavcg.runners.runner import Runner
 from mavcg.runners.tuning_run import Spot, TunedOn, tune_on
 from mavcg.selection.cost_db import CostDb, compiler_version
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import Network
+from mavcg.selection.threads import threaded_costs
 from mavcg.selection.tuning import Job, Plan, fastest, plan_of, scenario_text
 from mavcg.target import parse_target
 
@@ -34,12 +36,17 @@ INTERRUPT = "interrupt"
 
 @dataclass(frozen=True)
 class Place:
-    """A core of the board, as emitters and the model know it, and the CPU that stands for it."""
+    """A core of the board, as emitters and the model know it, and the CPUs that threads run on."""
 
     machine: Machine
     core: Core | None
     cluster: ClusterMachine
-    cpu: int | None
+    cpus: tuple[int, ...]
+
+    @property
+    def threads(self) -> int:
+        """That are measured."""
+        return max(1, len(self.cpus))
 
 
 @dataclass(frozen=True)
@@ -61,13 +68,13 @@ def board_of(name: str, runner: str) -> Board:
 
 
 def places_of(
-    board: Board, wanted: Sequence[str], runner: str, facts: MachineFacts
+    board: Board, wanted: Sequence[str], runner: str, facts: MachineFacts, threads: int = 1
 ) -> tuple[tuple[Place, ...], tuple[str, ...]]:
-    """A CPU for each core wanted, or for each of the board's; and warnings.
+    """CPUs for each core wanted, or for each of the board's, as many as threads; and warnings.
 
     Raises: MavcgError for cores that the board or the machine has not, or the wrong machine altogether.
     """
-    clusters = cluster_machines(board)
+    clusters = cluster_machines(board, threads)
     names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters))
     for core in wanted:
         if core not in names:
@@ -80,12 +87,14 @@ def places_of(
     machines = machines_for(list(cores.values()), target)
     places, warnings = [], []
     for name in list(dict.fromkeys(wanted)) or names:
-        cpu: int | None = None
+        cpus: tuple[int, ...] = ()
         if facts.cpus:  # else a system that does not tell and does not bind: this machine, if it is no Linux
-            cpu, warning = cpu_of(facts, board, name, runner)
+            cpus, warning = cpus_of(facts, board, name, runner, threads)
             warnings += [warning] if warning else []
+        elif threads > 1:
+            raise MavcgError(f"{runner}: --threads {threads}: does not bind threads to CPUs; leave it out")
         cluster = next(one for one in clusters if one.cluster.core == name)
-        places.append(Place(machines[name], cores.get(name), cluster, cpu))
+        places.append(Place(machines[name], cores.get(name), cluster, cpus))
     return tuple(places), tuple(warnings)
 
 
@@ -111,15 +120,16 @@ def tune_network(
     host = platform.node() if local else " ".join(word for word in (runner.name, facts.model) if word)
     done: list[TunedCore] = []
     for number, place in enumerate(places):
-        plan = plan_of(network, primitives, modelled_costs(place.cluster))
+        model = modelled_costs(place.cluster) if place.threads == 1 else threaded_costs([place.cluster] * place.threads)
+        plan = plan_of(network, primitives, model)
         for words in (*place.cluster.assumed, *plan.left_out):
             note(words)
-        where = f"{place.machine.name}, CPU {place.cpu}" if place.cpu is not None else place.machine.name
+        where = ", ".join(filter(None, (place.machine.name, cpus_text(place.cpus))))
         note(
             f"{where}: {len(plan.scenarios)} convolutions, {len(plan.sizes)} sizes of images: {len(plan.jobs)} "
             f"measurements, {plan.pruned} left out by the model"
         )
-        spot = Spot(runner, place.machine, place.core, place.cpu, not local, host, default_workers())
+        spot = Spot(runner, place.machine, place.core, place.cpus, not local, host, default_workers())
         spent_s = sum(each.tuned.seconds for each in done)
         part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(places) - number)
         tuned = tune_on(
@@ -173,20 +183,21 @@ def tuned_document(
 ) -> dict[str, Any]:
     """All of it as JSON: a table for each core, and sums."""
     cores = [_core_document(each, database, primitives) for each in done]
+    threads = max((each.place.threads for each in done), default=1)
     sums = {key: sum(core[key] for core in cores) for key in ("measured", "already", "pruned", "left", "seconds")}
     stopped = next((each.tuned.stopped for each in done if each.tuned.stopped), "")
     return {
-        "model": model, "board": board, "runner": runner, "threads": 1, "compiler": compiler_version(), **sums,
+        "model": model, "board": board, "runner": runner, "threads": threads, "compiler": compiler_version(), **sums,
         "stopped": stopped, "cores": cores,
     }  # fmt: skip
 
 
 def _core_document(each: TunedCore, database: CostDb, primitives: Sequence[Primitive]) -> dict[str, Any]:
     plan, tuned, machine = each.plan, each.tuned, each.place.machine
-    costs = database.provider(machine.name, 1, block_of(machine))
+    costs = database.provider(machine.name, each.place.threads, block_of(machine))
     return {
         "core": machine.name,
-        "cpu": each.place.cpu,
+        "cpus": list(each.place.cpus),
         "convolutions": len(plan.scenarios),
         "sizes": len(plan.sizes),
         "measured": len(tuned.measured),

@@ -30,6 +30,9 @@ def tune(
     core: Annotated[
         list[str] | None, typer.Option(metavar="CORE", help="Of the board, may be repeated; each of its cores.")
     ] = None,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Measure so many together, each on a CPU of its own of that core.")
+    ] = 1,
     check: Annotated[
         bool, typer.Option("--check", help="Only say what the machine says of itself, and what to mend before.")
     ] = False,
@@ -52,7 +55,7 @@ def tune(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
 ) -> None:
-    """Measure primitives and conversions between layouts for a network's convolutions, in one thread, warm and cold.
+    """Measure primitives and conversions between layouts for a network's convolutions, warm and cold.
 
     Each different convolution is measured once on each core, by those primitives that the model does not take for 4
     times as slow as the best. A small program does it, bound to a CPU: here, over ssh, or over adb; nothing else is
@@ -61,7 +64,7 @@ def tune(
 
     \b
     mavcg tune mobilenet_v2.onnx
-    mavcg tune vgg16 --resume --limit-seconds 600
+    mavcg tune vgg16 --resume --limit-seconds 600 --threads 2
     mavcg tune --runner ssh:pi@10.0.0.7 --board rk3588 --check
     mavcg tune mobilenet_v2.onnx --board rk3588 --runner ssh:pi@10.0.0.7 --export rk3588.json
     mavcg tune squeezenet --board exynos9820 --runner adb --core cortex-a55
@@ -72,7 +75,7 @@ def tune(
     given: dict[str, object]
     if model is None:
         given = {"--resume": resume, "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,
-                 "--core": core}  # fmt: skip
+                 "--core": core, "--threads": threads != 1}  # fmt: skip
         if not check:
             given |= {"--board": board != HOST, "--runner": runner != LOCAL}
         _refuse(given, "is for measuring a MODEL; name one, or leave it out")
@@ -81,7 +84,7 @@ def tune(
     if check:
         given = {"MODEL": model, "--db": db, "--resume": resume, "--export": export, "--import": import_,
                  "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,
-                 "--core": core}  # fmt: skip
+                 "--core": core, "--threads": threads != 1}  # fmt: skip
         _refuse(given, "says nothing to --check; leave one of them out")
         _check(board, runner, as_json)
         return
@@ -92,7 +95,9 @@ def tune(
             document["imported"] = database.import_file(import_)
             note(f"{document['imported']} costs imported from {import_}")
         if model is not None:
-            document |= _tune(model, shape or [], family, board, runner, core or [], database, resume, limit_seconds)
+            document |= _tune(
+                model, shape or [], family, board, runner, core or [], threads, database, resume, limit_seconds
+            )
         if export is not None:
             document["exported"] = database.export(export)
             note(f"{document['exported']} costs in {export}")
@@ -111,7 +116,7 @@ def _refuse(given: dict[str, object], why: str) -> None:
 
 
 def _tune(
-    model: str, shapes: list[str], family: str | None, board_name: str, where: str, cores: list[str],
+    model: str, shapes: list[str], family: str | None, board_name: str, where: str, cores: list[str], threads: int,
     database: "CostDb", resume: bool, limit_s: float | None,
 ) -> dict[str, Any]:  # fmt: skip
     from mavcg.model_request import parse_shapes
@@ -124,7 +129,7 @@ def _tune(
     board = board_of(board_name, where)
     with open_runner(where) as runner:
         facts = runner.facts()
-        places, warnings = places_of(board, cores, runner.name, facts)
+        places, warnings = places_of(board, cores, runner.name, facts, threads)
         told = differences(facts, board) if board_name != HOST else ()
         for words in (*warnings, *(f"{runner.name}: {each}" for each in (*told, *hints(facts)))):
             note(words)
@@ -170,9 +175,11 @@ def _primitives(family: str | None) -> "list[Primitive]":
 def _show(document: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from mavcg.cpu_list import cpus_text
+
     out = console()
     for each in document["cores"]:
-        where = each["core"] + ("" if each["cpu"] is None else f", CPU {each['cpu']}")
+        where = ", ".join(filter(None, (each["core"], cpus_text(each["cpus"]))))
         table = Table("C,H,W,stride,K,M,pad,groups", "fastest by itself", "ms", "GMAC/s", "is", title=f"On {where}")
         for row in each["fastest"]:
             rate = row["macs"] / row["ms"] / 1e6 if row["ms"] else 0.0

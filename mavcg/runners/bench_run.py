@@ -41,9 +41,12 @@ class BenchOptions:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Times of one run, in ms of the thread's processor time: the median of the rounds and what lies between the
-    quartiles. runs: in all; lost: rounds in which another program had the core meanwhile, which do not count where
-    enough others are there."""
+    """Times of one run in ms: of the thread's processor time, of several threads all that passed; the median of the
+    rounds, and what lies between the quartiles.
+
+    runs: in all; lost: rounds in which another program had the core meanwhile; they do not count where three others are
+    there.
+    """
 
     ms: float
     spread_ms: float
@@ -89,27 +92,30 @@ def run_bench(
     runner: Runner,
     program: BenchProgram,
     jobs: Sequence[int],
-    cpu: int | None,
+    cpus: Sequence[int],
     core: Core | None,
     options: BenchOptions,
     taken: Taken,
     note: Callable[[str], None] = lambda words: None,
 ) -> tuple[MachineSaid, MachineSaid]:
-    """Run jobs of a program bound to a CPU; what the machine said before and after the last stretch of them.
+    """Run jobs of a program bound to CPUs; what the machine said before and after the last stretch of them.
 
-    cpu: None where the program is not to be bound. core: what the CPU must be, as far as it can be read; None: any.
+    cpus: a thread is bound to each; none: one thread that is not bound. core: what the first CPU must be, as far as it
+    can be read; None: any.
     taken: gets each result as soon as it is there; what it raises ends the program. note: gets words for the user.
     Raises: RunnerError where the machine cannot be used, the CPU not be had, or is another core; ConnectionLost where
     it is lost for good.
     """
     left, waits, failures = list(jobs), list(WAITS_S), 0
     while True:
-        reader = _Reader(runner.name, program.jobs, cpu, core, taken)
+        reader = _Reader(runner.name, program.jobs, cpus[0] if cpus else None, core, taken)
         lost: ConnectionLost | None = None
         done: Finished | None = None
         silent = ""
         try:
-            done = runner.run(program.path, _arguments(left, cpu, options), on_line=reader, silence_s=options.silence_s)
+            done = runner.run(
+                program.path, _arguments(left, cpus, options), on_line=reader, silence_s=options.silence_s
+            )
         except ConnectionLost as error:
             lost = error
         except Silent as error:
@@ -145,13 +151,13 @@ def _ended(done: Finished) -> str:
     return f"the program {done.how}" + (f" ({said})" if said else "")
 
 
-def _arguments(jobs: Sequence[int], cpu: int | None, options: BenchOptions) -> list[str]:
+def _arguments(jobs: Sequence[int], cpus: Sequence[int], options: BenchOptions) -> list[str]:
     figures = {
         "--seed": options.seed, "--rounds": options.rounds, "--round-ns": options.round_ms * 1e6,
         "--least-ns": options.least_ms * 1e6, "--cold": options.cold_rounds, "--evict-bytes": options.evict_bytes,
         "--settle-ns": options.settle_ms * 1e6,
     }  # fmt: skip
-    bound = [] if cpu is None else ["--cpu", str(cpu)]
+    bound = ["--cpu", ",".join(map(str, cpus))] if cpus else []
     return [*bound, *(word for name, value in figures.items() for word in (name, str(round(value)))),
             "--jobs", cpu_ranges(jobs)]  # fmt: skip
 

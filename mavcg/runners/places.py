@@ -1,4 +1,4 @@
-"""Which CPU of a machine stands for a core, and where the machine is not as the board's file says."""
+"""Which CPUs of a machine stand for a core, and where the machine is not as the board's file says."""
 
 from mavcg.board import Board
 from mavcg.cpu_list import cpus_text
@@ -11,25 +11,32 @@ HOT_CELSIUS = 60.0
 MOST_CELSIUS = 150.0  # sensors of nothing say more
 
 
-def cpu_of(facts: MachineFacts, board: Board, core: str, name: str) -> tuple[int, str]:
-    """The CPU to be measured on, and a warning or "": the highest-numbered one, since interrupts go to the first.
+def cpus_of(facts: MachineFacts, board: Board, core: str, name: str, threads: int = 1) -> tuple[tuple[int, ...], str]:
+    """The CPUs to be measured on, and a warning or "": the highest-numbered ones, since interrupts go to the first.
 
     core: as the machine is recognised, or "generic", which every CPU is. A CPU that is not recognised is taken at the
     board's word. name: the machine, for messages.
-    Raises: RunnerError where it has none that a program may run on.
+    Raises: RunnerError where it has not so many that a program may run on.
     """
     here = [cpu for cpu in facts.cpus if core in (cpu.core, GENERIC)]
     usable = [cpu.cpu for cpu in here if cpu.online and cpu.allowed]
     if usable:
-        return max(usable), ""
+        return _last(usable, threads, core, name), ""
     if here:
         raise RunnerError(f"{name}: {cpus_text(cpu.cpu for cpu in here)}: {core}, {_why_not(here)}; switch one on")
     said = [number for cluster in board.clusters if cluster.core == core for number in cluster.cpus]
     silent = [cpu.cpu for cpu in facts.cpus if cpu.core is None and cpu.online and cpu.allowed and cpu.cpu in said]
     if silent:
-        return max(silent), f"{name}: does not say what CPU {max(silent)} is: {core} at the word of {board.name}"
+        chosen = _last(silent, threads, core, name)
+        return chosen, f"{name}: does not say what {cpus_text(chosen)} is: {core} at the word of {board.name}"
     has = ", ".join(facts.cores) or "none that is known"
     raise RunnerError(f"{name}: has no {core} (cores there: {has}); name another by --core, or the right --board")
+
+
+def _last(cpus: list[int], threads: int, core: str, name: str) -> tuple[int, ...]:
+    if len(cpus) < threads:
+        raise RunnerError(f"{name}: --threads {threads}: has {len(cpus)} {core} that programs may use; ask for no more")
+    return tuple(sorted(cpus, reverse=True)[:threads])
 
 
 def _why_not(cpus: list[CpuFacts]) -> str:

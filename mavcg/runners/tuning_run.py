@@ -34,16 +34,24 @@ SLOWED = 0.9  # of the clock before: below that the machine got hot, or saves po
 
 @dataclass(frozen=True)
 class Spot:
-    """Where it is measured. core: None for generic code; cpu: None where the program is not bound; ahead: whether the
-    next program is made while one runs, which another machine does not feel. host: for the database, whose figures."""
+    """Where it is measured.
+
+    core: None for generic code. cpus: a thread runs on each; none: one that is not bound. ahead: whether the next
+    program is made while one runs, which another machine does not feel. host: whose figures, for the database.
+    """
 
     runner: Runner
     machine: Machine
     core: Core | None
-    cpu: int | None
+    cpus: tuple[int, ...]
     ahead: bool
     host: str
     workers: int = 1
+
+    @property
+    def threads(self) -> int:
+        """That share each kernel's rows."""
+        return max(1, len(self.cpus))
 
 
 @dataclass(frozen=True)
@@ -78,14 +86,16 @@ def tune_on(
     progress: Callable[[int, int, Job], None] = lambda done, all_, job: None,
     note: Callable[[str], None] = lambda words: None,
 ) -> TunedOn:
-    """Measure in one thread; every figure is in the database as soon as it is known, warm and cold.
+    """Measure on as many threads as CPUs; every figure is in the database as soon as it is known, warm and cold.
 
     resume: what was measured already is not measured again. limit_s: no new figure is begun after so many seconds.
     An interrupt (Ctrl-C) ends it as the limit does. progress: called with how many are done, of how many, and the next.
     Raises: RunnerError where the machine fails; what was measured until then is kept.
     """
     started, block = time.monotonic(), block_of(spot.machine)
-    records = {job: Record(job.what, NOTHING, spot.machine.name, 1, block, host=spot.host) for job in plan.jobs}
+    records = {
+        job: Record(job.what, NOTHING, spot.machine.name, spot.threads, block, host=spot.host) for job in plan.jobs
+    }
     todo = [job for job in plan.jobs if not (resume and database.has(records[job]))]
     measured: list[tuple[Job, Cost]] = []
     failed: list[tuple[Job, str]] = []
@@ -128,7 +138,7 @@ def tune_on(
                 for batch, program in programs:
                     largest = max(largest, program.bytes)
                     before, after = run_bench(
-                        spot.runner, program, range(len(batch)), spot.cpu, spot.core, options, taker(batch), note
+                        spot.runner, program, range(len(batch)), spot.cpus, spot.core, options, taker(batch), note
                     )
                     notes += _clock_notes(before, after)
         except _TimeIsUp:

@@ -1,9 +1,10 @@
-/* Times jobs on one CPU and prints a line of JSON for each: {"machine": ..}, {"job": ..} .., {"end": ..}.
+/* Times jobs on one CPU, or shared by threads on several, and prints a line of JSON for each: {"machine": ..}, {"job": ..},
+ * .., {"end": ..}.
  *
  * A job is a list of kernels over memory that is made here, of seeded random numbers. bench_jobs.h, which is generated,
- * has the jobs: struct job bench_jobs[BENCH_JOBS]. Arguments: --cpu N, --jobs 0-3,7, --seed N, --rounds N,
- * --round-ns N, --least-ns N, --cold N, --evict-bytes N, --settle-ns N. Status: 0, 2 for bad arguments, 3 where the CPU
- * cannot be had. */
+ * has the jobs: struct job bench_jobs[BENCH_JOBS]. Arguments: --cpu 4,5 (a thread on each), --jobs 0-3,7, --seed N,
+ * --rounds N, --round-ns N, --least-ns N, --cold N, --evict-bytes N, --settle-ns N. Status: 0, 2 for bad arguments, 3 where
+ * a CPU cannot be had. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 enum { X, WEIGHTS, OUT, BIAS, RESIDUAL, WORKSPACE, BASES };
-enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1, PATIENCE = 10 };
+enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1, MOST_CPUS = 1024, PATIENCE = 10 };
 
 typedef void kernel(void *, int64_t, int64_t, void *);
 
@@ -43,8 +44,8 @@ struct job {
 #include "bench_jobs.h"
 
 struct options {
-    int64_t cpu, seed, rounds, round_ns, least_ns, cold, evict_bytes, settle_ns;
-    const char *jobs;
+    int64_t seed, rounds, round_ns, least_ns, cold, evict_bytes, settle_ns;
+    const char *jobs, *cpus;
 };
 
 struct memory {
@@ -53,7 +54,7 @@ struct memory {
 };
 
 struct times {
-    double ns[MOST_ROUNDS]; /* of one run, in the thread's processor time */
+    double ns[MOST_ROUNDS]; /* of one run, by run_clock_ns */
     int lost[MOST_ROUNDS];  /* whether the core was taken away meanwhile */
     int count;
     int64_t runs, wall_ns, cpu_ns;
@@ -61,6 +62,7 @@ struct times {
 
 #include "bench_cpu.h"
 #include "bench_memory.h"
+#include "bench_team.h"
 
 static int64_t clock_ns(clockid_t clock) {
     struct timespec now;
@@ -68,15 +70,18 @@ static int64_t clock_ns(clockid_t clock) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-static int64_t thread_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+/* What a run takes: the thread's processor time; of several threads all that passes, for they wait for each other. */
+static int64_t run_clock_ns(void) {
+    return clock_ns(team.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
+}
 
-static void run_once(const struct job *job, void *tables[][MOST_OPERANDS], void *scratch) {
-    for (int i = 0; i < job->stage_count; i++) job->stages[i].run(tables[i], 0, job->stages[i].rows, scratch);
+static void run_once(const struct job *job, void *tables[][MOST_OPERANDS]) {
+    for (int i = 0; i < job->stage_count; i++) run_stage(&job->stages[i], tables[i]);
 }
 
 /* evict: NULL for warm rounds of `runs` runs, else each round is one run after that memory was read. */
 static void take_rounds(struct times *times, const struct options *options, const struct job *job,
-                        void *tables[][MOST_OPERANDS], void *scratch, int64_t runs, const struct memory *evict) {
+                        void *tables[][MOST_OPERANDS], int64_t runs, const struct memory *evict) {
     int64_t wanted = evict ? options->cold : options->rounds, least_ns = evict ? 0 : options->least_ns;
     int undisturbed = 0;
     memset(times, 0, sizeof *times);
@@ -85,9 +90,9 @@ static void take_rounds(struct times *times, const struct options *options, cons
         if (enough && times->count >= wanted && times->cpu_ns >= least_ns) break;
         if (evict) read_all(evict);
         long before = losses();
-        int64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = thread_ns();
-        for (int64_t i = 0; i < runs; i++) run_once(job, tables, scratch);
-        cpu = thread_ns() - cpu;
+        int64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = run_clock_ns();
+        for (int64_t i = 0; i < runs; i++) run_once(job, tables);
+        cpu = run_clock_ns() - cpu;
         wall = clock_ns(CLOCK_MONOTONIC) - wall;
         int lost = losses() != before;
         times->ns[times->count] = (double)cpu / (double)runs;
@@ -115,10 +120,14 @@ static void fault(int number, const char *words) {
 
 static void do_job(int number, const struct options *options, const struct memory *evict) {
     const struct job *job = &bench_jobs[number];
-    struct memory held[BASES], scratch;
+    struct memory held[BASES], scratch[MOST_THREADS];
     void *(*tables)[MOST_OPERANDS] = malloc(sizeof *tables * (size_t)job->stage_count);
-    int enough = tables && make_memory(&scratch, job->scratch_bytes), made = 0;
-    for (; enough && made < BASES; made++) enough = make_memory(&held[made], job->bytes[made]);
+    int enough = tables != NULL;
+    for (int base = 0; enough && base < BASES; base++) enough = make_memory(&held[base], job->bytes[base]);
+    for (int i = 0; enough && i < team.threads; i++) {
+        enough = make_memory(&scratch[i], job->scratch_bytes);
+        team.scratch[i] = enough ? scratch[i].inner : NULL;
+    }
     if (!enough) {
         fault(number, "there is not enough memory");
         exit(4); /* what was taken is given back by ending; the others are run anew */
@@ -128,20 +137,21 @@ static void do_job(int number, const struct options *options, const struct memor
     for (int i = 0; i < job->stage_count; i++)
         for (int k = 0; k < job->stages[i].operands; k++)
             tables[i][k] = held[job->stages[i].places[k].base].inner + job->stages[i].places[k].offset;
-    run_once(job, tables, scratch.inner); /* touches all memory, and branches never seen */
+    run_once(job, tables); /* touches all memory, and branches never seen */
     uint64_t sum = checksum(&held[OUT]);
-    int64_t once_ns = thread_ns();
-    run_once(job, tables, scratch.inner);
-    once_ns = thread_ns() - once_ns;
+    int64_t once_ns = run_clock_ns();
+    run_once(job, tables);
+    once_ns = run_clock_ns() - once_ns;
     int64_t runs = options->round_ns / (once_ns > 0 ? once_ns : 1);
     struct times warm, cold;
-    take_rounds(&warm, options, job, tables, scratch.inner, runs > 0 ? runs : 1, NULL);
-    if (options->cold) take_rounds(&cold, options, job, tables, scratch.inner, 1, evict);
-    int sound = guards_hold(&scratch), cpu = this_cpu();
+    take_rounds(&warm, options, job, tables, runs > 0 ? runs : 1, NULL);
+    if (options->cold) take_rounds(&cold, options, job, tables, 1, evict);
+    int sound = 1, cpu = this_cpu();
+    for (int i = 0; i < team.threads; i++) sound = sound && guards_hold(&scratch[i]), free(scratch[i].whole);
     for (int base = 0; base < BASES; base++) sound = sound && guards_hold(&held[base]);
     if (!sound) {
         fault(number, "memory outside of its operands was written");
-    } else if (options->cpu != NO_CPU && cpu != NO_CPU && cpu != options->cpu) {
+    } else if (team.cpus[0] != NO_CPU && cpu != NO_CPU && cpu != team.cpus[0]) {
         fault(number, "the CPU was taken away, and another one ran it");
     } else {
         printf("{\"job\": %d, \"sum\": \"%016llx\", \"cpu\": %d, \"khz\": %lld", number, (unsigned long long)sum, cpu,
@@ -152,7 +162,6 @@ static void do_job(int number, const struct options *options, const struct memor
         fflush(stdout);
     }
     for (int base = 0; base < BASES; base++) free(held[base].whole);
-    free(scratch.whole);
     free(tables);
 }
 
@@ -171,15 +180,16 @@ static void read_options(struct options *options, int count, char **words) {
     struct {
         const char *name;
         int64_t *to;
-    } known[] = {{"--cpu", &options->cpu},           {"--seed", &options->seed},
-                 {"--rounds", &options->rounds},     {"--round-ns", &options->round_ns},
-                 {"--least-ns", &options->least_ns}, {"--cold", &options->cold},
-                 {"--evict-bytes", &options->evict_bytes}, {"--settle-ns", &options->settle_ns}};
+    } known[] = {{"--seed", &options->seed},         {"--rounds", &options->rounds},
+                 {"--round-ns", &options->round_ns}, {"--least-ns", &options->least_ns},
+                 {"--cold", &options->cold},         {"--evict-bytes", &options->evict_bytes},
+                 {"--settle-ns", &options->settle_ns}};
     for (int i = 1; i < count; i += 2) {
         int found = 0;
         for (size_t k = 0; i + 1 < count && k < sizeof known / sizeof known[0]; k++)
             if (!strcmp(words[i], known[k].name)) *known[k].to = number_of(words[i], words[i + 1]), found = 1;
         if (i + 1 < count && !strcmp(words[i], "--jobs")) options->jobs = words[i + 1], found = 1;
+        if (i + 1 < count && !strcmp(words[i], "--cpu")) options->cpus = words[i + 1], found = 1;
         if (!found) {
             fprintf(stderr, "bench: %s: no such option, or nothing after it\n", words[i]);
             exit(2);
@@ -187,29 +197,46 @@ static void read_options(struct options *options, int count, char **words) {
     }
 }
 
-/* The next of "0-3,7": from *first to *last; 0 at the end. */
-static int next_range(const char **text, int64_t *first, int64_t *last) {
+/* The next of "0-3,7", all below `end`: from *first to *last; 0 at the end. */
+static int next_range(const char *option, const char **text, int64_t end, int64_t *first, int64_t *last) {
     if (!**text) return 0;
-    char *end;
-    *first = *last = strtoll(*text, &end, 10);
-    int bad = end == *text;
-    if (!bad && *end == '-') *last = strtoll(end + 1, &end, 10);
-    if (bad || (*end && *end != ',') || *first < 0 || *last < *first || *last >= BENCH_JOBS) {
-        fprintf(stderr, "bench: --jobs: '%s' are none of jobs 0 to %d\n", *text, BENCH_JOBS - 1);
+    char *rest;
+    *first = *last = strtoll(*text, &rest, 10);
+    int bad = rest == *text;
+    if (!bad && *rest == '-') *last = strtoll(rest + 1, &rest, 10);
+    if (bad || (*rest && *rest != ',') || *first < 0 || *last < *first || *last >= end) {
+        fprintf(stderr, "bench: %s: '%s' are none of 0 to %lld\n", option, *text, (long long)end - 1);
         exit(2);
     }
-    *text = *end ? end + 1 : end;
+    *text = *rest ? rest + 1 : rest;
     return 1;
 }
 
+static void read_cpus(const char *text) {
+    int64_t first, last;
+    int count = 0;
+    while (next_range("--cpu", &text, MOST_CPUS, &first, &last))
+        for (int64_t cpu = first; cpu <= last; cpu++) {
+            if (count == MOST_THREADS) {
+                fprintf(stderr, "bench: --cpu: more than %d\n", MOST_THREADS);
+                exit(2);
+            }
+            team.cpus[count++] = (int)cpu;
+        }
+    if (count) team.threads = count;
+}
+
 int main(int count, char **words) {
-    struct options options = {NO_CPU, 1, 5, 1000000, 5000000, 0, 0, 0, ""};
+    struct options options = {1, 5, 1000000, 5000000, 0, 0, 0, "", ""};
     struct memory evict = {0};
     int64_t first, last;
     read_options(&options, count, words);
-    for (const char *rest = options.jobs; next_range(&rest, &first, &last);) continue; /* refuse before measuring */
-    if (options.cpu != NO_CPU && !pin((int)options.cpu)) {
-        printf("{\"fault\": \"CPU %lld cannot be had: %s\"}\n", (long long)options.cpu, strerror(errno));
+    read_cpus(options.cpus);
+    for (const char *rest = options.jobs; next_range("--jobs", &rest, BENCH_JOBS, &first, &last);)
+        continue; /* refuse before measuring */
+    int missing = start_team();
+    if (missing != NO_CPU) {
+        printf("{\"fault\": \"CPU %d cannot be had: %s\"}\n", missing, strerror(errno));
         return 3;
     }
     if (options.cold && !make_memory(&evict, options.evict_bytes)) {
@@ -219,7 +246,7 @@ int main(int count, char **words) {
     for (int64_t until = clock_ns(CLOCK_MONOTONIC) + options.settle_ns; clock_ns(CLOCK_MONOTONIC) < until;)
         continue; /* so that the governor raises the clock */
     print_machine("machine", BENCH_JOBS);
-    for (const char *rest = options.jobs; next_range(&rest, &first, &last);)
+    for (const char *rest = options.jobs; next_range("--jobs", &rest, BENCH_JOBS, &first, &last);)
         for (int64_t job = first; job <= last; job++) do_job((int)job, &options, &evict);
     print_machine("end", BENCH_JOBS);
     return 0;

@@ -1,7 +1,8 @@
 /* The CPU that this program runs on: being bound to it, what it is, its clock and its governor. */
 
-#if defined(__linux__)
 #include <sched.h>
+
+#if defined(__linux__)
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 

@@ -123,6 +123,8 @@ def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> 
         ({"model": "squeezenet", "core": ["cortex-a55"]}, "--core cortex-a55: host has no such core"),
         ({"model": "squeezenet", "check": True}, "tune MODEL: says nothing to --check"),
         ({"check": True, "board": "absent"}, "--board absent"),
+        ({"model": "squeezenet", "threads": 4096}, "--threads 4096"),
+        ({"threads": 2, "export": Path("x")}, "--threads"),
         ({"core": ["cortex-a55"], "export": Path("x")}, "--core"),
         ({"model": "squeezenet", "family": "birds"}, "--family birds"),
         ({"model": "squeezenet", "shape": ["x=1"]}, "--shape"),
@@ -171,7 +173,7 @@ def test_every_scenario_of_a_network_once() -> None:
 
 
 def spot(runner: ShellRunner) -> Spot:
-    return Spot(runner, find_machine("host"), None, None, False, "here")
+    return Spot(runner, find_machine("host"), None, (), False, "here")
 
 
 def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_once: Any) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ JOBS = (
     Job((SMALL, ROWS.name), 0.0, ROWS),
     Job(Conversion(Layout.CHW, Layout.HWC, 16, 9, 7), 0.0),
 )
+HERE = sorted(os.sched_getaffinity(0))[:1]
 BRIEF = BenchOptions(rounds=3, least_ms=0.5, round_ms=0.05, cold_rounds=2, evict_bytes=1 << 20, settle_ms=0.0)
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 EMULATOR = (QEMU or "", "-cpu", "max,midr=0x411fd050")
@@ -53,7 +54,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> BenchProgram:
     return built(find_machine("host"), tmp_path_factory.mktemp("program"))
 
 
-def run(runner: ShellRunner, program: BenchProgram, cpu: int | None = None, **given: Any) -> Mapping[int, JobTimes]:
+def run(runner: ShellRunner, program: BenchProgram, cpus: Sequence[int] = (), **given: Any) -> Mapping[int, JobTimes]:
     found: dict[int, JobTimes] = {}
 
     def taken(result: object) -> None:
@@ -61,7 +62,7 @@ def run(runner: ShellRunner, program: BenchProgram, cpu: int | None = None, **gi
         found[result.job] = result
 
     with runner:
-        run_bench(runner, program, range(program.jobs), cpu, given.get("core"), given.get("options", BRIEF), taken)
+        run_bench(runner, program, range(program.jobs), cpus, given.get("core"), given.get("options", BRIEF), taken)
     return found
 
 
@@ -108,7 +109,7 @@ def test_what_it_computes_is_what_the_kernels_compute_elsewhere(program: BenchPr
 
 
 def test_times_are_of_the_work(program: BenchProgram) -> None:
-    found = run(open_runner("local"), program, min(os.sched_getaffinity(0)))
+    found = run(open_runner("local"), program, HERE)
     times = found[0]
     # 57,600 multiply-accumulates: no core does more than 64 a cycle at 6 GHz, none needs a millisecond by far.
     assert SMALL.macs / (64 * 6e6) < times.warm.ms < 5
@@ -128,11 +129,19 @@ def test_every_runner_brings_the_same_results(
         where = request.getfixturevalue("sshd").name
     else:
         there, where = request.getfixturevalue("device").root / "data/local/tmp", "adb"
-    found = run(open_runner(where), program, min(os.sched_getaffinity(0)))
+    found = run(open_runner(where), program, HERE)
     assert {n: times.checksum for n, times in found.items()} == {
         n: times.checksum for n, times in run(open_runner("local"), program).items()
     }
     assert list(there.iterdir()) == []
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU only")
+def test_threads_share_the_work_and_compute_the_same(program: BenchProgram) -> None:
+    pair = sorted(os.sched_getaffinity(0))[:2]
+    alone, together = run(open_runner("local"), program, HERE), run(open_runner("local"), program, pair)
+    assert {n: times.checksum for n, times in alone.items()} == {n: times.checksum for n, times in together.items()}
+    assert all(times.warm.ms > 0.2 * alone[n].warm.ms for n, times in together.items())
 
 
 def test_it_is_small(program: BenchProgram) -> None:
@@ -141,7 +150,7 @@ def test_it_is_small(program: BenchProgram) -> None:
 
 def test_a_cpu_that_is_not_there(program: BenchProgram) -> None:
     with pytest.raises(MavcgError, match="CPU 1023 cannot be had: Invalid argument"):
-        run(open_runner("local"), program, 1023)
+        run(open_runner("local"), program, [1023])
 
 
 def test_memory_that_is_not_there(program: BenchProgram) -> None:
@@ -174,7 +183,7 @@ static const struct job bench_jobs[BENCH_JOBS] = {{{0, 0, 64}, 0, bad, 1}, {{0, 
     run_zig("cc", ["-target", bench_target(find_machine("host").arch).zig_name, "-O1", *words], "a test's program")
     found: list[Any] = []
     with open_runner("local") as runner:
-        run_bench(runner, BenchProgram(out, 2), [0, 1], None, None, BRIEF, found.append)
+        run_bench(runner, BenchProgram(out, 2), [0, 1], [], None, BRIEF, found.append)
     assert found[0].why == "memory outside of its operands was written"
     assert found[1].checksum == checksum(np.ones(16, np.float32))
 

@@ -29,7 +29,7 @@ def no_waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def measured(fake: Any, jobs: int, name: str = "local", **given: Any) -> list[JobTimes | JobFailed]:
     found: list[JobTimes | JobFailed] = []
-    given = {"cpu": 0, "core": None, "options": BRIEF, **given}
+    given = {"cpus": [0], "core": None, "options": BRIEF, **given}
     with open_runner(name) as runner:
         run_bench(runner, BenchProgram(fake.of(jobs), jobs), range(jobs), taken=found.append, **given)
     return found
@@ -109,7 +109,7 @@ def test_what_a_reader_raises_ends_it(fake_bench: Any) -> None:
         raise KeyboardInterrupt
 
     with open_runner("local") as runner, pytest.raises(KeyboardInterrupt):
-        run_bench(runner, BenchProgram(fake_bench.of(2), 2), [0, 1], 0, None, BRIEF, stop)
+        run_bench(runner, BenchProgram(fake_bench.of(2), 2), [0, 1], [0], None, BRIEF, stop)
 
 
 def cut_when_it_stands(fake: Any, cut: Any) -> threading.Thread:

@@ -8,7 +8,7 @@ import pytest
 from mavcg.profiles.load import load_board
 from mavcg.runners.facts import CpuFacts, MachineFacts, facts_of
 from mavcg.runners.open import open_runner
-from mavcg.runners.places import cpu_of, differences, hints
+from mavcg.runners.places import cpus_of, differences, hints
 from mavcg.runners.runner import RunnerError
 
 BOARDS = Path(__file__).parents[2] / "boards"
@@ -33,15 +33,21 @@ def changed(facts: MachineFacts, cpus: tuple[int, ...], **values: object) -> Mac
 
 
 def test_the_last_cpu_of_a_cluster_stands_for_it(phone: MachineFacts) -> None:
-    assert [cpu_of(phone, S10, core, "x") for core in S10.cores] == [(3, ""), (5, ""), (7, "")]
-    assert cpu_of(changed(phone, (3,), online=False), S10, "cortex-a55", "x") == (2, "")
-    assert cpu_of(changed(phone, (2, 3), allowed=False), S10, "cortex-a55", "x") == (1, "")
-    assert cpu_of(phone, S10, "generic", "x") == (7, "")
+    assert [cpus_of(phone, S10, core, "x") for core in S10.cores] == [((3,), ""), ((5,), ""), ((7,), "")]
+    assert cpus_of(changed(phone, (3,), online=False), S10, "cortex-a55", "x") == ((2,), "")
+    assert cpus_of(changed(phone, (2, 3), allowed=False), S10, "cortex-a55", "x") == ((1,), "")
+    assert cpus_of(phone, S10, "generic", "x") == ((7,), "")
+
+
+def test_threads_take_the_last_cpus(phone: MachineFacts) -> None:
+    assert cpus_of(phone, S10, "cortex-a55", "x", 3) == ((3, 2, 1), "")
+    with pytest.raises(RunnerError, match="x: --threads 3: has 2 exynos-m4 that programs may use"):
+        cpus_of(phone, S10, "exynos-m4", "x", 3)
 
 
 def test_a_cpu_that_does_not_say_what_it_is_is_taken_at_the_boards_word(phone: MachineFacts) -> None:
-    cpu, warning = cpu_of(changed(phone, (6, 7), core=None), S10, "exynos-m4", "adb:R58M")
-    assert cpu == 7 and warning == "adb:R58M: does not say what CPU 7 is: exynos-m4 at the word of exynos9820"
+    cpus, warning = cpus_of(changed(phone, (6, 7), core=None), S10, "exynos-m4", "adb:R58M")
+    assert cpus == (7,) and warning == "adb:R58M: does not say what CPU 7 is: exynos-m4 at the word of exynos9820"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +62,7 @@ def test_a_core_that_cannot_be_had(
     phone: MachineFacts, cpus: tuple[int, ...], values: dict[str, object], words: str
 ) -> None:
     with pytest.raises(RunnerError, match=words):
-        cpu_of(changed(phone, cpus, **values), S10, "exynos-m4", "x")
+        cpus_of(changed(phone, cpus, **values), S10, "exynos-m4", "x")
 
 
 def test_a_board_is_as_its_file_says(phone: MachineFacts) -> None:

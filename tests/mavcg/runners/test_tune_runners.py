@@ -82,7 +82,7 @@ def test_a_core_of_a_board_is_measured_and_kept(
     assert done.status == 0, done.stderr
     found = json.loads(done.stdout)
     (core,) = found["cores"]
-    assert (core["core"], core["cpu"], found["runner"], found["board"]) == (HERE[0], HERE[1], where, "desk")
+    assert (core["core"], core["cpus"], found["runner"], found["board"]) == (HERE[0], [HERE[1]], where, "desk")
     assert core["measured"] > 0 and found["exported"] == 2 * core["measured"]
     assert "has no CPUs 8-9, which desk has" in done.stderr
     assert {call["--cpu"] for call in fake_bench.calls} == {str(HERE[1])}
