@@ -51,12 +51,13 @@ def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterM
 
 def _named(board: Board, names: str) -> list[int]:
     wanted = [name.strip() for name in names.split(",")]
-    have = [board.clusters[number].core for number in by_speed(board)]
+    order = by_speed(board)
+    have = [board.clusters[number].core for number in order]
     for name in wanted:
         if name not in have:
             known = ", ".join(dict.fromkeys(cluster.core for cluster in board.clusters))
             raise MavcgError(f"--core {name}: {board.name} has no such core; it has {known}")
-    return [number for number in by_speed(board) if board.clusters[number].core in wanted]
+    return [number for number in order if board.clusters[number].core in wanted]
 
 
 def label_of(workers: Sequence[ClusterMachine]) -> str:

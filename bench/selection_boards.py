@@ -1,0 +1,224 @@
+"""Cortex-A55, A75 and A76 by the model: networks by strategy, and kernels' loops beside the core's peak.
+
+    python -m bench.selection_boards                 both; bench/results/selection_boards.json
+    python -m bench.selection_boards --kernels       the loops alone, and nothing is written
+    python -m bench.selection_boards --networks      the networks alone
+
+Nothing is measured. A network's time is that of its convolutions and conversions, as `mavcg select` has it, on one
+thread and on as many as the cluster has cores. A loop's share is of the multiply-adds that the core's own file says it
+can do in a cycle: the loop that does most in one pass, as a build leaves it (after the machine passes, where the core
+has them), in the pipeline model of `mavcg estimate`. Where that is below 95 percent, a schedule is searched for at
+length, too.
+"""
+
+import argparse
+import math
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.record import facts, write
+from bench.selection_networks import NETWORKS
+from mavcg.asm_input import AsmInput
+from mavcg.asm_source import AsmSource
+from mavcg.codegen import CodegenJob, compile_module
+from mavcg.core import Core
+from mavcg.kernel import KernelSpec, View, dense_strides
+from mavcg.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
+from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.primitives.registry import find_primitive
+from mavcg.kernels.qconv_spec import QConv2d
+from mavcg.kernels.requantise import Ending
+from mavcg.loop_estimates import estimate_function
+from mavcg.machines import machines_for, packing_for
+from mavcg.passes.asm.blocks import functions_of
+from mavcg.passes.asm.source import parse_source
+from mavcg.primitive import Epilogue, Scenario
+from mavcg.profiles.load import cores_for
+from mavcg.profiles.timing import load_timing
+from mavcg.select_network import SelectQuestion, select_network
+from mavcg.select_workers import board_of
+from mavcg.selection.cost_db import open_db
+from mavcg.selection.strategies import SUM2D, Selected
+from mavcg.target import parse_target
+from mavcg.timing import Timing
+from mavcg.tuning import TuningJob, tune_versions, wants_tuning
+
+TARGET = parse_target("aarch64-linux-gnu.2.17")
+# A core, and a board that has it.
+PLACES = {"cortex-a55": "rk3588", "cortex-a75": "exynos9820", "cortex-a76": "rk3588"}
+F32_MACS, DOT_MACS = 4, 16  # of an instruction on a whole vector
+COMPILED, RESCHEDULED, AT_LENGTH = "compiled", "as a build reschedules it", "with 65 seconds for its schedule"
+ENOUGH = 0.95  # of the peak: no longer search for a better schedule
+FMA, DOT = ("fmla_q", "fmla_lane_q"), ("dot_q", "dot_lane_q")
+WIDE, POINTWISE = Scenario(64, 56, 56, 1, 3, 64, 1), Scenario(256, 28, 28, 1, 1, 256)
+LATE, FIVE = Scenario(128, 28, 28, 1, 3, 128, 1), Scenario(48, 27, 27, 1, 5, 128, 2)
+# Families' products in the layouts that each is best in.
+PRODUCTS = (
+    ("implicit_gemm_hwc_hwc", WIDE), ("implicit_gemm_hwc_hwc", POINTWISE),
+    ("direct_blocked_channels_hwc_hwc", WIDE), ("im2row_strips_hwc_hwc", WIDE), ("im2col_strips_chw_chw", WIDE),
+    ("kn2col_acc_hwc_hwc", WIDE), ("winograd_2d_f4_k3_hwc_hwc", LATE), ("winograd_2d_f4_k3_staged_hwc_hwc", LATE),
+    ("fft_hwc_hwc", FIVE),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is compiled: the stage of a primitive that does most, or an 8-bit convolution of the engine."""
+
+    name: str
+    spec: KernelSpec
+    macs: int
+    classes: tuple[str, ...]
+
+
+def kernels() -> Iterator[Kernel]:
+    """In f32, then in 8 bits."""
+    lanes = packing_for(TARGET).lanes
+    for name, s in PRODUCTS:
+        weights = np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32)
+        stages = find_primitive(name).lower(s, weights, Epilogue(bias=True), lanes).stages
+        spec = max((stage.spec for stage in stages), key=lambda spec: spec.work)
+        yield Kernel(f"{name}, {s.k}x{s.k}", spec, F32_MACS, FMA)
+    for s in (WIDE, POINTWISE):
+        x, out = (1, s.h + 2 * s.pad, s.w + 2 * s.pad, s.c), (1, s.out_h, s.out_w, s.m)
+        convolution = QConv2d(
+            x=View("i8", x, dense_strides(x)), out=View("i8", out, dense_strides(out)), kernel=(s.k, s.k),
+            stride=(1, 1), dilation=(1, 1), groups=1, lanes=lanes, ending=Ending(0, -128, 127, "i8"), narrow=True,
+        )  # fmt: skip
+        yield Kernel(f"qconv2d_i8, {s.k}x{s.k}", convolution, DOT_MACS, DOT)
+
+
+@dataclass(frozen=True)
+class MainLoop:
+    """The loop of one block with most multiply-adds in a pass, and the cycles of one."""
+
+    macs: int
+    cycles: float
+
+
+def main_loop(text: str, timing: Timing) -> MainLoop | None:
+    """Of assembly; None where no loop multiplies and adds."""
+    statements = parse_source(text)
+    functions = functions_of(statements)
+    code = AsmInput(AsmSource(text, "kernel"), statements, functions)
+    found = [
+        MainLoop(one.work.macs, one.estimate.cycles)
+        for function in functions
+        for one in estimate_function(code, function, timing)
+        if one.kind == "loop" and one.estimate is not None and one.work.macs
+    ]
+    return max(found, key=lambda loop: (loop.macs, -loop.cycles), default=None)
+
+
+def loop_row(kernel: Kernel, core: Core, folder: Path) -> dict[str, Any]:
+    """The main loop of a kernel's version for a core, compiled and, where a build does so, rescheduled."""
+    machine, timing = machines_for((core,), TARGET)[core.name], load_timing(core)
+    text, out = kernel_module([kernel.spec], machine, core.name, TARGET), folder / "kernel.s"
+    symbol = version_symbol(kernel_name(kernel.spec), core.name)
+    job = CodegenJob(text, TARGET, f"compiling {kernel.name}", opt_level="2", emit="asm", flags=KERNEL_FLAGS)
+    compile_module(job, out)
+    compiled = out.read_text()
+    loops = {COMPILED: main_loop(compiled, timing)}
+    peak = kernel.macs * max(timing.of(name).per_cycle for name in kernel.classes)
+    if wants_tuning(core):
+        for how, heuristic_s, exact_s in ((RESCHEDULED, HEURISTIC_SECONDS, 0.0), (AT_LENGTH, 5.0, 60.0)):
+            known = loops.get(RESCHEDULED)
+            if how == AT_LENGTH and known is not None and known.macs / known.cycles >= ENOUGH * peak:
+                break
+            asked = TuningJob(core, compiled, symbol, "", symbol, "", True, heuristic_s, account=False)
+            loops[how] = main_loop(tune_versions([asked], 1, lambda: None, exact_s)[0][0], timing)
+    row: dict[str, Any] = {"core": core.name, "kernel": kernel.name, "peak_macs_per_cycle": peak}
+    for how, loop in loops.items():
+        if loop is not None:
+            share = loop.macs / loop.cycles / peak
+            row[how] = {"macs": loop.macs, "cycles": loop.cycles, "share_of_peak": share}
+    return row | {"share_of_peak": row[list(loops)[-1]]["share_of_peak"]}
+
+
+def loops() -> list[dict[str, Any]]:
+    """All kernels on all cores."""
+    rows = []
+    every = list(kernels())
+    with tempfile.TemporaryDirectory() as folder:
+        for core in cores_for(list(PLACES)):
+            for kernel in every:
+                row = loop_row(kernel, core, Path(folder))
+                rows.append(row)
+                shares = "; ".join(
+                    f"{how} {row[how]['macs']} in {row[how]['cycles']:g} cycles"
+                    for how in (COMPILED, RESCHEDULED, AT_LENGTH)
+                    if how in row
+                )
+                share, peak = row["share_of_peak"], row["peak_macs_per_cycle"]
+                print(f"{core.name:11} {kernel.name:40} {share:6.1%} of {peak:g} multiply-adds a cycle: {shares}")
+    return rows
+
+
+def networks() -> list[dict[str, Any]]:
+    """Every network on every core, one thread and all of its cluster; costs are modelled, whatever was measured."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        nothing = Path(folder) / "costs.sqlite"
+        open_db(nothing).close()
+        for core, board in PLACES.items():
+            for name, made in NETWORKS.items():
+                network = made()
+                for threads in (1, threads_of(board, core)):
+                    question = SelectQuestion(core=core, threads=threads, db=nothing)
+                    found = select_network(name, network, board, question)
+                    base = (found.single or found.compared)[SUM2D]
+                    rows.append({
+                        "core": core, "board": board, "network": name, "threads": threads,
+                        "macs": sum(node.scenario.macs for node in network.convolutions if node.scenario),
+                        "optimal": found.optimal, "solver_seconds": found.selected.solver_seconds,
+                        "arena_bytes": found.need.bytes if found.need else None,
+                        "ms": {strategy: _ms(one) for strategy, one in found.compared.items()},
+                        "families": _families(found.selected),
+                    })  # fmt: skip
+                    each = ((n.removeprefix("family:"), _ms(one)) for n, one in found.compared.items())
+                    shown = ", ".join(f"{strategy} {ms:.2f}" for strategy, ms in each if ms is not None)
+                    faster = base.total_ms / found.selected.total_ms if base else math.nan
+                    print(f"{core:11} {name:18} {threads} threads: {shown} ms; {faster:.2f}x sum2d on one thread")
+    return rows
+
+
+def threads_of(board: str, core: str) -> int:
+    """Cores of a kind."""
+    return sum(len(cluster.cpus) for cluster in board_of(board).clusters if cluster.core == core)
+
+
+def _ms(one: Selected | None) -> float | None:
+    return None if one is None or math.isinf(one.total_ms) else one.total_ms
+
+
+def _families(selected: Selected) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in selected.choice.chosen.values():
+        if one.primitive is not None:
+            found[one.primitive.family] = found.get(one.primitive.family, 0) + 1
+    return found
+
+
+def main() -> None:
+    """Predict, print, and write bench/results/selection_boards.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--networks", action="store_true")
+    options = parser.parse_args()
+    both = options.kernels == options.networks
+    record: dict[str, Any] = facts("predicted", "bench.selection_boards")
+    if both or options.kernels:
+        record["loops"] = loops()
+    if both or options.networks:
+        record["networks"] = networks()
+    if both:
+        print(write("selection_boards", record))
+
+
+if __name__ == "__main__":
+    main()
