@@ -24,7 +24,7 @@ _IMPLICIT = {False: f"implicit_gemm{_ENDS}", True: f"implicit_depthwise{_ENDS}"}
 # A model is not to be trusted with less than this: what is none of the engine's own ways has to be so much faster.
 DOUBT = 1.1
 # Pools over columns of CHW and HCW go one by one: cycles of an element of a window.
-PLANAR_POOL_CYCLES = 3.0
+PLANAR_POOL_CYCLES = 6.0
 
 
 def engine_way(node: Node, graph: Graph, primitive: str) -> str | None:
