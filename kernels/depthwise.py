@@ -17,10 +17,12 @@ from mavcg.kernels.emit import (
     F32,
     I32,
     PTR,
+    Values,
     address,
     const,
     f32_splat,
     fma,
+    for_range,
     kernel_function,
     load_vector,
     note_tile,
@@ -35,7 +37,9 @@ from mavcg.kernels.tiling import cut, lanes_f32
 
 Value: TypeAlias = ir.Value
 Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None where there is none
-MOST_TAPS = 49  # all of them are written out; a larger filter is left to conv2d's loops
+MOST_TAPS = 49  # a larger filter is left to conv2d's loops
+# Of more taps one row is written out, and the rest are turns of a loop: as fast, and a third of the code.
+UNROLLED_TAPS = 9
 # Rows of a block, for each row of input that two blocks of outputs share: half as much is read twice as there is. More
 # rows are not faster on a Zen 3.
 ROWS_PER_SHARED = 2
@@ -74,6 +78,16 @@ class Depthwise(KernelSpec):
     @property
     def work(self) -> int:
         return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
+
+    @property
+    def few(self) -> bool:
+        """Whether there are so few channels that rows are taken one by one."""
+        return self.out.shape[3] <= FEW_CHANNELS
+
+    @property
+    def shared_rows(self) -> int:
+        """Calls of fewer rows read more of the input twice than once."""
+        return 1 if self.few else max(1, (self.kernel[0] - 1) * self.dilation[0])
 
 
 def most_pixels(machine: Machine, kernel_width: int) -> int:
@@ -139,15 +153,14 @@ class _Emitter:
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
         pixels, self.vectors = tile_of(machine, spec.kernel[1])
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
-        self.few = spec.out.shape[3] <= FEW_CHANNELS
         # No other core was measured; one that runs in order would pay for every request.
-        self.asks = machine.arch == "x86_64" and not self.few
+        self.asks = machine.arch == "x86_64" and not spec.few
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
         images, height = spec.out.shape[:2]
         reach = (spec.kernel[0] - 1) * spec.dilation[0] + 1
-        rows = 1 if self.few else max(ROWS_PER_SHARED * (reach - 1), 1)
+        rows = 1 if spec.few else max(ROWS_PER_SHARED * (reach - 1), 1)
 
         def image_rows(image: Value, first: Value, last: Value) -> None:
             row_blocks(b, first, last, rows, lambda lo, hi: self.block(image, lo, hi))
@@ -189,7 +202,7 @@ class _Emitter:
                     ahead = b.select(more, after[0], following), b.select(more, after[1], self.w)
                 self.unit(_Unit(rows, at, ahead, mr, count))
 
-            if self.few:
+            if spec.few:
                 unit(const(0), channels)
             else:
                 by_lines(b, channels, unit)
@@ -223,9 +236,17 @@ class _Emitter:
         residual = spec.residual.strides[1] if spec.residual is not None else 0
         steps = (spec.x.strides[1] * spec.stride[0], 0, spec.out.strides[1], 0, residual)
         if unit.ahead is not None:
-            taps = spec.kernel[0] * spec.kernel[1]
-            self.ask(unit.ahead[1], range(0, taps * LINE_BYTES, LINE_BYTES))
-            self.ask(unit.ahead[0], self.inputs(range(shared), unit.pixels))
+            x, weights = unit.ahead
+            across = range(0, spec.kernel[1] * LINE_BYTES, LINE_BYTES)
+
+            def ask_row(y: Value) -> None:
+                self.ask(address(b, x, scaled(b, y, spec.x.strides[1] * F32_BYTES)), self.inputs(range(1), unit.pixels))
+
+            def ask_weights(y: Value) -> None:
+                self.ask(address(b, weights, scaled(b, y, len(across) * LINE_BYTES)), across)
+
+            repeat(b, 0, spec.kernel[0], ask_weights, "ask_weights")
+            repeat(b, 0, shared, ask_row, "ask_x", spec.dilation[0])
 
         def row(y: Value) -> None:
             pairs = zip(unit.at, steps, strict=True)
@@ -284,28 +305,43 @@ class _Emitter:
         typ = ir.VectorType(F32, self.lanes)
         across, apart = range(spec.kernel[1]), spec.dilation[1]
         sides = [(v * self.lanes * F32_BYTES, used if v == vectors - 1 else self.lanes) for v in range(vectors)]
-        acc: list[list[Value]] = []
+        down = spec.dilation[0] * spec.x.strides[1] * F32_BYTES
+        acc: Values = ()
         for side, count in sides:
             start = f32_splat(0.0, self.lanes)
             if bias is not None:
                 start = load_vector(b, address(b, bias, side), typ, count, "bias")
-            acc.append([start] * pixels)
-        for ky in range(spec.kernel[0]):
-            row = ky * spec.dilation[0] * spec.x.strides[1]
-            for (side, count), sums in zip(sides, acc, strict=True):
-                places = [(ky * spec.kernel[1] + kx) * LINE_BYTES + side for kx in across]
-                aligned = self.lanes * F32_BYTES
-                w = [load_vector(b, address(b, weights, p), typ, name="w", align=aligned) for p in places]
+            acc += (start,) * pixels
+
+        def tap_row(ky: int | Value, carried: Values) -> Values:
+            """One row of taps; ky is known now, or at run time."""
+            x_row, w_row = x, weights
+            if not isinstance(ky, int):
+                x_row = address(b, x, scaled(b, ky, down))
+                w_row = address(b, weights, scaled(b, ky, len(across) * LINE_BYTES))
+            row, first = (ky * down, ky * len(across)) if isinstance(ky, int) else (0, 0)
+            found = list(carried)
+            for v, (side, count) in enumerate(sides):
+                places = [address(b, w_row, (first + kx) * LINE_BYTES + side) for kx in across]
+                w = [load_vector(b, place, typ, name="w", align=self.lanes * F32_BYTES) for place in places]
                 for column in self.columns(pixels):
-                    place = address(b, x, (row + column * spec.x.strides[2]) * F32_BYTES + side)
+                    place = address(b, x_row, row + column * spec.x.strides[2] * F32_BYTES + side)
                     value = load_vector(b, place, typ, count, "x")
                     for p in range(pixels):
                         kx, rest = divmod(column - p * spec.stride[1], apart)
                         if kx in across and not rest:
-                            sums[p] = fma(b, value, w[kx], sums[p], f"acc_{p}")
+                            i = v * pixels + p
+                            found[i] = fma(b, value, w[kx], found[i], f"acc_{p}")
+            return tuple(found)
+
+        if spec.kernel[0] * spec.kernel[1] > UNROLLED_TAPS:
+            acc = for_range(b, const(0), const(spec.kernel[0]), 1, acc, tap_row, "ky")
+        else:
+            for ky in range(spec.kernel[0]):
+                acc = tap_row(ky, acc)
         for p in range(pixels):
-            for (side, count), sums in zip(sides, acc, strict=True):
-                value = sums[p]
+            for v, (side, count) in enumerate(sides):
+                value = acc[v * pixels + p]
                 if residual is not None and spec.residual is not None:
                     place = address(b, residual, p * spec.residual.strides[2] * F32_BYTES + side)
                     value = b.fadd(value, load_vector(b, place, typ, count, "residual"))
