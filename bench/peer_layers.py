@@ -80,7 +80,7 @@ def _words(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> str:
 
 def anchor_of(layer: str, where: Mapping[str, str]) -> str:
     """The anchor of a runtime's layer, by its name; OTHER for what changes a layout, and for what is not found."""
-    plain = re.sub(r"(_nchwc|/WithoutBiases|_token_\d+|_kernel|_quant|/fq_input_\d+|_original)+$", "", layer)
+    plain = re.sub(r"^fused |(_nchwc|/WithoutBiases.*|_token_\d+)$", "", layer)
     return where.get(layer) or where.get(plain) or OTHER
 
 

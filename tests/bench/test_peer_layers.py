@@ -42,6 +42,9 @@ def test_what_is_fused_belongs_to_its_convolution(tmp_path: Path) -> None:
     assert anchors.what["first"] == "Conv 1x1 2x4x4 -> 2x4x4"
     assert anchor_of("b_nchwc", anchors.where) == "first"  # onnxruntime: the last tensor
     assert anchor_of("second/WithoutBiases", anchors.where) == "second"  # OpenVINO: the first node
+    assert anchor_of("second/WithoutBiases/DequantizationMultiply", anchors.where) == "second"
+    assert anchor_of("fused first", anchors.where) == "first"
+    assert anchor_of("x_abcd_acdb_first/WithoutBiases", anchors.where) == OTHER
     assert anchor_of("d_nchwc", anchors.where) == "second"  # a sum is fused into the later convolution
     assert anchor_of("ReorderOutput_token_7", anchors.where) == OTHER
     layers = [{"name": n, "ms": ms} for n, ms in (("first", 1.0), ("relu", 0.25), ("pool", 2.0), ("x_abcd_acdb", 0.5))]
