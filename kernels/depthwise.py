@@ -13,16 +13,13 @@ from llvmlite import ir
 from mavcg.kernel import KernelSpec, Machine, View
 from mavcg.kernels.activation import activate
 from mavcg.kernels.block_loops import row_blocks
+from mavcg.kernels.depthwise_window import Window, prefetch
 from mavcg.kernels.emit import (
     F32,
-    I32,
-    PTR,
     Values,
     address,
     const,
     f32_splat,
-    fma,
-    for_range,
     kernel_function,
     load_vector,
     note_tile,
@@ -38,8 +35,6 @@ from mavcg.kernels.tiling import cut, lanes_f32
 Value: TypeAlias = ir.Value
 Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None where there is none
 MOST_TAPS = 49  # a larger filter is left to conv2d's loops
-# Of more taps one row is written out, and the rest are turns of a loop: as fast, and a third of the code.
-UNROLLED_TAPS = 9
 # Rows of a block, for each row of input that two blocks of outputs share: half as much is read twice as there is. More
 # rows are not faster on a Zen 3.
 ROWS_PER_SHARED = 2
@@ -147,6 +142,7 @@ class _Emitter:
 
     def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
         self.b, self.spec = b, spec
+        self.window = Window(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3])
         self.lanes = lanes_f32(machine)
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
@@ -240,10 +236,14 @@ class _Emitter:
             across = range(0, spec.kernel[1] * LINE_BYTES, LINE_BYTES)
 
             def ask_row(y: Value) -> None:
-                self.ask(address(b, x, scaled(b, y, spec.x.strides[1] * F32_BYTES)), self.inputs(range(1), unit.pixels))
+                prefetch(
+                    b,
+                    address(b, x, scaled(b, y, spec.x.strides[1] * F32_BYTES)),
+                    self.window.inputs(range(1), unit.pixels),
+                )
 
             def ask_weights(y: Value) -> None:
-                self.ask(address(b, weights, scaled(b, y, len(across) * LINE_BYTES)), across)
+                prefetch(b, address(b, weights, scaled(b, y, len(across) * LINE_BYTES)), across)
 
             repeat(b, 0, spec.kernel[0], ask_weights, "ask_weights")
             repeat(b, 0, shared, ask_row, "ask_x", spec.dilation[0])
@@ -253,30 +253,10 @@ class _Emitter:
             at = tuple(address(b, p, scaled(b, y, s * F32_BYTES)) if p is not None else None for p, s in pairs)
             if unit.ahead is not None:
                 x = address(b, unit.ahead[0], scaled(b, y, steps[0] * F32_BYTES))
-                self.ask(x, self.inputs(range(shared, reach), unit.pixels))
+                prefetch(b, x, self.window.inputs(range(shared, reach), unit.pixels))
             by_lines(b, unit.channels, lambda channel, n: self.line(self.moved(at, channel), unit.pixels, n))
 
         repeat(b, const(0), unit.rows, row, "row")
-
-    def inputs(self, rows: range, pixels: int) -> list[int]:
-        """Where the inputs of a tile lie in some rows, in bytes from its first; rows that no tap sees are left out."""
-        spec = self.spec
-        seen = [y for y in rows if y % spec.dilation[0] == 0]
-        return [(y * spec.x.strides[1] + x * spec.x.strides[2]) * F32_BYTES for y in seen for x in self.columns(pixels)]
-
-    def columns(self, pixels: int) -> list[int]:
-        """Columns of the input that so many neighbours see, from the first one's."""
-        spec = self.spec
-        taps = range(0, spec.kernel[1] * spec.dilation[1], spec.dilation[1])
-        return sorted({p * spec.stride[1] + tap for p in range(pixels) for tap in taps})
-
-    def ask(self, place: Value, offsets: list[int] | range) -> None:
-        """Prefetch into level 1 what will be read."""
-        b = self.b
-        typ = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-        function = b.module.globals.get("llvm.prefetch.p0") or ir.Function(b.module, typ, "llvm.prefetch.p0")
-        for offset in offsets:
-            b.call(function, [address(b, place, offset), const(0, I32), const(3, I32), const(1, I32)])
 
     def line(self, at: Pointers, pixels: int, channels: int) -> None:
         """Tiles of all vectors of a line of so many channels."""
@@ -303,9 +283,7 @@ class _Emitter:
         note_tile(b, pixels, vectors)
         x, weights, out, bias, residual = at
         typ = ir.VectorType(F32, self.lanes)
-        across, apart = range(spec.kernel[1]), spec.dilation[1]
         sides = [(v * self.lanes * F32_BYTES, used if v == vectors - 1 else self.lanes) for v in range(vectors)]
-        down = spec.dilation[0] * spec.x.strides[1] * F32_BYTES
         acc: Values = ()
         for side, count in sides:
             start = f32_splat(0.0, self.lanes)
@@ -313,32 +291,8 @@ class _Emitter:
                 start = load_vector(b, address(b, bias, side), typ, count, "bias")
             acc += (start,) * pixels
 
-        def tap_row(ky: int | Value, carried: Values) -> Values:
-            """One row of taps; ky is known now, or at run time."""
-            x_row, w_row = x, weights
-            if not isinstance(ky, int):
-                x_row = address(b, x, scaled(b, ky, down))
-                w_row = address(b, weights, scaled(b, ky, len(across) * LINE_BYTES))
-            row, first = (ky * down, ky * len(across)) if isinstance(ky, int) else (0, 0)
-            found = list(carried)
-            for v, (side, count) in enumerate(sides):
-                places = [address(b, w_row, (first + kx) * LINE_BYTES + side) for kx in across]
-                w = [load_vector(b, place, typ, name="w", align=self.lanes * F32_BYTES) for place in places]
-                for column in self.columns(pixels):
-                    place = address(b, x_row, row + column * spec.x.strides[2] * F32_BYTES + side)
-                    value = load_vector(b, place, typ, count, "x")
-                    for p in range(pixels):
-                        kx, rest = divmod(column - p * spec.stride[1], apart)
-                        if kx in across and not rest:
-                            i = v * pixels + p
-                            found[i] = fma(b, value, w[kx], found[i], f"acc_{p}")
-            return tuple(found)
-
-        if spec.kernel[0] * spec.kernel[1] > UNROLLED_TAPS:
-            acc = for_range(b, const(0), const(spec.kernel[0]), 1, acc, tap_row, "ky")
-        else:
-            for ky in range(spec.kernel[0]):
-                acc = tap_row(ky, acc)
+        counts = tuple(count for _, count in sides)
+        acc = self.window.sums(b, (x, weights), (pixels, self.lanes), counts, acc)
         for p in range(pixels):
             for v, (side, count) in enumerate(sides):
                 value = acc[v * pixels + p]
