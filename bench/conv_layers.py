@@ -45,9 +45,15 @@ LAYERS = {
     "squeezenet fire2 3x3": (54, 16, 64, 3, 1, 1),
     "mobilenet_v2 expand": (56, 24, 144, 1, 1, 1),
     "mobilenet_v2 project": (28, 144, 32, 1, 1, 1),
+    "mobilenet_v2 dw 112": (112, 32, 32, 3, 1, 32),
     "mobilenet_v2 dw 56": (56, 144, 144, 3, 1, 144),
+    "mobilenet_v2 dw 56 s2": (56, 96, 96, 3, 2, 96),
+    "mobilenet_v2 dw 7": (7, 960, 960, 3, 1, 960),
     "mobilenet_v2 dw 14 s2": (7, 576, 576, 3, 2, 576),
     "mobilenet_v2 last": (7, 320, 1280, 1, 1, 1),
+    "mobilenet_v1 dw 14": (14, 512, 512, 3, 1, 512),
+    "efficientnet_lite0 dw 5x5 14": (14, 672, 672, 5, 1, 672),
+    "efficientnet_lite0 dw 5x5 7 s2": (7, 672, 672, 5, 2, 672),
 }
 PRODUCTS = ((512, 512, 512), (64, 64, 64), (12544, 64, 147), (784, 128, 1152), (49, 512, 4608), (1, 1000, 2048))
 ROUNDS, SECONDS = 15, 0.006
