@@ -1,7 +1,7 @@
 """Scenarios around the edges of tiles for every primitive, and what came of all of one primitive's.
 
-The long tests and `python -m bench.primitive_scenarios` ask the same: each scenario on this machine, its IR straight into
-instructions; now and then compiled as in a library too, which must not change a bit.
+The long tests and `python -m bench.primitive_scenarios` ask the same: each scenario on this machine, its IR straight
+into instructions; now and then compiled as in a library too, which must not change a bit.
 """
 
 import random
