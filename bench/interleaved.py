@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from bench.record import ROOT
 
-WARM, MIN_RUNS, SECONDS = 2, 5, 0.7
+WARM, MIN_RUNS, SECONDS = 2, 5, 0.6
 
 
 @dataclass
