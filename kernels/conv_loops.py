@@ -222,7 +222,7 @@ class _Emitter:
                 repeat(b, 0, chunks * step, chunk, "channel", step)
             if rest:
                 last = replace(run, first=b.add(run.first, const(chunks * step)), count=rest)
-                self.chunk(last, tiling, crossing, block)
+                self.chunk(last, replace(tiling, widths=tiling.rest), crossing, block)
 
         sum_blocks(b, self.total, self.macro.k_block, terms)
 

@@ -149,7 +149,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
             inputs = address(b, starts[0], block.in_bytes)
             place = b.add(scaled(b, first, n_step), scaled(b, block.first_term, k_step))
             done = 0
-            for mr, tiles in tiling.widths.tiles:
+            for mr, tiles in (tiling.widths if count == step else tiling.rest).tiles:
                 offsets = [tuple(step * p for p in range(mr)) for step in steps]
                 tile = Tile(offsets[0], offsets[1], offsets[2], -(-count // lanes), used)
 

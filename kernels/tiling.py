@@ -17,6 +17,10 @@ LOAD_BESIDE_FMA = 0.5  # cycles that a load costs an in-order core, which issues
 # tile with more channels is 5, as it writes longer lines.
 STREAMED_BYTES = 16384
 WEIGHT_BYTES_PER_CYCLE = 256
+# Cycles that a pixel's outputs of one chunk take an out-of-order core beside the arithmetic: each chunk writes lines of
+# its own. On a Zen 3 it is 4 with sums of 24 or 32 terms, and next to nothing from 48 on, where tiles of many pixels
+# stand neighbours in the caches better: so it decides between tiles that are nearly alike.
+PIXEL_CYCLES = 1
 # Left to whoever schedules the loop, so that loads of the next step may come before this one's last use.
 SPARE_REGISTERS = 4
 SPARE_OF_LLVM = 3  # with fewer it spills accumulators of AVX-512 tiles; where there are 16 registers in all it does not
@@ -87,25 +91,30 @@ def cut(width: int, most: int) -> Widths:
 
 @dataclass(frozen=True)
 class Tiling:
-    """vectors: NV of a whole chunk of output channels; widths: of a row of pixels; cycles: of a step of all sums."""
+    """vectors: NV of a whole chunk of output channels. widths: of a row of pixels; rest: of it where the last chunk
+    is shorter, else the same. cycles: of a step of all sums.
+    """
 
     vectors: int
     widths: Widths
+    rest: Widths
     cycles: float
 
 
 def tiling_of(machine: Machine, width: int, vectors: int, nv: int, terms: int) -> Tiling:
     """The tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`, the last one shorter.
 
-    terms: of each sum.
+    terms: of each sum; 0: cycles are those of the sums alone.
     """
+    chunks, left = divmod(vectors, nv)
     widths = cut(width, min(width, most_pixels(machine, nv)))
-    chunks, rest = divmod(vectors, nv)
+    rest = cut(width, min(width, most_pixels(machine, left))) if left else widths
+    begun = PIXEL_CYCLES * width / terms if terms and not machine.in_order else 0.0
 
-    def cycles(count: int) -> float:
-        return sum(n * step_cycles(machine, mr, count, terms) for mr, n in widths.tiles)
+    def cycles(count: int, each: Widths) -> float:
+        return begun + sum(n * step_cycles(machine, mr, count, terms) for mr, n in each.tiles)
 
-    return Tiling(nv, widths, chunks * cycles(nv) + (cycles(rest) if rest else 0))
+    return Tiling(nv, widths, rest, chunks * cycles(nv, widths) + (cycles(left, rest) if left else 0.0))
 
 
 @cache
