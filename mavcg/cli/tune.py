@@ -1,5 +1,9 @@
 """`mavcg tune`: measure what the selection of a network's primitives needs, keep it, and carry it elsewhere."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -127,7 +131,7 @@ def _tune(
 
     primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
     board = board_of(board_name, where)
-    with open_runner(where) as runner:
+    with _ended_in_order(), open_runner(where) as runner:
         facts = runner.facts()
         places, warnings = places_of(board, cores, runner.name, facts, threads)
         told = differences(facts, board) if board_name != HOST else ()
@@ -143,6 +147,22 @@ def _tune(
         why = "stopped" if document["stopped"] == "interrupt" else "time is up"
         note(f"{why}: {document['left']} measurements are left; `mavcg tune` with --resume goes on")
     return document
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Being told to end, and a terminal that is closed, do what Ctrl-C does: the machine is left clean."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, interrupt) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _check(board_name: str, where: str, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 
@@ -175,7 +176,9 @@ def _programs(jobs: Sequence[Job], spot: Spot, folder: Path) -> Generator[tuple[
 
     if not spot.ahead:
         for number, batch in enumerate(batches):
-            yield batch, build(number)
+            program = build(number)
+            yield batch, program
+            rmtree(folder / f"batch-{number}", ignore_errors=True)
         return
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(build, 0) if batches else None
@@ -184,6 +187,7 @@ def _programs(jobs: Sequence[Job], spot: Spot, folder: Path) -> Generator[tuple[
             program = coming.result()
             coming = pool.submit(build, number + 1) if number + 1 < len(batches) else None
             yield batch, program
+            rmtree(folder / f"batch-{number}", ignore_errors=True)
 
 
 def bench_job_of(job: Job, block: int) -> BenchJob:

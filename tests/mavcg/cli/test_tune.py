@@ -1,12 +1,17 @@
 """`mavcg tune`: what is measured of a small network, stopping and going on, tables that are carried elsewhere."""
 
 import json
+import os
+import signal
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
+import typer
 from onnx import TensorProto, helper
 
 from mavcg import host, tune_network
@@ -198,6 +203,26 @@ def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_on
         ((scenario, name, cost),) = fastest(plan, costs, PRIMITIVES)
         least = min(c.ms for p in PRIMITIVES if (c := costs.primitive(scenario, p)) is not None)
         assert name in NAMES and cost.ms == least
+
+
+def test_being_told_to_end_is_an_interrupt(model: Path, at_once: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    at_once.does("stop 2")
+    before = signal.getsignal(signal.SIGTERM)
+
+    def end() -> None:
+        while not (at_once.folder / "at").exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with pytest.raises(typer.Exit) as ended:
+        tune(str(model), family="sum2d", as_json=True)
+    thread.join()
+    found = json.loads(capsys.readouterr().out)
+    assert ended.value.exit_code == 130 and signal.getsignal(signal.SIGTERM) is before
+    assert found["stopped"] == "interrupt" and found["measured"] <= 2  # as many as were read until then
+    assert found["left"] == found["cores"][0]["left"] > 0
 
 
 def test_what_cannot_be_measured_is_said_and_the_rest_is_kept(
