@@ -7,7 +7,8 @@ call, too. All take turns with a loop of independent multiply-adds, the core's p
 many calls as fill a fraction of a millisecond, after one that is not counted; times are of the thread. The ninth decile
 of the rounds counts: other programs, which share caches and cores, only take away. Calls come from a compiled loop;
 those of onnxruntime come from Python, and the time of a session whose product has a single element is subtracted.
-GFLOP/s count a multiply-add as two. All results are compared; the command fails where they are not alike.
+GFLOP/s count a multiply-add as two. Products with one row stand beside a loop that only reads the right side. All
+results are compared; the command fails where they are not alike.
 """
 
 import argparse
@@ -22,16 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from rich.console import Console
 from rich.table import Table
 
 from bench.conv_layers import aligned, peak_caller, product_step
-from bench.jit import Loops, compile_step, host_machine, planned, task_rows
+from bench.jit import Compiled, Loops, compile_step, host_machine, planned, task_rows
 from bench.onednn import OneDnn, Product
 from bench.record import facts, write
 from mavcg.graph import Array
 from mavcg.kernel import Machine
-from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.emit import F32, I64, PTR, Values, address, const, f32_splat, for_range, kernel_name, prepared
 
 # (M, N, K): a square, a small one, and layers of ResNet-50 and MobileNet v2 as products.
 SHAPES = (
@@ -39,6 +41,9 @@ SHAPES = (
     (49, 512, 4608), (49, 1280, 320), (1, 1000, 2048), (1, 4096, 9216),
 )  # fmt: skip
 PEERS = ("onnxruntime", "oneDNN", "oneDNN matmul")
+# A product with one row can be no faster than its right side is read: a loop that only adds up as many bytes, its time
+# taken for the product's.
+READING = "reading"
 ROUNDS, SECONDS = 60, 0.0008
 CLOSE = 1e-5  # of the largest element, times the square root of the terms of a sum: other orders round otherwise
 
@@ -134,6 +139,37 @@ def openblas_way(left: Array, right: Array) -> Way | None:
     return Way(run, out, found[0].name, 0.0)
 
 
+def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
+    """A loop that does nothing but read the right side, from eight places side by side, as wide as registers are."""
+    lanes, streams = machine.vector_bytes // 4, 8
+    module = ir.Module("reading")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I64, PTR]), "reading")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    place, stretch, out = function.args
+    typ = ir.VectorType(F32, lanes)
+
+    def turn(index: ir.Value, sums: Values) -> Values:
+        first = address(b, place, index)
+        return tuple(
+            b.fadd(total, b.load(address(b, first, b.mul(stretch, const(i))), align=4, typ=typ))
+            for i, total in enumerate(sums)
+        )
+
+    sums = for_range(b, const(0), stretch, machine.vector_bytes, [f32_splat(0.0, lanes)] * streams, turn)
+    for i, total in enumerate(sums):
+        b.store(total, address(b, out, i * machine.vector_bytes), align=4)
+    b.ret_void()
+    compiled = Compiled(prepared(module, machine), machine)
+    found = aligned(np.zeros(streams * lanes, np.float32))
+    stretch_bytes = right.nbytes // streams // machine.vector_bytes * machine.vector_bytes
+    arguments = (right.ctypes.data, stretch_bytes, found.ctypes.data, 0)
+
+    def run(times: int, keep: object = (compiled, right)) -> None:
+        loops.repeat(compiled.address("reading"), arguments, times)
+
+    return Way(run, found)
+
+
 def session_floor() -> float:
     """Seconds of a call of a session that computes next to nothing."""
     one = aligned(np.ones((1, 1), np.float32))
@@ -165,6 +201,8 @@ def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUND
         if (blas := openblas_way(left, right)) is not None:
             ways["OpenBLAS"] = blas
         same_results(ways, left, right)
+        if m == 1:
+            ways[READING] = reading_way(machine, right, loops)
         work = 2.0 * m * n * k
         top, rates = in_turns(ways, work, peak, peak_work, rounds)
         best = max(PEERS, key=lambda name: rates[name])
@@ -238,13 +276,14 @@ def main() -> None:
     if args.json:
         json.dump(record, sys.stdout, indent=2)
         return
-    names = list(rows[0]["gflops"])
+    names = list(dict.fromkeys(name for row in rows for name in row["gflops"]))
     table = Table(box=None)
     for title in ("M,N,K", *names, "peak", "share", "over the best"):
         table.add_column(title, justify="left" if title == "M,N,K" else "right")
     for row in rows:
+        rates = [f"{row['gflops'][name]:.1f}" if name in row["gflops"] else "" for name in names]
         table.add_row(
-            f"{row['m']},{row['n']},{row['k']}", *(f"{row['gflops'][name]:.1f}" for name in names),
+            f"{row['m']},{row['n']},{row['k']}", *rates,
             f"{row['peak_gflops']:.1f}", f"{100 * row['share_of_peak']:.0f} %", f"{row['over_best']:.3f}",
         )  # fmt: skip
     Console().print(table)

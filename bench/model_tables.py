@@ -41,11 +41,11 @@ def conv_layers(record: Record, table: Table) -> str:
 
 def gemm_peers(record: Record, table: Table) -> str:
     """Products beside other libraries."""
-    names = list(record["rows"][0]["gflops"])
+    names = list(dict.fromkeys(name for row in record["rows"] for name in row["gflops"]))
     rows = [
         [
             f"{row['m']}, {row['n']}, {row['k']}",
-            *(f"{row['gflops'][name]:.1f}" for name in names),
+            *(f"{row['gflops'][name]:.1f}" if name in row["gflops"] else "" for name in names),
             f"{row['peak_gflops']:.1f}",
             f"{row['over_best']:.2f} ({row['best_peer']})",
         ]
@@ -53,7 +53,8 @@ def gemm_peers(record: Record, table: Table) -> str:
     ]
     said = ", ".join(f"{name} {number}" for name, number in record["peers"].items())
     text = f"Measured: GFLOP/s of one thread, the right side constant; {said}. Ninth deciles of "
-    text += f"{record['rows'][0]['rounds']} interleaved rounds."
+    text += f"{record['rows'][0]['rounds']} interleaved rounds. Reading: as if a product took as long as a loop that only reads "
+    text += "its right side."
     return f"{text}\n\n" + table(["M, N, K", *names, "peak", "mavcg over the best peer"], rows)
 
 
