@@ -246,9 +246,21 @@ def element_bytes(typ: ir.Type) -> int:
 _EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
 
 
+# Vectors that belong to the caller: a function that says it changes them saves them all, and the machine passes have
+# them for loads in flight. With 20 sums of 32 registers an in-order core's loop would wait for the others.
+_SAVE_ALL = '  call void asm sideeffect "", "' + ",".join(f"~{{v{i}}}" for i in range(8, 16)) + '"()'
+
+
 def prepared(module: ir.Module, machine: Machine) -> str:
     """The module's text with every function of its own told the core it is for."""
     features = ",".join((_EVERYWHERE[machine.arch], *machine.llvm_features))
     told = f'nounwind "target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'
-    lines = [line + f" {told}" if line.startswith("define ") else line for line in str(module).splitlines()]
+    rescheduled = machine.arch == "aarch64" and machine.in_order
+    lines, begins = list[str](), False
+    for line in str(module).splitlines():
+        lines.append(line + f" {told}" if line.startswith("define ") else line)
+        begins |= line.startswith("define ")
+        if begins and line.endswith(":"):
+            lines += [_SAVE_ALL] * rescheduled
+            begins = False
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ from mavcg.passes.asm.fold import fold_addresses
 from mavcg.passes.asm.isa import FLAGS
 from mavcg.passes.asm.lanes import as_lanes
 from mavcg.passes.asm.op import Op
-from mavcg.passes.asm.parking import Parked, park
+from mavcg.passes.asm.parking import Parked, park, saved_registers
 from mavcg.passes.asm.pipelining import aimed
 from mavcg.passes.asm.rename import SCRATCH_GENERAL, NoRegister, allocate
 from mavcg.passes.asm.reroll import moves_last, reroll
@@ -33,7 +33,7 @@ class Loop:
     """What all forms of one loop have in common.
 
     live_in and live_out: without what is parked, with what holds it. spare: registers that the loop may use though its
-    instructions do not, as those it was made from did.
+    instructions do not, as those it was made from did, or the function has saved them.
     """
 
     instrs: tuple[Instr, ...]
@@ -53,7 +53,8 @@ class Loop:
         accessed = frozenset(reg.name for instr in (*form.instrs, *self.instrs) for reg in instr.registers())
         parked = park(accessed, self.live_in, self.live_out) if form.scratch else Parked()
         live_in, live_out = ((live - parked.registers) | parked.holders for live in (self.live_in, self.live_out))
-        return replace(self, live_in=live_in, live_out=live_out, parked=parked)
+        saved = saved_registers(accessed | self.live_in | self.live_out)
+        return replace(self, live_in=live_in, live_out=live_out, parked=parked, spare=self.spare | saved)
 
     def has_registers_for(self, instrs: Sequence[Instr]) -> bool:
         """Whether there are enough for the values in these instructions."""

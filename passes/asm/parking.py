@@ -12,7 +12,7 @@ queue for one. Nothing is stored, so neither the stack nor what unwinds it chang
 
 from dataclasses import dataclass
 
-from mavcg.passes.asm.liveness import GENERAL
+from mavcg.passes.asm.liveness import GENERAL, PRESERVED
 from mavcg.passes.asm.rename import SCRATCH_VECTORS
 from mavcg.passes.asm.syntax import Instr, Reg
 
@@ -30,15 +30,29 @@ class Parked:
     after: tuple[Instr, ...] = ()
 
 
+def saved_registers(taken: frozenset[str]) -> frozenset[str]:
+    """Registers that belong to the caller, and are not wanted around a loop all the same: the function has saved them.
+
+    taken: what the loop touches, or is wanted at its top or its end. What is not saved is wanted until the function
+    returns, and so is among them.
+    """
+    return PRESERVED - taken - {"sp", *_NEVER}
+
+
+def _number(register: str) -> int:
+    return int(register[1:])
+
+
 def park(accessed: frozenset[str], live_in: frozenset[str], live_out: frozenset[str]) -> Parked:
     """Free general registers for a loop that has fewer than ENOUGH, as far as vector registers are to be had.
 
     accessed: registers that the loop touches. live_in, live_out: those wanted at its top and its end.
     """
     taken = accessed | live_in | live_out
-    missing = ENOUGH - sum(f"x{i}" not in taken for i in range(18))
+    saved = saved_registers(taken)
+    missing = ENOUGH - sum(f"x{i}" not in taken for i in range(18)) - sum(r.startswith("x") for r in saved)
     waiting = [r for r in GENERAL if r in live_in & live_out and r not in accessed and r not in _NEVER]
-    holders = [r for r in SCRATCH_VECTORS if r not in taken]
+    holders = [r for r in SCRATCH_VECTORS if r not in taken] + sorted((r for r in saved if r[0] == "v"), key=_number)
     before: list[Instr] = []
     after: list[Instr] = []
     used: list[str] = []

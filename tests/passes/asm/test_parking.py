@@ -5,10 +5,12 @@ import pytest
 from mavcg.code_image import assemble_image
 from mavcg.emulation import End, Machine, start_state
 from mavcg.passes.asm.liveness import GENERAL, VECTORS
-from mavcg.passes.asm.parking import ENOUGH, park
+from mavcg.passes.asm.parking import ENOUGH, park, saved_registers
 from mavcg.passes.asm.rename import SCRATCH_VECTORS
 
-ALL_GENERAL = frozenset(GENERAL)
+# What belongs to the caller is wanted until the function returns, unless it is saved.
+CALLERS_VECTORS = frozenset(f"v{i}" for i in range(8, 16))
+ALL_GENERAL = frozenset(GENERAL) | CALLERS_VECTORS
 
 
 def test_values_come_back_after_a_loop_that_overwrites_them() -> None:
@@ -34,12 +36,21 @@ def test_two_values_share_a_holder_and_an_odd_one_has_its_own() -> None:
 
 
 def test_the_platform_the_frame_the_link_and_the_stack_stay() -> None:
-    only = frozenset({*(f"x{i}" for i in range(18)), "x18", "x29", "x30", "sp"})
-    accessed = frozenset(f"x{i}" for i in range(18))
-    parked = park(accessed, only, only)
+    live = ALL_GENERAL | {"sp"}
+    accessed = frozenset(GENERAL) - {"x18", "x29", "x30"}
+    parked = park(accessed, live, live)
     assert parked.registers == frozenset() and parked.before == parked.after == ()
-    with_one = only | {"x25"}
-    assert park(accessed, with_one, with_one).registers == {"x25"}
+    assert park(accessed - {"x25"}, live, live).registers == {"x25"}
+
+
+def test_what_the_function_has_saved_need_not_be_parked_and_may_hold() -> None:
+    live = ALL_GENERAL - {"x21", "x22", "x23", "v12"}
+    accessed = frozenset({"x0", *SCRATCH_VECTORS})
+    assert saved_registers(accessed | live) == {"x21", "x22", "x23", "v12"}
+    parked = park(accessed, live, live)
+    assert len(parked.registers) == ENOUGH - 3 and parked.holders == {"v12"}
+    assert not saved_registers(frozenset({"x1"}) | ALL_GENERAL)
+    assert saved_registers(frozenset()) & {"sp", "x18", "x29", "x30"} == set()
 
 
 def test_only_values_that_live_across_and_are_not_touched_are_parked() -> None:
