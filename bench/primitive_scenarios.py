@@ -5,7 +5,6 @@ the others; `--missing` goes on where a run was stopped.
 """
 
 import argparse
-import gc
 import json
 import sys
 from collections.abc import Sequence
@@ -112,7 +111,6 @@ def main() -> None:
     parser.add_argument("--missing", action="store_true", help="only what the record does not have yet")
     parser.add_argument("--count", type=int, default=SCENARIOS, help="scenarios for each primitive on this machine")
     asked = parser.parse_args()
-    gc.set_threshold(20_000, 20, 50)  # emitting kernels takes a third less time
     said = {**facts("counted", f"bench.{NAME}"), "optimised_every": OPTIMISED_EVERY}
     failed = 0
     have = _recorded() if asked.missing else {"emulated": [], "by_primitive": []}

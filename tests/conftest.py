@@ -1,6 +1,5 @@
 """Golden texts, IR of small sources, small programs built with versions: what the tests of several folders share."""
 
-import gc
 import hashlib
 import os
 import shutil
@@ -35,7 +34,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The fast suite tries the same input every time; the long one looks further."""
-    gc.set_threshold(20_000, 20, 50)  # as mavcg.cli.main; emitting kernels takes a third less time
     settings.register_profile("same", derandomize=True)
     if config.getoption("markexpr") == "not long":
         settings.load_profile("same")

@@ -1,6 +1,5 @@
 """The `mavcg` command: one verb per question, a module each."""
 
-import gc
 import os
 import sys
 
@@ -16,9 +15,6 @@ def main() -> None:
         sys.exit(launch(sys.argv[2:]))
     from mavcg.cli.app import run
 
-    # Graphs and IR are many small objects that live to the end: looking for garbage after every 700 of them, as Python
-    # does by itself, is a third of the time that emitting kernels takes.
-    gc.set_threshold(20_000, 20, 50)
     sys.exit(run(sys.argv[1:]))
 
 
