@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.models import model_path, shapes_of
-from bench.record import facts, write
+from bench.record import RESULTS, facts, write
 from mavcg.loading import Model, load
 
 NETWORKS = ("squeezenet-random", "inception_v1-random", "resnet50-random", "alexnet-random", "vgg19-random")
@@ -161,12 +161,18 @@ def main() -> None:
     parser.add_argument("--strategies", default=",".join(STRATEGIES), help="with commas between")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--db", type=Path, help="costs that `mavcg tune` measured; else they are modelled")
+    parser.add_argument("--keep", action="store_true", help="what the record has of other networks stays")
     given = parser.parse_args()
     out = Console(stderr=True)
     costs = "measured by mavcg tune, else modelled" if given.db else "modelled"
     found: dict[str, Any] = {}
+    if given.keep:
+        found = json.loads((RESULTS / "strategies.json").read_text())["networks"]
     for name in given.networks:
-        found[name] = network_rows(name, given.strategies.split(","), given.rounds, given.db, out)
+        own = facts("measured", "bench.strategies")
+        found[name] = {key: own[key] for key in ("date", "load_average")} | network_rows(
+            name, given.strategies.split(","), given.rounds, given.db, out
+        )
         show({name: found[name]}, Console())
         write("strategies", facts("measured", "bench.strategies") | {"costs": costs, "networks": found})
 

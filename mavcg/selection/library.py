@@ -21,8 +21,9 @@ from mavcg.selection.network import Kind, Network, NetworkNode
 
 _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"
 _IMPLICIT = {False: f"implicit_gemm{_ENDS}", True: f"implicit_depthwise{_ENDS}"}
-# A model is not to be trusted with less than this: what is none of the engine's own ways has to be so much faster.
-DOUBT = 1.1
+# Where two are nearer to each other than this the model does not know which is faster (docs/tuning-models.md): what is
+# none of the engine's own ways has to be so much faster.
+DOUBT = 1.3
 # Pools over columns of CHW and HCW go one by one: cycles of an element of a window.
 PLANAR_POOL_CYCLES = 6.0
 
