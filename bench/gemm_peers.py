@@ -4,11 +4,11 @@ One thread, f32, everything in one process. onnxruntime's MatMul has a constant 
 session is made. oneDNN has it in the format that its primitive asks for: that of fully connected layers, whose code for
 AVX2 wants it packed, and that of matrix products, whose code packs in every call. OpenBLAS, numpy's own, packs in every
 call, too. All take turns with a loop of independent multiply-adds, the core's peak, in rotating order. A turn is as
-many calls as fill a fraction of a millisecond, after one that is not counted; times are of the thread. The ninth decile
-of the rounds counts: other programs, which share caches and cores, only take away. Calls come from a compiled loop;
-those of onnxruntime come from Python, and the time of a session whose product has a single element is subtracted.
-GFLOP/s count a multiply-add as two. Products with one row stand beside a loop that only reads the right side. All
-results are compared; the command fails where they are not alike.
+many calls as fill a fraction of a millisecond, after one that is not counted; times are of the thread. The first decile
+of the rounds' times counts: other programs, which share caches and cores, only add. Calls come from a compiled loop;
+those of onnxruntime come from Python, and the time of a session whose product has a single element, taken beside it, is
+subtracted. GFLOP/s count a multiply-add as two. Products with one row stand beside a loop that only reads the right
+side. All results are compared; the command fails where they are not alike.
 """
 
 import argparse
@@ -44,7 +44,7 @@ PEERS = ("onnxruntime", "oneDNN", "oneDNN matmul")
 # A product with one row can be no faster than its right side is read: a loop that only adds up as many bytes, its time
 # taken for the product's.
 READING = "reading"
-ROUNDS, SECONDS = 60, 0.0008
+ROUNDS, SECONDS, EMPTY_CALLS = 60, 0.0008, 50
 CLOSE = 1e-5  # of the largest element, times the square root of the terms of a sum: other orders round otherwise
 
 
@@ -52,13 +52,13 @@ CLOSE = 1e-5  # of the largest element, times the square root of the terms of a 
 class Way:
     """Something that computes a product. run(n): n times; out: where the result is; about: what was chosen, if known.
 
-    call_seconds: of a call, what is no part of the product.
+    empty: the same with next to nothing to compute, whose time is no part of the product's.
     """
 
     run: Callable[[int], None]
     out: Array
     about: str = ""
-    call_seconds: float = 0.0
+    empty: "Way | None" = None
 
 
 def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
@@ -90,7 +90,7 @@ def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, righ
     return Way(run, out, product.implementation)
 
 
-def onnxruntime_way(left: Array, right: Array, floor_seconds: float) -> Way:
+def onnxruntime_way(left: Array, right: Array, empty: Way | None) -> Way:
     """onnxruntime's MatMul, its input and output bound beforehand."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
@@ -111,7 +111,7 @@ def onnxruntime_way(left: Array, right: Array, floor_seconds: float) -> Way:
         for _ in range(times):
             session.run_with_iobinding(binding)
 
-    return Way(run, out, "MatMul", floor_seconds)
+    return Way(run, out, "MatMul", empty)
 
 
 def openblas_way(left: Array, right: Array) -> Way | None:
@@ -136,7 +136,7 @@ def openblas_way(left: Array, right: Array) -> Way | None:
         for _ in range(times):
             sgemm(*call)
 
-    return Way(run, out, found[0].name, 0.0)
+    return Way(run, out, found[0].name)
 
 
 def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
@@ -170,23 +170,11 @@ def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
     return Way(run, found)
 
 
-def session_floor() -> float:
-    """Seconds of a call of a session that computes next to nothing."""
-    one = aligned(np.ones((1, 1), np.float32))
-    way = onnxruntime_way(one, one, 0.0)
-    way.run(100)
-    times = []
-    for _ in range(50):
-        start = time.thread_time()
-        way.run(20)
-        times.append((time.thread_time() - start) / 20)
-    return statistics.quantiles(times, n=4)[0]
-
-
 def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     """A row for each shape."""
     machine, loops = host_machine(), Loops(host_machine())
-    library, floor = OneDnn(), session_floor()
+    library, one = OneDnn(), aligned(np.ones((1, 1), np.float32))
+    empty = onnxruntime_way(one, one, None)
     peak, peak_work = peak_caller(machine)
     rows = []
     for m, n, k in shapes:
@@ -194,7 +182,7 @@ def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUND
         left, right = (aligned(random.standard_normal(s).astype(np.float32)) for s in ((m, k), (k, n)))
         ways = {
             "mavcg": our_way(machine, left, right, loops),
-            "onnxruntime": onnxruntime_way(left, right, floor),
+            "onnxruntime": onnxruntime_way(left, right, empty),
             "oneDNN": onednn_way(library.inner_product, left, right, loops),
             "oneDNN matmul": onednn_way(library.matmul, left, right, loops),
         }
@@ -231,18 +219,22 @@ def in_turns(
 ) -> tuple[float, dict[str, float]]:
     """(GFLOP/s of the peak, of each way)."""
     calls = {name: max(1, round(SECONDS / seconds_of(way, 3))) for name, way in ways.items()}
-    tops: list[float] = []
-    rates: dict[str, list[float]] = {name: [] for name in ways}
+    peaks: list[float] = []
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    empties: dict[str, list[float]] = {name: [] for name, way in ways.items() if way.empty is not None}
     order = list(ways)
     for number in range(rounds):
         peak()
         start = time.thread_time()
         peak()
-        tops.append(peak_work / (time.thread_time() - start) / 1e9)
+        peaks.append(time.thread_time() - start)
         first = number % len(order)
         for name in order[first:] + order[:first]:
-            rates[name].append(work / seconds_of(ways[name], calls[name]) / 1e9)
-    return upper(tops), {name: upper(found) for name, found in rates.items()}
+            times[name].append(seconds_of(ways[name], calls[name]))
+            if (empty := ways[name].empty) is not None:
+                empties[name].append(seconds_of(empty, EMPTY_CALLS))
+    net = {name: lower(found) - (lower(empties[name]) if name in empties else 0.0) for name, found in times.items()}
+    return peak_work / lower(peaks) / 1e9, {name: work / max(1e-9, seconds) / 1e9 for name, seconds in net.items()}
 
 
 def seconds_of(way: Way, calls: int) -> float:
@@ -250,12 +242,12 @@ def seconds_of(way: Way, calls: int) -> float:
     way.run(1)
     start = time.thread_time()
     way.run(calls)
-    return max(1e-9, (time.thread_time() - start) / calls - way.call_seconds)
+    return (time.thread_time() - start) / calls
 
 
-def upper(rates: Sequence[float]) -> float:
-    """The ninth decile."""
-    return statistics.quantiles(rates, n=10)[8]
+def lower(seconds: Sequence[float]) -> float:
+    """The first decile."""
+    return statistics.quantiles(seconds, n=10)[0]
 
 
 def main() -> None:

@@ -52,9 +52,9 @@ def gemm_peers(record: Record, table: Table) -> str:
         for row in record["rows"]
     ]
     said = ", ".join(f"{name} {number}" for name, number in record["peers"].items())
-    text = f"Measured: GFLOP/s of one thread, the right side constant; {said}. Ninth deciles of "
-    text += f"{record['rows'][0]['rounds']} interleaved rounds. Reading: as if a product took as long as a loop that only reads "
-    text += "its right side."
+    text = f"Measured: GFLOP/s of one thread, the right side constant; {said}. By the first deciles of the times of "
+    text += f"{record['rows'][0]['rounds']} interleaved rounds. Reading: as if a product took as long as a loop that "
+    text += "only reads its right side."
     return f"{text}\n\n" + table(["M, N, K", *names, "peak", "mavcg over the best peer"], rows)
 
 
