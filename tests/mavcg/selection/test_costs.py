@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.selection.costs import IMPORTED, MEASURED, MODELLED, Cost, CostProvider, first_of
+from mavcg.selection.costs import IMPORTED, MEASURED, MODELLED, Cost, CostProvider, first_of, scaled, weighted
 
 SMALL = Scenario(8, 6, 6, 1, 3, 8, 1)
 LARGE = Scenario(16, 9, 9, 1, 3, 8, 1)
@@ -48,3 +48,24 @@ def test_each_question_is_answered_by_itself() -> None:
     """A provider that knows a conversion may know no primitive."""
     provider = first_of(Knows(LARGE, 8, Cost(3.0, MEASURED)), Knows(SMALL, 8, Cost(4.0, MODELLED)))
     assert asked(provider, SMALL) == (Cost(4.0, MODELLED), Cost(3.0, MEASURED))
+
+
+def test_several_weighed_are_known_where_all_are() -> None:
+    a, b = Knows(SMALL, 8, Cost(1.0, MODELLED)), Knows(SMALL, 8, Cost(4.0, MODELLED))
+    both = Cost(0.5 * 1.0 + 0.25 * 4.0, MODELLED)
+    assert asked(weighted((a, b), (0.5, 0.25)), SMALL) == (both, both)
+    mixed = weighted((a, Knows(SMALL, 8, Cost(4.0, MEASURED))), (1, 1))
+    assert asked(mixed, SMALL) == (Cost(5.0, MODELLED),) * 2
+    assert asked(weighted((a, Knows(LARGE, 16, Cost(4.0, MODELLED))), (1, 1)), SMALL) == (None, None)
+    one = Cost(2.0, MEASURED)
+    assert asked(weighted((Knows(SMALL, 8, one),), (1,)), SMALL) == (one, one)
+
+
+def test_what_is_known_is_scaled_as_two_models_say() -> None:
+    known = Knows(SMALL, 8, Cost(3.0, MEASURED))
+    one, other = Knows(SMALL, 8, Cost(2.0, MODELLED)), Knows(SMALL, 8, Cost(1.5, MODELLED))
+    found = Cost(3.0 * 1.5 / 2.0, MODELLED)
+    assert asked(scaled(known, one, other), SMALL) == (found, found)
+    assert asked(scaled(known, one, other), LARGE) == (None, None)
+    free = Knows(SMALL, 8, Cost(0.0, MODELLED))
+    assert asked(scaled(known, free, other), SMALL) == (None, None)
