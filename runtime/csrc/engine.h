@@ -60,10 +60,11 @@ struct engine_pool {
     struct engine_thread *threads;
     uint32_t on_core[CORE_IDS]; /* how many threads, the caller's included, were last seen on a core of each type */
     uint32_t caller_core;
-    /* Counts the steps that were handed over: what threads wait for. */
-    __attribute__((aligned(CACHE_LINE))) uint32_t posted;
-    /* The step and its next row (engine_claim.c): what a claim got says by itself which step's rows they are. */
+    /* The step and its claimed rows (engine_claim.c): what a claim got says by itself which step's rows they are. */
     __attribute__((aligned(CACHE_LINE))) uint64_t ticket;
+    /* Counts the steps that were handed over: what threads wait for. Beside the ticket, which whoever sees it change
+     * wants next. */
+    uint32_t posted;
     uint64_t team_total; /* of struct engine_team, for this step */
     uint32_t team_fastest;
     /* Rows of the step that are finished. */

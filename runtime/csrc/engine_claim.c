@@ -4,17 +4,22 @@
  * Guided self-scheduling (Polychronopoulos and Kuck, IEEE Transactions on Computers 36, 1987): each claim takes a share of
  * what is left, so that claims shrink to the grain and nobody is busy for long after the others. The share is weighted by
  * the speed of the claiming thread's core (Hummel et al., "Load-sharing in heterogeneous systems via weighted factoring",
- * SPAA 1996), so that a claim takes about as long on any core. */
+ * SPAA 1996), so that a claim takes about as long on any core.
+ *
+ * The caller, and every other thread with it, claims from the first row on, the rest from the last one back. So a thread
+ * has about the same part of an image in each step, and finds in its core's cache what it made of it in the one before: what
+ * another core made comes a long way. Chains of 1x1 convolutions took 3 percent less for it, of few channels 15. */
 
 /* Only this part of a thread's due share at once: speeds are modelled, and what is left evens out what the model got wrong.
  * With 2, the step of two cores that are said to be alike, and of which one is six times slower, ends 3/4 later than it
  * could; with 4 by one grain. */
 enum { CLAIM_PART = 4 };
 
-/* The ticket: the step, how many threads are in it, the next row. A thread is in a step from its first claim on until it
- * finds no rows left, or leaves them to others. Rows stay below 2^31, steps below 2^20 (runtime/model_text.py sees to it),
- * threads below 2^12: nothing ever runs over into its neighbour, for only what is there to be claimed is added. */
-enum { TICKET_THREADS = 32, TICKET_STEP = 44 };
+/* The ticket: the step, how many threads are in it, how many rows were claimed at its end and at its beginning. A thread is
+ * in a step from its first claim on until it finds no rows left, or leaves them to others. Rows stay below 2^31, steps below
+ * 2^20 (runtime/model_text.py sees to it), threads below 2^12: nothing ever runs over into its neighbour, for only what is
+ * there to be claimed is added. A step of 2^16 rows or more is claimed from its beginning only, with all 32 bits. */
+enum { TICKET_BACK = 16, TICKET_THREADS = 32, TICKET_STEP = 44 };
 
 static uint64_t first_ticket(uint32_t step) { /* the caller is in the step from the beginning */
     return (uint64_t)step << TICKET_STEP | (uint64_t)1 << TICKET_THREADS;
@@ -22,7 +27,23 @@ static uint64_t first_ticket(uint32_t step) { /* the caller is in the step from 
 
 static uint32_t ticket_step(uint64_t ticket) { return (uint32_t)(ticket >> TICKET_STEP); }
 static uint32_t ticket_threads(uint64_t ticket) { return (uint32_t)(ticket >> TICKET_THREADS) & 0xFFF; }
-static uint32_t ticket_row(uint64_t ticket) { return (uint32_t)ticket; }
+
+static int has_two_ends(uint32_t rows) { return rows < (uint32_t)1 << TICKET_BACK; }
+
+/* Rows claimed at the beginning, and at the end, of a step of so many. */
+static uint32_t ticket_front(uint64_t ticket, uint32_t rows) {
+    return has_two_ends(rows) ? (uint32_t)ticket & 0xFFFF : (uint32_t)ticket;
+}
+
+static uint32_t ticket_back(uint64_t ticket, uint32_t rows) {
+    return has_two_ends(rows) ? (uint32_t)ticket >> TICKET_BACK : 0;
+}
+
+/* Rows that nobody has claimed. */
+static uint32_t rows_left(uint64_t ticket, uint32_t rows) {
+    uint64_t claimed = (uint64_t)ticket_front(ticket, rows) + ticket_back(ticket, rows);
+    return claimed < rows ? (uint32_t)(rows - claimed) : 0;
+}
 
 /* The speeds of the threads that take part, in one unit: their sum, the highest. */
 struct engine_team {
@@ -52,22 +73,30 @@ static int better_left(uint32_t remaining, uint32_t grain, uint32_t weight, stru
  * another than the one read, this one takes its place, unless somebody was faster. */
 struct engine_claim {
     uint64_t ticket;
-    uint32_t rows;
+    uint32_t begin, rows;
 };
 
 /* in: the thread is in the step. The last one that is in a step never leaves rows behind, wherever it is moved to: so
- * somebody does them all, and nobody needs to come. */
-static struct engine_claim claim_of(uint64_t ticket, int in, uint32_t rows, uint32_t grain, uint32_t weight,
+ * somebody does them all, and nobody needs to come. back: the thread claims from the end. Wherever it does, it begins at a
+ * multiple of the grain. */
+static struct engine_claim claim_of(uint64_t ticket, int in, int back, uint32_t rows, uint32_t grain, uint32_t weight,
                                     struct engine_team team) {
     const uint64_t one_thread = (uint64_t)1 << TICKET_THREADS;
-    struct engine_claim claim = {ticket, 0};
-    uint32_t row = ticket_row(ticket);
-    if (row >= rows) return claim;
-    if (ticket_threads(ticket) > (in ? 1 : 0) && better_left(rows - row, grain, weight, team)) {
+    struct engine_claim claim = {ticket, 0, 0};
+    uint32_t left = rows_left(ticket, rows), front = ticket_front(ticket, rows);
+    if (!left) return claim;
+    if (ticket_threads(ticket) > (in ? 1 : 0) && better_left(left, grain, weight, team)) {
         if (in) claim.ticket -= one_thread;
         return claim;
     }
-    claim.rows = rows_to_claim(rows - row, grain, weight, team);
-    claim.ticket += claim.rows + (in ? 0 : one_thread);
+    claim.rows = rows_to_claim(left, grain, weight, team);
+    claim.begin = front;
+    back = back && has_two_ends(rows);
+    if (back) {
+        claim.begin = front + left - claim.rows;
+        claim.rows += claim.begin % grain; /* front is a multiple: so much is left */
+        claim.begin -= claim.begin % grain;
+    }
+    claim.ticket += ((uint64_t)claim.rows << (back ? TICKET_BACK : 0)) + (in ? 0 : one_thread);
     return claim;
 }

@@ -1,8 +1,8 @@
 /* A step's rows done by several threads.
  *
- * The caller of run hands a step over by writing its number and row 0 into `ticket`. Whoever has time claims some of the rows
- * that are left by putting the row after them in its place (engine_claim.c says how many); no rows left means that there
- * is nothing (more) to do. The step is complete when all its rows are counted in `done`, whoever did them: a thread that
+ * The caller of run hands a step over by writing its number and no rows into `ticket`. Whoever has time claims some of the
+ * rows that are left by adding them there (engine_claim.c says which, and how many); no rows left means that there is nothing
+ * (more) to do. The step is complete when all its rows are counted in `done`, whoever did them: a thread that
  * comes late, or not at all, delays nobody.
  *
  * A late thread's claim may fall into a later step, even of a later run, and even where the ticket that it read is long
@@ -11,8 +11,8 @@
  * they are. For the same reason a thread that has claimed rows, and not told yet, need not ask whether it is still in the
  * step of the ticket. */
 
-/* A ticket that nothing was handed over for: no step has so many rows. */
-static const uint64_t NO_ROWS = (uint64_t)1 << 31;
+/* A ticket that nothing was handed over for: no step has so many rows, counted at one end or at both. */
+static const uint64_t NO_ROWS = 0xFFFFFFFF;
 
 enum { USUAL_WEIGHT = 256 };
 
@@ -74,13 +74,13 @@ static const struct engine_step *claim_rows(struct engine_pool *pool, uint32_t t
     uint64_t ticket = __atomic_load_n(&pool->ticket, __ATOMIC_ACQUIRE);
     for (;;) {
         const struct engine_step *step = &run_table[ticket_step(ticket)];
-        struct engine_claim claim = {ticket, 0};
+        struct engine_claim claim = {ticket, 0, 0};
         /* Of another step, maybe, where the ticket was replaced meanwhile: then this claim fails, or is of another size. */
         struct engine_team team = {__atomic_load_n(&pool->team_total, __ATOMIC_RELAXED),
                                    __atomic_load_n(&pool->team_fastest, __ATOMIC_RELAXED)};
-        *begin = ticket_row(ticket);
-        if (*begin < step->rows)
-            claim = claim_of(ticket, in, step->rows, step->grain, weight_here(pool, step, thread), team);
+        if (rows_left(ticket, step->rows))
+            claim = claim_of(ticket, in, thread & 1, step->rows, step->grain, weight_here(pool, step, thread), team);
+        *begin = claim.begin;
         *rows = claim.rows;
         if (claim.ticket == ticket || __atomic_compare_exchange_n(&pool->ticket, &ticket, claim.ticket, 0,
                                                                   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

@@ -37,12 +37,19 @@ static struct played play(uint32_t rows, uint32_t grain, uint32_t threads, int g
     }
     in[0] = 1;
     for (uint32_t who; (who = first_of(threads)) < threads;) {
-        struct engine_claim claim = {ticket, 0};
-        uint32_t left = ticket_row(ticket) < rows ? rows - ticket_row(ticket) : 0;
-        if (guided) claim = claim_of(ticket, in[who], rows, grain, weight[who], team);
+        struct engine_claim claim = {ticket, 0, 0};
+        uint32_t left = rows_left(ticket, rows);
+        if (guided) claim = claim_of(ticket, in[who], who & 1, rows, grain, weight[who], team);
         else claim.ticket += claim.rows = left < grain ? left : grain;
+        /* What is claimed follows what was claimed at the one end or at the other, and begins where a grain does. */
+        if (guided && claim.rows) {
+            uint32_t front = ticket_front(ticket, rows), end = rows - ticket_back(ticket, rows);
+            int at_front = claim.begin == front, at_end = claim.begin >= front && claim.begin + claim.rows == end;
+            if ((!at_front && !at_end) || claim.begin % grain) return played;
+        }
         ticket = claim.ticket;
-        if (ticket_step(ticket) != 7 || ticket_threads(ticket) > threads || ticket_row(ticket) > rows) return played;
+        if (ticket_step(ticket) != 7 || ticket_threads(ticket) > threads) return played;
+        if ((uint64_t)ticket_front(ticket, rows) + ticket_back(ticket, rows) > rows) return played;
         in[who] = claim.rows > 0;
         gone[who] = !in[who];
         clock_of[who] += claim.rows * cost[who];
