@@ -2,7 +2,7 @@
 
 One thread, everything warm in the cache as far as it fits. Times are of the thread, without those in which another
 program had its CPU. Peak and kernel take turns; the upper quartile of the rounds counts, since other programs, which
-share the caches, only take away. A call by ctypes, about 0.7 us, is in the times. GFLOP/s count a multiply-add as two.
+share the caches, only take away. Calls come from a compiled loop. GFLOP/s count a multiply-add as two.
 """
 
 import argparse
@@ -159,6 +159,14 @@ def seconds_of(call: Callable[[], None], least: float) -> float:
             return took / calls
 
 
+def seconds_of_each(call: Callable[..., None], least: float) -> float:
+    """The same of what calls itself as often as it is told: neither Python nor the clock is in a short time."""
+    times = max(1, round(least / seconds_of(call, least / 8)))
+    start = time.thread_time()
+    call(times)
+    return (time.thread_time() - start) / times
+
+
 def measure(wanted: str = "") -> list[dict[str, Any]]:
     """Every layer and product whose name holds `wanted`, each in turns with the peak."""
     machine = host_machine()
@@ -173,7 +181,7 @@ def measure(wanted: str = "") -> list[dict[str, Any]]:
             continue
         call, work = make()
         call()
-        pairs = [(peak_work / seconds_of(peak, SECONDS), work / seconds_of(call, SECONDS)) for _ in range(ROUNDS)]
+        pairs = [(peak_work / seconds_of(peak, SECONDS), work / seconds_of_each(call, SECONDS)) for _ in range(ROUNDS)]
         top, mine = (statistics.quantiles(rates, n=4)[2] / 1e9 for rates in zip(*pairs, strict=True))
         rows.append({
             "name": name, "gflops": round(mine, 2), "peak_gflops": round(top, 2), "share": round(mine / top, 4),

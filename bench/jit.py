@@ -125,8 +125,8 @@ def task_rows(step: Step, macro: MacroTile | None) -> int:
 
 def caller(
     compiled: Compiled, step: Step, arrays: Sequence[Array], macro: MacroTile | None = None
-) -> Callable[[], None]:
-    """A call of the kernel over all its rows, in tasks as a library has them.
+) -> Callable[..., None]:
+    """A call of the kernel over all its rows, in tasks as a library has them; or so many calls as it is told.
 
     arrays: its operands in order, kept alive by the caller returned.
     """
@@ -137,7 +137,7 @@ def caller(
     place, temporary = ctypes.addressof(args), scratch.ctypes.data
     keep = (compiled, args, scratch, list(arrays))
 
-    def call(keep: object = keep) -> None:
-        loops.tasks(kernel, place, rows, grain, temporary, 1)
+    def call(times: int = 1, keep: object = keep) -> None:
+        loops.tasks(kernel, place, rows, grain, temporary, times)
 
     return call
