@@ -2,7 +2,8 @@
 
 Runtimes fuse operators and name what is left in their own ways: after the file's node, or after the tensor that the
 last of the fused nodes makes. Times are added up by anchors: a convolution, product, pool or the like, with all that
-only changes its result element by element. What changes a layout is a line of its own.
+only changes its result element by element. What changes a layout is a line of its own; so is what cannot be found:
+OpenVINO gives new names to convolutions that it folds batch norms into.
 """
 
 import json
