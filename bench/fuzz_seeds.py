@@ -198,7 +198,7 @@ class _Tflite:
 
 def packed(model: Any) -> bytes:
     """The file of a ModelT."""
-    import flatbuffers  # type: ignore[import-untyped]
+    import flatbuffers
 
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
