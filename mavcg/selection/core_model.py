@@ -32,6 +32,8 @@ CYCLES: dict[str, float] = {
     "bytes": 0.6, "kernel": 1000.0,
 }  # fmt: skip
 
+# Products that are counted without regard to what a core does in a cycle: in vectors; in latencies.
+_VECTORS, _LATENCIES = ("product_sum2d", "product_sum2d_sofar"), ("product_scalar",)
 TILE_CYCLES = 20  # of a register tile beside its sums: to begin them, and to store them
 LEAST_US = 0.3  # of a kernel: calls, and what loops cost before they begin
 
@@ -41,8 +43,10 @@ class CoreModel:
     """A core, one thread of it.
 
     machine: as emitters know the core; cycle_ns: of its clock; slower: how many times as long as kernels.tiling says
-    multiply-adds take on it; caches: (bytes, GB/s of what is behind), the nearest one first. readers: threads that
-    work on the same primitive: where each of them needs all weights, they are read that many times at the least.
+    multiply-adds take on it; vectors_slower: how many times as many cycles as on the machine of the fit other work on
+    vectors takes, of which tiling says nothing; caches: (bytes, GB/s of what is behind), the nearest one first.
+    readers: threads that work on the same primitive: where each of them needs all weights, they are read that many
+    times at the least.
     """
 
     machine: Machine
@@ -51,6 +55,7 @@ class CoreModel:
     caches: tuple[tuple[int, float], ...]
     block: int
     readers: int = 1
+    vectors_slower: float = 1.0
 
     def ns(self, parts: Parts) -> float:
         """Of all parts together, and of a primitive's beginning."""
@@ -63,9 +68,13 @@ class CoreModel:
         """Of a part: `bytes` in ns, `kernel` how many more than one, products in cycles, others in elements."""
         if name in ("bytes", "kernel"):
             return count * CYCLES[name]
+        if name in _LATENCIES:
+            return count * self.cycle_ns * CYCLES[name]
+        if name in _VECTORS:
+            return count * self.vectors_slower * self.cycle_ns * CYCLES[name]
         if name.startswith("product"):
             return count * self.slower * self.cycle_ns * CYCLES[name]
-        return count / self.lanes * self.slower * self.cycle_ns * CYCLES[name]
+        return count / self.lanes * self.vectors_slower * self.cycle_ns * CYCLES[name]
 
     @property
     def lanes(self) -> int:

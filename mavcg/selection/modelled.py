@@ -47,4 +47,5 @@ def modelled_costs(machine: ClusterMachine, readers: int = 1) -> ModelledCosts:
         tuple((level.shared_bytes, level.bandwidth_gb_per_s) for level in accelerator.levels),
         16 if arch == "x86_64" else 8,
         readers,
+        lanes * FMA_PER_CYCLE / accelerator.pes,
     )

@@ -40,7 +40,7 @@ def zen() -> ModelledCosts:
 
     machine = Machine("znver3", "x86_64", "znver3", vector_bytes=32, vector_registers=16)
     caches = ((32 << 10, 88.5), (512 << 10, 61.6), (32 << 20, 20.2))
-    return replace(found, machine=machine, cycle_ns=1 / 3.23, slower=1.0, caches=caches, block=16)
+    return replace(found, machine=machine, cycle_ns=1 / 3.23, slower=1.0, vectors_slower=1.0, caches=caches, block=16)
 
 
 def ms(model: ModelledCosts, scenario: Scenario, name: str) -> float:
