@@ -1,16 +1,25 @@
-"""The records in bench/results/ as markdown tables for the README: `python -m bench.tables`."""
+"""The records in bench/results/ as markdown tables: `python -m bench.tables [--update [PAGE ...]]`.
 
+They are printed, or the pages' sections of the third level that have a table's title are made anew; without names those
+of README.md and docs/figures.md.
+"""
+
+import argparse
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from bench import model_tables, planner_tables
+from bench import model_tables, planner_tables, selection_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import machine_passes
-from bench.record import RESULTS
+from bench.record import RESULTS, ROOT
 
 Record = Mapping[str, Any]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "figures.md")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -93,25 +102,68 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
     **{
         name: (title, _of_models(show))
-        for name, (title, show) in {**model_tables.TABLES, **planner_tables.TABLES}.items()
+        for name, (title, show) in {
+            **model_tables.TABLES,
+            **planner_tables.TABLES,
+            **selection_tables.TABLES,
+        }.items()
     },
 }
 
 
-def main() -> None:
-    """Print the tables of the records that are there."""
-    for name, (title, show) in TABLES.items():
+def section(name: str, record: Record) -> str:
+    """A record's title, table and origin."""
+    title, show = TABLES[name]
+    about = record["machine"]
+    where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date")]
+    return f"### {title}\n\n{show(record)}\n\n{'; '.join(filter(None, where))}; `{record['command']}`\n"
+
+
+def updated(text: str, sections: Mapping[str, str]) -> str:
+    """A text whose sections of the third level with these titles, up to the next heading, are these; others stay.
+
+    Raises: KeyError for a title that the text does not have.
+    """
+    for title, body in sections.items():
+        found = re.search(rf"^### {re.escape(title)}\n.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+        if found is None:
+            raise KeyError(title)
+        text = f"{text[: found.start()]}{body}\n{text[found.end() :]}"
+    return text
+
+
+def _sections() -> dict[str, str]:
+    """By title, of the records that are there."""
+    found = {}
+    for name, (title, _) in TABLES.items():
         path = RESULTS / f"{name}.json"
-        if not path.is_file():
-            if name in model_tables.OPTIONAL:
-                continue
+        if path.is_file():
+            found[title] = section(name, json.loads(path.read_text()))
+        elif name not in model_tables.OPTIONAL:
             print(f"bench.tables: {path} is not there; run `python -m bench.all`", file=sys.stderr)
-            continue
-        record = json.loads(path.read_text())
-        about = record["machine"]
-        where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date")]
-        print(f"### {title}\n\n{show(record)}\n\n{'; '.join(filter(None, where))}; `{record['command']}`\n")
+    return found
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Print the tables, or put them into pages; a table that no page has a section for is named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", type=Path, nargs="*", metavar="PAGE", help="put them into these pages")
+    pages = parser.parse_args(arguments).update
+    found = _sections()
+    if pages is None:
+        print("\n".join(found.values()))
+        return
+    absent = set(found)
+    for page in pages or PAGES:
+        text = page.read_text()
+        here = {title: body for title, body in found.items() if f"### {title}\n" in text}
+        absent -= set(here)
+        beside = page.with_name(f".{page.name}.new")
+        beside.write_text(updated(text, here))
+        os.replace(beside, page)
+    for title in sorted(absent):
+        print(f"bench.tables: no page has a section '{title}'", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

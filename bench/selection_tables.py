@@ -1,0 +1,110 @@
+"""The records of primitives and their selection as markdown tables for the README; bench/tables.py prints them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+
+
+def strategies(record: Record, table: Table) -> str:
+    """Libraries of one network by each strategy."""
+    rows = [
+        [
+            network,
+            strategy,
+            f"{found['ms']:.2f}",
+            f"{found['over_engine']:.2f}",
+            f"{found['spread']:.2f}",
+            "" if found["cost_ms"] is None else f"{found['cost_ms']:.2f}",
+            found["conversions"],
+            f"{found['weight_bytes'] / 1e6:.2f}",
+        ]
+        for network, entry in record["networks"].items()
+        for strategy, found in entry["strategies"].items()
+    ]
+    text = "Measured: milliseconds of `mavcg build --board host --strategy S`, one thread, in interleaved rounds; "
+    text += f"`engine` is what is built without the option. Costs that are predicted are {record['costs']}."
+    head = ["network", "strategy", "ms", "over `engine`", "spread", "predicted, ms", "conversions", "weights, MB"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def selection_boards(record: Record, table: Table) -> str:
+    """Networks by strategy on cores of Arm, one thread."""
+    names = list(record["rows"][0]["tables"][0]["ms"])
+    rows = []
+    for row in record["rows"]:
+        (single,) = (found for found in row["tables"] if found["threads"] == 1)
+        figures = (f"{single['ms'][name]:.0f}" if name in single["ms"] else "" for name in names)
+        rows.append([f"{row['core']}, {row['network']}", *figures])
+    text = "Predicted, not measured: milliseconds of the convolutions, one thread, by the model of the core."
+    return f"{text}\n\n" + table(["core, network", *(name.removeprefix("family:") for name in names)], rows)
+
+
+def selection_loops(record: Record, table: Table) -> str:
+    """Main loops of kernels beside the core's peak."""
+    rows = [
+        [
+            row["core"],
+            row["kernel"],
+            f"{row['peak_macs_per_cycle']:g}",
+            f"{100 * row['compiled']['share_of_peak']:.0f} %",
+            f"{100 * row['share_of_peak']:.0f} %",
+        ]
+        for row in record["rows"]
+    ]
+    text = "Modelled: multiply-accumulates a cycle of the loop that does most of the work, as compiled and as built."
+    return f"{text}\n\n" + table(["core", "kernel", "peak", "as compiled", "as built"], rows)
+
+
+def primitive_scenarios(record: Record, table: Table) -> str:
+    """Every primitive against the definition."""
+    there = {row["family"]: row for row in record["emulated"]}
+    rows = []
+    for row in record["rows"]:
+        emulated = there.get(row["family"], {"scenarios": 0, "failed": 0})
+        rows.append(
+            [
+                row["family"],
+                row["primitives"],
+                row["failed"],
+                f"{row['largest_error']:.1e}",
+                f"{row['largest_share_of_bound']:.2f}",
+                emulated["scenarios"],
+                emulated["failed"],
+            ]
+        )
+    each = record["rows"][0]["scenarios_each"]
+    text = f"Counted: {each} generated scenarios for each primitive on this machine, and "
+    text += "some of each family on an emulated Cortex-A55 and A76, with equal bits. Errors are over the largest sum."
+    head = ["family", "primitives", "failed", "largest error", "of its bound", "emulated", "failed there"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+def pbqp(record: Record, table: Table) -> str:
+    """The solver on real networks."""
+    rows = [
+        [
+            row["network"],
+            row["nodes"],
+            row["edges"],
+            row["most_alternatives"],
+            "yes" if row["optimal"] else f"gap {row['gap']:.3g}",
+            f"{row['seconds_most']:.2f}",
+            f"{row['cpu_seconds_most']:.2f}",
+        ]
+        for row in record["rows"]
+    ]
+    text = f"Measured: seconds of the longest of {record['runs']} runs, with all {record['primitives']} primitives and "
+    text += f"modelled costs; drawn: costs at random, {record['primitives_drawn']} alternatives."
+    head = ["network", "nodes", "edges", "most alternatives", "optimal", "seconds", "of CPU"]
+    return f"{text}\n\n" + table(head, rows)
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+    "strategies": ("Whole networks by strategy of selection", strategies),
+    "pbqp": ("How long a selection takes", pbqp),
+    "primitive_scenarios": ("Every primitive against the definition", primitive_scenarios),
+    "selection_boards": ("Strategies on cores of Arm", selection_boards),
+    "selection_loops": ("Main loops beside the peak of cores of Arm", selection_loops),
+}

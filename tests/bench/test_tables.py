@@ -1,0 +1,45 @@
+"""Tables put into a document: sections that have their titles, and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import tables
+from bench.record import RESULTS, ROOT
+
+TEXT = "# Title\n\n### One\n\nold\n\n## Other\n\n### One more\n\nkept\n\n### Two\n\nold\n"
+
+
+def test_sections_are_replaced_up_to_the_next_heading() -> None:
+    text = tables.updated(TEXT, {"One": "### One\n\nnew\n", "Two": "### Two\n\nnewer\n"})
+    assert text == "# Title\n\n### One\n\nnew\n\n## Other\n\n### One more\n\nkept\n\n### Two\n\nnewer\n\n"
+
+
+def test_a_section_that_is_not_there_is_said() -> None:
+    with pytest.raises(KeyError, match="Three"):
+        tables.updated(TEXT, {"Three": "### Three\n"})
+
+
+def test_a_file_is_updated_from_the_records(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("# Page\n\n### Code growth of six ARM clones\n\nold\n\n## End\n")
+    tables.main(["--update", str(path)])
+    text = path.read_text()
+    record = json.loads((RESULTS / "growth.json").read_text())
+    assert text.startswith("# Page\n\n### Code growth of six ARM clones\n\nCounted: ") and text.endswith("\n\n## End\n")
+    assert record["date"] in text and "old" not in text
+    assert [p.name for p in tmp_path.iterdir()] == ["page.md"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/figures.md"])
+def test_pages_have_the_figures_of_the_records(page: str) -> None:
+    text = (ROOT / page).read_text()
+    here = 0
+    for name, (title, _) in tables.TABLES.items():
+        path = RESULTS / f"{name}.json"
+        if f"### {title}\n" in text and path.is_file():
+            made = tables.section(name, json.loads(path.read_text()))
+            assert made in text, f"{page}: {title} is older than its record"
+            here += 1
+    assert here > 4
