@@ -24,7 +24,7 @@ from llvmlite import ir
 from rich.console import Console
 from rich.table import Table
 
-from bench.jit import Compiled, host_machine
+from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
 from mavcg.host import host_board
@@ -91,7 +91,7 @@ class Network:
             place[:] = rng.standard_normal(tensor.type.bytes // 4).astype(np.float32).view(np.uint8)
         self.scratch = buffer(program.scratch_bytes)
         self.codes: dict[tuple[str, MacroTile | None], Compiled] = {}
-        self.driver = tasks_driver(machine)
+        self.loops = Loops(machine)
 
     def kernel(self, spec: KernelSpec, macro: MacroTile | None) -> int:
         """The address of a kernel's code, compiled once for each macro-tile that differs in more than the task."""
@@ -121,10 +121,10 @@ class Network:
 
     def run(self, calls: Sequence[Call]) -> list[int]:
         """Nanoseconds of each step."""
-        function, scratch, took = self.driver.function, self.scratch.ctypes.data, []
+        scratch, took = self.scratch.ctypes.data, list[int]()
         for call in calls:
             start = time.thread_time_ns()
-            function(call.kernel, ctypes.addressof(call.args), call.rows, call.grain, scratch)
+            self.loops.tasks(call.kernel, ctypes.addressof(call.args), call.rows, call.grain, scratch, 1)
             took.append(time.thread_time_ns() - start)
         return took
 
@@ -134,40 +134,6 @@ def buffer(size: int) -> Array:
     raw = np.zeros(size + 4096 + 64, np.uint8)
     start = -raw.ctypes.data % 4096
     return raw[start : start + size]
-
-
-@dataclass(frozen=True)
-class Driver:
-    """function(kernel, args, rows, grain, scratch): all tasks of a step, as the engine's one thread does them."""
-
-    compiled: Compiled
-    function: Any
-
-
-TASKS = """
-define void @tasks(ptr %kernel, ptr %args, i64 %rows, i64 %grain, ptr %scratch) {
-entry:
-  br label %task
-task:
-  %begin = phi i64 [ 0, %entry ], [ %end, %task ]
-  %next = add i64 %begin, %grain
-  %inside = icmp slt i64 %next, %rows
-  %end = select i1 %inside, i64 %next, i64 %rows
-  call void %kernel(ptr %args, i64 %begin, i64 %end, ptr %scratch)
-  br i1 %inside, label %task, label %done
-done:
-  ret void
-}
-"""
-
-
-def tasks_driver(machine: Machine) -> Driver:
-    """Compile it."""
-    compiled = Compiled(f'target triple = "{llvm.get_default_triple()}"\n{TASKS}', machine)
-    signature = ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
-    )
-    return Driver(compiled, signature(compiled.address("tasks")))
 
 
 def measure(name: str, seconds: float) -> dict[str, Any]:
