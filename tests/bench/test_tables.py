@@ -23,12 +23,12 @@ def test_a_section_that_is_not_there_is_said() -> None:
 
 def test_a_file_is_updated_from_the_records(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    path.write_text("# Page\n\n### Code growth of six ARM clones\n\nold\n\n## End\n")
+    path.write_text("# Page\n\n### Code growth of six ARM clones\n\nout of date\n\n## End\n")
     tables.main(["--update", str(path)])
     text = path.read_text()
     record = json.loads((RESULTS / "growth.json").read_text())
     assert text.startswith("# Page\n\n### Code growth of six ARM clones\n\nCounted: ") and text.endswith("\n\n## End\n")
-    assert record["date"] in text and "old" not in text
+    assert record["date"] in text and "out of date" not in text
     assert [p.name for p in tmp_path.iterdir()] == ["page.md"]
 
 
