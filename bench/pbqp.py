@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bench.record import facts, write
 from bench.selection_networks import NETWORKS as REAL
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.select_network import machine_of
+from mavcg.select_workers import board_of, workers_of
 from mavcg.selection.choice import instance_of, make_problem
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.pbqp import Instance, make_instance, solve
@@ -170,7 +170,7 @@ def measure(name: str, seed: int | None, instance: Instance) -> dict[str, Any]:
 
 def instances() -> Iterator[tuple[str, int | None, Instance]]:
     """(name, seed of drawn costs, instance)."""
-    costs, primitives = modelled_costs(machine_of("host")), all_primitives()
+    costs, primitives = modelled_costs(workers_of(board_of("host"))[0]), all_primitives()
     for name, made in REAL.items():
         yield name, None, instance_of(make_problem(made(), costs, primitives))
     for network in NETWORKS:

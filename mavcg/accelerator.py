@@ -52,6 +52,11 @@ class Accelerator:
         return prod(self.pe_len)
 
     @property
+    def peak_gmac_per_s(self) -> float:
+        """Billions of multiply-accumulates a second with every element at work; the same as MACs a ns."""
+        return self.frequency_ghz * self.pes
+
+    @property
     def memory(self) -> MemoryLevel:
         """The level that tiles are made for."""
         return self.levels[0]

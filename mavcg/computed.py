@@ -1,8 +1,9 @@
 """How each node of a graph is computed, and lowered: as the engine predicts, or as primitives are selected."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from mavcg.board import Board
 from mavcg.errors import MavcgError
@@ -14,8 +15,8 @@ from mavcg.predict.ways import WORTH, Chosen, choose_ways
 from mavcg.select_model import ENGINE, ModelQuestion, SelectedModel, select_for_library, within_weights
 from mavcg.selection.weight_limit import Option, TooSmall, options_within
 from mavcg.target import Target
+from mavcg.weight_sizes import weight_sizes
 
-T = TypeVar("T")
 Progress = Callable[[str], None]
 Dump = Callable[[str, Graph | Chosen], None]
 TRIES = 4  # packed constants are aligned, and equal ones are there once: what that makes is seen only when it is done
@@ -54,74 +55,64 @@ def computed(
     progress("choosing kernels, packing weights")
     chosen = choose_ways(graph, packing, machines, target, board, question.max_error, progress)
     dump("ways", chosen)
-    lowered = chosen.lowered
-    if max_size_bytes is not None and lowered.program.constants_bytes > max_size_bytes:
-        progress("choosing lighter kernels")
-        lowered = _lighter(chosen, graph, packing, max_size_bytes)
-    return Computed(graph, lowered, {"strategy": ENGINE})
+    plain = Computed(graph, chosen.lowered, {"strategy": ENGINE})
+    if max_size_bytes is None or chosen.lowered.program.constants_bytes <= max_size_bytes:
+        return plain
+    progress("choosing lighter kernels")
+    return _until_it_fits(partial(_lighter, chosen, plain, packing), plain, max_size_bytes)
 
 
 def _selected(
     found: SelectedModel, graph: Graph, packing: Packing, max_size_bytes: int | None, progress: Progress, dump: Dump
 ) -> Computed:
     progress("packing weights")
-    lowered = lower_graph(found.graph, packing, found.ways)
-    if max_size_bytes is not None and lowered.program.constants_bytes > max_size_bytes:
+    made = _lowered(found, packing)
+    if max_size_bytes is not None and made.lowered.program.constants_bytes > max_size_bytes:
         progress("choosing lighter primitives")
-        first, start = found, lowered
 
-        def lighter(budget: int) -> tuple[SelectedModel, Lowered]:
-            lighter_one = within_weights(first, graph, packing, budget)
-            return lighter_one, lower_graph(lighter_one.graph, packing, lighter_one.ways)
+        def lighter(budget: int) -> Computed:
+            return _lowered(within_weights(found, graph, packing, budget), packing)
 
-        found, lowered = _until_it_fits(lighter, start, max_size_bytes, lambda made: made[1])
-    dump("legalised", found.graph)
-    return Computed(found.graph, lowered, found.as_json())
+        made = _until_it_fits(lighter, made, max_size_bytes)
+    dump("legalised", made.graph)
+    return made
 
 
-def _lighter(chosen: Chosen, graph: Graph, packing: Packing, max_size_bytes: int) -> Lowered:
-    """The engine's ways within a size."""
+def _lowered(found: SelectedModel, packing: Packing) -> Computed:
+    return Computed(found.graph, lower_graph(found.graph, packing, found.ways), found.as_json())
+
+
+def _lighter(chosen: Chosen, plain: Computed, packing: Packing, budget: int) -> Computed:
+    """The engine's ways, with so many bytes of convolutions' weights at most."""
     options = {
         node: tuple(
             Option(way.name, way.mean_ms * (1 if way is ways[0] else 1 / WORTH), way.weight_bytes) for way in ways
         )
         for node, ways in chosen.considered.items()
     }
-    others = sum(size for node, size in chosen.lowered.packed.items() if node not in options and _is_conv(chosen, node))
-
-    def lighter(budget: int) -> Lowered:
-        try:
-            found = options_within(options, budget - others)
-        except TooSmall as error:
-            raise TooSmall(error.least_bytes + others) from None
-        ways = {node: one.name for node, one in found.items() if one.name}
-        return lower_graph(graph, packing, ways)
-
-    return _until_it_fits(lighter, chosen.lowered, max_size_bytes, lambda made: made)
+    packed = chosen.lowered.packed
+    others = weight_sizes(chosen.lowered).packed_bytes - sum(packed.get(node, 0) for node in options)
+    try:
+        found = options_within(options, budget - others)
+    except TooSmall as error:
+        raise TooSmall(error.least_bytes + others) from None
+    ways = {node: one.name for node, one in found.items() if one.name}
+    return replace(plain, lowered=lower_graph(plain.graph, packing, ways))
 
 
-def _is_conv(chosen: Chosen, node: str) -> bool:
-    return any(one.output == node and one.op == "conv2d" for one in chosen.lowered.nodes)
-
-
-def conv_bytes(lowered: Lowered) -> int:
-    """Of packed weights of convolutions, which can be packed in several ways."""
-    names = {node.output for node in lowered.nodes if node.op in ("conv2d", "primitive_conv2d")}
-    return sum(size for name, size in lowered.packed.items() if name in names)
-
-
-def _until_it_fits(make: Callable[[int], T], start: Lowered, max_size_bytes: int, of: Callable[[T], Lowered]) -> T:
+def _until_it_fits(make: Callable[[int], Computed], start: Computed, max_size_bytes: int) -> Computed:
     """make(bytes that convolutions' weights may take), with less and less until all constants fit."""
-    budget = max_size_bytes - (start.program.constants_bytes - conv_bytes(start))
+    others = start.lowered.program.constants_bytes - weight_sizes(start.lowered).packed_bytes
+    budget = max_size_bytes - others
     for _ in range(TRIES):
         try:
             made = make(budget)
         except TooSmall as error:
-            least = error.least_bytes + start.program.constants_bytes - conv_bytes(start)
             raise MavcgError(
-                f"--max-size {max_size_bytes}: packed weights take {least} bytes at least; allow that many"
+                f"--max-size {max_size_bytes}: packed weights take {error.least_bytes + others} bytes at least; allow "
+                f"that many"
             ) from None
-        excess = of(made).program.constants_bytes - max_size_bytes
+        excess = made.lowered.program.constants_bytes - max_size_bytes
         if excess <= 0:
             return made
         budget -= excess

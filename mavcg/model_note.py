@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from mavcg import __version__
@@ -16,6 +16,7 @@ from mavcg.lowering import Lowered
 from mavcg.predict.work import step_works
 from mavcg.selection.library import primitive_of
 from mavcg.tile_plan import MacroTile
+from mavcg.weight_sizes import weight_sizes
 
 
 def model_note(lowered: Lowered, kernels: KernelCode, selection: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,28 +65,6 @@ def _primitive(node: Node, lowered: Lowered) -> dict[str, str]:
     if node.op != "conv2d" or graph.types[node.output].dtype != "f32" or node.inputs[1] not in graph.constants:
         return {}
     return {"primitive": primitive_of(node, graph, lowered.ways.get(node.output, ""))}
-
-
-@dataclass(frozen=True)
-class WeightSizes:
-    """Bytes of convolutions' constant weights: as the definition has them, and as they are packed or transformed."""
-
-    definition_bytes: int
-    packed_bytes: int
-
-    @property
-    def more_bytes(self) -> int:
-        """What packing and transforms cost."""
-        return self.packed_bytes - self.definition_bytes
-
-
-def weight_sizes(lowered: Lowered) -> WeightSizes:
-    """Of a program's f32 convolutions."""
-    graph = lowered.storage.graph
-    nodes = {node.output: node for node in lowered.nodes if node.op in ("conv2d", "primitive_conv2d")}
-    nodes = {name: node for name, node in nodes.items() if node.inputs[1] in graph.constants}
-    defined = sum(graph.types[node.inputs[1]].bytes for node in nodes.values())
-    return WeightSizes(defined, sum(lowered.packed.get(name, 0) for name in nodes))
 
 
 def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dict[str, Any]:

@@ -71,9 +71,7 @@ class ModuleObjects:
         }
 
 
-def _function_summary(
-    choice: FunctionChoice, tunings: Mapping[tuple[str, str], VersionTuning]
-) -> dict[str, Any]:
+def _function_summary(choice: FunctionChoice, tunings: Mapping[tuple[str, str], VersionTuning]) -> dict[str, Any]:
     kept = [k for k in choice.kept if not k.dropped]
     models = {label: tuning.as_json() for (function, label), tuning in tunings.items() if function == choice.function}
     return {

@@ -110,9 +110,9 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
     for (x, y), label, colour in zip(clouds(layer, accelerator), _CLOUDS, _COLOURS, strict=True):
         axes.scatter(x, y, s=6, c=colour, label=f"{label} ({len(x)} drawn)", linewidths=0)
     share = pe_utilisation(planned.tiling.tile, accelerator)
-    height = min(found.compute_gmac_per_s, found.memory_gmac_per_s, accelerator.frequency_ghz * accelerator.pes * share)
+    height = min(found.compute_gmac_per_s, found.memory_gmac_per_s, accelerator.peak_gmac_per_s * share)
     axes.scatter([found.mac_per_byte], [height], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
-    roof = accelerator.frequency_ghz * accelerator.pes
+    roof = accelerator.peak_gmac_per_s
     slope = accelerator.levels[-1].bandwidth_gb_per_s
     axes.set(xscale="log", yscale="log", xlabel="MAC per off-chip byte", ylabel="GMAC/s (modelled)")
     low, high = axes.get_xlim()

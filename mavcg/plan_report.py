@@ -152,7 +152,7 @@ def show_plan(plan: NetworkPlan, question: Question, out: "Console") -> None:
     )
     title = (
         f"{plan.machine}: {memory.name} {sizes}, {memory.bandwidth_gb_per_s:g} GB/s behind it, "
-        f"{plan.accelerator.frequency_ghz * plan.accelerator.pes:g} GMAC/s; {question.search} search by "
+        f"{plan.accelerator.peak_gmac_per_s:g} GMAC/s; {question.search} search by "
         f"{question.metric} (modelled, not measured)"
     )
     table = Table("layer", "tile OC x IC x OH x OW", "dataflow", title=title, title_justify="left")

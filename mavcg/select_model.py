@@ -14,8 +14,8 @@ from mavcg.kernel import Packing
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
-from mavcg.planner.board_machine import ClusterMachine, cluster_machines
 from mavcg.select_network import costs_of
+from mavcg.select_workers import workers_of
 from mavcg.selection.choice import Choice, Limits, Problem, make_problem
 from mavcg.selection.library import in_library, library_choice, without_computed_weights
 from mavcg.selection.modelled import modelled_costs
@@ -86,11 +86,6 @@ class SelectedModel:
         }
 
 
-def fastest_core(board: Board) -> ClusterMachine:
-    """One core for all of a board's: every version of a kernel computes alike, so that the choice is one."""
-    return max(cluster_machines(board), key=lambda one: one.accelerator.frequency_ghz * one.accelerator.pes)
-
-
 def select_for_library(
     graph: Graph,
     packing: Packing,
@@ -103,7 +98,7 @@ def select_for_library(
     Raises: MavcgError for an unknown strategy or one that cannot do the network, for a limit that leaves nothing.
     """
     progress("selecting primitives and layouts")
-    machine = fastest_core(board)
+    (machine,) = workers_of(board)  # every version of a kernel computes alike, so that one core speaks for all
     network = without_computed_weights(network_of(graph, packing.lanes), graph)
     if not network.convolutions:
         return None

@@ -71,11 +71,6 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
     return found
 
 
-def machine_of(board: str, core: str = "") -> ClusterMachine:
-    """A core of a board: the one of that name, or the fastest. Raises: MavcgError for unknown ones."""
-    return workers_of(board_of(board), core)[0]
-
-
 def select_network(model: str, network: Network, board: str, question: SelectQuestion) -> Selection:
     """Select by the question's strategy, and by all others to compare; costs of the database first, then of the model.
 

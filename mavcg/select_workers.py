@@ -17,12 +17,7 @@ def board_of(name: str) -> Board:
 def by_speed(board: Board) -> list[int]:
     """Clusters by number, the one with the fastest cores first. Raises: MavcgError for a board without clusters."""
     machines = cluster_machines(board)
-    return sorted(range(len(machines)), key=lambda n: (-speed(machines[n]), n))
-
-
-def speed(machine: ClusterMachine) -> float:
-    """Multiply-accumulates a ns at most."""
-    return machine.accelerator.frequency_ghz * machine.accelerator.pes
+    return sorted(range(len(machines)), key=lambda n: (-machines[n].accelerator.peak_gmac_per_s, n))
 
 
 def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterMachine, ...]:

@@ -20,7 +20,7 @@ from mavcg.profiles.load import cores_for
 from mavcg.runners.bench_run import BenchOptions
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.places import cpus_of, differences, hints
-from mavcg.runners.runner import Runner
+from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.tuning_run import Spot, TunedOn, tune_on
 from mavcg.selection.cost_db import CostDb, compiler_version
 from mavcg.selection.modelled import modelled_costs
@@ -103,7 +103,7 @@ def tune_network(
     primitives: Sequence[Primitive],
     board: Board,
     places: Sequence[Place],
-    runner: Runner,
+    runner: ShellRunner,
     facts: MachineFacts,
     database: CostDb,
     *,

@@ -235,9 +235,7 @@ class _Maker:
     def tuning_job(self, name: str, core: Core, asm: str, generic_asm: str) -> TuningJob:
         version, generic = (make_version(self.hot, name, label) for label in (core.name, GENERIC))
         ir = str(version.module)
-        return TuningJob(
-            core, asm, version.symbol, generic_asm, generic.symbol, why_untouched(ir), has_open_inline(ir)
-        )
+        return TuningJob(core, asm, version.symbol, generic_asm, generic.symbol, why_untouched(ir), has_open_inline(ir))
 
     def _explicit(self, version: Version, text: str) -> str:
         """Decide what LLVM leaves to the target, unless every core may."""

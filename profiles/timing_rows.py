@@ -131,9 +131,7 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
         forwards=dict(
             item for key, entry in _table(path, table, "forward").items() for item in _forwards(path, key, entry)
         ),
-        apart=tuple(
-            _apart(path, entry, f"apart[{i}]") for i, entry in enumerate(schema.tables(path, table, "apart"))
-        ),
+        apart=tuple(_apart(path, entry, f"apart[{i}]") for i, entry in enumerate(schema.tables(path, table, "apart"))),
         spacings=tuple(
             _spacing(path, entry, f"spaced[{i}]") for i, entry in enumerate(schema.tables(path, table, "spaced"))
         ),

@@ -139,7 +139,7 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
     assert board is not None
     found = cluster_machines(measured_host_board() if board == HOST else find_board(board))
     different = {machine.accelerator: machine.assumed for machine in reversed(found)}
-    return sorted(different.items(), key=lambda item: -item[0].frequency_ghz * item[0].pes)
+    return sorted(different.items(), key=lambda item: -item[0].peak_gmac_per_s)
 
 
 def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:

@@ -66,7 +66,7 @@ def compute_gmac_per_s(accelerator: Accelerator, tile: Tile | None = None) -> fl
     The paper's algorithm 4 compares tilings under the first (its `GetComputationRoof(config)` sees no tile).
     """
     share = 1.0 if tile is None else pe_utilisation(tile, accelerator)
-    return accelerator.frequency_ghz * accelerator.pes * share
+    return accelerator.peak_gmac_per_s * share
 
 
 def memory_gmac_per_s(accelerator: Accelerator, macs: int, off_chip: Traffic) -> float:

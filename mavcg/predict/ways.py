@@ -82,7 +82,7 @@ def choose_ways(
     if not clusters:
         return Chosen(plain, {}, {})
     progress("comparing ways to compute convolutions")
-    fastest = max(clusters, key=lambda machine: machine.accelerator.frequency_ghz * machine.accelerator.pes)
+    fastest = max(clusters, key=lambda machine: machine.accelerator.peak_gmac_per_s)
     label = fastest.core.name if fastest.core is not None and fastest.core.name in machines else GENERIC
     model = core_model(label, machines[label], fastest.core, fastest.cluster.fma_per_cycle)
     number = clusters.index(fastest)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.runners.client import Client, run_client
-from mavcg.runners.runner import ConnectionLost, RunnerError
+from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.transport import last_line
 
 SERIAL_VARIABLE = "ANDROID_SERIAL"  # as adb has it

@@ -14,7 +14,8 @@ from typing import Any
 from mavcg.core import Core
 from mavcg.cpu_list import cpu_ranges
 from mavcg.runners.bench_program import BenchProgram
-from mavcg.runners.runner import SILENCE_S, ConnectionLost, Finished, Runner, RunnerError, Silent
+from mavcg.runners.finished import ConnectionLost, Finished, RunnerError, Silent
+from mavcg.runners.shell_runner import SILENCE_S, ShellRunner
 
 WAITS_S = (1.0, 5.0, 20.0)  # before a lost connection is tried again
 MOST_FAILURES = 3  # in a row: then it is not the jobs' fault
@@ -89,7 +90,7 @@ Taken = Callable[[JobTimes | JobFailed], None]
 
 
 def run_bench(
-    runner: Runner,
+    runner: ShellRunner,
     program: BenchProgram,
     jobs: Sequence[int],
     cpus: Sequence[int],

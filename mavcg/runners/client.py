@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from mavcg.runners.runner import RunnerError, Silent
+from mavcg.runners.finished import RunnerError, Silent
 
 LAST_WORDS_S = 2.0  # for standard error after the client's end: a background process of it may hold it open
 

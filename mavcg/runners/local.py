@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.runners.runner import RunnerError
+from mavcg.runners.finished import RunnerError
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""What --runner names -> a Runner."""
+"""What --runner names -> a machine over a shell."""
 
 from mavcg.runners.adb import find_device
+from mavcg.runners.finished import RunnerError
 from mavcg.runners.local import LocalTransport
-from mavcg.runners.runner import RunnerError
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.ssh import parse_ssh
 

@@ -4,7 +4,7 @@ from mavcg.board import Board
 from mavcg.cpu_list import cpus_text
 from mavcg.machines import GENERIC
 from mavcg.runners.facts import CpuFacts, MachineFacts
-from mavcg.runners.runner import RunnerError
+from mavcg.runners.finished import RunnerError
 
 CLOCK_DIFFERS = 0.02  # of the board's: below that the two are rounded differently
 HOT_CELSIUS = 60.0

@@ -1,4 +1,4 @@
-"""A Runner over any way to a shell: one temporary folder, a program sent into it, and nothing left at the end."""
+"""A machine over any way to a shell: one temporary folder, a program sent into it, and nothing left at the end."""
 
 import os
 import re
@@ -10,9 +10,11 @@ from pathlib import Path
 
 from mavcg.runners.client import run_client
 from mavcg.runners.facts import MachineFacts, facts_of, facts_script
-from mavcg.runners.runner import FOLDER_VARIABLE, SILENCE_S, Finished, RunnerError, Silent
+from mavcg.runners.finished import Finished, RunnerError, Silent
 from mavcg.runners.transport import Transport, last_line
 
+FOLDER_VARIABLE = "MAVCG_RUNNER_FOLDER"  # where on the machine the temporary folder is made
+SILENCE_S = 300.0  # a program that prints nothing for so long is given up
 SCRIPT_S = 60.0  # of silence of a short script
 CLOSE_S = 20.0
 _STATUS = re.compile(rb"\r?\n?mavcg-status (\d+)\s*\Z")
@@ -20,7 +22,10 @@ _CANNOT_RUN = 126  # of a shell: a file that is no program, or a folder that hol
 
 
 class ShellRunner:
-    """A Runner. wrapper: words before each program, such as an emulator and its options."""
+    """A machine. To be used by `with`: at its end nothing of ours is left there.
+
+    wrapper: words before each program, such as an emulator and its options.
+    """
 
     def __init__(self, transport: Transport, wrapper: Sequence[str] = ()) -> None:
         self.transport = transport
@@ -32,7 +37,7 @@ class ShellRunner:
 
     @property
     def name(self) -> str:
-        """As Runner."""
+        """As --runner takes it, and as messages say it."""
         return self.transport.name
 
     def __enter__(self) -> "ShellRunner":
@@ -42,7 +47,10 @@ class ShellRunner:
         self.close()
 
     def facts(self, root: str = "/") -> MachineFacts:
-        """As Runner. root: a folder on the machine that holds the proc/ and sys/ to be read."""
+        """What the machine says of its CPUs. root: a folder there that holds the proc/ and sys/ to be read.
+
+        Raises: RunnerError where it cannot be reached.
+        """
         done = self.script(facts_script(root, self._parent()))
         if done.status:
             raise RunnerError(f"{self.name}: does not say what it is ({last_line(done.words)}); see that it runs Linux")
@@ -58,7 +66,12 @@ class ShellRunner:
         on_line: Callable[[str], None] | None = None,
         silence_s: float = SILENCE_S,
     ) -> Finished:
-        """As Runner."""
+        """Send a program where it is not there yet, and run it in the temporary folder, with nothing to read.
+
+        files_in, files_out: name in that folder -> file here, sent before and fetched after. on_line: each line of its
+        output as soon as it is known; what it raises ends the program. A status other than 0 is no error here.
+        Raises: ConnectionLost; Silent after silence_s without output; RunnerError for all else.
+        """
         if self._lost:
             self._find_again()
         folder = self._made_folder()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.runners.client import run_client
-from mavcg.runners.runner import ConnectionLost, RunnerError
+from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.transport import last_line
 
 COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first words, such as "ssh -F board.conf"

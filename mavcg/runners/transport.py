@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from mavcg.runners.runner import RunnerError
+from mavcg.runners.finished import RunnerError
 
 
 class Transport(Protocol):

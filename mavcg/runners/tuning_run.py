@@ -21,7 +21,7 @@ from mavcg.primitive import F32_BYTES, Epilogue, Lowering, Place, image_elements
 from mavcg.primitive_check import block_of
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.bench_run import BenchOptions, JobFailed, JobTimes, MachineSaid, Rounds, run_bench
-from mavcg.runners.runner import Runner
+from mavcg.runners.shell_runner import ShellRunner
 from mavcg.selection.cost_db import Conversion, CostDb, Record
 from mavcg.selection.costs import MEASURED, Cost
 from mavcg.selection.tuning import Job, Plan
@@ -41,7 +41,7 @@ class Spot:
     program is made while one runs, which another machine does not feel. host: whose figures, for the database.
     """
 
-    runner: Runner
+    runner: ShellRunner
     machine: Machine
     core: Core | None
     cpus: tuple[int, ...]

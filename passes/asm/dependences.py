@@ -91,9 +91,7 @@ def _latency(producer: Op, consumer: Op, read: Read, timing: Timing) -> int:
 
 def _overwrite(first: Op, then: Op, register: str, timing: Timing) -> int:
     """Cycles between two writes of a register: the second must not be finished first."""
-    early, late = (
-        timing.of("writeback" if op.writeback == register else op.op_class).latency for op in (first, then)
-    )
+    early, late = (timing.of("writeback" if op.writeback == register else op.op_class).latency for op in (first, then))
     return max(1, early - late + 1)
 
 

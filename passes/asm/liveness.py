@@ -133,7 +133,7 @@ def before(
             live = (live | at_call | private.read_by.get(effect.target, frozenset())) - {"x30"} | effect.reads()
         else:
             whole = {a.register for a in effect.accesses if a.write and not a.read}
-            live = (live - whole - ({FLAGS} if effect.writes_flags and not effect.reads_flags else set()))
+            live = live - whole - ({FLAGS} if effect.writes_flags and not effect.reads_flags else set())
             live |= effect.reads()
     return live
 

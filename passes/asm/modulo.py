@@ -128,9 +128,7 @@ def sequential_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing
 
 
 def _edges_hold(cycles: dict[int, int], edges: Sequence[Edge], interval: int) -> bool:
-    return all(
-        cycles[edge.target] + interval * edge.distance >= cycles[edge.source] + edge.latency for edge in edges
-    )
+    return all(cycles[edge.target] + interval * edge.distance >= cycles[edge.source] + edge.latency for edge in edges)
 
 
 def _slots_hold(cycles: dict[int, int], needs: Needs, interval: int) -> bool:

@@ -37,9 +37,7 @@ class Pipelined:
     stages: int
 
 
-def pipelined(
-    body: Sequence[Instr], schedule: Schedule, label: str, order: tuple[int, ...] | None = None
-) -> Pipelined:
+def pipelined(body: Sequence[Instr], schedule: Schedule, label: str, order: tuple[int, ...] | None = None) -> Pipelined:
     """The code of a schedule.
 
     body: one iteration, its branch last, registers such that the schedule holds. label: for the new labels, each of

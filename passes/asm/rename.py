@@ -116,7 +116,7 @@ def _occupied(
 
 
 def _allowed(web: _Web, code: Sequence[Code]) -> str:
-    """"x" or "v", or "low" for a lane operand of 16-bit elements, which only reaches v0 to v15."""
+    """ "x" or "v", or "low" for a lane operand of 16-bit elements, which only reaches v0 to v15."""
     if web.register[0] == "x":
         return "x"
     for at, place in web.places:

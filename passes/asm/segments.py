@@ -31,9 +31,7 @@ class Segment:
 LONGEST = 256
 
 
-def segments_of(
-    block: Block, statements: Sequence[Statement], open_inline: bool = False
-) -> tuple[Segment, ...]:
+def segments_of(block: Block, statements: Sequence[Statement], open_inline: bool = False) -> tuple[Segment, ...]:
     """The block's stretches, in order, each of at most LONGEST lines; its closing branch is in none of them."""
     found: list[Segment] = []
     first: int | None = None

@@ -52,9 +52,7 @@ def needs_of(ops: Sequence[Op], timing: Timing) -> Needs:
     facts = [timing.of(name) for name in names]
     masks, capacities = _pool_sets(facts, timing)
     bans = _bans(names, timing)
-    kinds = tuple(
-        Kind(_uses(fact, timing, masks, capacities), bans[number]) for number, fact in enumerate(facts)
-    )
+    kinds = tuple(Kind(_uses(fact, timing, masks, capacities), bans[number]) for number, fact in enumerate(facts))
     number_of = {name: number for number, name in enumerate(names)}
     return Needs(capacities, kinds, tuple(number_of[op.op_class] for op in ops))
 

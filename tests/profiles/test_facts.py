@@ -118,9 +118,7 @@ BOARD = 'name = "b"\nsoc = "B"\ntarget = "{}"\nsource = "manual"\n[[clusters]]\n
         (HEAD + OWN + '[llvm]\ncpu = "cortex-a53"\n', "mine.toml: llvm: no source; add one or remove the fact"),
     ],
 )
-def test_audit_names_the_fault_of_a_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
-) -> None:
+def test_audit_names_the_fault_of_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     user_file(tmp_path, "cores", "mine", text)
     monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
 

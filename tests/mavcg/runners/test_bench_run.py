@@ -11,8 +11,9 @@ from mavcg.core import Core, Midr, X86Model
 from mavcg.runners import bench_run
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.bench_run import BenchOptions, JobFailed, JobTimes, run_bench
+from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.open import open_runner
-from mavcg.runners.runner import FOLDER_VARIABLE, ConnectionLost, RunnerError
+from mavcg.runners.shell_runner import FOLDER_VARIABLE
 
 BRIEF = BenchOptions(silence_s=1.0)
 A55 = Core("cortex-a55", "aarch64", "in", "cortex-a55", "", midr=(Midr(0x41, 0xD05, 1),))

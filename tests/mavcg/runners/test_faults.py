@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mavcg.runners.adb import AdbTransport
+from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.open import open_runner
-from mavcg.runners.runner import FOLDER_VARIABLE, ConnectionLost, RunnerError
+from mavcg.runners.shell_runner import FOLDER_VARIABLE
 from mavcg.runners.ssh import COMMAND_VARIABLE, SshTransport, parse_ssh
 
 

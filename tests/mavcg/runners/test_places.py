@@ -7,9 +7,9 @@ import pytest
 
 from mavcg.profiles.load import load_board
 from mavcg.runners.facts import CpuFacts, MachineFacts, facts_of
+from mavcg.runners.finished import RunnerError
 from mavcg.runners.open import open_runner
 from mavcg.runners.places import cpus_of, differences, hints
-from mavcg.runners.runner import RunnerError
 
 BOARDS = Path(__file__).parents[2] / "boards"
 S10 = load_board("exynos9820")

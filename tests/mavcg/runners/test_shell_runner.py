@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.runners.finished import Silent
 from mavcg.runners.open import open_runner
-from mavcg.runners.runner import FOLDER_VARIABLE, Silent
-from mavcg.runners.shell_runner import ShellRunner
+from mavcg.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 
 BOARDS = Path(__file__).parents[2] / "boards"
 

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 from mavcg.runners import tuning_run
 from mavcg.runners.bench_program import BenchProgram
-from mavcg.runners.runner import FOLDER_VARIABLE
+from mavcg.runners.shell_runner import FOLDER_VARIABLE
 from mavcg.runtime.binding import detect
 from mavcg.selection.cost_db import open_db
 from mavcg.target import host_target

@@ -15,7 +15,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.networks import network
 from mavcg.planner.networks.builder import NetworkBuilder
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.select_network import machine_of
+from mavcg.select_workers import board_of, workers_of
 from mavcg.selection.choice import Limits, Problem, instance_of, make_choice, make_problem
 from mavcg.selection.costs import MODELLED, Cost
 from mavcg.selection.modelled import modelled_costs
@@ -152,7 +152,7 @@ def test_pbqp_is_never_worse_than_any_strategy(name: str) -> None:
 @pytest.mark.parametrize("board", ["random", "exynos9820"])
 @pytest.mark.parametrize("make", [googlenet, mobilenet_v2])
 def test_branches_and_residuals_are_solved_exactly(make: Callable[[], Graph], board: str) -> None:
-    costs = Drawn(3, 2.0) if board == "random" else modelled_costs(machine_of(board))
+    costs = Drawn(3, 2.0) if board == "random" else modelled_costs(workers_of(board_of(board))[0])
     problem = make_problem(network_of(optimise(make())), costs, all_primitives())
     found = compare(problem)
     best = found[PBQP]

@@ -97,9 +97,7 @@ def outer_product(rows: int, cols: int, unroll: int = 1, scratch: int = 4) -> li
     return ops
 
 
-def complaints(
-    schedule: Schedule, ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int
-) -> list[str]:
+def complaints(schedule: Schedule, ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int) -> list[str]:
     """What is wrong with a schedule of a loop, found by running many iterations of it cycle by cycle."""
     interval, found = schedule.interval, []
     if schedule.cycles[last] != interval - 1:

@@ -130,7 +130,7 @@ def test_data_in_code_is_an_unknown_instruction(data: str) -> None:
         ("adr x0, f+16\nret", "counted in bytes from f"),
         (".Lt: nop\nret\n.data\n.word .Lt+4-other", "counted in bytes from .Lt"),
         (".org 64\nret", ".org depends"),
-        (".incbin \"x\"\nret", ".incbin depends"),
+        ('.incbin "x"\nret', ".incbin depends"),
         (".rept 3\nnop\n.endr\nret", "a macro, a repetition or a condition"),
         (".if 1\nnop\n.endif\nret", ""),
     ],

@@ -40,7 +40,6 @@ CASES = {
 }  # fmt: skip
 
 
-
 @pytest.mark.parametrize("case", CASES)
 def test_folding(case: str) -> None:
     before, live, after = CASES[case]

@@ -13,9 +13,7 @@ LOAD = Op("ldr d0, [x0]", "ldr_d", (Read("x0", "addr"),), ("v0",))
 FMLA = Op("fmla v16.4s, v1.4s, v2.4s", "fmla_q", (Read("v16", "acc"), Read("v1"), Read("v2")), ("v16",))
 OTHER = replace(FMLA, text="fmla v17.4s, v1.4s, v2.4s", reads=(Read("v17", "acc"), *FMLA.reads[1:]), writes=("v17",))
 LOADS = [replace(LOAD, text=f"ldr d{i}, [x0]", writes=(f"v{i}",)) for i in range(4)]
-FMLAS = [
-    replace(FMLA, reads=(Read(f"v{i}", "acc"), Read("v8"), Read("v9")), writes=(f"v{i}",)) for i in range(16, 20)
-]
+FMLAS = [replace(FMLA, reads=(Read(f"v{i}", "acc"), Read("v8"), Read("v9")), writes=(f"v{i}",)) for i in range(16, 20)]
 STORE = Op("str q16, [x1]", "str_q", (Read("v16", "data"), Read("x1", "addr")))
 
 

@@ -109,7 +109,8 @@ def test_an_fp32_outer_product_from_c_reaches_6_flop_a_cycle_on_a53(one_step: bo
     assert _per_cycle(_tuned(text, "cortex-a53").text, "outer_8x8", _timing("cortex-a53")) >= 6.0
 
 
-OUTER = """\t.text
+OUTER = (
+    """\t.text
 \t.globl\touter_8x8
 \t.type\touter_8x8,@function
 outer_8x8:
@@ -118,9 +119,11 @@ outer_8x8:
 \tldp\tq24, q25, [x2], #32
 \tsubs\tx0, x0, #1
 \tldp\tq26, q27, [x1], #32
-""" + "".join(
-    f"\tfmla\tv{23 - 2 * i - j}.4s, v{24 + j}.4s, v{26 + i // 4}.s[{i % 4}]\n" for i in range(4) for j in range(2)
-) + """\tb.ne\t.LBB0_1
+"""
+    + "".join(
+        f"\tfmla\tv{23 - 2 * i - j}.4s, v{24 + j}.4s, v{26 + i // 4}.s[{i % 4}]\n" for i in range(4) for j in range(2)
+    )
+    + """\tb.ne\t.LBB0_1
 \tstp\tq22, q23, [x3]
 \tstp\tq20, q21, [x3, #32]
 \tstp\tq18, q19, [x3, #64]
@@ -130,6 +133,7 @@ outer_8x8:
 \t.size\touter_8x8, .Lfunc_end0-outer_8x8
 \t.cfi_endproc
 """
+)
 
 
 def test_a_loop_before_and_after(golden: "Golden") -> None:
