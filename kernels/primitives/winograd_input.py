@@ -13,7 +13,7 @@ from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, I1, address, const, f32_splat, load_vector, repeat, scaled, store_vector
 from mavcg.kernels.nest import maximum, minimum, shuffle
 from mavcg.kernels.primitives.common import lanes_of, load_some, transposed_pieces
-from mavcg.kernels.primitives.winograd_linear import times
+from mavcg.kernels.primitives.winograd_linear import planned
 from mavcg.kernels.primitives.winograd_lines import by_lines
 from mavcg.kernels.primitives.winograd_spec import Located, Planes, Tiles
 from mavcg.kernels.tiling import lanes_f32
@@ -210,7 +210,7 @@ class InputTransform:
     def transform(self, start: Value, down: Value, right: Value, planes: Planes, target: Value) -> None:
         """One vector of channels of one tile."""
         b, tiles = self.b, self.tiles
-        matrix = tiles.filtering.inputs
+        inputs = planned(tiles.filtering.inputs)
         columns = [b.mul(right, const(j)) for j in range(tiles.t)]
         rows = []
         for i in range(tiles.t_h):
@@ -218,7 +218,7 @@ class InputTransform:
             pixels = [
                 load_vector(b, address(b, row, columns[j]), self.vector, name=f"d_{i}_{j}") for j in range(tiles.t)
             ]
-            rows.append(times(b, matrix, pixels))
+            rows.append(inputs.times(b, pixels))
 
         def put(plane: int, value: Value) -> None:
             store_vector(b, value, address(b, target, plane * planes.plane), align=4)
@@ -228,5 +228,5 @@ class InputTransform:
                 put(j, value)
             return
         for j in range(tiles.t):
-            for i, value in enumerate(times(b, matrix, [row[j] for row in rows])):
+            for i, value in enumerate(inputs.times(b, [row[j] for row in rows])):
                 put(i * tiles.t + j, value)

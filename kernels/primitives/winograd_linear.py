@@ -1,11 +1,14 @@
 """A constant matrix times a vector of values in registers, in few operations that are the same on every machine.
 
 Winograd's matrices have rows, or columns, that differ in signs only (those of the points a and -a): these share their
-sums. What is left is chains of additions and fused multiply-adds, in an order that the matrix alone decides.
+sums. What is left is chains of additions and fused multiply-adds, in an order that the matrix alone decides: it is
+planned once for each matrix, in exact fractions, and written once for each row and column of a tile.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -15,14 +18,74 @@ from mavcg.kernels.float_math import like
 from mavcg.kernels.primitives.winograd_matrices import Matrix, Row
 
 Value: TypeAlias = ir.Value
-Term = tuple[Fraction, Value]
+Term = tuple[Fraction, int]
 ONE = Fraction(1)
 
 
-def times(b: ir.IRBuilder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
-    """matrix * values, each an f32 vector or scalar."""
+@dataclass(frozen=True)
+class Operation:
+    """fadd or fsub of two numbers, fneg of one, fmul of one by `factor`, fma: the first by `factor`, plus the second.
+
+    Numbers are counted: the inputs first, then what each operation makes.
+    """
+
+    kind: str
+    operands: tuple[int, ...]
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A matrix times a vector of `inputs` numbers; results: which numbers they are."""
+
+    inputs: int
+    operations: tuple[Operation, ...]
+    results: tuple[int, ...]
+
+    def times(self, b: ir.IRBuilder, values: Sequence[Value]) -> list[Value]:
+        """matrix * values, each an f32 vector or scalar."""
+        found = list(values)
+        assert len(found) == self.inputs
+        for operation in self.operations:
+            found.append(_written(b, operation, [found[i] for i in operation.operands]))
+        return [found[i] for i in self.results]
+
+
+def _written(b: ir.IRBuilder, operation: Operation, values: Sequence[Value]) -> Value:
+    x = values[0]
+    match operation.kind:
+        case "fadd":
+            return b.fadd(*values)
+        case "fsub":
+            return b.fsub(*values)
+        case "fneg":
+            return b.fneg(x)
+        case "fmul":
+            return b.fmul(x, like(x, operation.factor))
+        case _:
+            return fma(b, x, like(x, operation.factor), values[1])
+
+
+@cache
+def planned(matrix: Matrix) -> Plan:
+    """The operations of matrix * values."""
+    writer = _Writer(len(matrix[0]))
     twins = _twins(tuple(zip(*matrix, strict=True)))
-    return _by_columns(b, matrix, values, twins) if twins else _by_rows(b, matrix, values, _twins(matrix))
+    results = _by_columns(writer, matrix, twins) if twins else _by_rows(writer, matrix, _twins(matrix))
+    return Plan(writer.inputs, tuple(writer.operations), tuple(results))
+
+
+class _Writer:
+    """Operations one after the other."""
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self.operations: list[Operation] = []
+
+    def add(self, kind: str, *operands: int, factor: Fraction = ONE) -> int:
+        """The number of what the operation makes."""
+        self.operations.append(Operation(kind, operands, float(factor)))
+        return self.inputs + len(self.operations) - 1
 
 
 def _twins(rows: Sequence[Row]) -> list[tuple[int, int]]:
@@ -42,11 +105,9 @@ def _twins(rows: Sequence[Row]) -> list[tuple[int, int]]:
     return found
 
 
-def _by_columns(
-    b: ir.IRBuilder, matrix: Matrix, values: Sequence[Value], twins: Sequence[tuple[int, int]]
-) -> list[Value]:
+def _by_columns(writer: _Writer, matrix: Matrix, twins: Sequence[tuple[int, int]]) -> list[int]:
     """Sum and difference of the values of each pair of columns first: every row wants one of them."""
-    both = {pair: (b.fadd(*(values[i] for i in pair)), b.fsub(*(values[i] for i in pair))) for pair in twins}
+    both = {pair: (writer.add("fadd", *pair), writer.add("fsub", *pair)) for pair in twins}
     partner = dict(twins)
     seconds = set(partner.values())
     results = []
@@ -59,51 +120,51 @@ def _by_columns(
                 total, difference = both[i, partner[i]]
                 terms.append((coefficient, total if row[partner[i]] == coefficient else difference))
             else:
-                terms.append((coefficient, values[i]))
-        results.append(combine(b, terms))
+                terms.append((coefficient, i))
+        results.append(_combined(writer, terms))
     return results
 
 
-def _by_rows(b: ir.IRBuilder, matrix: Matrix, values: Sequence[Value], twins: Sequence[tuple[int, int]]) -> list[Value]:
+def _by_rows(writer: _Writer, matrix: Matrix, twins: Sequence[tuple[int, int]]) -> list[int]:
     """What two rows agree in and what they differ in, then sum and difference of these."""
-    results: dict[int, Value] = {}
+    results: dict[int, int] = {}
     for i, j in twins:
         even: list[Term] = []
         odd: list[Term] = []
-        for x, y, value in zip(matrix[i], matrix[j], values, strict=True):
+        for value, (x, y) in enumerate(zip(matrix[i], matrix[j], strict=True)):
             if x:
                 (even if x == y else odd).append((x, value))
-        (even_scale, even_sum), (odd_scale, odd_sum) = _scaled_sum(b, even), _scaled_sum(b, odd)
-        results[i] = combine(b, [(even_scale, even_sum), (odd_scale, odd_sum)])
-        results[j] = combine(b, [(even_scale, even_sum), (-odd_scale, odd_sum)])
+        (even_scale, even_sum), (odd_scale, odd_sum) = _scaled_sum(writer, even), _scaled_sum(writer, odd)
+        results[i] = _combined(writer, [(even_scale, even_sum), (odd_scale, odd_sum)])
+        results[j] = _combined(writer, [(even_scale, even_sum), (-odd_scale, odd_sum)])
     for i, row in enumerate(matrix):
         if i not in results:
-            results[i] = combine(b, [(x, value) for x, value in zip(row, values, strict=True) if x])
+            results[i] = _combined(writer, [(x, value) for value, x in enumerate(row) if x])
     return [results[i] for i in range(len(matrix))]
 
 
-def _scaled_sum(b: ir.IRBuilder, terms: Sequence[Term]) -> tuple[Fraction, Value]:
+def _scaled_sum(writer: _Writer, terms: Sequence[Term]) -> tuple[Fraction, int]:
     """(s, x) whose product is the sum: with s taken out as many coefficients as can be are 1 or -1."""
     scales = (ONE, *(abs(c) for c, _ in terms))
     scale = max(scales, key=lambda s: sum(abs(c) == s for c, _ in terms))
     if any(c == -scale for c, _ in terms) and not any(c == scale for c, _ in terms):
         scale = -scale
-    return scale, combine(b, [(c / scale, x) for c, x in terms])
+    return scale, _combined(writer, [(c / scale, x) for c, x in terms])
 
 
-def combine(b: ir.IRBuilder, terms: Sequence[Term]) -> Value:
+def _combined(writer: _Writer, terms: Sequence[Term]) -> int:
     """The sum of coefficient * value, beginning with a coefficient 1 where there is one; all are exact f32s."""
     ordered = sorted(terms, key=lambda term: (abs(term[0]) != 1, term[0] < 0))  # stable: 1, -1, then the others
     coefficient, total = ordered[0]
     if coefficient == -1:
-        total = b.fneg(total)
+        total = writer.add("fneg", total)
     elif coefficient != 1:
-        total = b.fmul(total, like(total, float(coefficient)))
+        total = writer.add("fmul", total, factor=coefficient)
     for coefficient, value in ordered[1:]:
         if coefficient == 1:
-            total = b.fadd(total, value)
+            total = writer.add("fadd", total, value)
         elif coefficient == -1:
-            total = b.fsub(total, value)
+            total = writer.add("fsub", total, value)
         else:
-            total = fma(b, value, like(value, float(coefficient)), total)
+            total = writer.add("fma", value, total, factor=coefficient)
     return total

@@ -15,7 +15,7 @@ from mavcg.kernels.activation import activate
 from mavcg.kernels.emit import F32, I1, address, const, f32_splat, load_vector, repeat, scaled, store_vector
 from mavcg.kernels.nest import minimum
 from mavcg.kernels.primitives.common import lanes_of, load_some, only_first, store_some, transposed_pieces
-from mavcg.kernels.primitives.winograd_linear import times
+from mavcg.kernels.primitives.winograd_linear import planned
 from mavcg.kernels.primitives.winograd_lines import by_lines
 from mavcg.kernels.primitives.winograd_spec import Located, Planes, Tiles
 from mavcg.kernels.tiling import lanes_f32
@@ -110,15 +110,15 @@ class OutputTransform:
     def transform(self, planes: Planes, source: Value) -> list[list[Value]]:
         """Outputs of one vector of channels, by row and column."""
         b, tiles = self.b, self.tiles
-        matrix, t = tiles.filtering.inverse, tiles.t
+        inverse, t = planned(tiles.filtering.inverse), tiles.t
 
         def get(plane: int) -> Value:
             return load_vector(b, address(b, source, plane * planes.plane), self.vector, name=f"s_{plane}", align=4)
 
         if not tiles.two_d:
-            return [times(b, matrix, [get(j) for j in range(t)])]
-        columns = [times(b, matrix, [get(i * t + j) for i in range(t)]) for j in range(t)]
-        return [times(b, matrix, [column[i] for column in columns]) for i in range(tiles.m)]
+            return [inverse.times(b, [get(j) for j in range(t)])]
+        columns = [inverse.times(b, [get(i * t + j) for i in range(t)]) for j in range(t)]
+        return [inverse.times(b, [column[i] for column in columns]) for i in range(tiles.m)]
 
     @property
     def always_whole(self) -> bool:

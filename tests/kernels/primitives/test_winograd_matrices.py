@@ -11,7 +11,7 @@ import pytest
 from llvmlite import ir
 
 from mavcg.kernels.emit import F32, PTR, address
-from mavcg.kernels.primitives.winograd_linear import times
+from mavcg.kernels.primitives.winograd_linear import planned
 from mavcg.kernels.primitives.winograd_matrices import Matrix, as_array, filtering, transform_weights
 
 KINDS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
@@ -78,7 +78,7 @@ def compiled(matrix: Matrix) -> tuple[str, Callable[[int, int], None], object]:
     b = ir.IRBuilder(function.append_basic_block())
     x, y = function.args
     values = [b.load(address(b, x, 4 * i), align=4, typ=F32) for i in range(len(matrix[0]))]
-    for i, value in enumerate(times(b, matrix, values)):
+    for i, value in enumerate(planned(matrix).times(b, values)):
         b.store(value, address(b, y, 4 * i), align=4)
     b.ret_void()
     llvm.initialize_native_target()
