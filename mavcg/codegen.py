@@ -1,4 +1,4 @@
-"""LLVM IR text -> optimised IR, assembly or an object, by ziglang's clang, one process a module.
+"""LLVM IR text -> optimised IR, assembly or an object, and assembly -> an object, by ziglang's clang, one process each.
 
 llvmlite has no assembly parser for foreign targets and ends the process on inline assembly; clang, of the same LLVM,
 has one. A process of its own also turns what LLVM calls a fatal error into one function refused with LLVM's words.
@@ -17,6 +17,12 @@ from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 
 EMIT_FLAGS = {"ir": ("-S", "-emit-llvm"), "asm": ("-S",), "obj": ("-c",)}
+# Everything that any core of ours may use, so that the assembler takes what code generation wrote; which core
+# runs what was decided there. Names: LLVM's AArch64TargetParser.
+_ASSEMBLE_ALL = (
+    "\t.arch armv9.5-a+sve2+sme2+fp16+fp16fml+bf16+i8mm+dotprod+crypto+sha3+sm4+memtag+rng+ssbs+f32mm+f64mm+ls64"
+    "+rcpc+lse+rdm+crc+predres+sb+flagm+pauth\n"
+)
 SUFFIX = {"ir": ".ll", "asm": ".s", "obj": ".o"}
 
 
@@ -60,6 +66,16 @@ def compile_module(job: CodegenJob, out: Path) -> None:
         ],
         job.what,
     )
+    source.unlink()
+
+
+def assemble(asm: str, out: Path, target: Target, what: str) -> None:
+    """Assemble text to an object file."""
+    source = out.with_suffix(".s")
+    head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
+    source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
+    # Without -g0 the assembler writes where this file lies into the object's debug information.
+    run_zig("cc", ["-target", target.zig_name, "-g0", "-c", str(source), "-o", str(out)], f"assembling {what}")
     source.unlink()
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from mavcg.binaries import loaded_bytes, needed, notes
 from mavcg.errors import MavcgError
-from mavcg.program import growth_percent
+from mavcg.growth import growth_percent
 
 T = TypeVar("T")
 

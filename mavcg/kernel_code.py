@@ -8,13 +8,12 @@ from pathlib import Path
 
 from llvmlite import ir
 
-from mavcg.codegen import CodegenJob, compile_module
+from mavcg.codegen import CodegenJob, assemble, compile_module
 from mavcg.core import Core
 from mavcg.elf import function_symbols
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
-from mavcg.objects import assemble
 from mavcg.target import Target
 from mavcg.tile_plan import TilePlan
 from mavcg.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning

@@ -12,7 +12,7 @@ from typing import Any
 
 from mavcg.binaries import loaded_bytes, note_assembly
 from mavcg.board import Board
-from mavcg.codegen import default_workers
+from mavcg.codegen import assemble, default_workers
 from mavcg.computed import computed
 from mavcg.core import Core
 from mavcg.errors import MavcgError
@@ -25,7 +25,6 @@ from mavcg.lowering import Lowered, with_tasks
 from mavcg.machines import machines_for
 from mavcg.model_note import model_note
 from mavcg.model_program import ThreadPlan
-from mavcg.objects import assemble
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.planner.engine_weights import with_weights

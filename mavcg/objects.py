@@ -18,22 +18,15 @@ from mavcg.choosing import (
     drop_useless,
     share_equal,
 )
-from mavcg.codegen import CodegenJob, compile_module
+from mavcg.codegen import CodegenJob, assemble, compile_module
 from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
 from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.target import Target
-from mavcg.toolchain import run_zig
 from mavcg.tuning import VersionTuning
 from mavcg.versions import Body, VersionedModule
 
-# Everything that any core of ours may use, so that the assembler takes what code generation wrote; which core
-# runs what was decided there. Names: LLVM's AArch64TargetParser.
-_ASSEMBLE_ALL = (
-    "\t.arch armv9.5-a+sve2+sme2+fp16+fp16fml+bf16+i8mm+dotprod+crypto+sha3+sm4+memtag+rng+ssbs+f32mm+f64mm+ls64"
-    "+rcpc+lse+rdm+crc+predres+sb+flagm+pauth\n"
-)
 # Elf64_Rela: each address in a dispatcher's tables is relocated at load.
 _RELOCATION_BYTES = 24
 _DISPATCHER_POINTERS = 3
@@ -189,16 +182,6 @@ class _Around:
         compile_module(CodegenJob(text, self.target, what, self.level, True, "obj", self.flags), base)
         pointers = self.core_set.version_count + _DISPATCHER_POINTERS
         return [base, *kept], _RELOCATION_BYTES * pointers * sum(not choice.is_single for choice in choices)
-
-
-def assemble(asm: str, out: Path, target: Target, what: str) -> None:
-    """Assemble text to an object file."""
-    source = out.with_suffix(".s")
-    head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
-    source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
-    # Without -g0 the assembler writes where this file lies into the object's debug information.
-    run_zig("cc", ["-target", target.zig_name, "-g0", "-c", str(source), "-o", str(out)], f"assembling {what}")
-    source.unlink()
 
 
 def _distinct(bodies: Sequence[Body]) -> list[Body]:

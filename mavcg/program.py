@@ -2,20 +2,20 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mavcg.binaries import loaded_bytes, needed, note_assembly
 from mavcg.choosing import Gains, Limits
-from mavcg.codegen import default_workers
+from mavcg.codegen import assemble, default_workers
 from mavcg.core import Core
 from mavcg.errors import MavcgError
+from mavcg.growth import growth_percent
 from mavcg.hot import HotSymbol, inexact_notes, match_hot
 from mavcg.library import link_relocatable, link_shared
-from mavcg.objects import ModuleObjects, assemble, build_objects
+from mavcg.objects import ModuleObjects, build_objects
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
@@ -79,23 +79,6 @@ class BuildResult:
         """Bytes that versions, dispatchers and runtime add, over the single-version build; counted."""
         summaries = [module.summary for module in self.modules]
         return growth_percent(summaries, self.runtime_bytes, self.total_bytes, self.single_library_bytes)
-
-
-def growth_percent(
-    summaries: Sequence[Mapping[str, Any]],
-    runtime_bytes: int,
-    total_bytes: int,
-    single_library_bytes: int | None = None,
-) -> float:
-    """Code growth over the single-version build, in percent of it.
-
-    single_library_bytes: of the library linked without versions, where there was one to link; else it is what remains
-    of total_bytes without what the modules' notes say was added.
-    """
-    if single_library_bytes is not None:
-        return 100 * (total_bytes - single_library_bytes) / max(1, single_library_bytes)
-    extra = sum(int(s["multi_bytes"]) - int(s["single_bytes"]) for s in summaries) + runtime_bytes
-    return 100 * extra / max(1, total_bytes - extra)
 
 
 def build_program(request: BuildRequest, progress: Progress = lambda message: None) -> BuildResult:

@@ -1,4 +1,4 @@
-"""Pages against the tables that they repeat: operators that are listed and not there, or there and not listed; links."""
+"""Pages against the tables that they repeat: operators listed and not there, or there and not listed; links."""
 
 import re
 from pathlib import Path

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import tables
-from bench.record import RESULTS, ROOT
+from bench.record import RESULTS
 
 TEXT = "# Title\n\n### One\n\nold\n\n## Other\n\n### One more\n\nkept\n\n### Two\n\nold\n"
 

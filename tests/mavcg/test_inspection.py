@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from mavcg.codegen import assemble
 from mavcg.elf import note_assembly
 from mavcg.errors import MavcgError
+from mavcg.growth import growth_percent
 from mavcg.inspection import inspect_library
-from mavcg.objects import assemble
-from mavcg.program import growth_percent
 from mavcg.target import host_target
 from mavcg.toolchain import run_zig
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from mavcg.choosing import Gain, Limits
+from mavcg.codegen import assemble
 from mavcg.elf import exported_symbols, function_symbols, notes
 from mavcg.errors import ToolError
 from mavcg.hot import match_hot, parse_hot
-from mavcg.objects import ModuleObjects, assemble, build_objects
+from mavcg.objects import ModuleObjects, build_objects
 from mavcg.profiles.load import cores_for
 from mavcg.runtime.coreset import CoreSet
 from mavcg.target import host_target, parse_target

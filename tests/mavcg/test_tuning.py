@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.codegen import assemble
 from mavcg.errors import ToolError
-from mavcg.objects import assemble
 from mavcg.profiles.load import cores_for, load_core
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import Compiler, compile_to_ir
