@@ -19,9 +19,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from mavcg.hot import HotSymbol
 from mavcg.profiles.load import cores_for
-from mavcg.program import BuildRequest, build_program
+from mavcg.program_road.hot import HotSymbol
+from mavcg.program_road.program import BuildRequest, build_program
 from mavcg.runtime.build import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command

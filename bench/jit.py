@@ -7,7 +7,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from mavcg.host import host_board
+from mavcg.hosts.host import host_board
 from mavcg.kernel import Array, Machine, Step
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit

@@ -27,7 +27,7 @@ from rich.table import Table
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from mavcg.host import host_board
+from mavcg.hosts.host import host_board
 from mavcg.importers.load import import_model
 from mavcg.kernel import Array, KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name, prepared

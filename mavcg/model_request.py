@@ -9,10 +9,10 @@ from mavcg.board import Board
 from mavcg.codegen import default_workers
 from mavcg.core import Core
 from mavcg.errors import MavcgError
-from mavcg.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.model import MAX_ERROR, ModelRequest
 from mavcg.profiles.load import cores_for
-from mavcg.request import parse_tuning
+from mavcg.program_road.request import parse_tuning
 from mavcg.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
 from mavcg.target import Target, default_target, host_target, parse_target

@@ -1,5 +1,9 @@
-"""Runs a primitive on random numbers and compares it with the definition of a convolution, in float64."""
+"""Runs a primitive on random numbers and compares it with the definition of a convolution, in float64.
 
+What an error is of, and why the numbers are as large as they are: docs/design/primitives.md, "What an error is".
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +19,9 @@ from mavcg.reference.elementwise import activate
 from mavcg.target import default_target
 
 PLAIN = Epilogue()
+# Before an activation: sums lie around MIDDLE, most of them no further off than twice SPREAD. So an activation that is
+# flat below 0 and above 6, or that comes near its limits there, leaves the errors of most outputs to be seen.
+MIDDLE, SPREAD = 2.0, 2.0
 MOST_ELEMENTS = 1 << 27  # of an image or of weights: 512 MiB of f32
 
 
@@ -121,10 +128,11 @@ def _prepared(case: Case) -> tuple[Job, _Numbers]:
     def numbers(*shape: int) -> Array:
         return rng.uniform(-1, 1, shape).astype(np.float32)
 
+    factor, middle = (1.0, 0.0) if epilogue.act == "none" else (weight_factor(s), MIDDLE)
     given = _Numbers(
         numbers(s.c, s.h, s.w),
-        numbers(s.m, s.c // s.groups, s.k, s.k),
-        numbers(s.m) if epilogue.bias else None,
+        numbers(s.m, s.c // s.groups, s.k, s.k) * np.float32(factor),
+        numbers(s.m) + np.float32(middle) if epilogue.bias else None,
         numbers(s.m, s.out_h, s.out_w) if epilogue.residual else None,
     )
     lowering = primitive.lower(s, given.weights, epilogue, case.block)
@@ -140,6 +148,15 @@ def _prepared(case: Case) -> tuple[Job, _Numbers]:
         operands["residual"] = _filled(to_layout(given.residual, primitive.layout_out, case.block))
     calls = random_ranges(lowering, case.seed) if case.ranges else all_rows(lowering)
     return Job(lowering, operands, calls), given
+
+
+def weight_factor(s: Scenario) -> float:
+    """A power of two, that changes no rounding, by which weights give sums of about SPREAD.
+
+    Products of two numbers of -1 to 1 have a standard deviation of a third, and n of them one of sqrt(n) / 3.
+    """
+    terms = s.c // s.groups * s.k * s.k
+    return float(2.0 ** round(math.log2(3 * SPREAD / math.sqrt(terms))))
 
 
 def _filled(array: Array) -> Memory:

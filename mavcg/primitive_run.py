@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 
 from mavcg.errors import MavcgError
-from mavcg.host import HOST, host_board
+from mavcg.hosts.host import HOST, host_board
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_module, version_symbol
 from mavcg.kernels.emit import kernel_name

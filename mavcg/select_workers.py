@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from mavcg.board import Board
 from mavcg.errors import MavcgError
-from mavcg.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.planner.board_machine import ClusterMachine, cluster_machine, cluster_machines
 
 

@@ -10,7 +10,7 @@ from mavcg.codegen import default_workers
 from mavcg.core import Core
 from mavcg.cpu_list import cpus_text
 from mavcg.errors import MavcgError
-from mavcg.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.kernel import Machine
 from mavcg.machines import GENERIC, machines_for
 from mavcg.planner.board_machine import ClusterMachine, cluster_machines

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from mavcg.choosing import Gains, Limits
 from mavcg.codegen import canonical
-from mavcg.hot import parse_hot
 from mavcg.profiles.load import cores_for
-from mavcg.program import BuildRequest, BuildResult, build_program
+from mavcg.program_road.choosing import Gains, Limits
+from mavcg.program_road.hot import parse_hot
+from mavcg.program_road.program import BuildRequest, BuildResult, build_program
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import compile_to_ir
 from mavcg.target import Target, host_target, parse_target

@@ -124,9 +124,9 @@ def build(
     for option, value in of_models.items():
         if value is not None:
             raise MavcgError(f"{option}: is for models; name one (.onnx or .tflite)")
-    from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file
-    from mavcg.program import build_program
-    from mavcg.request import make_request, merge
+    from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
+    from mavcg.program_road.program import build_program
+    from mavcg.program_road.request import make_request, merge
 
     options = BuildFile(
         output=_from_here(output), sources=_all_from_here(source), ir=_all_from_here(ir),
@@ -144,7 +144,7 @@ def build(
     request, its_board = make_request(merge(file, options), folder, jobs)
     with Progress() as progress:
         result = build_program(request, progress)
-    from mavcg.report import build_json, show_build
+    from mavcg.program_road.report import build_json, show_build
 
     if as_json:
         print_json(build_json(result, its_board))

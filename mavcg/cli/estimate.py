@@ -107,7 +107,7 @@ def _estimate_model(
     as_json: bool,
 ) -> None:
     from mavcg.codegen import default_workers
-    from mavcg.host import HOST
+    from mavcg.hosts.host import HOST
     from mavcg.model_request import parse_shapes
     from mavcg.predict.from_file import board_of, measured_ms, predict_file
     from mavcg.predict.report import prediction_json, show_prediction

@@ -33,6 +33,6 @@ def inspect(
     if as_json:
         print_json(inspection.as_json())
         return
-    from mavcg.report import show_inspection
+    from mavcg.program_road.report import show_inspection
 
     show_inspection(inspection, console())

@@ -51,7 +51,7 @@ def launch(arguments: list[str]) -> int:
 
 def _launch(command: list[str], config: str | None, strict: bool) -> int:
     from mavcg.errors import MavcgError
-    from mavcg.launching import LaunchOptions, find_config, run_compiler, version_object
+    from mavcg.program_road.launching import LaunchOptions, find_config, run_compiler, version_object
 
     status = run_compiler(command)
     if status:

@@ -10,8 +10,8 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.measurements import Measurement
-    from mavcg.measuring import Finding, Measured
+    from mavcg.program_road.measurements import Measurement
+    from mavcg.program_road.measuring import Finding, Measured
 
 
 def measure(
@@ -57,9 +57,9 @@ def measure(
     mavcg build --measurements gains.json
     """
     from mavcg import measuring
-    from mavcg.choosing import MIN_GAIN
-    from mavcg.measurements import load_measurements, merged, save_measurements
-    from mavcg.version_symbols import read_library
+    from mavcg.program_road.choosing import MIN_GAIN
+    from mavcg.program_road.measurements import load_measurements, merged, save_measurements
+    from mavcg.program_road.version_symbols import read_library
 
     if not command:
         raise MavcgError(f"measure: no command; give one after --, as in mavcg measure {library} -- ./app args")
@@ -135,7 +135,7 @@ def _show(measured: "Measured", runs: int, min_gain: float) -> None:
 
     from mavcg.cpu_list import cpu_ranges
     from mavcg.profiling.demangle import demangle
-    from mavcg.report import short
+    from mavcg.program_road.report import short
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("function")

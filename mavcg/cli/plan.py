@@ -11,8 +11,8 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.accelerator import Accelerator
-    from mavcg.plan_network import NetworkPlan
     from mavcg.planner.layer import ConvLayer
+    from mavcg.planner.plan_question import NetworkPlan
 
 
 def plan(
@@ -80,8 +80,8 @@ def plan(
     if model is None:
         raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
     from mavcg.model_request import parse_shapes
-    from mavcg.plan_network import Question, compare, floors, plan_network, read_layers, space_of
-    from mavcg.plan_report import plan_json, show_compared, show_levels, show_plan, show_space
+    from mavcg.planner.plan_question import Question, compare, floors, plan_network, read_layers, space_of
+    from mavcg.planner.plan_report import plan_json, show_compared, show_levels, show_plan, show_space
 
     question = Question(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
     layers = _chosen(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
@@ -94,7 +94,7 @@ def plan(
     if emit_ir is not None or emit_c is not None:
         _emit(first, emit_ir, emit_c)
     if plot is not None:
-        from mavcg.plan_pictures import write_pictures
+        from mavcg.planner.plan_pictures import write_pictures
 
         note(f"{len(write_pictures(first, compared, plot))} pictures in {plot}")
     if as_json:
@@ -133,7 +133,7 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
         from mavcg.profiles.accelerators import find_accelerator
 
         return [(find_accelerator(accelerator), ())]
-    from mavcg.host import HOST, find_board, measured_host_board
+    from mavcg.hosts.host import HOST, find_board, measured_host_board
     from mavcg.planner.board_machine import cluster_machines
 
     assert board is not None
@@ -177,7 +177,7 @@ def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_j
     for other, value in given.items():
         if value is not None:
             raise MavcgError(f"{option} {path}: has its plan in it; leave out {other}")
-    from mavcg.plan_text_files import check_file, run_file, show_runs
+    from mavcg.planner.plan_text_files import check_file, run_file, show_runs
 
     if check is not None:
         found = check_file(path)

@@ -166,7 +166,7 @@ def _ended_in_order() -> Iterator[None]:
 
 
 def _check(board_name: str, where: str, as_json: bool) -> None:
-    from mavcg.host import find_board
+    from mavcg.hosts.host import find_board
     from mavcg.runners.open import open_runner
     from mavcg.tune_network import facts_document
 

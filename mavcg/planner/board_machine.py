@@ -26,7 +26,7 @@ from mavcg.target import parse_target
 from mavcg.timing import MissingFact
 
 F32_BYTES = 4
-HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/host.py and mavcg/host_facts.py, which are above
+HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/hosts, which is above
 
 # What is assumed where no source says more: figures at the low end of what cores of the kind have or were measured to
 # do, so that a plan for them is not too large for the cache. Kinds: in order, out of order on AArch64, on x86.

@@ -13,7 +13,7 @@ import numpy as np
 from mavcg.board import Board
 from mavcg.elf import open_elf
 from mavcg.errors import MavcgError
-from mavcg.host import HOST, find_board, measured_host_board
+from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernel import KernelSpec
 from mavcg.kernel_code import UNPLANNED

@@ -46,7 +46,8 @@ class CoreModel:
     multiply-adds take on it; vectors_slower: how many times as many cycles as on the machine of the fit other work on
     vectors takes, of which tiling says nothing; caches: (bytes, GB/s of what is behind), the nearest one first.
     readers: threads that work on the same primitive: where each of them needs all weights, they are read that many
-    times at the least.
+    times at the least. between_bytes: that are read and written until a primitive's weights are wanted again, such as
+    those of a whole network; 0: they are where their own size says, as where a primitive alone runs again and again.
     """
 
     machine: Machine
@@ -56,6 +57,7 @@ class CoreModel:
     block: int
     readers: int = 1
     vectors_slower: float = 1.0
+    between_bytes: float = 0.0
 
     def ns(self, parts: Parts) -> float:
         """Of all parts together, and of a primitive's beginning."""

@@ -1,7 +1,8 @@
 """What a primitive or a conversion between layouts costs, by whoever knows it: measured, modelled or imported."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from mavcg.primitive import Layout, Primitive, Scenario
@@ -71,6 +72,52 @@ def scaled(known: CostProvider, one: CostProvider, other: CostProvider) -> CostP
     """What is known of one thing, as many times as `other` says that another takes of what `one` says that this does;
     modelled, therefore."""
     return _Scaled(known, one, other)
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    known: CostProvider
+    one: CostProvider
+    other: CostProvider
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._more(*(p.primitive(scenario, primitive) for p in (self.known, self.one, self.other)))
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.one, self.other))
+        return self._more(*each)
+
+    @staticmethod
+    def _more(known: Cost | None, one: Cost | None, other: Cost | None) -> Cost | None:
+        if known is None or one is None or other is None:
+            return known
+        return replace(known, ms=max(0.0, known.ms + other.ms - one.ms))
+
+
+def shifted(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
+    """What is known, and as much more as `other` says than `one`; of the kind that it was, where both know of it."""
+    return _Shifted(known, one, other)
+
+
+@dataclass(frozen=True)
+class _MeanOf:
+    one: CostProvider
+    other: CostProvider
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._mean(*(provider.primitive(scenario, primitive) for provider in (self.one, self.other)))
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        return self._mean(*(provider.conversion(layout_from, layout_to, c, h, w) for provider in (self.one, self.other)))
+
+    @staticmethod
+    def _mean(one: Cost | None, other: Cost | None) -> Cost | None:
+        return None if one is None or other is None else replace(one, ms=math.sqrt(one.ms * other.ms))
+
+
+def mean_of(one: CostProvider, other: CostProvider) -> CostProvider:
+    """The geometric mean of what both know, of the kind that the first one's is."""
+    return _MeanOf(one, other)
 
 
 @dataclass(frozen=True)

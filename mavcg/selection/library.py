@@ -1,8 +1,7 @@
-"""A selection as a library has it: costs beside those of primitives alone, and the choice in plain types.
+"""A selection as a library has it: which primitives the engine computes in ways of its own, the choice in plain types.
 
-The engine computes some primitives by itself, as conv2d nodes: it writes an image into the middle of the border that
-the next convolution wants, and into its part of a concatenation. Any other primitive copies its image into a border,
-writes densely, and is copied from there. What was selected is taken in the engine's own way wherever there is one.
+The engine computes some primitives by itself, as conv2d nodes. What was selected is taken in the engine's own way
+wherever there is one.
 """
 
 from collections.abc import Mapping
@@ -11,21 +10,13 @@ from dataclasses import dataclass, replace
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv2d import is_depthwise
 from mavcg.kernels.winograd_step import winograd_choices
-from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
 from mavcg.primitive import F32_BYTES, Layout, Primitive
-from mavcg.selection.choice import Alternative, Choice, Problem
-from mavcg.selection.costs import MODELLED, Cost
-from mavcg.selection.modelled import ModelledCosts
+from mavcg.selection.choice import Choice
 from mavcg.selection.network import Kind, Network, NetworkNode
 
 _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"
 _IMPLICIT = {False: f"implicit_gemm{_ENDS}", True: f"implicit_depthwise{_ENDS}"}
-# Where two are nearer to each other than this the model does not know which is faster (docs/tuning-models.md): what is
-# none of the engine's own ways has to be so much faster.
-DOUBT = 1.3
-# Pools over columns of CHW and HCW go one by one: cycles of an element of a window.
-PLANAR_POOL_CYCLES = 6.0
 
 
 def engine_way(node: Node, graph: Graph, primitive: str) -> str | None:
@@ -62,65 +53,6 @@ def without_computed_weights(network: Network, graph: Graph) -> Network:
         for name, node in network.nodes.items()
     }
     return replace(network, nodes=nodes)
-
-
-def in_library(problem: Problem, graph: Graph, model: ModelledCosts) -> Problem:
-    """The problem with costs as in a library: of borders, parts of concatenations, pools, and with doubts of models."""
-    own, joined = own_ways(graph, problem.network), _joined(graph)
-    alternatives = {}
-    for name, found in problem.alternatives.items():
-        node = problem.network.nodes[name]
-        if node.scenario is None:
-            alternatives[name] = tuple(_as_dummy(one, node, graph, model) for one in found)
-            continue
-        s = node.scenario
-        border = (s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad)) if s.pad and node.image not in graph.inputs else 0
-        copied = s.m * s.out_h * s.out_w if node.tensor in joined else 0
-        alternatives[name] = tuple(
-            _as_own(one, _copy_ms(model, border)) if one.name in own[name] else _as_other(one, _copy_ms(model, copied))
-            for one in found
-        )
-    return replace(problem, alternatives=alternatives)
-
-
-def _copy_ms(model: ModelledCosts, elements: int) -> float:
-    if not elements:
-        return 0.0
-    return model.ns({"copy": elements, "bytes": model.bytes_ns(2 * elements * F32_BYTES)}) / 1e6
-
-
-def _with_ms(one: Alternative, ms: float) -> Alternative:
-    return replace(one, cost=replace(one.cost, ms=ms))
-
-
-def _as_own(one: Alternative, border_ms: float) -> Alternative:
-    """What a primitive's own border takes is saved; most of it, where costs and copies are of different sources."""
-    if not border_ms or one.name.startswith("winograd"):  # which pads as it reads
-        return one
-    return _with_ms(one, max(one.cost.ms - border_ms, 0.5 * one.cost.ms))
-
-
-def _as_other(one: Alternative, copied_ms: float) -> Alternative:
-    doubt = DOUBT if one.cost.kind == MODELLED else 1.0
-    dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
-    return _with_ms(one, doubt * one.cost.ms + copied_ms * dense)
-
-
-def _joined(graph: Graph) -> frozenset[str]:
-    """Tensors that are joined to others along the channels."""
-    joins = (node for node in graph.nodes if node.op == "concat" and node.attr("axis") == 3 and len(node.inputs) > 1)
-    return frozenset(name for node in joins for name in node.inputs)
-
-
-def _as_dummy(one: Alternative, node: NetworkNode, graph: Graph, model: ModelledCosts) -> Alternative:
-    if node.tensor and one.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
-        _, h, w, c = graph.shape(node.tensor)
-        return replace(one, cost=model.conversion(Layout.CHW, Layout.HWC, c, h, w) or one.cost)
-    if not node.op.endswith("pool2d") or one.layout_in not in (Layout.CHW, Layout.HCW):
-        return one
-    made = graph.types[node.tensor].elements
-    taps = graph.producers()[node.tensor].attr("kernel")[1]
-    return replace(one, cost=Cost(made * taps * PLANAR_POOL_CYCLES * model.cycle_ns / 1e6, MODELLED))
 
 
 @dataclass(frozen=True)

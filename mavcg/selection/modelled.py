@@ -33,8 +33,11 @@ class ModelledCosts(CoreModel):
         return {"convert": float(max(ends)), "bytes": self.bytes_ns(sum(ends) * F32_BYTES)}
 
 
-def modelled_costs(machine: ClusterMachine, readers: int = 1) -> ModelledCosts:
-    """Costs of one thread on a core of a cluster, while as many work as the machine says. readers: as CoreModel."""
+def modelled_costs(machine: ClusterMachine, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
+    """Costs of one thread on a core of a cluster, while as many work as the machine says.
+
+    readers, between_bytes: as CoreModel.
+    """
     core, accelerator = machine.core, machine.accelerator
     arch = "x86_64" if core is None and accelerator.pe_len[0] >= 8 else "aarch64" if core is None else core.arch
     emitted = machines_for(() if core is None else (core,), default_target(arch))[core.name if core else GENERIC]
@@ -48,4 +51,5 @@ def modelled_costs(machine: ClusterMachine, readers: int = 1) -> ModelledCosts:
         16 if arch == "x86_64" else 8,
         readers,
         lanes * FMA_PER_CYCLE / accelerator.pes,
+        between_bytes,
     )

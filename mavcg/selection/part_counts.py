@@ -51,7 +51,8 @@ def _plain_bytes(
     passes = passes if parted else max(passes, model.readers)
     weights = weights or s.m * s.c // s.groups * s.k * s.k * F32_BYTES
     images = _image_bytes(s) + _out_bytes(s)
-    return model.bytes_ns(images, images + weights) + model.bytes_ns(weights * passes, weights)
+    first = model.bytes_ns(weights, max(weights, model.between_bytes))
+    return model.bytes_ns(images, images + weights) + first + model.bytes_ns(weights * (passes - 1), weights)
 
 
 def _border(s: Scenario, phases: bool) -> dict[str, float]:

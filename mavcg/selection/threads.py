@@ -84,9 +84,12 @@ class ThreadedCosts:
         return min(first, shared + self._handover_ns)
 
 
-def threaded_costs(workers: Sequence[ClusterMachine]) -> ThreadedCosts:
-    """Costs of a thread on each of these cores, whose machines have the shares that are left to them."""
+def threaded_costs(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> ThreadedCosts:
+    """Costs of a thread on each of these cores, whose machines have the shares that are left to them.
+
+    between_bytes: as CoreModel.
+    """
     known: dict[int, ModelledCosts] = {}
     for machine in workers:
-        known.setdefault(id(machine), modelled_costs(machine, len(workers)))
+        known.setdefault(id(machine), modelled_costs(machine, len(workers), between_bytes))
     return ThreadedCosts(tuple(known[id(machine)] for machine in workers))

@@ -1,5 +1,6 @@
 """What has to be measured so that a network's primitives and conversions can be selected, and in which order."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -9,10 +10,12 @@ from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.primitive_check import verify_scenario
 from mavcg.selection.cost_rows import Conversion
 from mavcg.selection.costs import Cost, CostProvider
-from mavcg.selection.dt_graph import Size, same_in_memory
+from mavcg.selection.dt_graph import Size, dt_graph, same_in_memory
 from mavcg.selection.network import Kind, Link, Network
 
-WORSE = 4.0  # a primitive that is predicted to take so many times as long as the best one is not measured
+# A primitive that is predicted to take so many times as long as the best one is not measured; nor one that takes so
+# many times as long as another with the conversions from and to its layouts: that would be taken in its place.
+WORSE, WORSE_THAN_CONVERTED = 4.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -89,10 +92,31 @@ def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostP
     for primitive in primitives:
         if primitive.applies(scenario):
             cost = model.primitive(scenario, primitive)
-            jobs.append(Job((scenario, primitive.name), float("inf") if cost is None else cost.ms, primitive))
-    best = min((job.predicted_ms for job in jobs), default=0.0)
-    kept = [job for job in jobs if job.predicted_ms <= WORSE * best or job.predicted_ms == float("inf")]
+            jobs.append(Job((scenario, primitive.name), math.inf if cost is None else cost.ms, primitive))
+    known = [job for job in jobs if job.predicted_ms < math.inf]
+    ends = (
+        dt_graph(model, Size(scenario.c, scenario.h, scenario.w)),
+        dt_graph(model, Size(scenario.m, scenario.out_h, scenario.out_w)),
+    )
+    best = min((job.predicted_ms for job in known), default=0.0)
+    fastest_of: dict[tuple[Layout, Layout], float] = {}
+    for job in known:
+        pair = _layouts(job)
+        fastest_of[pair] = min(job.predicted_ms, fastest_of.get(pair, math.inf))
+
+    def instead(pair: tuple[Layout, Layout]) -> float:
+        """ms of the fastest that there is for these layouts, conversions counted."""
+        ways = (ends[0].ms(pair[0], a) + ms + ends[1].ms(b, pair[1]) for (a, b), ms in fastest_of.items())
+        return min(ways, default=math.inf)
+
+    limit = {pair: min(WORSE * best, WORSE_THAN_CONVERTED * instead(pair)) for pair in fastest_of}
+    kept = [job for job in jobs if job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]]
     return sorted(kept, key=lambda job: job.predicted_ms), len(jobs) - len(kept)
+
+
+def _layouts(job: Job) -> tuple[Layout, Layout]:
+    assert job.primitive is not None
+    return job.primitive.layout_in, job.primitive.layout_out
 
 
 def _conversions(size: Size, model: CostProvider) -> list[Job]:
@@ -100,7 +124,7 @@ def _conversions(size: Size, model: CostProvider) -> list[Job]:
     jobs = []
     for a, b in pairs:
         cost = model.conversion(a, b, size.c, size.h, size.w)
-        jobs.append(Job(Conversion(a, b, size.c, size.h, size.w), float("inf") if cost is None else cost.ms))
+        jobs.append(Job(Conversion(a, b, size.c, size.h, size.w), math.inf if cost is None else cost.ms))
     return jobs
 
 

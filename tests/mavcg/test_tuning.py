@@ -10,11 +10,11 @@ import pytest
 from mavcg.codegen import assemble
 from mavcg.errors import ToolError
 from mavcg.profiles.load import cores_for, load_core
+from mavcg.program_road.versions import Body, VersionedModule, make_versions
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import Compiler, compile_to_ir
 from mavcg.target import Target, parse_target
 from mavcg.tuning import FAST, Tuning, TuningJob, has_open_inline, tune_version, tune_versions, wants_tuning
-from mavcg.versions import Body, VersionedModule, make_versions
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
 QEMU = shutil.which("qemu-aarch64-static")

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hot import HotSymbol, inexact_notes, match_hot
 from mavcg.profiling.reading import Reading
 from mavcg.profiling.symbols import with_linkage_names
+from mavcg.program_road.hot import HotSymbol, inexact_notes, match_hot
 
 GEBP_8 = "_ZN4gemm4gebpIfLi8EEclEi"  # gemm::gebp<float, 8>::operator()(int)
 GEBP_12 = "_ZN4gemm4gebpIfLi12EEclEi"

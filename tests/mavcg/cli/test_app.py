@@ -20,7 +20,7 @@ VERBS = (
     "profile", "build", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select", "explain",
     "tune-asm", "measure", "cores", "launch",
 )  # fmt: skip
-HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program"}
+HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_road.program"}
 
 
 def imported_by(*arguments: str) -> set[str]:

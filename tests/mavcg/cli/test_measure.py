@@ -12,10 +12,10 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.inspection import inspect_library
-from mavcg.measurements import load_measurements, read_measurements
-from mavcg.measuring import Place, machine_words, places
+from mavcg.program_road.measurements import load_measurements, read_measurements
+from mavcg.program_road.measuring import Place, machine_words, places
+from mavcg.program_road.version_symbols import VersionedLibrary, read_library
 from mavcg.runtime.binding import DetectedCpu
-from mavcg.version_symbols import VersionedLibrary, read_library
 
 # Samples by what the library is told that the CPUs are; "TOLD" in a symbol is that label. Each run takes the next list.
 FAKE_PERF = """#!{python}
@@ -354,7 +354,7 @@ def test_with_the_real_perf(
     mavcg: Any, perf: str, tmp_path: Path, run_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine's own core against generic, on a product that its vector instructions speed up."""
-    from mavcg.measuring import this_machine
+    from mavcg.program_road.measuring import this_machine
 
     monkeypatch.delenv("MAVCG_CPU_MAP", raising=False)
     core = next((cpu.core for cpu in this_machine() if cpu.core), None)

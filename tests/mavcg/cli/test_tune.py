@@ -14,9 +14,10 @@ import pytest
 import typer
 from onnx import TensorProto, helper
 
-from mavcg import host, tune_network
+from mavcg import tune_network
 from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
+from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.planner.networks import network
 from mavcg.primitive import Layout, Scenario

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.host import find_board
+from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.planner.board_machine import ClusterMachine, cluster_machine
 from mavcg.primitive import Layout, Scenario

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.host import find_board
+from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.predict.claims import shared_ns
 from mavcg.primitive import Epilogue, Layout, Primitive, Scenario

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from mavcg.choosing import Gain, Limits
 from mavcg.codegen import assemble
 from mavcg.elf import exported_symbols, function_symbols, notes
 from mavcg.errors import ToolError
-from mavcg.hot import match_hot, parse_hot
-from mavcg.objects import ModuleObjects, build_objects
 from mavcg.profiles.load import cores_for
+from mavcg.program_road.choosing import Gain, Limits
+from mavcg.program_road.hot import match_hot, parse_hot
+from mavcg.program_road.objects import ModuleObjects, build_objects
+from mavcg.program_road.versions import VersionedModule, make_versions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.target import host_target, parse_target
-from mavcg.versions import VersionedModule, make_versions
 
 ARM = parse_target("aarch64-linux-musl")
 KERNELS = Path(__file__).parents[1] / "passes" / "ir" / "programs" / "kernels.c"

@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from mavcg.board import Board, Cluster
-from mavcg.choosing import FunctionChoice, Kept
-from mavcg.hot import HotSymbol
 from mavcg.inspection import Inspection
-from mavcg.objects import ModuleObjects
 from mavcg.passes.asm.loop_tuning import LoopReport
 from mavcg.passes.asm.tune import FunctionReport
 from mavcg.profiles.load import cores_for, load_board
-from mavcg.program import BuildResult
-from mavcg.report import build_json, build_line, short, show_build, show_inspection, tuning_line
+from mavcg.program_road.choosing import FunctionChoice, Kept
+from mavcg.program_road.hot import HotSymbol
+from mavcg.program_road.objects import ModuleObjects
+from mavcg.program_road.program import BuildResult
+from mavcg.program_road.report import build_json, build_line, short, show_build, show_inspection, tuning_line
 from mavcg.target import parse_target
 from mavcg.tuning import VersionTuning
 

@@ -8,7 +8,11 @@ from typing import Any
 
 from mavcg import __version__
 from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
-from mavcg.choosing import (
+from mavcg.codegen import CodegenJob, assemble, compile_module
+from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
+from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
+from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
+from mavcg.program_road.choosing import (
     FunctionChoice,
     Gains,
     GrowthLimit,
@@ -18,14 +22,10 @@ from mavcg.choosing import (
     drop_useless,
     share_equal,
 )
-from mavcg.codegen import CodegenJob, assemble, compile_module
-from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
-from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
-from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
+from mavcg.program_road.versions import Body, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.target import Target
 from mavcg.tuning import VersionTuning
-from mavcg.versions import Body, VersionedModule
 
 # Elf64_Rela: each address in a dispatcher's tables is relocated at load.
 _RELOCATION_BYTES = 24

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mavcg.buildfile import BuildFile
-from mavcg.choosing import MIN_GAIN
 from mavcg.errors import MavcgError
-from mavcg.request import make_request, merge, profile_hot
+from mavcg.program_road.buildfile import BuildFile
+from mavcg.program_road.choosing import MIN_GAIN
+from mavcg.program_road.request import make_request, merge, profile_hot
 from mavcg.target import host_target
 
 FILE = BuildFile(

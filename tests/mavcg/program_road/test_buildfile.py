@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.buildfile import BuildFile, read_build_file
 from mavcg.errors import MavcgError
+from mavcg.program_road.buildfile import BuildFile, read_build_file
 
 WHOLE = """\
 [build]

@@ -2,9 +2,9 @@
 
 import pytest
 
-import mavcg.host
+import mavcg.hosts.host
 from mavcg.errors import MavcgError
-from mavcg.host import find_board, host_board
+from mavcg.hosts.host import find_board, host_board
 from mavcg.profiles.load import load_board
 from mavcg.runtime.binding import DetectedCpu
 from mavcg.target import host_target
@@ -12,7 +12,7 @@ from mavcg.target import host_target
 
 def detected(monkeypatch: pytest.MonkeyPatch, *cores: str | None) -> None:
     cpus = [DetectedCpu(cpu, core, "made up") for cpu, core in enumerate(cores)]
-    monkeypatch.setattr(mavcg.host, "detect", lambda: cpus)
+    monkeypatch.setattr(mavcg.hosts.host, "detect", lambda: cpus)
 
 
 def test_a_cluster_for_each_core_type(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.choosing import FunctionChoice, Gain, GrowthLimit, Sizes, drop_for_growth, drop_useless, share_equal
-from mavcg.versions import GENERIC, Body
+from mavcg.program_road.choosing import (
+    FunctionChoice,
+    Gain,
+    GrowthLimit,
+    Sizes,
+    drop_for_growth,
+    drop_useless,
+    share_equal,
+)
+from mavcg.program_road.versions import GENERIC, Body
 
 CORES = ("a53", "a75", "m4")
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mavcg.buildfile import FILE_NAME, BuildFile, read_build_file
 from mavcg.errors import MavcgError
+from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
 
 if TYPE_CHECKING:
-    from mavcg.hot import HotSymbol
+    from mavcg.program_road.hot import HotSymbol
     from mavcg.sources.compile_commands import CompileUnit
     from mavcg.target import Target
 
@@ -103,8 +103,8 @@ def _refuse_one_step(command: Sequence[str], config: Path) -> None:
 def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
     """The hot functions that an object or program defines."""
     from mavcg.elf import function_symbols
-    from mavcg.hot import match_names
     from mavcg.profiling.demangle import base_symbol
+    from mavcg.program_road.hot import match_names
 
     names = list(dict.fromkeys(base_symbol(name) for name, _ in function_symbols(binary)))
     return match_names(hot, names)
@@ -124,9 +124,9 @@ def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | N
 
 
 def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]") -> str | None:
-    from mavcg.program import BuildRequest, build_program
-    from mavcg.report import build_line
-    from mavcg.request import settings
+    from mavcg.program_road.program import BuildRequest, build_program
+    from mavcg.program_road.report import build_line
+    from mavcg.program_road.request import settings
 
     assert unit.output is not None
     target = _target(unit)
@@ -178,7 +178,7 @@ def _target(unit: "CompileUnit") -> "Target":
 
 def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     """What the build file calls hot. A profile is ranked once and remembered: a build asks at every file."""
-    from mavcg.hot import HotSymbol, parse_hot
+    from mavcg.program_road.hot import HotSymbol, parse_hot
     from mavcg.runtime.binding import cache_folder
 
     named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
@@ -197,7 +197,7 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     except (OSError, ValueError, TypeError):
         pass  # not there yet, or not ours: rank it again
     from mavcg.profiling.profile_file import write_atomically
-    from mavcg.request import profile_hot
+    from mavcg.program_road.request import profile_hot
 
     found = profile_hot(path, file.threshold, file.max_functions)
     # A cache that cannot be written costs time, not the build.

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from mavcg.choosing import Gain
 from mavcg.elf import exported_symbols, loaded_bytes, needed
 from mavcg.errors import MavcgError
-from mavcg.hot import HotSymbol, parse_hot
 from mavcg.inspection import inspect_library
 from mavcg.profiles.load import cores_for
-from mavcg.program import BuildRequest, build_program
+from mavcg.program_road.choosing import Gain
+from mavcg.program_road.hot import HotSymbol, parse_hot
+from mavcg.program_road.program import BuildRequest, build_program
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.target import host_target
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from mavcg.cpu_list import cpus_text
 from mavcg.errors import MavcgError, ToolError
-from mavcg.measurements import MIN_SAMPLES, Measurement
 from mavcg.profiling.reading import Reading
 from mavcg.profiling.record import RecordOptions, check_program, describe_exit, record
+from mavcg.program_road.measurements import MIN_SAMPLES, Measurement
+from mavcg.program_road.version_symbols import VersionedLibrary
+from mavcg.program_road.versions import GENERIC
 from mavcg.runtime.binding import DetectedCpu
-from mavcg.version_symbols import VersionedLibrary
-from mavcg.versions import GENERIC
 
 DEFAULT_RUNS = 5
 # Of a function's samples in a run, how many may lie in other versions than the one that was told to run.

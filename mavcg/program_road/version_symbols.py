@@ -7,7 +7,7 @@ from pathlib import Path
 from mavcg.elf import function_symbols
 from mavcg.errors import MavcgError
 from mavcg.inspection import inspect_library
-from mavcg.versions import GENERIC
+from mavcg.program_road.versions import GENERIC
 
 
 @dataclass(frozen=True)

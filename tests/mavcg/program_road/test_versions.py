@@ -9,8 +9,8 @@ import pytest
 from mavcg.codegen import canonical
 from mavcg.core import Core
 from mavcg.profiles.load import cores_for
+from mavcg.program_road.versions import Body, VersionedModule, code_level, make_versions
 from mavcg.target import parse_target
-from mavcg.versions import Body, VersionedModule, code_level, make_versions
 
 ARM = parse_target("aarch64-linux-musl")
 CORES = cores_for(["cortex-a53", "cortex-a76"])

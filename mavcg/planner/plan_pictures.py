@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mavcg.accelerator import Accelerator
 from mavcg.errors import MavcgError
-from mavcg.plan_network import Compared, NetworkPlan
 from mavcg.planner import space
 from mavcg.planner.layer import ConvLayer
+from mavcg.planner.plan_question import Compared, NetworkPlan
 from mavcg.planner.planned import Planned
 from mavcg.planner.roofline import pe_utilisation, reached
 from mavcg.planner.tiling import Dataflow, Tile, Tiling

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from mavcg.choosing import Gain, Gains
 from mavcg.errors import MavcgError
 from mavcg.profiling.profile_file import clean_text, write_atomically
+from mavcg.program_road.choosing import Gain, Gains
 
 FORMAT = "mavcg-measurements"
 VERSION = 1

@@ -10,7 +10,7 @@ from mavcg.runtime.binding import detect
 from mavcg.target import host_target
 
 if TYPE_CHECKING:
-    from mavcg.host_facts import CoreFacts
+    from mavcg.hosts.facts import CoreFacts
 
 HOST = "host"
 GENERIC = "generic"
@@ -39,7 +39,7 @@ def measured_host_board(again: bool = False) -> Board:
     again: measure even where figures are kept. MAVCG_HOST_FACTS names a file of facts to be taken instead.
     Raises: MavcgError for such a file with a fault, and for an x86 core without AVX2 and FMA.
     """
-    from mavcg.host_facts import host_facts  # NumPy and LLVM, which the other boards do without
+    from mavcg.hosts.facts import host_facts  # NumPy and LLVM, which the other boards do without
 
     board = host_board()
     clusters = board.clusters or (Cluster(GENERIC, tuple(found.cpu for found in detect())),)

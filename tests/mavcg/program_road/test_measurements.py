@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.choosing import FunctionChoice, Kept, drop_useless
 from mavcg.errors import MavcgError
-from mavcg.measurements import (
+from mavcg.program_road.choosing import FunctionChoice, Kept, drop_useless
+from mavcg.program_road.measurements import (
     MIN_SAMPLES,
     Measurement,
     as_gain,

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.board import Board
-from mavcg.choosing import FunctionChoice, Kept
 from mavcg.core import Core
 from mavcg.cpu_list import cpus_text
 from mavcg.inspection import Inspection
-from mavcg.objects import ModuleObjects
 from mavcg.profiling.demangle import demangle
-from mavcg.program import BuildResult
+from mavcg.program_road.choosing import FunctionChoice, Kept
+from mavcg.program_road.objects import ModuleObjects
+from mavcg.program_road.program import BuildResult
 from mavcg.tuning import VersionTuning
 
 if TYPE_CHECKING:

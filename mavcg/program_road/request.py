@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.board import Board
-from mavcg.buildfile import FILE_NAME, BuildFile
-from mavcg.choosing import MIN_GAIN, Gains, Limits
 from mavcg.core import Core
 from mavcg.errors import MavcgError
-from mavcg.host import find_board
-from mavcg.hot import HotSymbol, parse_hot
+from mavcg.hosts.host import find_board
 from mavcg.profiles.load import cores_for
-from mavcg.program import BuildRequest
+from mavcg.program_road.buildfile import FILE_NAME, BuildFile
+from mavcg.program_road.choosing import MIN_GAIN, Gains, Limits
+from mavcg.program_road.hot import HotSymbol, parse_hot
+from mavcg.program_road.program import BuildRequest
 from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
 from mavcg.sources.to_ir import Compiler
 from mavcg.target import Target, default_target, parse_target
@@ -219,7 +219,7 @@ def _limits(file: BuildFile) -> Limits:
 def _gains(file: BuildFile, folder: Path) -> Gains:
     if not file.measurements:
         return {}
-    from mavcg.measurements import read_measurements
+    from mavcg.program_road.measurements import read_measurements
 
     return read_measurements(folder / file.measurements)
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.accelerator import Accelerator
-from mavcg.plan_network import Compared, NetworkPlan, Question, SpaceSize
 from mavcg.planner.metrics_energy import ALL_METRICS
+from mavcg.planner.plan_question import Compared, NetworkPlan, Question, SpaceSize
 from mavcg.planner.planned import Planned
 from mavcg.planner.roofline import pe_utilisation
 from mavcg.planner.traffic import Traffic

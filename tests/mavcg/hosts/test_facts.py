@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mavcg.host
-import mavcg.host_facts
+import mavcg.hosts.facts
+import mavcg.hosts.host
 from mavcg.board import Cluster
 from mavcg.errors import MavcgError
-from mavcg.host import measured_host_board
-from mavcg.host_caches import Caches, processor_name, read_caches
-from mavcg.host_facts import (
+from mavcg.hosts.caches import Caches, processor_name, read_caches
+from mavcg.hosts.facts import (
     CoreFacts,
     HostFacts,
     facts_json,
@@ -25,7 +24,8 @@ from mavcg.host_facts import (
     host_facts,
     read_facts,
 )
-from mavcg.host_probe import CHAIN, GROUP, clock_ghz, compiled, fma_gvectors_per_s, read_gb_per_s, written_memory
+from mavcg.hosts.host import measured_host_board
+from mavcg.hosts.probe import CHAIN, GROUP, clock_ghz, compiled, fma_gvectors_per_s, read_gb_per_s, written_memory
 from mavcg.planner.board_machine import cluster_machines
 from mavcg.runtime.binding import DetectedCpu
 
@@ -168,7 +168,7 @@ def test_facts_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
         calls.append(1)
         return FACTS
 
-    monkeypatch.setattr(mavcg.host_facts, "measure", measure)
+    monkeypatch.setattr(mavcg.hosts.facts, "measure", measure)
     monkeypatch.delenv("MAVCG_HOST_FACTS", raising=False)
     monkeypatch.setenv("MAVCG_CACHE", str(tmp_path))
     assert host_facts(CLUSTERS) == host_facts(CLUSTERS) == FACTS
@@ -191,7 +191,8 @@ def test_named_file_is_taken_in_place_of_measuring(tmp_path: Path, monkeypatch: 
     path = tmp_path / "facts.json"
     path.write_text(facts_json(FACTS))
     monkeypatch.setenv("MAVCG_HOST_FACTS", str(path))
-    monkeypatch.setattr(mavcg.host, "detect", lambda: [DetectedCpu(0, "znver3", ""), DetectedCpu(1, "znver3", "")])
+    two = [DetectedCpu(cpu, "znver3", "") for cpu in range(2)]
+    monkeypatch.setattr(mavcg.hosts.host, "detect", lambda: two)
     board = measured_host_board(again=True)
     figures = {"max_khz": 3200000, "l1d_bytes": 32768, "l2_bytes": 524288, "l2_cores": 1, "fma_per_cycle": 2.0}
     rates = {"l2_gb_per_s": 90.5, "l3_gb_per_s": 50.0, "memory_gb_per_s": 20.0}
@@ -201,7 +202,7 @@ def test_named_file_is_taken_in_place_of_measuring(tmp_path: Path, monkeypatch: 
     assert machine.assumed == ()
     assert [level.bandwidth_gb_per_s for level in machine.accelerator.levels] == [90.5, 50.0, 20.0]
 
-    monkeypatch.setattr(mavcg.host, "detect", lambda: [DetectedCpu(0, "haswell", "")])
+    monkeypatch.setattr(mavcg.hosts.host, "detect", lambda: [DetectedCpu(0, "haswell", "")])
     with pytest.raises(
         MavcgError, match="MAVCG_HOST_FACTS: the file has no cluster of haswell.*; it was made on another"
     ):
@@ -209,9 +210,9 @@ def test_named_file_is_taken_in_place_of_measuring(tmp_path: Path, monkeypatch: 
 
 
 def test_machine_that_nobody_knows_is_measured_as_generic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mavcg.host, "detect", lambda: [DetectedCpu(0, None, ""), DetectedCpu(1, None, "")])
+    monkeypatch.setattr(mavcg.hosts.host, "detect", lambda: [DetectedCpu(0, None, ""), DetectedCpu(1, None, "")])
     facts = HostFacts("", (CoreFacts("generic", (0, 1), 3000000, fma_per_cycle=2.0),))
-    monkeypatch.setattr(mavcg.host_facts, "host_facts", lambda clusters, again: facts)
+    monkeypatch.setattr(mavcg.hosts.facts, "host_facts", lambda clusters, again: facts)
     board = measured_host_board()
     assert [(c.core, c.cpus, c.max_khz) for c in board.clusters] == [("generic", (0, 1), 3000000)]
     assert "no such core is known" in cluster_machines(board)[0].assumed[0]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.hot import HotSymbol, defined_functions, match_hot, match_names, parse_hot
+from mavcg.program_road.hot import HotSymbol, defined_functions, match_hot, match_names, parse_hot
 
 RELU = "_ZN2nn4reluEPfi"
 GEMM = (

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.binaries import loaded_bytes, needed, note_assembly
-from mavcg.choosing import Gains, Limits
 from mavcg.codegen import assemble, default_workers
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.growth import growth_percent
-from mavcg.hot import HotSymbol, inexact_notes, match_hot
 from mavcg.library import link_relocatable, link_shared
-from mavcg.objects import ModuleObjects, build_objects
 from mavcg.profiles.load import load_cores
+from mavcg.program_road.choosing import Gains, Limits
+from mavcg.program_road.hot import HotSymbol, inexact_notes, match_hot
+from mavcg.program_road.objects import ModuleObjects, build_objects
+from mavcg.program_road.versions import make_versions
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit
@@ -25,7 +26,6 @@ from mavcg.sources.load_ir import load_ir
 from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir
 from mavcg.target import Target
 from mavcg.tuning import FAST, Tuning
-from mavcg.versions import make_versions
 
 Progress = Callable[[str], None]
 

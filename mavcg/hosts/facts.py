@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import mavcg.host_probe
+import mavcg.hosts.probe
 from mavcg.board import Cluster
 from mavcg.errors import MavcgError
-from mavcg.host_caches import Caches, one_of_each_core, processor_name, read_caches
+from mavcg.hosts.caches import Caches, one_of_each_core, processor_name, read_caches
 from mavcg.schedule_store import DiskStore, open_store
 
 VARIABLE = "MAVCG_HOST_FACTS"
@@ -127,7 +127,7 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
     caches = {cluster: read_caches(cluster.cpus[0], root) for cluster in clusters}
     l3_bytes = max((found.l3_bytes for found in caches.values() if found.l3_bytes is not None), default=None)
     cpus = one_of_each_core([cpu for found in usable.values() for cpu in found], root)
-    probe = mavcg.host_probe
+    probe = mavcg.hosts.probe
     single_bytes, each_bytes = _memory_bytes(list(caches.values()), len(cpus))
     memory = probe.written_memory(max(single_bytes, each_bytes * len(cpus)))
     measured: list[CoreFacts] = []
@@ -145,9 +145,9 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
     return HostFacts(processor_name(root), tuple(measured), l3_bytes, together)
 
 
-def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.host_probe.Memory") -> CoreFacts:
+def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hosts.probe.Memory") -> CoreFacts:
     """The facts with the figures that a thread bound to this CPU measures."""
-    probe = mavcg.host_probe
+    probe = mavcg.hosts.probe
     loops = _loops(facts.core)
     figures: dict[str, float | int] = {}
 
@@ -194,7 +194,7 @@ def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
     return wanted, max(min(wanted, MOST_MEMORY_BYTES // max(cpus, 1)), 1 << 20)
 
 
-def _loops(core: str) -> "mavcg.host_probe.Probe":
+def _loops(core: str) -> "mavcg.hosts.probe.Probe":
     """The measuring loops, for vectors as the kernels for this core use them."""
     from mavcg.machines import GENERIC, machines_for
     from mavcg.profiles.load import load_core
@@ -202,7 +202,7 @@ def _loops(core: str) -> "mavcg.host_probe.Probe":
 
     cores = () if core == GENERIC else (load_core(core),)
     machine = machines_for(cores, host_target())[core]
-    return mavcg.host_probe.compiled(machine.vector_bytes, machine.vector_registers)
+    return mavcg.hosts.probe.compiled(machine.vector_bytes, machine.vector_registers)
 
 
 def _pin(cpu: int) -> None:
@@ -231,7 +231,7 @@ def _store() -> DiskStore | None:
 def _key(clusters: Sequence[Cluster], root: Path) -> str:
     """The same for the same processor, cores and caches, measured by the same code."""
     code = hashlib.sha256()
-    for file in (__file__, str(mavcg.host_probe.__file__)):
+    for file in (__file__, str(mavcg.hosts.probe.__file__)):
         code.update(Path(file).read_bytes())
     cores = [(c.core, c.cpus, asdict(read_caches(c.cpus[0], root))) for c in clusters]
     return json.dumps([processor_name(root), cores, code.hexdigest()[:16]])

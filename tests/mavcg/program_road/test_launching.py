@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mavcg.buildfile import BuildFile
 from mavcg.errors import MavcgError
-from mavcg.launching import _CODE_FLAGS, LaunchOptions, find_config, hot_of, run_compiler, version_object
+from mavcg.program_road.buildfile import BuildFile
+from mavcg.program_road.launching import _CODE_FLAGS, LaunchOptions, find_config, hot_of, run_compiler, version_object
 
 
 def test_the_nearest_build_file_counts(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_what_was_ranked_is_remembered_as_it_was(cache: Path, here: Path, monkey
     file = BuildFile(profile="perf.txt", threshold=40.0)
     first = hot_of(file, here)
     assert [(h.asked, h.share) for h in first] == [("gemm", 0.7)]
-    monkeypatch.setattr("mavcg.request.profile_hot", lambda *_: pytest.fail("ranked again"))
+    monkeypatch.setattr("mavcg.program_road.request.profile_hot", lambda *_: pytest.fail("ranked again"))
     assert hot_of(file, here) == first
 
 
@@ -114,7 +114,7 @@ def test_commands_without_an_object_of_ours_do_nothing(here: Path, command: list
 
 
 def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mavcg.launching import _target
+    from mavcg.program_road.launching import _target
     from mavcg.sources.compile_commands import CompileUnit
     from mavcg.target import host_target
 

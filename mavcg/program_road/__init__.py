@@ -1,0 +1,1 @@
+"""The program road: sources and a profile in, a multi-versioned library out."""
