@@ -1,13 +1,18 @@
 """Every convolution primitive against its definition, on generated scenarios: `python -m bench.primitive_scenarios`.
 
-Takes about 50 minutes of a CPU. `--family F` (again for another one) checks these only and keeps what the record has of
-the others; `--missing` goes on where a run was stopped.
+Takes about an hour of a CPU. `--family F` (again for another one) checks these only and keeps what the record has of
+the others; `--missing` goes on where a run was stopped, and with `--since` what was checked before counts as missing.
+`--part 1/2` and `--part 2/2`, started together, share the work and the record.
 """
 
 import argparse
+import datetime
+import fcntl
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,7 @@ from mavcg.primitive_run import find_machine
 NAME = "primitive_scenarios"
 SCENARIOS = 200
 EMULATED = ("cortex-a55", "cortex-a76")
+DATE = "%Y-%m-%d %H:%M"  # of a row, UTC; as text in the order of time
 SAMPLE_PRIMITIVES, SAMPLE_SCENARIOS = 6, 5  # of each family
 
 
@@ -86,6 +92,18 @@ def _say(name: str, row: dict[str, Any]) -> None:
     print(said, *row["failures"], sep="\n  ", file=sys.stderr, flush=True)
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """While no other part reads or writes the record."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    folder = os.open(RESULTS, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def _recorded() -> dict[str, list[dict[str, Any]]]:
     """The record's rows, in the order of the library."""
     path = RESULTS / f"{NAME}.json"
@@ -95,10 +113,20 @@ def _recorded() -> dict[str, list[dict[str, Any]]]:
 
 def _written(said: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
     """Put a row into the record in the place of the one with the same `by`; others stay as they are."""
-    lists = _recorded()
-    lists[key] = [*(other for other in lists[key] if other[by] != row[by]), row]
-    lists[key].sort(key=lambda other: order.index(other[by]))
-    return write(NAME, {**said, "rows": table(lists["by_primitive"]), **lists})
+    dated = {**row, "date": datetime.datetime.now(datetime.UTC).strftime(DATE)}
+    with _alone():
+        lists = _recorded()
+        lists[key] = [*(other for other in lists[key] if other[by] != row[by]), dated]
+        lists[key].sort(key=lambda other: order.index(other[by]))
+        return write(NAME, {**said, "rows": table(lists["by_primitive"]), **lists})
+
+
+def part_of(words: str) -> tuple[int, int]:
+    """(0, 2) of "1/2". Raises: argparse.ArgumentTypeError for what is none."""
+    number, slash, count = words.partition("/")
+    if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise argparse.ArgumentTypeError(f"{words!r}: give a part as 1/2 or 2/2")
+    return int(number) - 1, int(count)
 
 
 def main() -> None:
@@ -109,15 +137,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", choices=families, help="only this one")
     parser.add_argument("--missing", action="store_true", help="only what the record does not have yet")
+    parser.add_argument("--since", default="", metavar="DATE", help="with --missing: such as '2026-11-21 19:55', UTC")
+    parser.add_argument("--part", type=part_of, default=(0, 1), help="of the primitives: 1/2 or 2/2")
     parser.add_argument("--count", type=int, default=SCENARIOS, help="scenarios for each primitive on this machine")
     asked = parser.parse_args()
     said = {**facts("counted", f"bench.{NAME}"), "optimised_every": OPTIMISED_EVERY}
     failed = 0
     have = _recorded() if asked.missing else {"emulated": [], "by_primitive": []}
-    there = {row.get("name", row["family"]) for rows in have.values() for row in rows}
-    for family in asked.family or families:
-        members = [primitive for primitive in known if primitive.family == family and primitive.name not in there]
-        if qemu() is not None and family not in there:
+    there = {
+        row.get("name", row["family"]) for rows in have.values() for row in rows if row.get("date", "") >= asked.since
+    }
+    part, parts = asked.part
+    mine = [primitive for primitive in known[part::parts] if primitive.name not in there]
+    for number, family in enumerate(families):
+        if asked.family and family not in asked.family:
+            continue
+        members = [primitive for primitive in mine if primitive.family == family]
+        if qemu() is not None and family not in there and number % parts == part:
             sample = emulated([primitive for primitive in known if primitive.family == family])
             failed += sample["failed"]
             _say(f"{family}, emulated", sample)
