@@ -1,8 +1,10 @@
 """Runs the compiler, assembler and linker that the ziglang wheel brings, and says clearly when they refuse."""
 
+import importlib.util
+import os
 import subprocess
-import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from mavcg.errors import ToolError
@@ -14,9 +16,21 @@ PLAIN_CODE_FLAGS = ("-fno-sanitize=all", "-fno-stack-protector", "-fomit-frame-p
 MESSAGE_LINES = 12
 
 
+@cache
+def zig_program() -> str:
+    """The program that `python -m ziglang` runs; starting it without Python in between saves 50 ms a time."""
+    found = importlib.util.find_spec("ziglang")
+    if found is None or found.origin is None:
+        raise ToolError("the ziglang wheel, mavcg's compiler, is not there; install it: pip install ziglang")
+    return str(Path(found.origin).with_name("zig.exe" if os.name == "nt" else "zig"))
+
+
 def zig_command(tool: str) -> list[str]:
-    """Argument vector that starts one of zig's tools: "cc", "c++", "ld.lld", "ar", "objcopy"."""
-    return [sys.executable, "-m", "ziglang", tool]
+    """Argument vector that starts one of zig's tools: "cc", "c++", "ld.lld", "ar", "objcopy".
+
+    Raises: ToolError when the ziglang wheel is not installed.
+    """
+    return [zig_program(), tool]
 
 
 def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
