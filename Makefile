@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
+# Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup system demo check lint types test test-long bench clean
 .DEFAULT_GOAL := help
@@ -34,12 +36,12 @@ types: setup ## mypy, strict
 test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (under 10 minutes)
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest -n $(JOBS) -m "not long"
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not long"
 
 check: test ## the same gate by its usual name
 
 test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
-	@$(BIN)/pytest -n $(JOBS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile
 
 bench: setup ## every figure of the README, written to bench/results/
 	@$(BIN)/python -m bench.all
