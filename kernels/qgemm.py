@@ -19,13 +19,14 @@ from mavcg.kernels.requantise import Ending, joined, to_eight_bits
 
 Value: TypeAlias = ir.Value
 F32_BYTES = 4
-UNROLL = {
-    "sdot": 4,
-    "vnni": 4,
-    "madd": 2,
-    "mull": 2,
-    "maddubs": 2,
-}  # groups of terms a turn; of x86 with 16 registers half of them
+# Groups of terms a turn; of x86 with 16 registers half of them, and of NEON's in-order cores as said below.
+UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2, "maddubs": 2}
+# Groups of a pixel's inputs in one load, where products read them by lane. An in-order core issues a load of 64 bits
+# beside a product, and does one of 128 bits as three instructions (passes/asm/split.py): of the slots beside the
+# products of four groups eight pixels then take 16 and not 24. A turn is then one load of each pixel: two would become
+# pairs, held for twice as long, in registers that there are not.
+NEIGHBOURS, IN_ORDER_NEIGHBOURS = 4, 2
+IN_ORDER_OUTPUTS = 4  # with fewer of them an in-order core waits for results, unless a turn's groups add to several
 
 # Instructions of x86 by i32 lanes of their registers: neighbouring products of i16, and of u8 x i8, added.
 MADD = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
@@ -137,6 +138,9 @@ class _Micro:
         self.b, self.form, self.tile, self.at, self.run = b, form, tile, at, run
         self.pixels, self.pieces = len(tile.in_offsets), tile.vectors * form.parts
         self.unroll = UNROLL[form.kind] // (2 if form.kind == "vnni" and machine.vector_registers < 32 else 1)
+        self.by_lane_at_once = IN_ORDER_NEIGHBOURS if machine.in_order else NEIGHBOURS
+        if form.kind == "sdot" and machine.in_order and self.pixels * self.pieces >= IN_ORDER_OUTPUTS:
+            self.unroll = IN_ORDER_NEIGHBOURS
         # So many groups at once, their products added before they get wider. A turn has whole ones of them.
         self.at_once = 2 if form.kind == "mull" and tile.narrow else form.together
         self.unroll = max(self.unroll, self.at_once)
@@ -200,17 +204,19 @@ class _Micro:
         """Some groups one after the other, without a loop."""
         new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
         self.ask(count * group_bytes, panel)
-        wide = [self.four(address(self.b, inputs, o)) for o in self.tile.in_offsets] if self.by_lane(count) else []
+        wide: list[Value] = []
         done, turn = 0, 0
         while done < count:
             several = range(done, min(count, done + self.at_once))
+            if self.by_lane(count) and done % self.by_lane_at_once == 0:
+                wide = [self.wide(address(self.b, inputs, o + done * GROUP)) for o in self.tile.in_offsets]
             weights = [
                 [self.weight(address(self.b, panel, g * group_bytes), piece) for g in several]
                 for piece in range(self.pieces)
             ]
             for p, offset in enumerate(self.tile.in_offsets):
                 if wide:
-                    xs = [self.lane(wide[p], g) for g in several]
+                    xs = [self.lane(wide[p], g % self.by_lane_at_once) for g in several]
                 else:
                     xs = [self.word(address(self.b, inputs, offset + g * GROUP)) for g in several]
                 for piece in range(self.pieces):
@@ -229,20 +235,24 @@ class _Micro:
                 prefetch(self.b, panel, number * tile.panel_bytes + offset + tile.ahead)
 
     def by_lane(self, count: int) -> bool:
-        """Whether the inputs of so many groups are loaded at once."""
-        return count == 4 and self.form.kind == "sdot"
+        """Whether inputs of so many groups are loaded several groups at once, and multiplied lane by lane."""
+        return self.form.kind == "sdot" and count % self.by_lane_at_once == 0
 
-    def four(self, place: Value) -> Value:
-        """The inputs of four groups."""
-        return self.flipped(self.b.load(place, name="x16", align=1, typ=ir.VectorType(I8, 16)))
+    def wide(self, place: Value) -> Value:
+        """The inputs of some groups."""
+        typ = ir.VectorType(I8, self.by_lane_at_once * GROUP)
+        return self.flipped(self.b.load(place, name="xs", align=1, typ=typ))
 
     def flipped(self, x: Value) -> Value:
         """u8 as i8 or i8 as u8, 128 apart: what the bias makes good."""
-        return x if self.at.flip is None else self.b.xor(x, self.at.flip)
+        if self.at.flip is None:
+            return x
+        flip = self.at.flip
+        return self.b.xor(x, flip if flip.type == x.type else shuffle(self.b, flip, flip, range(x.type.count)))
 
-    def lane(self, x16: Value, group: int) -> Value:
-        """One group of four wherever a product reads it."""
-        words = self.b.bitcast(x16, ir.VectorType(I32, 4))
+    def lane(self, groups: Value, group: int) -> Value:
+        """One group of several wherever a product reads it."""
+        words = self.b.bitcast(groups, ir.VectorType(I32, groups.type.count // GROUP))
         copies = shuffle(self.b, words, words, [group] * (self.form.weight_bytes // GROUP))
         return self.b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))
 

@@ -33,6 +33,9 @@ TARGETS = {"aarch64": parse_target("aarch64-linux-musl"), "x86_64": bare_x86.TAR
 MACHINES = {
     "arm": Machine("a53", "aarch64", "cortex-a53", ("+neon",), in_order=True),
     "arm with dot product": Machine("a76", "aarch64", "cortex-a76", ("+dotprod",), dot_product=True),
+    "arm in order with dot product": Machine(
+        "a55", "aarch64", "cortex-a55", ("+dotprod",), in_order=True, dot_product=True
+    ),
     "x86": Machine("v3", "x86_64", "x86-64-v3", (), 32, 16),
     "x86 with vnni": Machine("vnni", "x86_64", bare_x86.CPU, (), 32, 16, dot_product=True),
     "x86 with long vectors": Machine("avx512", "x86_64", "skylake-avx512", ("-prefer-256-bit",), 64, 32),
@@ -188,6 +191,7 @@ def test_every_core_computes_the_same(core: str, tmp_path: Path) -> None:
     "machine, instruction, numbers_of",
     [
         (MACHINES["arm with dot product"], r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b", USUAL),
+        (MACHINES["arm in order with dot product"], r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b", USUAL),
         (MACHINES["arm"], r"sadalp\s+v\d+\.4s", USUAL),
         (MACHINES["x86"], r"vpmaddwd\s+%ymm", USUAL),
         (MACHINES["x86"], r"vpmaddubsw\s+.*%ymm", SMALL),
