@@ -273,5 +273,5 @@ def test_probes_agree_with_themselves() -> None:
 
 
 def test_host_board_alone_loads_neither_llvm_nor_numpy() -> None:
-    code = "import sys, mavcg.host; print([name for name in ('llvmlite', 'numpy') if name in sys.modules])"
+    code = "import sys, mavcg.hosts.host; print([name for name in ('llvmlite', 'numpy') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
