@@ -56,7 +56,7 @@ def measure(
     MAVCG_CPU_MAP=0-3=cortex-a55,4-7=cortex-a76 mavcg measure libapp.so --json -- ./app
     mavcg build --measurements gains.json
     """
-    from mavcg import measuring
+    from mavcg.program_road import measuring
     from mavcg.program_road.choosing import MIN_GAIN
     from mavcg.program_road.measurements import load_measurements, merged, save_measurements
     from mavcg.program_road.version_symbols import read_library
