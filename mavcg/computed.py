@@ -46,15 +46,15 @@ def computed(
     Raises: MavcgError, as select_for_library, and with the least size where no choice is as small as that.
     """
     packing = packing_for(target)
-    if question.strategy != ENGINE:
-        if board is None:
-            raise MavcgError(f"--strategy {question.strategy}: costs are of a board; name a --board")
-        found = select_for_library(graph, packing, board, question, progress)
-        if found is not None:
-            return _selected(found, graph, packing, max_size_bytes, progress, dump)
+    if question.strategy != ENGINE and board is None:
+        raise MavcgError(f"--strategy {question.strategy}: costs are of a board; name a --board")
     progress("choosing kernels, packing weights")
     chosen = choose_ways(graph, packing, machines, target, board, question.max_error, progress)
     dump("ways", chosen)
+    if question.strategy != ENGINE and board is not None:
+        found = select_for_library(graph, packing, board, question, chosen, progress)
+        if found is not None:
+            return _selected(found, chosen, graph, packing, max_size_bytes, progress, dump)
     plain = Computed(graph, chosen.lowered, {"strategy": ENGINE})
     if max_size_bytes is None or chosen.lowered.program.constants_bytes <= max_size_bytes:
         return plain
@@ -63,10 +63,19 @@ def computed(
 
 
 def _selected(
-    found: SelectedModel, graph: Graph, packing: Packing, max_size_bytes: int | None, progress: Progress, dump: Dump
+    found: SelectedModel,
+    engine: Chosen,
+    graph: Graph,
+    packing: Packing,
+    max_size_bytes: int | None,
+    progress: Progress,
+    dump: Dump,
 ) -> Computed:
-    progress("packing weights")
-    made = _lowered(found, packing)
+    if found.graph is graph and found.ways == engine.ways:  # there already
+        made = Computed(graph, engine.lowered, found.as_json())
+    else:
+        progress("packing weights")
+        made = _lowered(found, packing)
     if max_size_bytes is not None and made.lowered.program.constants_bytes > max_size_bytes:
         progress("choosing lighter primitives")
 

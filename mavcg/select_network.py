@@ -120,16 +120,12 @@ def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, 
     return replace(made, memory=memory)
 
 
-def costs_of(machine: ClusterMachine, db: Path | None, stack: contextlib.ExitStack) -> CostProvider:
-    """What the database has, else what is modelled; open as long as the stack is. db: None is this user's, if any."""
-    return costs_on((machine,), db, stack)[0]
-
-
 def costs_on(
     workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack
 ) -> tuple[CostProvider, KnownCosts | None]:
-    """Costs of a thread on each of these cores, and what the database knows of them, if there is one.
+    """Costs of a thread on each of these cores, open as long as the stack is, and what the database knows of them.
 
+    What the database has goes first, then what is modelled. db: None is this user's database, where there is one.
     What is known of a single thread alone is taken as many times as long as the model says that several take.
     """
     path, first = _database(db), modelled_costs(workers[0])

@@ -108,7 +108,9 @@ class _MeanOf:
         return self._mean(*(provider.primitive(scenario, primitive) for provider in (self.one, self.other)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        return self._mean(*(provider.conversion(layout_from, layout_to, c, h, w) for provider in (self.one, self.other)))
+        return self._mean(
+            *(provider.conversion(layout_from, layout_to, c, h, w) for provider in (self.one, self.other))
+        )
 
     @staticmethod
     def _mean(one: Cost | None, other: Cost | None) -> Cost | None:

@@ -11,7 +11,7 @@ from mavcg.graph import Graph, Node
 from mavcg.kernels.conv2d import is_depthwise
 from mavcg.kernels.winograd_step import winograd_choices
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
-from mavcg.primitive import F32_BYTES, Layout, Primitive
+from mavcg.primitive import Layout, Primitive
 from mavcg.selection.choice import Choice
 from mavcg.selection.network import Kind, Network, NetworkNode
 

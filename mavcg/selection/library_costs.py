@@ -10,6 +10,7 @@ times as long as the node's implicit product (or depthwise loop) another primiti
 be computed by is on the scale of what is best known of that one, which is measured, or else predicted.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -30,3 +31,123 @@ DOUBT, MEASURED_DOUBT = 1.3, 1 / WORTH
 PLANAR_POOL_CYCLES = 6.0
 
 Predicted = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class LibraryModel:
+    """What is modelled of a library's nodes. costs: of primitives and conversions, as they are asked for in it.
+
+    one: of a thread alone; threads: the most that it is chosen for, all copies are shared among them.
+    """
+
+    costs: CostProvider
+    one: ModelledCosts
+    threads: int = 1
+
+    def copy_ms(self, elements: int) -> float:
+        """Of elements that are copied: the mean of one thread and of all, as costs are."""
+        if not elements:
+            return 0.0
+        ns = self.one.ns({"copy": elements, "bytes": self.one.bytes_ns(2 * elements * F32_BYTES)})
+        return ns / 1e6 / math.sqrt(self.threads)
+
+    def pool_ms(self, windows: int) -> float:
+        """Of a pool's columns in CHW and HCW, as many elements of windows."""
+        return windows * PLANAR_POOL_CYCLES * self.one.cycle_ns / 1e6 / math.sqrt(self.threads)
+
+
+def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[Way]]) -> dict[str, dict[str, float]]:
+    """By the output of a convolution and the primitive: ms that the engine's choice goes by.
+
+    considered: of predict.ways. All but the family's own way are as much dearer as they have to be faster to be taken.
+    """
+    producers = graph.producers()
+    return {
+        tensor: {
+            primitive_of(producers[tensor], graph, way.name): way.mean_ms / (WORTH if way.name else 1.0) for way in ways
+        }
+        for tensor, ways in considered.items()
+    }
+
+
+def in_library(problem: Problem, graph: Graph, model: LibraryModel, predicted: Predicted) -> Problem:
+    """The problem with costs as in a library.
+
+    predicted: as predicted_costs has it: by that alone, the choice among the engine's own ways is the engine's.
+    """
+    own, joined = own_ways(graph, problem.network), _joined(graph)
+    alternatives = {}
+    for name, found in problem.alternatives.items():
+        node = problem.network.nodes[name]
+        if node.scenario is None:
+            alternatives[name] = tuple(_as_dummy(one, node, graph, model) for one in found)
+            continue
+        costs = _NodeCosts(
+            found, node, predicted.get(node.tensor, {}), model, primitive_of(graph.producers()[node.tensor], graph, ""),
+            own[name], node.tensor in joined, node.image in graph.inputs,
+        )  # fmt: skip
+        alternatives[name] = tuple(_with_ms(one, costs.ms(one)) for one in found)
+    return replace(problem, alternatives=alternatives)
+
+
+class _NodeCosts:
+    """Of one convolution. usual: the primitive that the engine takes without a way; own: all that it computes."""
+
+    def __init__(
+        self, found: Sequence[Alternative], node: NetworkNode, predicted: Mapping[str, float], model: LibraryModel,
+        usual: str, own: frozenset[str], joined: bool, from_input: bool,
+    ) -> None:  # fmt: skip
+        s = node.scenario
+        assert s is not None
+        self.predicted, self.own = predicted, own
+        border = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) if s.pad and not from_input else 0
+        self.border_ms = model.copy_ms(border)
+        self.joined_ms = model.copy_ms(s.m * s.out_h * s.out_w) if joined else 0.0
+        one = next((one for one in found if one.name == usual), None)
+        modelled = None if one is None or one.primitive is None else model.costs.primitive(s, one.primitive)
+        self.scale = self.predicted_scale = 1.0
+        if one is None or modelled is None or modelled.ms <= 0:
+            return
+        known = self._bordered(one.name, one.cost.ms)
+        usual_ms = known if one.cost.kind != MODELLED else predicted.get(usual, known)
+        self.scale = usual_ms / self._bordered(one.name, modelled.ms)
+        if predicted.get(usual):
+            self.predicted_scale = usual_ms / predicted[usual]
+
+    def ms(self, one: Alternative) -> float:
+        """Of an alternative in a library."""
+        measured = one.cost.kind != MODELLED
+        if one.name in self.predicted and not measured:
+            return self.predicted[one.name] * self.predicted_scale
+        ms = one.cost.ms if measured else one.cost.ms * self.scale
+        if one.name in self.own:
+            usual = not one.name.startswith("winograd")
+            return self._bordered(one.name, ms) * (1.0 if usual else MEASURED_DOUBT if measured else DOUBT)
+        dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
+        return ms * (MEASURED_DOUBT if measured else DOUBT) + self.joined_ms * dense
+
+    def _bordered(self, name: str, ms: float) -> float:
+        """Without the copy into a border; with most of it, where costs and copies are of different sources."""
+        if not self.border_ms or name.startswith("winograd"):  # which pads as it reads
+            return ms
+        return max(ms - self.border_ms, 0.5 * ms)
+
+
+def _with_ms(one: Alternative, ms: float) -> Alternative:
+    return replace(one, cost=replace(one.cost, ms=ms))
+
+
+def _joined(graph: Graph) -> frozenset[str]:
+    """Tensors that are joined to others along the channels."""
+    joins = (node for node in graph.nodes if node.op == "concat" and node.attr("axis") == 3 and len(node.inputs) > 1)
+    return frozenset(name for node in joins for name in node.inputs)
+
+
+def _as_dummy(one: Alternative, node: NetworkNode, graph: Graph, model: LibraryModel) -> Alternative:
+    if node.tensor and one.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
+        _, h, w, c = graph.shape(node.tensor)
+        return replace(one, cost=model.costs.conversion(Layout.CHW, Layout.HWC, c, h, w) or one.cost)
+    if not node.op.endswith("pool2d") or one.layout_in not in (Layout.CHW, Layout.HCW):
+        return one
+    taps = graph.producers()[node.tensor].attr("kernel")[1]
+    return replace(one, cost=Cost(model.pool_ms(graph.types[node.tensor].elements * taps), MODELLED))
