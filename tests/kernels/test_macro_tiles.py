@@ -42,13 +42,13 @@ def node_of(op: str, arrays: dict[str, Array], constants: set[str], **attrs: Any
 
 def check(
     graph: Graph, node: Node, arrays: dict[str, Array], macro: MacroTile, parts: int = 1,
-    views: dict[str, View] | None = None, machine: Machine | None = None,
+    views: dict[str, View] | None = None, optimised: bool = False,
 ) -> None:  # fmt: skip
-    """The same bytes as without a macro-tile, in one range and in `parts`."""
-    machine = machine or host_machines()[-1]
+    """The same bytes as without a macro-tile, in one range and in `parts`. optimised: the tiled one, as by a build."""
+    machine = host_machines()[-1]
     inputs = {name: array for name, array in arrays.items() if name in graph.inputs}
-    plain = run_node_on(machine, node, graph, inputs, views, packing=Packing(16))
-    tiled = run_node_on(machine, node, graph, inputs, views, parts, Packing(16), macro)
+    plain = run_node_on(machine, node, graph, inputs, views, packing=Packing(16), optimised=False)
+    tiled = run_node_on(machine, node, graph, inputs, views, parts, Packing(16), macro, optimised=optimised)
     assert np.isfinite(plain[0]).all() and tiled[0].tobytes() == plain[0].tobytes(), str(macro)
 
 
@@ -92,7 +92,7 @@ def test_blocks_at_their_edges(x: tuple[int, ...], w: tuple[int, ...], macro: Ma
     rng = np.random.default_rng(1)
     arrays = {"x": f32(rng, *x), "w": f32(rng, *w), "bias": f32(rng, w[0])}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="gelu", act_args=(0.0,))
-    check(graph, node, arrays, macro, 3)
+    check(graph, node, arrays, macro, 3, optimised=True)
 
 
 def test_partial_sums_lie_in_the_output_wherever_that_lies() -> None:
