@@ -8,6 +8,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from mavcg.board import Board
@@ -97,7 +98,13 @@ def read_core(path: Path) -> Core:
 
     Raises: ProfileError naming file, key and way out.
     """
-    table = schema.read_toml(path)
+    return _core(path, schema.read_text(path))
+
+
+@lru_cache(maxsize=256)
+def _core(path: Path, text: str) -> Core:
+    """One command asks for all cores several times."""
+    table = schema.toml_of(path, text)
     schema.check_name(path, table)
     table = spell_out_sources(path, table)
     arch = schema.one_of(path, table.get("arch"), "arch", ARCHES)

@@ -20,12 +20,23 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     Raises: ProfileError when the file cannot be read or is not TOML.
     """
+    return toml_of(path, read_text(path))
+
+
+def read_text(path: Path) -> str:
+    """The file's text. Raises: ProfileError when it cannot be read."""
     try:
-        return _parsed(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{path}: not TOML: {error}; mend the file or remove it") from None
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path}: cannot be read: {error}; mend the file or remove it") from None
+
+
+def toml_of(path: Path, text: str) -> dict[str, Any]:
+    """The table of a file's text; as read_toml."""
+    try:
+        return _parsed(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(f"{path}: not TOML: {error}; mend the file or remove it") from None
 
 
 @lru_cache(maxsize=256)
