@@ -23,6 +23,10 @@ from mavcg.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
+# Activations of a few operations. Of squares any other is written for a row of outputs, in a loop: for all of them it
+# would be most of the kernel, and leave the sums no registers.
+LIGHT = ("", "relu", "clip", "leaky_relu", "abs", "neg", "hard_sigmoid", "hard_swish")
+
 
 @dataclass(frozen=True)
 class Ends:
@@ -192,21 +196,49 @@ class OutputTransform:
             place = address(b, place, offset)
         return place
 
+    def by_rows(self, values: list[list[Value]], store_row: Callable[[Value | int, list[Value]], None]) -> None:
+        """store_row(number, outputs) of each row of a tile."""
+        if self.ends.act in LIGHT or len(values) == 1:
+            for i, row in enumerate(values):
+                store_row(i, row)
+            return
+        self.to_patch(values)
+        m = self.tiles.m
+        repeat(self.b, 0, m, lambda i: store_row(i, [self.from_patch(i, const(j)) for j in range(m)]), "row")
+
     def store_all(self, spot: _Spot, values: list[list[Value]]) -> None:
         """A tile that is all inside, channels being neighbours."""
-        b = self.b
-        for i, row in enumerate(values):
+
+        def store_row(i: Value | int, row: list[Value]) -> None:
             for j, value in enumerate(row):
                 other = self.moved(self.other, spot.residual, i, j)
-                residual = load_vector(b, other, self.vector, name="residual") if other is not None else None
-                store_vector(b, self.ended(value, residual), self.moved(self.image, spot.out, i, j))
+                residual = load_vector(self.b, other, self.vector, name="residual") if other is not None else None
+                store_vector(self.b, self.ended(value, residual), self.moved(self.image, spot.out, i, j))
+
+        self.by_rows(values, store_row)
+
+    def to_patch(self, values: list[list[Value]]) -> None:
+        """Outputs of a tile before what is done at the end."""
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                store_vector(self.b, value, address(self.b, self.patch, (i * self.tiles.m + j) * self.pixel), align=4)
+
+    def patch_at(self, i: Value, j: Value) -> Value:
+        """Of an output."""
+        b = self.b
+        return address(b, self.patch, b.add(scaled(b, i, self.tiles.m * self.pixel), scaled(b, j, self.pixel)))
+
+    def from_patch(self, i: Value, j: Value) -> Value:
+        """An output of to_patch."""
+        return load_vector(self.b, self.patch_at(i, j), self.vector, name="result", align=4)
 
     def store_turned(self, spot: _Spot, values: list[list[Value]]) -> None:
         """A tile that is all inside, columns being neighbours: turned in registers where out is so."""
         b, lanes = self.b, self.lanes
         neighbours = all(i is None or i.view.strides[2] == 1 for i in (self.image, self.other))
         largest = lanes if neighbours else 1
-        for i, row in enumerate(values):
+
+        def store_row(i: Value | int, row: list[Value]) -> None:
             at = 0
             while at < len(row):
                 size = min(largest, 1 << ((len(row) - at).bit_length() - 1))
@@ -216,22 +248,19 @@ class OutputTransform:
                     store_vector(b, self.ended(piece, residual), self.moved(self.image, spot.out, i, at, lane))
                 at += size
 
+        self.by_rows(values, store_row)
+
     def store_some(self, spot: _Spot, values: list[list[Value]], whole: Value) -> None:
         """What counts of a tile, through the patch."""
         b, tiles, lanes = self.b, self.tiles, self.lanes
-        for i, row in enumerate(values):
-            for j, value in enumerate(row):
-                store_vector(b, value, address(b, self.patch, (i * tiles.m + j) * self.pixel), align=4)
-
-        def patch_at(i: Value, j: Value) -> Value:
-            return address(b, self.patch, b.add(scaled(b, i, tiles.m * self.pixel), scaled(b, j, self.pixel)))
+        self.to_patch(values)
 
         def every(body: Callable[[Value, Value], None]) -> None:
             rows, columns = spot.rows, spot.columns
             repeat(b, const(0), rows, lambda i: repeat(b, const(0), columns, lambda j: body(i, j), "j"), "i")
 
         def pixel(i: Value, j: Value, used: int) -> None:
-            value = load_vector(b, patch_at(i, j), self.vector, name="result", align=4)
+            value = self.from_patch(i, j)
             other = self.moved(self.other, spot.residual, i, j)
             residual = None
             if other is not None:
@@ -244,7 +273,7 @@ class OutputTransform:
                 store_some(b, self.machine, value, place, lanes, used)
 
         def single(i: Value, j: Value, lane: Value) -> None:
-            value = b.load(address(b, patch_at(i, j), scaled(b, lane, F32_BYTES)), name="result", align=4, typ=F32)
+            value = b.load(address(b, self.patch_at(i, j), scaled(b, lane, F32_BYTES)), name="result", align=4, typ=F32)
             other = self.moved(self.other, spot.residual, i, j, lane)
             residual = b.load(other, name="residual", align=4, typ=F32) if other is not None else None
             b.store(self.ended(value, residual), self.moved(self.image, spot.out, i, j, lane), align=4)

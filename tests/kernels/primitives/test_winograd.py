@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from mavcg.kernel import Array, Machine, Operand, Step, View
+from mavcg.kernel_code import kernel_module
 from mavcg.kernels.primitives import winograd
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.winograd import ERROR_BOUNDS, PRIMITIVES, WinogradPrimitive, pack_winograd, winograd_spec
 from mavcg.kernels.primitives.winograd_spec import Planes, Winograd
 from mavcg.primitive import Epilogue, Layout, Primitive, Scenario
-from mavcg.primitive_check import Case, Checked
+from mavcg.primitive_check import Case, Checked, check_all
+from mavcg.target import host_target
 from tests.kernels.conftest import Buffer, Compiled, host_machines
 
 CheckPrimitive = Callable[..., None]
@@ -47,6 +49,28 @@ EDGES = {
 def test_every_kind_of_tile(name: str, scenario: Scenario, host: Machine, right: Callable[..., list[Checked]]) -> None:
     block = 16 if host.arch == "x86_64" else 8
     right([Case(find_primitive(name), scenario, ENDS, 1, block)], host)
+
+
+@pytest.mark.parametrize(
+    "name", ["winograd_2d_f4_k3_hwc_hwc", "winograd_2d_f2_k3_chw_chw", "winograd_1d_f4_k3_hwc_chwc"]
+)
+@pytest.mark.parametrize("act", [("silu", ()), ("leaky_relu", (0.1,))], ids=lambda act: str(act[0]))
+def test_activations(name: str, act: tuple[str, tuple[float, ...]], host: Machine) -> None:
+    case = Case(find_primitive(name), Scenario(5, 9, 8, 1, 3, 19, 1), Epilogue(True, True, *act), 1, 16)
+    (found,) = check_all([case], host, optimised=False)
+
+    assert found.ok, f"error {found.max_error}, bound {found.bound}; {found.faults}"
+
+
+def test_long_activations_are_written_for_a_row_of_outputs_only(host: Machine) -> None:
+    """Of 36 outputs, six of which are a row."""
+    image = strided((1, 12, 12, 16), 16, 12)
+    spec = winograd_spec(image, image, None, 6, 3, True, 16, False, "", (), (1, 1))
+    plain, short, long = (
+        kernel_module([replace(spec, act=act)], host, "", host_target()).count("\n") for act in ("", "relu", "silu")
+    )
+
+    assert 72 < short - plain < 100 and long < 1.4 * plain
 
 
 @pytest.mark.parametrize("edge", EDGES)
