@@ -56,7 +56,6 @@ def test_library_for_glibc_exports_only_the_program_and_grows_as_reported(eigen:
     source = Path(__file__).parents[2] / "examples/gemm_libraries/eigen_gemm.cpp"
     build = ["build", "--source", source, *flags, "--hot", "gebp_kernel", "--cores", CORES, "-o", out]
     eigen.mavcg(*build)
-    assert eigen.mavcg(*build)["seconds"] <= 30  # again: ziglang's own libraries are built once
 
     # Exceptions, operator new and the unwinder come along and stay inside.
     libraries, _ = needed(out)

@@ -1,6 +1,5 @@
 """Networks planned: one search a kind of layer, none with a warm cache."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,14 +55,6 @@ def test_the_metric_reaches_the_search() -> None:
     )
 
 
-def test_a_second_run_searches_for_nothing(tmp_path: Path) -> None:
-    layers = layers_of(network("squeezenet", paper_variant=True))
-    first = plan_layers(layers, SETUP_A, pruned.search, cache=_cache(tmp_path))
-    search = Counting()
-    assert plan_layers(layers, SETUP_A, search, cache=_cache(tmp_path)) == first
-    assert search.layers == []
-
-
 def test_networks_share_the_layers_that_they_have_in_common(tmp_path: Path) -> None:
     layers = layers_of(network("squeezenet", paper_variant=True))
     plan_layers(layers[:10], SETUP_A, pruned.search, cache=_cache(tmp_path))
@@ -73,17 +64,13 @@ def test_networks_share_the_layers_that_they_have_in_common(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_warm_cache_plans_a_network_in_a_tenth_of_a_second(name: str, tmp_path: Path) -> None:
+def test_a_warm_cache_plans_a_network_without_a_search(name: str, tmp_path: Path) -> None:
     layers = layers_of(network(name, paper_variant=True))
-    plan_layers(layers, SETUP_A, pruned.search, cache=_cache(tmp_path))
+    first = plan_layers(layers, SETUP_A, pruned.search, cache=_cache(tmp_path))
+    search = Counting()
 
-    def seconds() -> float:
-        start = time.perf_counter()
-        plan_layers(layers_of(network(name, paper_variant=True)), SETUP_A, pruned.search, cache=_cache(tmp_path))
-        return time.perf_counter() - start
-
-    # The best of some: what else the machine does is not ours. It takes 2 to 30 ms.
-    assert min(seconds() for _ in range(5)) <= 0.1
+    assert plan_layers(layers_of(network(name, paper_variant=True)), SETUP_A, search, cache=_cache(tmp_path)) == first
+    assert search.layers == []
 
 
 def test_a_layer_that_fits_nowhere_is_named_and_the_others_are_kept(tmp_path: Path) -> None:

