@@ -22,6 +22,7 @@ Value: TypeAlias = ir.Value
 # Of the inputs of a row of pixels: fewer stay in level 1 while all chunks of channels pass over them.
 ROW_NEAR_BYTES = 1 << 15
 FEW_CHUNKS = 2
+LEAST_SHARING = 4  # register tiles that share a prefetch of the next weights
 # Tiles that go on in the next row must be so much faster to be worth addresses made at run time.
 CROSSING_GAIN = 0.95
 
@@ -77,6 +78,17 @@ def asks_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
         return False
     row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * F32_BYTES
     return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= FEW_CHUNKS * chunk
+
+
+def ask_bytes(spec: Conv2d, macro: MacroTile, chunk_bytes: int, tiles: int) -> int:
+    """Of the next chunk's weights, what a register tile prefetches for each term of a sum, where so many share it.
+
+    chunk_bytes: of a chunk's weights of one term. 0: nothing, since none is planned, or too few tiles share a chunk:
+    these ask for their own weights, `macro.prefetch_bytes` ahead.
+    """
+    if not spec.packed or not macro.prefetch_bytes or tiles < LEAST_SHARING:
+        return 0
+    return -(-chunk_bytes // tiles)
 
 
 @dataclass(frozen=True)
@@ -258,10 +270,33 @@ class _Emitter:
             part: Part | None = block.part
             emit_tile(b, self.machine, block.total, self.weights, shape, at, spec.act, spec.act_args, part)
 
+        width = tiling.widths.count + tiling.widths.count_less
+        rows = 1 if crossing else self.pass_rows
+        size = ask_bytes(self.spec, self.macro, vectors * self.lanes * F32_BYTES, width * rows)
+        share = size * block.total.length  # bytes
+
+        def asking(at: Pointers, row: Value | None) -> Pointers:
+            """With the next chunk's weights, of which each tile asks for a share."""
+            if not size:
+                return at
+            ahead = address(b, at.weights, vectors * self.lanes * k_bytes)
+            return replace(at, ahead=ahead if row is None else address(b, ahead, scaled(b, row, width * share)))
+
         if crossing:
-            self.crossing(tiling, vectors, used, pointers(None), tile)
-        else:
-            repeat(b, run.begin, run.end, lambda row: self.tiles(tiling, vectors, used, pointers(row), tile), "row")
+            self.crossing(tiling, vectors, used, asking(pointers(None), None), tile, size, share)
+            return
+
+        def line(row: Value) -> None:
+            at = asking(pointers(row), b.sub(row, run.begin))
+            self.tiles(tiling, vectors, used, at, tile, size, share)
+
+        repeat(b, run.begin, run.end, line, "row")
+
+    @property
+    def pass_rows(self) -> int:
+        """Rows that pass over a chunk of channels, the most there can be."""
+        rows = self.spec.pixel_rows if self.spec.by_channels else min(self.macro.task_rows, self.spec.pixel_rows)
+        return min(self.macro.rows or rows, rows)
 
     def row_offset(self, view: View, row: Value) -> Value:
         """Where a row of output pixels begins in a view, or its window in x; in bytes."""
@@ -273,8 +308,9 @@ class _Emitter:
         return b.add(scaled(b, image, view.strides[0] * F32_BYTES), scaled(b, y, down))
 
     def crossing(
-        self, tiling: Tiling, vectors: int, used: int, at: Pointers, emit: Callable[[Tile, Pointers], None]
-    ) -> None:
+        self, tiling: Tiling, vectors: int, used: int, at: Pointers, emit: Callable[[Tile, Pointers], None],
+        size: int, share: int,
+    ) -> None:  # fmt: skip
         """All pixels of all rows, counted through."""
         b, spec = self.b, self.spec
         width, done = spec.out.shape[2], 0
@@ -290,14 +326,22 @@ class _Emitter:
                         if view is not None:
                             step = view.strides[2] * F32_BYTES * (spec.stride[1] if view is spec.x else 1)
                             found.append(b.add(self.row_offset(view, row), scaled(b, column, step), name="offset"))
-                emit(Tile(tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used), at)
+                tile = Tile(tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used, ask_bytes=size)
+                emit(tile, self.moved_ahead(at, pixel, mr, share))
 
             repeat(b, done, done + mr * count, one, "pixel", mr)
             done += mr * count
 
+    def moved_ahead(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
+        """At the share of weights that the tile from this pixel on asks for; shares of the first tile's size."""
+        if at.ahead is None:
+            return at
+        return replace(at, ahead=address(self.b, at.ahead, scaled(self.b, self.b.udiv(pixel, const(mr)), share)))
+
     def tiles(
-        self, tiling: Tiling, vectors: int, used: int, at: Pointers, emit: Callable[[Tile, Pointers], None]
-    ) -> None:
+        self, tiling: Tiling, vectors: int, used: int, at: Pointers, emit: Callable[[Tile, Pointers], None],
+        size: int, share: int,
+    ) -> None:  # fmt: skip
         """One row of pixels."""
         b, spec = self.b, self.spec
         steps = (
@@ -308,11 +352,11 @@ class _Emitter:
         asks, done = asks_inputs(spec, self.machine, tiling.vectors * self.lanes), 0
         for mr, count in tiling.widths.tiles:
             offsets = [tuple(step * p for p in range(mr)) for step in steps]
-            tile = Tile(offsets[0], offsets[1], offsets[2], vectors, used, asks and mr > 1)
+            tile = Tile(offsets[0], offsets[1], offsets[2], vectors, used, asks and mr > 1, size)
 
-            def one(pixel: Value, tile: Tile = tile) -> None:
+            def one(pixel: Value, tile: Tile = tile, mr: int = mr) -> None:
                 here = replace(
-                    at,
+                    self.moved_ahead(at, pixel, mr, share),
                     inputs=address(b, at.inputs, scaled(b, pixel, steps[0])),
                     out=address(b, at.out, scaled(b, pixel, steps[1])),
                     residual=address(b, at.residual, scaled(b, pixel, steps[2])) if at.residual is not None else None,

@@ -29,7 +29,7 @@ from mavcg.kernels.emit import (
     splat,
     store_vector,
 )
-from mavcg.kernels.tiling import by_lane, lanes_f32
+from mavcg.kernels.tiling import by_lane, holds_inputs, lanes_f32, unrolled
 
 Value: TypeAlias = ir.Value
 F32_BYTES = 4
@@ -99,6 +99,7 @@ class Tile:
 
     in_offsets, out_offsets, residual_offsets: of each pixel in bytes, known now or at run time. used: channels of the
     last vector. ask_next: whether the next tile's inputs are prefetched: its pixels follow at the same distance.
+    ask_bytes: of other weights, how much is prefetched for each term of the sum (Pointers.ahead).
     """
 
     in_offsets: tuple[int | Value, ...]
@@ -107,17 +108,22 @@ class Tile:
     vectors: int
     used: int
     ask_next: bool = False
+    ask_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Pointers:
-    """Of the tile's first pixel and channel; bias and residual are None where there is none."""
+    """Of the tile's first pixel and channel; bias and residual are None where there is none.
+
+    ahead: of the weights that are prefetched meanwhile, for tiles of the next channels; None: Weights.ahead counts.
+    """
 
     inputs: Value
     weights: Value
     out: Value
     bias: Value | None = None
     residual: Value | None = None
+    ahead: Value | None = None
 
 
 Rows = list[list[Value]]  # [pixel][vector]
@@ -249,7 +255,7 @@ class _Micro:
 
     def run(self, count: int, inputs: Value, k: Value, acc: Values) -> Values:
         """`count` steps whose inputs are neighbours in memory."""
-        b, unroll = self.b, 4 if by_lane(self.machine) else 2
+        b, unroll = self.b, unrolled(self.machine, count)
         first = address(b, self.at.weights, scaled(b, k, self.weights.k_step), "panel")
         whole = count - count % unroll
 
@@ -257,6 +263,7 @@ class _Micro:
             here = address(b, inputs, scaled(b, index, F32_BYTES), "x")
             panel = address(b, first, scaled(b, index, self.weights.k_step), "w")
             self.ask_inputs(unroll, count, inputs, index)
+            self.ask_share(unroll, b.add(k, index))
             return self.steps(unroll, here, panel, carried)
 
         if whole:
@@ -271,22 +278,35 @@ class _Micro:
     def steps(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
         """Some steps one after the other, without a loop."""
         b, tile = self.b, self.tile
-        self.ask(count, panel)
+        if self.at.ahead is None:
+            self.ask(count, panel)
         together = by_lane(self.machine) and count == 4
         vectors4 = ir.VectorType(F32, 4)
         held = [load_vector(b, _moved(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
+        lanes, pixels = lanes_f32(self.machine), range(len(tile.in_offsets))
         for u in range(count):
-            w = [self.weight(panel, u, v) for v in range(tile.vectors)]
-            new = list(acc)
-            for p, offset in enumerate(tile.in_offsets):
+
+            def x(p: int, u: int = u) -> Value:
                 if together:
-                    x = _lane(b, held[p], u, lanes_f32(self.machine))
-                else:
-                    one = b.load(_moved(b, inputs, offset, u * F32_BYTES), name="x1", align=4, typ=F32)
-                    x = splat(b, one, lanes_f32(self.machine))
+                    return _lane(b, held[p], u, lanes)
+                one = b.load(_moved(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
+                return splat(b, one, lanes)
+
+            new = list(acc)
+            if holds_inputs(self.machine, len(pixels), tile.vectors):
+                xs = [x(p) for p in pixels]
                 for v in range(tile.vectors):
-                    i = p * tile.vectors + v
-                    new[i] = fma(b, x, w[v], acc[i], f"acc_{p}_{v}")
+                    weight = self.weight(panel, u, v)
+                    for p in pixels:
+                        i = p * tile.vectors + v
+                        new[i] = fma(b, xs[p], weight, acc[i], f"acc_{p}_{v}")
+            else:
+                w = [self.weight(panel, u, v) for v in range(tile.vectors)]
+                for p in pixels:
+                    value = x(p)
+                    for v in range(tile.vectors):
+                        i = p * tile.vectors + v
+                        new[i] = fma(b, value, w[v], acc[i], f"acc_{p}_{v}")
             acc = tuple(new)
         return acc
 
@@ -309,6 +329,15 @@ class _Micro:
             places = [pixels * gap + offset for offset in offsets]
         for place in places:
             prefetch(b, first, place)
+
+    def ask_share(self, steps: int, k: Value) -> None:
+        """Prefetch this tile's share of weights that later tiles will read: what is due in `steps` terms from k on."""
+        if self.at.ahead is None:
+            return
+        b, size = self.b, self.tile.ask_bytes
+        first = address(b, self.at.ahead, scaled(b, k, size))
+        for line in range(-(-steps * size // LINE_BYTES)):
+            prefetch(b, first, line * LINE_BYTES)
 
     def ask(self, count: int, panel: Value) -> None:
         """Prefetch what the same steps, `ahead` bytes further on in each panel, will read."""

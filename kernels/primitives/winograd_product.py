@@ -31,13 +31,24 @@ from mavcg.kernels.emit import (
 )
 from mavcg.kernels.nest import maximum, shuffle
 from mavcg.kernels.primitives.winograd_spec import Planes, Tiles
-from mavcg.kernels.tiling import Tiling, by_lane, choose, lanes_f32, most_pixels, tiling_of
+from mavcg.kernels.tiling import (
+    Tiling,
+    by_lane,
+    choose,
+    holds_inputs,
+    lanes_f32,
+    most_pixels,
+    tiling_of,
+    unrolled,
+)
 from mavcg.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
 # Weights of all planes that a level-2 cache keeps beside everything else: they need not be asked for.
 KEPT_BYTES = 1 << 17
+
+TERMS_ASKED = 4  # terms between two prefetches of weights
 
 
 @dataclass(frozen=True)
@@ -165,14 +176,15 @@ class Product:
     def terms(self, mr: int, vectors: int, at: Pointers, acc: Values) -> Values:
         """The terms of neighbouring channels."""
         b, count = self.b, self.tiles.in_ch
-        unroll = 4 if by_lane(self.machine) else 2
+        unroll = unrolled(self.machine, count)
         whole = count - count % unroll
         k_bytes = self.tiles.lanes * F32_BYTES
 
         def turn(k: Value, carried: Values) -> Values:
             if self.asks:
-                ahead = b.mul(k, at.ahead_step)
-                ask(b, b.gep(at.ahead, [ahead], source_etype=I8))
+                for part in range(0, unroll, TERMS_ASKED):
+                    ahead = b.mul(b.add(k, const(part)), at.ahead_step)
+                    ask(b, b.gep(at.ahead, [ahead], source_etype=I8))
             x = address(b, at.inputs, scaled(b, k, F32_BYTES), "x")
             return self.steps(unroll, mr, vectors, x, address(b, at.weights, scaled(b, k, k_bytes), "w"), carried)
 
@@ -194,21 +206,28 @@ class Product:
             load_vector(b, address(b, x, p * pitch), ir.VectorType(F32, 4), name="x4")
             for p in (range(mr) if together else ())
         ]
+        held = holds_inputs(self.machine, mr, vectors)
         for u in range(count):
-            weights = []
-            for v in range(vectors):
+
+            def weight(v: int, u: int = u) -> Value:
                 panel, lane = divmod(v * lanes, tiles.lanes)
                 offset = panel * tiles.panel_bytes + (u * tiles.lanes + lane) * F32_BYTES
-                weights.append(load_vector(b, address(b, w, offset), typ, name="w"))
-            for p in range(mr):
+                return load_vector(b, address(b, w, offset), typ, name="w")
+
+            def value(p: int, u: int = u) -> Value:
                 if together:
-                    value = shuffle(b, x4[p], x4[p], [u] * lanes)
-                else:
-                    one = b.load(address(b, x, p * pitch + u * F32_BYTES), name="x1", align=4, typ=F32)
-                    value = splat(b, one, lanes)
-                for v in range(vectors):
+                    return shuffle(b, x4[p], x4[p], [u] * lanes)
+                one = b.load(address(b, x, p * pitch + u * F32_BYTES), name="x1", align=4, typ=F32)
+                return splat(b, one, lanes)
+
+            inner = [value(p) for p in range(mr)] if held else [weight(v) for v in range(vectors)]
+            for first in range(vectors if held else mr):
+                outer = weight(first) if held else value(first)
+                for second, one in enumerate(inner):
+                    p, v = (second, first) if held else (first, second)
                     i = p * vectors + v
-                    new[i] = fma(b, value, weights[v], new[i], f"acc_{p}_{v}")
+                    x1, w1 = (one, outer) if held else (outer, one)
+                    new[i] = fma(b, x1, w1, new[i], f"acc_{p}_{v}")
         return tuple(new)
 
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Machine, Packing, View, dense_view
+from mavcg.kernels.conv_loops import LEAST_SHARING, ask_bytes, register_tiling
+from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.gemm import Sum
 from mavcg.kernels.registry import emit, lower
 from mavcg.kernels.sum_blocks import block_terms, cut_at
@@ -174,6 +176,10 @@ def test_blocks_are_no_longer_than_asked_and_end_with_the_sum(counts: list[int],
     assert outside * (total.levels[level][0] // iterations * usual + sum(rest)) == total.length
 
 
+X86 = Machine("x86", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
+LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
+
+
 def spec_text(machine: Machine, x: tuple[int, ...], w: tuple[int, ...], macro: MacroTile, **attrs: Any) -> str:
     """The code of a convolution."""
     arrays = {"x": f32(np.random.default_rng(0), *x), "w": f32(np.random.default_rng(0), *w)}
@@ -186,15 +192,35 @@ def spec_text(machine: Machine, x: tuple[int, ...], w: tuple[int, ...], macro: M
 
 
 def test_weights_are_prefetched_only_where_the_plan_says() -> None:
-    def text(macro: MacroTile) -> str:
-        return spec_text(host_machines()[0], (1, 1, 20, 8), (128, 1, 1, 8), macro)
+    def text(pixels: int, macro: MacroTile) -> str:
+        return spec_text(host_machines()[0], (1, 1, pixels, 8), (128, 1, 1, 8), macro)
 
-    assert "llvm.prefetch" not in text(MacroTile())
-    assert "i64 4096" in text(MacroTile(prefetch_bytes=4096)) and "llvm.prefetch" in text(MacroTile(prefetch_bytes=64))
+    assert "llvm.prefetch" not in text(2, MacroTile()) + text(64, MacroTile())
+    alone = text(2, MacroTile(prefetch_bytes=4096))  # one register tile: its own weights
+    assert "i64 4096" in alone and "llvm.prefetch" in text(2, MacroTile(prefetch_bytes=64))
+    shared = text(64, MacroTile(prefetch_bytes=4096))  # many share the asking for the next channels' weights
+    assert "i64 4096" not in shared and "llvm.prefetch" in shared
 
 
-X86 = Machine("x86", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
-LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
+@pytest.mark.parametrize("pixels", [2, 41, 64])
+def test_register_tiles_together_ask_for_all_of_the_next_weights_and_little_more(pixels: int) -> None:
+    graph, node = node_of(
+        "conv2d",
+        {"x": f32(np.random.default_rng(0), 1, 1, pixels, 64), "w": f32(np.random.default_rng(0), 128, 1, 1, 64)},
+        {"w"},
+        pads=(0, 0, 0, 0),
+    )
+    views = {name: dense_view(graph.types[name]) for name in (*node.inputs, *node.outputs) if name}
+    (step,) = lower(node, graph, views, Packing(16))
+    assert isinstance(step.spec, Conv2d)
+    macro = MacroTile(prefetch_bytes=4096)
+    tiling, _ = register_tiling(step.spec, X86, macro, 128)
+    tiles, chunk_bytes = tiling.widths.count + tiling.widths.count_less, tiling.vectors * 8 * 4
+    asked = ask_bytes(step.spec, macro, chunk_bytes, tiles)
+    if tiles < LEAST_SHARING:
+        assert asked == 0
+    else:
+        assert chunk_bytes <= asked * tiles < chunk_bytes + tiles
 
 
 @pytest.mark.parametrize(
