@@ -14,9 +14,18 @@ from mavcg.kernels.nest import Line, Nest, along_line, collapsed, decode, maximu
 Region = tuple[tuple[int, int], ...]  # of each axis: from, to
 
 
+# Elementary operations that an element of a border counts for: it is written in short runs, to lines of the cache that
+# whoever computed the inside has.
+BORDER_WORK = 8
+
+
 @dataclass(frozen=True)
 class PadBorder(KernelSpec):
-    """Everything of `out` but the inside is `bits`, the element's bytes as an unsigned number. Operand: out."""
+    """Everything of `out` but the inside is `bits`, the element's bytes as an unsigned number. Operand: out.
+
+    A row of work is an index along the first axis that is longer than 1, of images as a rule a row of pixels: so each
+    thread writes the border of about those rows that it computes before and after.
+    """
 
     out: View
     before: tuple[int, ...]
@@ -28,15 +37,25 @@ class PadBorder(KernelSpec):
         return f"pad_border_{self.out.item_bytes * 8}"
 
     @property
-    def rows(self) -> int:
-        return 1 if any(self.before) or any(self.after) else 0
+    def axis(self) -> int:
+        """That the work is cut along."""
+        return next((i for i, length in enumerate(self.out.shape) if length > 1), 0)
 
     @property
-    def work(self) -> int:
+    def rows(self) -> int:
+        return self.out.shape[self.axis] if self.elements else 0
+
+    @property
+    def elements(self) -> int:
+        """Of the border."""
         inside = 1
         for length, low, high in zip(self.out.shape, self.before, self.after, strict=True):
             inside *= length - low - high
         return self.out.elements - inside
+
+    @property
+    def work(self) -> int:
+        return BORDER_WORK * self.elements
 
 
 @dataclass(frozen=True)
@@ -129,15 +148,28 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
         along_line(b, Line(const(0), length, length), lanes, 1, vectors)
 
-    whole = function.args[1], function.args[2]
+    _, begin, end, _ = function.args
+    step = spec.out.strides[spec.axis] * size if spec.rows else 0
 
-    def all_boxes(_: ir.Value) -> None:
-        for region in border(spec.out.shape, spec.before, spec.after):
-            first = sum(low * s for (low, _), s in zip(region, spec.out.strides, strict=True))
-            nest = collapsed([high - low for low, high in region], (spec.out.strides,))
-            fill(address(b, base, first * size), nest, 0)
+    def box(region: Region) -> None:
+        """The part of it that is in the rows from begin to end."""
+        low, high = region[spec.axis]
+        rest = [(to - from_, stride) for (from_, to), stride in zip(region, spec.out.strides, strict=True)]
+        del rest[spec.axis]
+        lengths, strides = zip(*rest, strict=True) if rest else ((1,), (1,))
+        nest = collapsed(lengths, (strides,))
+        first = sum(
+            from_ * s for i, ((from_, _), s) in enumerate(zip(region, spec.out.strides, strict=True)) if i != spec.axis
+        )
+        place = address(b, base, first * size)
 
-    repeat(b, *whole, all_boxes, "once")
+        def row(index: ir.Value) -> None:
+            fill(address(b, place, scaled(b, index, step)), nest, 0)
+
+        repeat(b, maximum(b, begin, const(low)), minimum(b, end, const(high)), row, "row")
+
+    for region in border(spec.out.shape, spec.before, spec.after) if spec.rows else ():
+        box(region)
     b.ret_void()
     return function
 

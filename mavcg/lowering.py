@@ -16,7 +16,7 @@ from mavcg.kernels.winograd_step import winograd_choices, winograd_steps
 from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
 from mavcg.memory.storage import Storage, assign_storage, lifetimes_of
 from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
-from mavcg.tile_plan import TilePlan, least_task_rows
+from mavcg.tile_plan import TilePlan, least_claim_rows, least_task_rows
 
 NO_WAYS: Mapping[str, str] = MappingProxyType({})
 
@@ -89,23 +89,34 @@ def lower_graph(graph: Graph, packing: Packing, ways: Mapping[str, str] = NO_WAY
 
 
 def task_rows(spec: KernelSpec) -> tuple[int, int]:
-    """Rows that a thread takes at least, and rows that one call gets at most; 0: as many as a thread takes.
+    """Rows that a thread claims at least, and rows that one call gets at most.
 
-    Where rows share a reading of the weights, a call gets a whole claim. They are cut evenly for two or four threads:
-    as many parts as readings, two at least, and of more a multiple of four.
+    A call of many rows is the faster, small claims end at the same time: so these are smaller than a call, where a
+    call of fewer rows does not read more. Work that is cut along output channels is claimed by whole calls, each of
+    which is made for its register tiles. Where rows share a reading of the weights, a call gets a whole claim. They
+    are cut evenly for two or four threads: as many parts as readings, two at least, and of more a multiple of four.
     """
-    least = least_task_rows(spec)
     if spec.shared_rows > 1 and spec.rows:
         parts = max(2, -(-spec.rows // spec.shared_rows))
         parts = parts if parts == 2 else -(-parts // 4) * 4
-        return max(least, -(-spec.rows // parts)), spec.rows
-    return least, 0
+        return max(least_claim_rows(spec), -(-spec.rows // parts)), spec.rows
+    return _claimed(spec, least_task_rows(spec)), least_task_rows(spec)
 
 
 def with_tasks(lowered: Lowered, plan: TilePlan) -> Lowered:
-    """The same with tasks as large as planned; what the plan does not name keeps the least that is worth a thread."""
-    steps = tuple(replace(step, grain=plan.task_rows(step.kernel) or step.grain) for step in lowered.program.steps)
-    return replace(lowered, program=replace(lowered.program, steps=steps))
+    """The same with calls as large as planned; what the plan does not name keeps the least that is worth one."""
+    specs = {kernel_name(spec): spec for spec in lowered.specs}
+
+    def planned(step: ProgramStep) -> ProgramStep:
+        rows = plan.task_rows(step.kernel)
+        return replace(step, grain=_claimed(specs[step.kernel], rows), block=rows) if rows else step
+
+    return replace(lowered, program=replace(lowered.program, steps=tuple(map(planned, lowered.program.steps))))
+
+
+def _claimed(spec: KernelSpec, task_rows: int) -> int:
+    """Rows of a claim at least, where calls have up to `task_rows`."""
+    return task_rows if getattr(spec, "by_channels", False) else min(task_rows, least_claim_rows(spec))
 
 
 def ways_of(lowered: Lowered, max_error: float) -> dict[str, tuple[str, ...]]:

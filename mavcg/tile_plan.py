@@ -11,8 +11,10 @@ from enum import StrEnum
 from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec
 
-# Elementary operations that are worth handing a task to a thread for: some microseconds on a small core.
+# Elementary operations of a task, which is what one call of a kernel gets at most: some microseconds on a fast core.
 TASK_WORK = 400_000
+# And those that a thread claims at least: a microsecond on a fast core, where a claim takes a tenth or two of one.
+CLAIM_WORK = 100_000
 
 
 class Order(StrEnum):
@@ -110,5 +112,14 @@ class TilePlan:
 
 
 def least_task_rows(spec: KernelSpec) -> int:
-    """Rows of work that a task takes at least: enough to be worth a thread's while, and at most all."""
-    return min(spec.rows, max(1, -(-TASK_WORK * spec.rows // max(1, spec.work))))
+    """Rows of work that a task takes at least: enough to be worth a call, and at most all."""
+    return _rows_of(TASK_WORK, spec)
+
+
+def least_claim_rows(spec: KernelSpec) -> int:
+    """Rows of work that a thread claims at least: enough to be worth its while, and at most all."""
+    return _rows_of(CLAIM_WORK, spec)
+
+
+def _rows_of(work: int, spec: KernelSpec) -> int:
+    return min(spec.rows, max(1, -(-work * spec.rows // max(1, spec.work))))

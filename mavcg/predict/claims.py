@@ -19,11 +19,11 @@ def rows_to_claim(remaining: int, grain: int, weight: int, total: int) -> int:
 
 
 def better_left(remaining: int, grain: int, weight: int, total: int, fastest: int) -> bool:
-    """Whether the others are done with what remains before a core of this weight would be with one grain."""
+    """Whether the others are done with what remains no later than a core of this weight would be with one grain."""
     if weight >= fastest or total <= weight:
         return False
     others, first = total - weight, min(remaining, grain)
-    return first * others // weight > remaining + first * others // fastest
+    return first * others // weight >= remaining + first * others // fastest
 
 
 def shared_ns(rows: int, grain: int, ns_per_row: Sequence[float], ns_per_task: Sequence[float]) -> float:

@@ -85,7 +85,7 @@ class StepModel:
     def together(self, workers: Sequence[Worker]) -> float:
         """ms on several cores; the first one is the caller's."""
         tasks = self.work.tasks
-        if tasks == 1 or len(workers) == 1:
+        if self.work.claimed >= self.work.rows or len(workers) == 1:
             return self.alone(workers[0]).ms
         row_ns = []
         for worker in workers:
@@ -94,7 +94,7 @@ class StepModel:
             memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
             row_ns.append(max(cycles / worker.ghz, memory_ns) / self.work.rows)
         own_ns = [TASK_CYCLES / worker.ghz for worker in workers]
-        ends = shared_ns(self.work.rows, self.work.grain, row_ns, own_ns)
+        ends = shared_ns(self.work.rows, self.work.claimed, row_ns, own_ns)
         slowest = min(worker.ghz for worker in workers)
         return (ends + STEP_CYCLES / workers[0].ghz + HANDOVER_CYCLES / slowest) / 1e6
 

@@ -44,7 +44,7 @@ class StepWork:
     """One step. macs: multiply-accumulates, 0 where it has none; operations: elementary ones, two a MAC, as the
     kernel's spec counts them for the size of tasks. grain: rows of a task. by_channels: a task is output channels, of
     all images, so that every task reads the whole input; else it is rows of the output, and every task reads all
-    weights. apart: no two tasks read the same.
+    weights. apart: no two tasks read the same. claim: rows that a thread claims at least; 0: a task.
     """
 
     name: str
@@ -58,6 +58,12 @@ class StepWork:
     touches: tuple[Touch, ...]
     by_channels: bool = False
     apart: bool = False
+    claim: int = 0
+
+    @property
+    def claimed(self) -> int:
+        """Rows that a thread claims at least."""
+        return self.grain if self.by_channels else self.claim or self.grain
 
     @property
     def tasks(self) -> int:
@@ -116,12 +122,13 @@ def step_works(lowered: Lowered) -> tuple[StepWork, ...]:
                 step.kernel,
                 spec.family,
                 step.rows,
-                step.grain,
+                step.grain if spec.shared_rows > 1 else step.block or step.grain,
                 macs_of(spec),
                 max(1, spec.work),
                 tuple(touches),
                 bool(getattr(spec, "by_channels", False)),
                 isinstance(spec, WinogradProducts),
+                step.grain,
             )  # fmt: skip
         )
     return _with_macs_of_primitives(found, lowered)
@@ -225,7 +232,7 @@ def _touch(
         written = {""}
     moved = view.elements * view.item_bytes
     if isinstance(spec, PadBorder):
-        moved = spec.work * view.item_bytes
+        moved = spec.elements * view.item_bytes
     span = (sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + 1) * view.item_bytes
     role = OUTPUT if name in written else INPUT
     return Touch(role, base, place.offset, moved, max(moved, span) if view.elements else 0)

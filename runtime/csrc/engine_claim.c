@@ -60,13 +60,13 @@ static uint32_t rows_to_claim(uint32_t remaining, uint32_t grain, uint32_t weigh
     return rows < remaining ? (uint32_t)rows : remaining;
 }
 
-/* Whether a step is done sooner when a thread of speed `weight` leaves what remains to the others: they are through with it,
- * and with a grain that the fastest of them may have in hand, before this thread would be with one grain. */
+/* Whether a step is done no later when a thread of speed `weight` leaves what remains to the others: they are through with
+ * it, and with a grain that the fastest of them may have in hand, when this thread would be with one grain. */
 static int better_left(uint32_t remaining, uint32_t grain, uint32_t weight, struct engine_team team) {
     if (weight >= team.fastest || team.total <= weight) return 0;
     uint64_t others = team.total - weight, first = remaining < grain ? remaining : grain;
-    /* first / weight > remaining / others + first / fastest, times `others`; those are below 2^10 threads times 2^16. */
-    return first * others / (weight ? weight : 1) > remaining + first * others / team.fastest;
+    /* first / weight >= remaining / others + first / fastest, times `others`; those are below 2^10 threads times 2^16. */
+    return first * others / (weight ? weight : 1) >= remaining + first * others / team.fastest;
 }
 
 /* What a thread does with a ticket that it read: rows 0: it takes no part (any more). Otherwise, and where `ticket` is
@@ -93,9 +93,12 @@ static struct engine_claim claim_of(uint64_t ticket, int in, int back, uint32_t 
     claim.begin = front;
     back = back && has_two_ends(rows);
     if (back) {
-        claim.begin = front + left - claim.rows;
-        claim.rows += claim.begin % grain; /* front is a multiple: so much is left */
-        claim.begin -= claim.begin % grain;
+        uint32_t end = front + left, over;
+        claim.begin = end - claim.rows;
+        over = claim.begin % grain; /* of a step that ends within a grain */
+        claim.begin -= over;        /* front is a multiple: so much is left */
+        if (2 * (uint64_t)over >= grain && claim.begin + grain < end) claim.begin += grain;
+        claim.rows = end - claim.begin;
     }
     claim.ticket += ((uint64_t)claim.rows << (back ? TICKET_BACK : 0)) + (in ? 0 : one_thread);
     return claim;

@@ -12,7 +12,7 @@ from mavcg.kernel import Packing
 from mavcg.kernels import registry
 from mavcg.lowering import lower_graph, with_tasks
 from mavcg.model_program import Place
-from mavcg.tile_plan import TASK_WORK, MacroTile, TilePlan, least_task_rows
+from mavcg.tile_plan import CLAIM_WORK, TASK_WORK, MacroTile, TilePlan, least_claim_rows, least_task_rows
 
 PACKING = Packing(8)
 
@@ -72,26 +72,43 @@ def test_places_lie_within_what_they_are_in() -> None:
     assert program.arena_lower_bound_bytes <= program.arena_bytes
 
 
-def test_tasks_are_worth_a_thread_s_while() -> None:
+def test_calls_and_claims_are_worth_a_thread_s_while() -> None:
     b = GraphBuilder("large")
     x = image(b, 64, 64)
     w = b.constant(np.ones((64, 3, 3, 64), np.float32))
     lowered = lower_graph(b.finish([b.add("tanh", [b.add("conv2d", [x, w])])]), PACKING)
 
     for spec, step in zip(lowered.specs, lowered.program.steps, strict=True):
-        rows = least_task_rows(spec)
-        assert step.grain == rows and 1 <= rows <= spec.rows
-        assert rows * spec.work >= TASK_WORK * spec.rows or rows == spec.rows
-        assert rows == 1 or (rows - 1) * spec.work < TASK_WORK * spec.rows
-    assert lowered.program.steps[0].grain < lowered.program.steps[0].rows
+        assert (step.grain, step.block) == (least_claim_rows(spec), least_task_rows(spec))
+        for rows, work in ((step.grain, CLAIM_WORK), (step.block, TASK_WORK)):
+            assert 1 <= rows <= spec.rows
+            assert rows * spec.work >= work * spec.rows or rows == spec.rows
+            assert rows == 1 or (rows - 1) * spec.work < work * spec.rows
+    tanh = lowered.program.steps[1]
+    assert 3 <= tanh.block / tanh.grain <= 4 and tanh.block < tanh.rows
 
 
-def test_tasks_are_as_large_as_planned() -> None:
-    lowered = lower_graph(chain(), PACKING)
+def test_calls_are_as_large_as_planned() -> None:
+    b = GraphBuilder("rows")
+    w = b.constant(np.ones((16, 1, 1, 16), np.float32))
+    lowered = lower_graph(b.finish([b.add("tanh", [b.add("conv2d", [image(b, 16, 256), w])])]), PACKING)
     first, *others = lowered.program.steps
-    planned = with_tasks(lowered, TilePlan({(first.kernel, "generic"): MacroTile(task_rows=3)}))
+    planned = with_tasks(lowered, TilePlan({(first.kernel, "generic"): MacroTile(task_rows=2 * first.block)}))
 
-    assert planned.program.steps == (replace(first, grain=3), *others) and planned.specs == lowered.specs
+    assert first.grain < first.block and planned.specs == lowered.specs
+    assert planned.program.steps == (replace(first, block=2 * first.block), *others)
+
+
+def test_output_channels_are_claimed_by_whole_calls() -> None:
+    """A call's channels are whole chunks of register tiles; fewer would be computed by narrower ones."""
+    b = GraphBuilder("channels")
+    w = b.constant(np.ones((2048, 1, 1, 512), np.float32))
+    lowered = lower_graph(b.finish([b.add("conv2d", [image(b, 512, 2), w])]), PACKING)
+    (step,) = lowered.program.steps
+    planned = with_tasks(lowered, TilePlan({(step.kernel, "generic"): MacroTile(task_rows=6)}))
+
+    assert step.rows == 256 and step.grain == step.block > least_claim_rows(lowered.specs[0])
+    assert planned.program.steps == (replace(step, grain=6, block=6),)
 
 
 def test_what_no_kernel_computes_names_its_node(monkeypatch: pytest.MonkeyPatch) -> None:

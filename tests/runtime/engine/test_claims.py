@@ -120,6 +120,24 @@ def test_where_no_speeds_are_known(play: Play, costs: tuple[int, ...]) -> None:
         assert played.end <= best(*step[:3]) + max(costs)
 
 
+@pytest.mark.parametrize(("rows", "grain", "most"), [(14, 5, 9), (7, 4, 4), (9, 4, 5), (11, 4, 7), (13, 6, 7)])
+def test_a_step_that_ends_within_a_grain_is_cut_where_that_is_nearest(
+    play: Play, rows: int, grain: int, most: int
+) -> None:
+    """Of threads that are alike the one at the end begins with what is left of a grain there where that is half a
+    grain or more, else with that and a grain."""
+    [played] = play([(rows, grain, (FAST, FAST), (256, 256))])
+
+    assert played.rows == rows and played.end == most * FAST
+
+
+def test_a_slow_core_leaves_what_others_do_as_soon(play: Play) -> None:
+    """14 rows, three times slower: with a fourth row it would end at 12, without it the fast one ends at 11."""
+    fast_calls, slow_calls = play([(14, 1, costs, speeds(costs)) for costs in ((FAST, 3 * FAST), (3 * FAST, FAST))])
+
+    assert fast_calls.end == slow_calls.end == 11 * FAST
+
+
 def test_many_rows_take_few_claims(play: Play) -> None:
     """They grow with the logarithm of the rows: 4 (CLAIM_PART) times 2 threads times ln(100000 / 8), about."""
     [played] = play([(100_000, 1, (FAST, FAST), (256, 256))])
