@@ -30,9 +30,6 @@ L1_SHARE, L2_SHARE = 0.75, 0.75
 L1_SHOWS = {"in": 0.3, "out": 0.02}
 # The same of lines to level 2, without and with a prefetch.
 L2_SHOWS, L2_SHOWS_PREFETCHED = {"in": 0.9, "out": 0.6}, {"in": 0.3, "out": 0.25}
-# How much more of a residual shows where a register tile takes more than a line of each pixel: a core that reads a line
-# has its neighbour brought along, which then is the next chunk's.
-LONG_RESIDUAL = {"in": 1.0, "out": 2.0}
 PREFETCH_CYCLES = {"in": 0.5, "out": 0.1}  # of one: it takes an issue slot
 TILE_CYCLES = {"in": 20, "out": 12}  # of a register tile's loops to begin and to end, beside its accumulators
 MOVES_PER_CYCLE = {"in": 1.0, "out": 2.0}  # accumulators read or written, at the ends of a tile
@@ -190,8 +187,7 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
     shown += L1_SHOWS[order] * l1_cycles + L2_SHOWS[order] * others_cycles
     residual = work.layer.output_elements * task.items.output if work.residual else 0
     if residual:
-        long = LONG_RESIDUAL[order] if chunk * task.items.output > LINE_BYTES else 1.0
-        shown += L2_SHOWS[order] * long * residual / behind_l2
+        shown += L2_SHOWS[order] * residual / behind_l2
         l2_cycles += residual / behind_l2
     return Cost(compute, l1, l2.total_bytes + residual, max(compute + shown, l1_cycles, l2_cycles))
 

@@ -17,7 +17,7 @@ from mavcg.kernels.conv_loops import plain_macro
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.emit import kernel_name
 from mavcg.planner.board_machine import cluster_machine
-from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, LINE_BYTES, Work, cost, registers, work_of
+from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, registers, work_of
 from mavcg.target import Target, parse_target
 from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
 
@@ -148,18 +148,16 @@ def plain_tile(work: Work, task_rows: int) -> MacroTile:
 def candidates(work: Work, machine: Machine, core: Accelerator, plain: MacroTile) -> Iterator[MacroTile]:
     """All macro-tiles that are looked at beside the plain one."""
     task = work.task(plain.task_rows)
-    for k_block, rows, channels, prefetch, register in product(
+    for k_block, rows, channels, prefetch in product(
         k_blocks(work, machine, core),
         row_blocks(work, task.oh),
         channel_blocks(work, machine, core, task.oc),
         prefetches(work),
-        register_channels(work, machine),
     ):
         for order in tuple(Order) if rows and channels else (plain.order,):
             yield replace(
-                plain, rows=rows, out_channels=channels, k_block=k_block, order=order, prefetch_bytes=prefetch,
-                tile_channels=register,
-            )  # fmt: skip
+                plain, rows=rows, out_channels=channels, k_block=k_block, order=order, prefetch_bytes=prefetch
+            )
 
 
 def prefetches(work: Work) -> tuple[int, ...]:
@@ -170,13 +168,6 @@ def prefetches(work: Work) -> tuple[int, ...]:
     """
     panel_bytes = work.terms * work.panel * work.layer.items.weight
     return (0, PREFETCH_BYTES) if work.packed and panel_bytes >= 2 * PREFETCH_BYTES else (0,)
-
-
-def register_channels(work: Work, machine: Machine) -> tuple[int, ...]:
-    """0: as the register model chooses; and, where there is a residual, as many channels as a line of it has."""
-    line = LINE_BYTES // work.layer.items.output
-    chosen = registers(work, machine, MacroTile(), work.layer.oc).channels
-    return (0, line) if work.residual and work.packed and chosen > line and line % work.panel == 0 else (0,)
 
 
 def k_blocks(work: Work, machine: Machine, core: Accelerator) -> tuple[int, ...]:
