@@ -10,6 +10,7 @@ import pytest
 from mavcg.graph import Graph
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.ops.verify import verify
+from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx package")
@@ -321,3 +322,22 @@ def test_quantised_weights_stay_quantised(tmp_path: Path) -> None:
         np.testing.assert_array_equal(made.constants[filters.inputs[0]], w.transpose(0, 2, 3, 1))
         assert made.types[biases.inputs[0]].dtype == "i32"
     np.testing.assert_array_equal(run(first, A)[0], run(second, A)[0])
+
+
+def test_multipliers_are_rounded_as_onnxruntime_rounds_them(tmp_path: Path) -> None:
+    """Sums that the multiplier's last bit rounds up or down: after the passes all bits are onnxruntime's."""
+    rng = np.random.default_rng(3)
+    channels, x_scale, y_scale = 4096, np.float32(0.0237), np.float32(0.0911)
+    scales = rng.uniform(4e-5, 9e-5, channels).astype(np.float32)
+    once = (scales.astype(np.float64) * x_scale / y_scale).astype(np.float32)  # rounded at the end only
+    halves = rng.integers(60, 120, channels) + 0.5
+    bias = np.rint(halves / once.astype(np.float64)).astype(np.int32)
+    stepwise = (scales * x_scale) / y_scale
+    assert (np.rint(bias.astype(np.float32) * once) != np.rint(bias.astype(np.float32) * stepwise)).any()
+    x = np.full((1, 1, 1, 1), ZERO, np.uint8)  # at its zero point: a channel's sum is its bias
+    inputs = [x, x_scale, ZERO, np.ones((channels, 1, 1, 1), np.int8), scales, np.zeros(channels, np.int8)]
+    message = build("QLinearConv", 13, [*inputs, y_scale, np.uint8(0), bias], dict.fromkeys(range(1, 9)), 1, "", {})
+    optimised = optimise(compare(tmp_path, message, [x], quanta=1))
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    assert "qconv2d" in {node.op for node in optimised.nodes}
+    np.testing.assert_array_equal(run(optimised, x)[0], session.run(None, {"i0": x})[0])
