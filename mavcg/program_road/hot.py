@@ -5,6 +5,7 @@ import fnmatch
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from mavcg.errors import MavcgError
 from mavcg.profiling.demangle import demangle, without_parameters
@@ -82,6 +83,7 @@ def _same_template(symbol: HotSymbol, names: Sequence[str]) -> list[HotSymbol]:
     return [replace(symbol, name=name, inexact=True, why=f"{symbol.why}, by its name") for name in alike]
 
 
+@cache
 def _qualified(name: str) -> str:
     """Eigen::internal::gebp_kernel::operator() for any instantiation; "" for what is no C++ linkage name."""
     whole = demangle(name)
@@ -128,7 +130,8 @@ def _by_people_name(asked: str, names: Sequence[str]) -> list[str]:
     return [name for name, spelled in forms.items() if any(fnmatch.fnmatchcase(s, asked) for s in spelled)]
 
 
-def _forms(name: str) -> set[str]:
+@cache  # every asked function is looked for among all names
+def _forms(name: str) -> frozenset[str]:
     """The ways in which people write a function's name."""
     whole = demangle(name)
     bare = without_parameters(whole)
@@ -136,7 +139,7 @@ def _forms(name: str) -> set[str]:
     parts = plain.split("::")
     # A call operator is known by its class: gebp_kernel, for gebp_kernel<...>::operator()(...).
     owner = {"::".join(parts[:-1]), parts[-2]} if len(parts) > 1 and parts[-1] == "operator()" else set()
-    return {name, whole, bare, plain, parts[-1]} | owner
+    return frozenset({name, whole, bare, plain, parts[-1]} | owner)
 
 
 def _without_templates(name: str) -> str:

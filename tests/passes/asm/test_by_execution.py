@@ -42,7 +42,7 @@ pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not instal
 
 SEEDS = range(4)
 FUNCTIONS = 10  # in one text
-TURNS = (*("cortex-a55", "cortex-a510", "cortex-a75") * 6, "cortex-a55", "cortex-a53")  # one of them for each text
+TURNS = (*("cortex-a55", "cortex-a510", "cortex-a75") * 2, "cortex-a53")  # one of them for each text
 MANY_TURNS = ("cortex-a55", "cortex-a510", "cortex-a75", "cortex-a55", "cortex-a53")
 
 
@@ -186,12 +186,12 @@ def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[rando
 
 
 def test_random_functions_stay_the_same() -> None:
-    tally = _check_many(200, TURNS, random_code.functions())
-    assert tally.loops >= 80, tally
+    tally = _check_many(70, TURNS, random_code.functions())
+    assert tally.loops >= 28, tally
     # Half of the least that 44 seeds of hypothesis gave: what is drawn decides, not the passes alone.
-    assert tally.changed["pipelined"] >= 14, tally.changed
-    assert tally.changed["split"] >= 12, tally.changed
-    assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 5, tally.changed
+    assert tally.changed["pipelined"] >= 5, tally.changed
+    assert tally.changed["split"] >= 4, tally.changed
+    assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 2, tally.changed
 
 
 @pytest.mark.long
@@ -508,9 +508,12 @@ def _escaped(kernel: str, mutants: Sequence[Mutant]) -> list[str]:
     after = assemble_image("".join(_function(f"m{n}", m.lines) for n, m in enumerate(mutants)), f"mutants of {kernel}")
     escaped = []
     for number, mutant in enumerate(mutants):
-        compared = compare(before, after, "kernel", MUTANT_SEEDS, limit=1000, renamed=f"m{number}", start=start)
-        assert compared.agreed + len(compared.differences) > 0, "the kernel itself never returned"
-        if not compared.differences:
+        for seeds in (MUTANT_SEEDS[:1], MUTANT_SEEDS[1:]):  # most show with the first
+            compared = compare(before, after, "kernel", seeds, limit=1000, renamed=f"m{number}", start=start)
+            assert compared.agreed + len(compared.differences) > 0, "the kernel itself never returned"
+            if compared.differences:
+                break
+        else:
             escaped.append(f"{mutant.kind}: {mutant.what}")
     return escaped
 
@@ -552,10 +555,10 @@ def test_mutants_of_random_functions_are_caught() -> None:
     after = assemble_image("".join(random_code.function_text(name, lines) for name, lines in texts))
     caught: Counter[str] = Counter()
     for number, (function, mutant) in enumerate(mutants):
-        compared = compare(
-            before, after, f"f{function}", MUTANT_SEEDS[:4], limit=1000, renamed=f"m{number}", start=start
+        caught[mutant.kind] += any(
+            compare(before, after, f"f{function}", [seed], limit=1000, renamed=f"m{number}", start=start).differences
+            for seed in MUTANT_SEEDS[:4]
         )
-        caught[mutant.kind] += bool(compared.differences)
     total = Counter(mutant.kind for _, mutant in mutants)
     assert len(total) == 5
     assert {kind: f"{caught[kind]} of {total[kind]}" for kind in total if caught[kind] < total[kind] / 2} == {}
