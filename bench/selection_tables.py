@@ -13,20 +13,29 @@ def strategies(record: Record, table: Table) -> str:
         [
             network,
             strategy,
-            f"{found['ms']:.2f}",
-            f"{found['over_engine']:.2f}",
-            f"{found['spread']:.2f}",
+            threads,
+            f"{times['ms']:.2f}",
+            f"{times['over_engine']:.2f}",
+            f"{times['spread']:.2f}",
+            f"{times['least_over_engine']:.2f}",
             "" if found["cost_ms"] is None else f"{found['cost_ms']:.2f}",
+            "yes" if found["same"] else "",
             found["conversions"],
             f"{found['weight_bytes'] / 1e6:.2f}",
         ]
         for network, entry in record["networks"].items()
         for strategy, found in entry["strategies"].items()
+        for threads, times in found["times"].items()
     ]
-    text = "Measured: milliseconds of `mavcg build --board host --strategy S`, one thread, in interleaved rounds; "
-    text += f"`engine` is what is built without the option. Costs that are predicted are {record['costs']}."
-    head = ["network", "strategy", "ms", "over `engine`", "spread", "predicted, ms", "conversions", "weights, MB"]
-    return f"{text}\n\n" + table(head, rows)
+    text = (
+        "Measured: milliseconds of `mavcg build --board host --strategy S` in interleaved rounds. Costs are modelled; "
+    )
+    text += (
+        "those of `:tuned` are what `mavcg tune` measured of the most promising primitives, and modelled of others. "
+    )
+    text += "Predicted is the geometric mean of one thread and of all cores; `same`: computed just as `engine` does it."
+    head = ["network", "strategy", "threads", "ms", "over `engine`", "spread", "least over", "predicted, ms", "same"]
+    return f"{text}\n\n" + table([*head, "conversions", "weights, MB"], rows)
 
 
 def selection_boards(record: Record, table: Table) -> str:

@@ -18,16 +18,15 @@ from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
 from mavcg.planner.board_machine import ClusterMachine
 from mavcg.predict.ways import Chosen
-from mavcg.select_network import costs_on
+from mavcg.select_network import costs_on, model_on
 from mavcg.select_workers import workers_of
 from mavcg.selection.choice import Choice, Limits, Problem, make_problem
-from mavcg.selection.costs import CostProvider, mean_of, shifted
+from mavcg.selection.costs import CostProvider, mean_of
 from mavcg.selection.library import library_choice, without_computed_weights
 from mavcg.selection.library_costs import LibraryModel, in_library, predicted_costs
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import network_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, select
-from mavcg.selection.threads import threaded_costs
 from mavcg.selection.weight_limit import select_within
 
 ENGINE = "engine"
@@ -116,14 +115,11 @@ def select_for_library(
     if not network.convolutions:
         return None
     workers, between = _workers(board), _bytes_of(graph)
-    models = [threaded_costs(each, between) for each in workers]
-    model = LibraryModel(_mean(models), modelled_costs(workers[0][0], 1, between), len(workers[-1]))
+    modelled = _mean([model_on(each, between) for each in workers])
+    model = LibraryModel(modelled, modelled_costs(workers[0][0], 1, between), len(workers[-1]))
     limits = Limits(question.max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
-        costs = [
-            shifted(costs_on(each, question.db, stack)[0], threaded_costs(each), in_network)
-            for each, in_network in zip(workers, models, strict=True)
-        ]
+        costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
         plain = make_problem(network, _mean(costs), all_primitives(), limits, shared=True)
     problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered))
     selected = select(problem, question.strategy, question.time_limit_s)

@@ -19,7 +19,7 @@ from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
 from mavcg.selection.cost_db import KnownCosts, default_path, open_db
 from mavcg.selection.cost_rows import text_of
-from mavcg.selection.costs import IMPORTED, MEASURED, CostProvider, first_of, scaled
+from mavcg.selection.costs import IMPORTED, MEASURED, CostProvider, first_of, scaled, shifted
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import Network, network_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
@@ -121,23 +121,35 @@ def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, 
 
 
 def costs_on(
-    workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack
+    workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack, between_bytes: float = 0.0
 ) -> tuple[CostProvider, KnownCosts | None]:
     """Costs of a thread on each of these cores, open as long as the stack is, and what the database knows of them.
 
     What the database has goes first, then what is modelled. db: None is this user's database, where there is one.
     What is known of a single thread alone is taken as many times as long as the model says that several take.
+    between_bytes: that a network touches until a primitive's weights are wanted again (CoreModel). What was measured of
+    a primitive that runs again and again takes as much longer as the model says that it does so.
     """
-    path, first = _database(db), modelled_costs(workers[0])
-    model: CostProvider = first if len(workers) == 1 else threaded_costs(workers)
+    path, model = _database(db), model_on(workers, between_bytes)
     if path is None:
         return model, None
-    database = stack.enter_context(open_db(path))
-    known = database.provider(label_of(workers), len(workers), first.block)
+    database, block = stack.enter_context(open_db(path)), modelled_costs(workers[0]).block
+    known = database.provider(label_of(workers), len(workers), block)
+    measured: list[CostProvider] = [known] if known.any else []
+    if len(workers) > 1:
+        alone = database.provider(workers[0].cluster.core, 1, block)
+        measured += [scaled(alone, model_on(workers[:1]), model_on(workers))] if alone.any else []
+    if not measured:
+        return model, known
+    together = first_of(*measured)
+    return first_of(shifted(together, model_on(workers), model) if between_bytes else together, model), known
+
+
+def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> CostProvider:
+    """What is modelled of a thread on each of these cores."""
     if len(workers) == 1:
-        return first_of(known, model), known
-    alone = database.provider(workers[0].cluster.core, 1, first.block)
-    return first_of(known, scaled(alone, first, model), model), known
+        return modelled_costs(workers[0], 1, between_bytes)
+    return threaded_costs(workers, between_bytes)
 
 
 def _outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:

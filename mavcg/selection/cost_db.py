@@ -162,6 +162,11 @@ class CostDb:
             rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
         return Cost(ms=rows[0][0], kind=rows[0][3], spread_ms=rows[0][1], runs=rows[0][2]) if rows else None
 
+    def knows(self, core: str, threads: int) -> bool:
+        """Whether any cost is kept of a core and a number of threads."""
+        with self._errors():
+            return bool(self._rows("SELECT 1 FROM costs WHERE core = ? AND threads = ? LIMIT 1", (core, threads)))
+
     def outdated(self, core: str, threads: int, block: int, by: str) -> "Outdated":
         """What is kept of a core, but of other kernels or by another compiler than there are."""
         with self._errors():
@@ -267,6 +272,11 @@ class KnownCosts:
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """As CostProvider."""
         return self._find(Conversion(layout_from, layout_to, c, h, w))
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything of this core and number of threads."""
+        return self.database.knows(self.core, self.threads)
 
     def outdated(self) -> Outdated:
         """Of what the database has beside this."""

@@ -3,7 +3,7 @@
 import json
 import math
 import platform
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -69,12 +69,15 @@ def _version(package: str) -> str:
         return "none"
 
 
+_SCENARIO = tuple(field.name for field in fields(Scenario))
+
+
 def text_of(what: tuple[Scenario, str] | Conversion) -> str:
     """As the database has it: JSON without spaces, in the order of the fields."""
     if isinstance(what, Conversion):
         parts: dict[str, Any] = {"conversion": [str(what.layout_from), str(what.layout_to), what.c, what.h, what.w]}
     else:
-        parts = {"primitive": what[1], "scenario": asdict(what[0])}
+        parts = {"primitive": what[1], "scenario": {name: getattr(what[0], name) for name in _SCENARIO}}
     return json.dumps(parts, separators=(",", ":"))
 
 

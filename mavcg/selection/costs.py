@@ -114,11 +114,14 @@ class _MeanOf:
 
     @staticmethod
     def _mean(one: Cost | None, other: Cost | None) -> Cost | None:
-        return None if one is None or other is None else replace(one, ms=math.sqrt(one.ms * other.ms))
+        if one is None or other is None:
+            return None
+        ms = math.sqrt(one.ms * other.ms)
+        return replace(one, ms=ms, spread_ms=one.spread_ms * ms / one.ms if one.ms else 0.0)
 
 
 def mean_of(one: CostProvider, other: CostProvider) -> CostProvider:
-    """The geometric mean of what both know, of the kind that the first one's is."""
+    """The geometric mean of what both know, of the kind, and with as large a part as spread, as the first one's."""
     return _MeanOf(one, other)
 
 

@@ -25,7 +25,8 @@ from mavcg.selection.modelled import ModelledCosts
 from mavcg.selection.network import NetworkNode
 
 # Where two are nearer to each other than this the model does not know which is faster (docs/tuning-models.md): what is
-# none of the engine's own ways has to be so much faster; less where it was measured, as any way but the usual one.
+# none of the engine's own ways has to be so much faster; less where it was measured, as any way but the usual one. Of
+# what was measured the spread counts as well: of a hundred figures the least is often one that came out well by chance.
 DOUBT, MEASURED_DOUBT = 1.3, 1 / WORTH
 # Pools over columns of CHW and HCW go one by one: cycles of an element of a window.
 PLANAR_POOL_CYCLES = 6.0
@@ -99,7 +100,7 @@ class _NodeCosts:
     ) -> None:  # fmt: skip
         s = node.scenario
         assert s is not None
-        self.predicted, self.own = predicted, own
+        self.predicted, self.usual, self.own = predicted, usual, own
         border = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) if s.pad and not from_input else 0
         self.border_ms = model.copy_ms(border)
         self.joined_ms = model.copy_ms(s.m * s.out_h * s.out_w) if joined else 0.0
@@ -111,8 +112,13 @@ class _NodeCosts:
         known = self._bordered(one.name, one.cost.ms)
         usual_ms = known if one.cost.kind != MODELLED else predicted.get(usual, known)
         self.scale = usual_ms / self._bordered(one.name, modelled.ms)
-        if predicted.get(usual):
-            self.predicted_scale = usual_ms / predicted[usual]
+        # Of those that were measured, the one that took longest beside what was predicted of it: nothing is to be taken
+        # because all that was measured is slower than was thought.
+        slower = [self._bordered(a.name, a.cost.ms) / predicted[a.name] for a in found if self._is_measured_way(a)]
+        self.predicted_scale = max(slower, default=1.0)
+
+    def _is_measured_way(self, one: Alternative) -> bool:
+        return one.cost.kind != MODELLED and self.predicted.get(one.name, 0.0) > 0
 
     def ms(self, one: Alternative) -> float:
         """Of an alternative in a library."""
@@ -120,11 +126,11 @@ class _NodeCosts:
         if one.name in self.predicted and not measured:
             return self.predicted[one.name] * self.predicted_scale
         ms = one.cost.ms if measured else one.cost.ms * self.scale
-        if one.name in self.own:
-            usual = not one.name.startswith("winograd")
-            return self._bordered(one.name, ms) * (1.0 if usual else MEASURED_DOUBT if measured else DOUBT)
+        if one.name == self.usual:
+            return self._bordered(one.name, ms)
+        doubted = (ms + one.cost.spread_ms) * MEASURED_DOUBT if measured else ms * DOUBT
         dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
-        return ms * (MEASURED_DOUBT if measured else DOUBT) + self.joined_ms * dense
+        return doubted + (self.joined_ms if dense and one.name not in self.own else 0.0)
 
     def _bordered(self, name: str, ms: float) -> float:
         """Without the copy into a border; with most of it, where costs and copies are of different sources."""

@@ -159,12 +159,16 @@ class Told:
 
 
 def test_the_model_prunes_what_is_far_worse_and_puts_the_promising_first() -> None:
-    told = Told({NAMES[0]: 4.1, NAMES[1]: 4.0, NAMES[2]: 1.0})
+    told = Told({NAMES[0]: 4.1, NAMES[1]: 1.9, NAMES[2]: 1.0})
     plan = plan_of(network_of(network("alexnet", False)), PRIMITIVES, told)
     count = len(plan.scenarios)
     assert plan.pruned == count
     of_primitives = [job for job in plan.jobs if not isinstance(job.what, Conversion)]
     assert [job.what[1] for job in of_primitives] == [NAMES[2]] * count + [NAMES[1]] * count  # type: ignore[index]
+    # Another one with conversions, of half a millisecond at most, would be taken for what takes twice as long and more.
+    for ms, pruned in ((2.1, 0), (3.9, count)):
+        known = Told({NAMES[0]: ms, NAMES[2]: 1.0})
+        assert plan_of(network_of(network("alexnet", False)), PRIMITIVES, known).pruned == pruned
     # What the model does not know is measured, but last.
     unknown = plan_of(network_of(network("alexnet", False)), PRIMITIVES, Told({NAMES[0]: 1.0}))
     assert unknown.pruned == 0

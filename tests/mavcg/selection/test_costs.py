@@ -4,7 +4,18 @@ from dataclasses import dataclass
 
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.selection.costs import IMPORTED, MEASURED, MODELLED, Cost, CostProvider, first_of, scaled, weighted
+from mavcg.selection.costs import (
+    IMPORTED,
+    MEASURED,
+    MODELLED,
+    Cost,
+    CostProvider,
+    first_of,
+    mean_of,
+    scaled,
+    shifted,
+    weighted,
+)
 
 SMALL = Scenario(8, 6, 6, 1, 3, 8, 1)
 LARGE = Scenario(16, 9, 9, 1, 3, 8, 1)
@@ -69,3 +80,18 @@ def test_what_is_known_is_scaled_as_two_models_say() -> None:
     assert asked(scaled(known, one, other), LARGE) == (None, None)
     free = Knows(SMALL, 8, Cost(0.0, MODELLED))
     assert asked(scaled(known, free, other), SMALL) == (None, None)
+
+
+def test_what_differs_between_two_models_is_added_to_what_is_known() -> None:
+    known = Knows(SMALL, 8, Cost(3.0, MEASURED, 0.1, 9))
+    warm, cold = Knows(SMALL, 8, Cost(1.0, MODELLED)), Knows(SMALL, 8, Cost(1.5, MODELLED))
+    assert asked(shifted(known, warm, cold), SMALL) == (Cost(3.5, MEASURED, 0.1, 9),) * 2
+    assert asked(shifted(known, cold, Knows(LARGE, 16, warm.cost)), SMALL) == (known.cost,) * 2  # nobody knows more
+    assert asked(shifted(known, Knows(SMALL, 8, Cost(9.0, MODELLED)), warm), SMALL)[0] == Cost(0.0, MEASURED, 0.1, 9)
+    assert asked(shifted(known, warm, cold), LARGE) == (None, None)
+
+
+def test_the_mean_of_one_thread_and_of_all() -> None:
+    alone, together = Knows(SMALL, 8, Cost(4.0, MEASURED, 0.5, 9)), Knows(SMALL, 8, Cost(1.0, MODELLED))
+    assert asked(mean_of(alone, together), SMALL) == (Cost(2.0, MEASURED, 0.25, 9),) * 2
+    assert asked(mean_of(alone, Knows(LARGE, 16, Cost(1.0, MODELLED))), SMALL) == (None, None)

@@ -1,0 +1,142 @@
+"""What alternatives cost in a library: the engine's own ways as it predicts them, all others by the same scale."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mavcg.graph import Graph, TensorType
+from mavcg.graph_builder import GraphBuilder
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.machines import machines_for, packing_for
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.predict.ways import WORTH, Chosen, choose_ways
+from mavcg.profiles.load import cores_for, load_board
+from mavcg.select_model import ModelQuestion, SelectedModel, select_for_library
+from mavcg.select_workers import workers_of
+from mavcg.selection.choice import Limits, Problem, make_choice, make_problem
+from mavcg.selection.costs import MEASURED, Cost
+from mavcg.selection.library_costs import DOUBT, MEASURED_DOUBT, LibraryModel, in_library, predicted_costs
+from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.network import network_of
+from mavcg.target import parse_target
+
+BOARD = load_board("rk3588")
+TARGET = parse_target(BOARD.target)
+PACKING = packing_for(TARGET)
+MACHINES = machines_for(cores_for(BOARD.cores), TARGET)
+OWN, F4 = "implicit_gemm_hwc_hwc", "winograd_2d_f4_k3_hwc_hwc"
+
+
+def net(channels: int = 64) -> Graph:
+    """3x3 convolutions: two of an image, one after the other, and one of two images at once, which is no scenario."""
+    rng = np.random.default_rng(0)
+    b = GraphBuilder("net")
+    ends = []
+    for batch, names in ((1, ("one", "two")), (2, ("batch",))):
+        x = b.input(f"x{batch}", TensorType("f32", (batch, 28, 28, channels)))
+        for name in names:
+            w = rng.normal(0, 0.2, (channels, 3, 3, channels)).astype(np.float32)
+            x = b.add("conv2d", [x, b.constant(w)], origin=name, pads=(1, 1, 1, 1), act="relu")
+        ends.append(x)
+    return optimise(b.finish(ends))
+
+
+def engine(graph: Graph) -> Chosen:
+    return choose_ways(graph, PACKING, MACHINES, TARGET, BOARD, 1e-4)
+
+
+def selected(graph: Graph, chosen: Chosen) -> SelectedModel:
+    found = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=1e-4), chosen)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_costs_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return net()
+
+
+@pytest.fixture(scope="module")
+def ways(graph: Graph) -> Chosen:
+    return engine(graph)
+
+
+def test_nothing_of_the_engines_costs_less_than_the_optimum(graph: Graph, ways: Chosen) -> None:
+    found = selected(graph, ways)
+    problem, producers = found.problem, graph.producers()
+    predicted = predicted_costs(graph, ways.considered)
+    numbers = {}
+    for name, some in problem.alternatives.items():
+        node = problem.network.nodes[name]
+        if node.scenario is None:
+            numbers[name] = next(i for i, one in enumerate(some) if one.layout_in == "HWC")
+            continue
+        way = ways.ways.get(node.tensor, "")
+        primitive = f"{way}_hwc_hwc" if way else OWN
+        numbers[name] = next(i for i, one in enumerate(some) if one.name == primitive)
+        of_engine = {one.name: one.cost.ms for one in some if one.name in predicted[node.tensor]}
+        assert of_engine == pytest.approx(predicted[node.tensor])
+        best, *_ = sorted(of_engine.items(), key=lambda pair: pair[1])
+        assert best[0] == primitive and producers[node.tensor].op == "conv2d"
+    its = make_choice(problem, numbers)
+    assert found.choice.total_ms <= its.total_ms
+    assert found.threads == (1, 2) and found.as_json()["threads"] == [1, 2]  # of two clusters of two
+
+
+def test_the_engines_program_is_taken_as_it_is_where_nothing_is_better(graph: Graph, ways: Chosen) -> None:
+    """With the way of the convolution that no scenario describes, too."""
+    found = selected(graph, ways)
+    assert [node.name for node in found.problem.network.left_out] == ["batch"]
+    assert found.graph is graph and found.ways == ways.ways and len(ways.ways) == 3
+
+
+SPREAD = 0.05
+
+
+def plain(graph: Graph, measured: Mapping[str, float]) -> Problem:
+    """With modelled costs, and those that are given as measured ones, each with a spread."""
+    costs = modelled_costs(workers_of(BOARD)[0])
+    made = make_problem(network_of(graph, PACKING.lanes), costs, all_primitives(), Limits(1e-4))
+    return replace(
+        made,
+        alternatives={
+            name: tuple(
+                replace(one, cost=Cost(measured[one.name], MEASURED, SPREAD)) if one.name in measured else one
+                for one in some
+            )
+            for name, some in made.alternatives.items()
+        },
+    )
+
+
+def costs_of(graph: Graph, ways: Chosen, measured: Mapping[str, float]) -> dict[str, float]:
+    """Of the first convolution, whose image is an input: it has no border to be copied."""
+    one = modelled_costs(workers_of(BOARD)[0])
+    found = in_library(
+        plain(graph, measured), graph, LibraryModel(one, one), predicted_costs(graph, ways.considered)
+    )  # fmt: skip
+    return {alternative.name: alternative.cost.ms for alternative in found.alternatives["one"]}
+
+
+def test_others_are_on_the_scale_of_the_usual_way(graph: Graph, ways: Chosen) -> None:
+    modelled = {one.name: one.cost.ms for one in plain(graph, {}).alternatives["one"]}
+    (output,) = (node.outputs[0] for node in graph.nodes if (node.op, node.origin) == ("conv2d", "one"))
+    own, *_ = ways.considered[output]
+    predicted = costs_of(graph, ways, {})
+    assert own.name == "" and predicted[OWN] == pytest.approx(own.mean_ms)
+    other = "direct_blocked_channels_hwc_chw"
+    assert predicted[other] == pytest.approx(DOUBT * modelled[other] / modelled[OWN] * own.mean_ms)
+    (f4,) = (way for way in ways.considered[output] if way.name == "winograd_2d_f4_k3")
+    assert predicted[F4] == pytest.approx(f4.mean_ms / WORTH)
+
+    twice = costs_of(graph, ways, {OWN: 2 * own.mean_ms})
+    assert twice == pytest.approx({name: 2 * ms for name, ms in predicted.items()})
+    assert costs_of(graph, ways, {other: 0.5})[other] == pytest.approx((0.5 + SPREAD) * MEASURED_DOUBT)
+    assert costs_of(graph, ways, {F4: 0.5})[F4] == pytest.approx((0.5 + SPREAD) * MEASURED_DOUBT)
