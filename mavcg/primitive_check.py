@@ -45,9 +45,8 @@ class Checked:
     """What came of a case.
 
     max_error: the largest absolute error, divided by the largest absolute sum before the activation, or output where
-    that is larger: an activation that squeezes large sums into 0 .. 6 says nothing of how they were added up. bound:
-    what the primitive says of itself. faults: what else is wrong, in words: memory that was written and is not to be,
-    numbers that are none.
+    that is larger. bound: what the primitive says of itself. faults: what else is wrong, in words: memory that was
+    written and is not to be, numbers that are none.
     output: [m, out_h, out_w], f32.
     """
 
