@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph_builder import GraphBuilder
-from mavcg.kernel import Packing, View
+from mavcg.kernel import Machine, Packing, View, dense_view
+from mavcg.kernels.depthwise import Depthwise, crowded
 from mavcg.kernels.packing import pack_depthwise
 from mavcg.reference import evaluate
 from tests.kernels.conftest import host_machines, run_node_on
 
 Array = NDArray[Any]
+X86 = Machine("x86", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
+LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
 
 
 def graph_of(
@@ -112,7 +115,8 @@ def test_depthwise(run_node: Any, width: int, channels: int, kernel: int, stride
 
 
 @pytest.mark.parametrize(
-    "channels, kernel, stride, width", [(65, 3, 1, 8), (80, 5, 2, 6), (92, 3, 2, 5), (103, 5, 1, 11), (72, 7, 1, 3)]
+    "channels, kernel, stride, width",
+    [(65, 3, 1, 8), (80, 5, 2, 6), (92, 3, 2, 5), (103, 5, 1, 11), (72, 7, 1, 3), (256, 3, 1, 8)],
 )
 def test_depthwise_by_lines_of_channels(run_node: Any, channels: int, kernel: int, stride: int, width: int) -> None:
     """More channels than are taken row by row; more rows than a block has, of two images, from any row to any other."""
@@ -130,6 +134,19 @@ def test_depthwise_with_dilation_in_a_wider_buffer(run_node: Any, channels: int)
         return {node.inputs[0]: View("f32", (n, h, w, c), (h * w * 90, w * 90, 90, 1))}
 
     conv(run_node, (1, 9, 9, channels), (channels, 3, 3, 1), groups=channels, dilation=(2, 3), views=views)
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernel", "machine", "expected"),
+    [(512, 3, X86, True), (256, 3, X86, True), (128, 3, X86, False), (528, 3, X86, False), (1024, 5, X86, False),
+     (512, 3, LITTLE, False)],
+)  # fmt: skip
+def test_rows_come_one_by_one_where_pixels_share_the_sets_of_level_1(
+    channels: int, kernel: int, machine: Machine, expected: bool
+) -> None:
+    x, out = (dense_view(TensorType("f32", (1, side, side, channels))) for side in (13 + kernel, 14))
+    spec = Depthwise(x, out, None, (kernel, kernel), (1, 1), (1, 1), False, "none", ())
+    assert crowded(spec, machine) == expected
 
 
 def test_depthwise_weights_are_packed_by_lines_of_channels() -> None:
