@@ -21,7 +21,7 @@ from mavcg.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
 # Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
 KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
 # Of a loop's schedule: a network has a hundred loops, and most of them reach in this time what they reach at all.
-HEURISTIC_SECONDS = 0.2
+HEURISTIC_SECONDS = 0.4
 UNPLANNED = TilePlan()  # each emitter does what is right on all machines
 KERNELS_PER_MODULE = 8  # more share a compiler's start, fewer keep all CPUs busy to the end
 

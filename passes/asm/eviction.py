@@ -11,7 +11,7 @@ heuristic" (2009): penalties that decide whom to push out.
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import count as count_from
 from itertools import islice
 
@@ -40,11 +40,11 @@ def search(
     # Evictions in all. One costs some 150 us and 2 more per op: at effort 1 no search takes much over a second.
     left = int(effort * min(400_000 / (100 + count), 200 * count))
     ways = 2 if _rhythms(needs, intervals.start, 0) else 1  # with the rhythm and without
-    share = left // (6 * ways)  # of the evictions, for one attempt on the way up
+    share = left // (2 * ways)  # for one attempt: at the smallest interval many succeed, and those by one of the first
 
     @cache
     def closures(interval: int) -> _Closures:
-        return _Closures(partial(windows, count, edges, last, interval), most_stages)
+        return _Closures(windows(count, edges, last, interval), most_stages)
 
     def attempt(interval: int, seed: int, extra_stages: int, evictions: int) -> Schedule | None:
         nonlocal left
@@ -61,9 +61,13 @@ def search(
         while closures(at) and best is None and tried[at] < ways and left > 0:
             best = attempt(at, tried[at], EXTRA_STAGES[0], min(4 * count, share))
             tried[at] += 1
+        if at == intervals.start:
+            share = left // (6 * ways)  # on the way up
         at = min(at + max(1, 2 ** (misses - 1)), max(at + 1, intervals.stop - 1))
+    # What an interval leaves to the ops, a longer one leaves too.
+    possible = next((at for at in intervals if closures(at)), intervals.stop)
     while left > 0:
-        shorter = [at for at in intervals if (best is None or at < best.interval) and closures(at)]
+        shorter = range(possible, intervals.stop if best is None else best.interval)
         if not shorter:
             break
         middle = (shorter[0] + shorter[-1] + 1) // 2

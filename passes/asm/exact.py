@@ -37,7 +37,7 @@ def solve_interval(
         work: the limit, in the solver's deterministic time.
     Returns: the cycles if found; whether the answer is certain, a None then a proof that there are none; work done.
     """
-    apart = windows(len(needs.kind_of), edges, last, interval, stages)
+    apart = windows(len(needs.kind_of), edges, last, interval)(stages)
     if apart is None:
         return None, True, 0.0
     cp = _cp_model()

@@ -1,6 +1,7 @@
 """List scheduling: an order of straight-line code in which a core waits less."""
 
 import random
+from bisect import insort
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
@@ -61,7 +62,9 @@ def _placed(needs: Needs, edges: tuple[Edge, ...]) -> tuple[tuple[int, int], ...
         tried += [_greedy(edges, needs, key) for key in keys]
         least = max(latest, _busiest(needs, len(ops)))
         rng = random.Random(len(ops))
-        for _ in range(RESTARTS if min(tried, key=_cost)[-1][1] > least else 0):
+        for _ in range(RESTARTS):
+            if min(each[-1][1] for each in tried) <= least:
+                break
             key = [(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))]
             tried.append(_greedy(edges, needs, key))
     return min(tried, key=_cost)
@@ -147,21 +150,32 @@ def _greedy(edges: Sequence[Edge], needs: Needs, key: Sequence[tuple[float, ...]
         waiting[edge.target] += 1
     table = Table(needs, None)
     earliest = [0] * count
-    ready = sorted((op for op in range(count) if not waiting[op]), key=lambda op: key[op], reverse=True)
+    by_rank = sorted(range(count), key=lambda op: key[op], reverse=True)
+    rank = {op: number for number, op in enumerate(by_rank)}
+    ready = sorted(rank[op] for op in range(count) if not waiting[op])
     placed: list[tuple[int, int]] = []
     now = 0
+    refused = set[int]()  # kinds of which none fits in this cycle any more
     while ready:
-        found = next((op for op in ready if earliest[op] <= now and table.fits(op, now)), None)
+        found = None
+        for at, number in enumerate(ready):
+            op = by_rank[number]
+            kind = needs.kind_of[op]
+            if earliest[op] <= now and kind not in refused:
+                if table.fits(op, now):
+                    found = op
+                    del ready[at]
+                    break
+                refused.add(kind)
         if found is None:
             now += 1
+            refused.clear()
             continue
         table.place(found, now)
         placed.append((found, now))
-        ready.remove(found)
         for edge in after[found]:
             earliest[edge.target] = max(earliest[edge.target], now + edge.latency)
             waiting[edge.target] -= 1
             if not waiting[edge.target]:
-                ready.append(edge.target)
-        ready.sort(key=lambda op: key[op], reverse=True)
+                insort(ready, rank[edge.target])
     return tuple(placed)

@@ -16,13 +16,14 @@ from mavcg.passes.asm.pipelining import aimed
 from mavcg.passes.asm.rename import SCRATCH_GENERAL, NoRegister, allocate
 from mavcg.passes.asm.reroll import moves_last, reroll
 from mavcg.passes.asm.split import Split, split_loads
-from mavcg.passes.asm.syntax import Instr
+from mavcg.passes.asm.syntax import Instr, RegList
 from mavcg.passes.asm.unroll import unroll
 from mavcg.passes.asm.work import Work, work_of
 from mavcg.timing import Timing
 
 UNROLLED = (2, 4)  # iterations in one
 LONGEST_UNROLLED = 160  # instructions of the longest body that unrolling may make
+MOST_LENT = 2  # vector registers that a loop lends for parking: each holds two general ones
 KERNEL_SHARE = 0.2  # of a loop's instructions do arithmetic: see is_kernel
 
 Parts = tuple[tuple[str, tuple[Instr, ...]], ...]  # of text, in order, each with the label at its top
@@ -45,13 +46,14 @@ class Loop:
     parked: Parked = Parked()
     spare: frozenset[str] = frozenset()
 
-    def with_parking(self, form: Split) -> "Loop":
+    def with_parking(self, form: Split, lent: Sequence[str] = ()) -> "Loop":
         """The loop with general registers freed for a form's scratch registers, as far as it lacks them.
 
-        What the loop as it was touches holds nothing either: it may do the iterations that unrolling leaves.
+        What the loop as it was touches holds nothing either: it may do the iterations that unrolling leaves. lent:
+        as of park, for a loop that does all iterations itself.
         """
         accessed = frozenset(reg.name for instr in (*form.instrs, *self.instrs) for reg in instr.registers())
-        parked = park(accessed, self.live_in, self.live_out) if form.scratch else Parked()
+        parked = park(accessed, self.live_in, self.live_out, lent) if form.scratch else Parked()
         live_in, live_out = ((live - parked.registers) | parked.holders for live in (self.live_in, self.live_out))
         saved = saved_registers(accessed | self.live_in | self.live_out)
         return replace(self, live_in=live_in, live_out=live_out, parked=parked, spare=self.spare | saved)
@@ -80,7 +82,7 @@ class Loop:
 class Form:
     """A loop's body with real registers, of `times` iterations of the loop.
 
-    kind: its place in ROUNDS. around: makes of new parts of the body parts in the place of the loop.
+    kind: its place in HEURISTIC_SHARES. around: makes of new parts of the body parts in the place of the loop.
     """
 
     split: Split
@@ -150,6 +152,8 @@ def forms_of(loop: Loop, folded: Sequence[Instr], overlapping: bool) -> Iterator
     for kind, split in enumerate(splits):
         here = loop.with_parking(split)
         parted = _with_registers(here, split, folded)
+        if overlapping and (parted is None or parted[0].splits < split.splits):
+            here, parted = _with_fewer_vectors(loop, split) or (here, parted)
         if parted is not None:
             yield Form(*parted, 1, kind, here.wrapped)
     for kind, times in enumerate(several_times, 2):
@@ -189,6 +193,30 @@ def _with_registers(loop: Loop, form: Split, folded: Sequence[Instr]) -> tuple[S
             if not form.scratch:
                 return None
             form = split_loads(folded, loop.policy.split, loop.policy.unpair, len(form.scratch) - 1)
+
+
+def _with_fewer_vectors(loop: Loop, form: Split) -> tuple[Loop, tuple[Split, tuple[Instr, ...]]] | None:
+    """A form that does without some vector registers, in which general ones are then parked; None where it cannot.
+
+    A compiler gives a loop all registers that there are, also where its values would do with fewer.
+    """
+    listed = {reg.name for instr in form.instrs for op in instr.operands if isinstance(op, RegList)
+              for reg in op.registers}  # fmt: skip
+    touched = {reg.name for instr in form.instrs for reg in instr.registers() if reg.is_vector}
+    within = sorted(touched - loop.live_in - loop.live_out - listed)
+    for count in range(min(MOST_LENT, len(within)), 0, -1):
+        lent = within[-count:]
+        here = loop.with_parking(form, lent)
+        unnamed = {name: f"v%{number}" for number, name in enumerate(lent)}
+        instrs = [
+            instr.with_registers(tuple(unnamed.get(reg.name, reg.name) for reg in instr.registers()))
+            for instr in form.instrs
+        ]
+        try:
+            return here, (form, here.allocated(instrs))
+        except NoRegister:
+            continue
+    return None
 
 
 def is_kernel(instrs: Iterable[Instr]) -> bool:

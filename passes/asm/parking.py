@@ -10,6 +10,7 @@ A split load needs a general register for some cycles. Where a function has none
 queue for one. Nothing is stored, so neither the stack nor what unwinds it changes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.passes.asm.liveness import GENERAL, PRESERVED
@@ -43,16 +44,20 @@ def _number(register: str) -> int:
     return int(register[1:])
 
 
-def park(accessed: frozenset[str], live_in: frozenset[str], live_out: frozenset[str]) -> Parked:
+def park(
+    accessed: frozenset[str], live_in: frozenset[str], live_out: frozenset[str], lent: Sequence[str] = ()
+) -> Parked:
     """Free general registers for a loop that has fewer than ENOUGH, as far as vector registers are to be had.
 
-    accessed: registers that the loop touches. live_in, live_out: those wanted at its top and its end.
+    accessed: registers that the loop touches. live_in, live_out: those wanted at its top and its end. lent: vector
+    registers among them that the loop will do without, taken where no other is to be had.
     """
     taken = accessed | live_in | live_out
     saved = saved_registers(taken)
     missing = ENOUGH - sum(f"x{i}" not in taken for i in range(18)) - sum(r.startswith("x") for r in saved)
     waiting = [r for r in GENERAL if r in live_in & live_out and r not in accessed and r not in _NEVER]
     holders = [r for r in SCRATCH_VECTORS if r not in taken] + sorted((r for r in saved if r[0] == "v"), key=_number)
+    holders += lent
     before: list[Instr] = []
     after: list[Instr] = []
     used: list[str] = []

@@ -128,3 +128,60 @@ def test_a_missing_fact_is_named() -> None:
 def test_a_kernel_is_a_loop_that_is_there_for_its_arithmetic() -> None:
     assert is_kernel(parse_instr(line) for line in BODY)
     assert not is_kernel(parse_instr(line) for line in ["ldr x3, [x1], #8", "str x3, [x2], #8", *BODY[-2:]])
+
+
+# 16 sums, 24 vector registers wanted throughout, the others in turn for what is loaded; no general one to spare.
+CROWDED = [
+    *(f"ldr q{8 + n}, [x1, #{16 * n}]" for n in range(4)),
+    *(f"fmla v{n % 8 + 16 * (n > 7)}.4s, v{8 + n % 2}.4s, v{10 + n % 2}.s[{n % 4}]" for n in range(16)),
+    *(f"ldr q{12 + n}, [x1, #{16 * n + 64}]" for n in range(4)),
+    *(f"fmla v{n % 8 + 16 * (n > 7)}.4s, v{12 + n % 2}.4s, v{14 + n % 2}.s[{n % 4}]" for n in range(16)),
+    "add x1, x1, #128",
+    "subs x0, x0, #1",
+    "b.ne .Lt",
+]
+CROWDED_LIVE = GENERAL | {"sp", *(f"v{i}" for i in (*range(8), *range(16, 32)))}
+
+
+def test_a_loop_does_without_some_vector_registers_that_general_ones_are_parked_in() -> None:
+    report, new = _tuned(live=CROWDED_LIVE, lines=CROWDED)
+    assert report.splits == 8, "no register of any kind is free, and all loads are split"
+    assert report.cycles_after is not None and report.cycles_after <= 34  # of 32 products
+    text = _text(new)
+    parked = [line for line in text.split("\n") if line.startswith(("fmov d", "ins")) and ", x" in line]
+    holders = {line.split()[1].split(".")[0].lstrip("vd,").rstrip(",") for line in parked[:1]}
+    kernel = text.split("_kernel:")[1].split("_out")[0]
+    assert holders and not any(f"v{name}." in kernel or f"d{name}," in kernel for name in holders)
+
+
+def test_where_all_vector_registers_hold_values_loads_stay_whole() -> None:
+    live = CROWDED_LIVE | {f"v{i}" for i in range(32)}  # what is loaded is wanted after the loop, too
+    report, _ = _tuned(live=live, lines=CROWDED)
+    assert report.splits == 0
+
+
+def _products(mnemonic: str, arrangement: str, lane: str, each: int) -> list[str]:
+    """A loop of 8 loads and so many products for each."""
+    loads = [f"ldr q{n}, [x1, #{16 * n}]" for n in range(8)]
+    sums = [
+        f"{mnemonic} v{8 + n % 24}.4s, v{n % 8}.{arrangement}, v{(n + 1) % 8}.{lane}[{n % 4}]" for n in range(8 * each)
+    ]
+    return [*loads, *sums, "add x1, x1, #128", "subs x0, x0, #1", "b.ne .Lt"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "split"),
+    [
+        (_products("fmla", "4s", "s", 3), True),  # as in the function that was measured
+        (_products("fmla", "4s", "s", 2), False),  # a quarter more cycles by the model
+        (_products("sdot", "16b", "4b", 4), False),  # two a cycle: nearly half as many again
+    ],
+    ids=["three for each load", "two for each load", "8-bit"],
+)
+def test_a_measurement_counts_for_loops_of_which_the_model_expects_no_worse(lines: list[str], split: bool) -> None:
+    live = frozenset({"x0", "x1", "sp", *(f"v{i}" for i in range(8, 32))})
+    report, _ = _tuned("cortex-a75", live, lines=lines)
+    assert report.cycles_before is not None and report.cycles_after is not None
+    assert (report.splits > 0) == split
+    if not split:
+        assert report.cycles_after <= report.cycles_before
