@@ -8,7 +8,8 @@ Nothing is measured. A network's time is that of its convolutions and conversion
 thread and on as many as the cluster has cores. A loop's share is of the multiply-adds that the core's own file says it
 can do in a cycle: the loop that does most in one pass, as a build leaves it (after the machine passes, where the core
 has them), in the pipeline model of `mavcg estimate`. Where that is below 95 percent on an in-order core, a schedule is
-searched for at length, too. An A75's loads are split because that was measured to pay; its model sees no gain there.
+searched for at length, too. An A75's loads are split in loops like those of which that was measured to pay; its model
+sees no gain there.
 """
 
 import argparse
