@@ -6,12 +6,14 @@ for those c++filt is asked where it is installed, else the linkage name stands f
 """
 
 import ctypes
-import importlib
+import importlib.machinery
+import importlib.util
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from pathlib import Path
 
 # Suffixes by which compilers name pieces and copies of one function: GCC's interprocedural passes, clone numbers,
 # target_clones; LLVM's thin LTO and coroutines; our own versions, by core name after a module's tag. A C or C++ name
@@ -86,9 +88,8 @@ def _by_runtime(mangled: str) -> str | None:
 @cache
 def _cxa_demangle() -> tuple[Callable[..., int | None], Callable[[int], None]] | None:
     """`__cxa_demangle` and the `free` for what it returns, or None on a machine with no C++ runtime at all."""
-    extension = str(importlib.import_module("pandas._libs.window.aggregations").__file__)
     # The lookup goes through what the extension is linked to, so no library name has to be guessed.
-    for library in (extension, "libstdc++.so.6", "libc++.1.dylib"):
+    for library in (*_extensions(), "libstdc++.so.6", "libc++.1.dylib"):
         try:
             loaded = ctypes.CDLL(library)
             function, free = loaded.__cxa_demangle, loaded.free
@@ -99,6 +100,15 @@ def _cxa_demangle() -> tuple[Callable[..., int | None], Callable[[int], None]] |
         free.argtypes = [ctypes.c_void_p]
         return function, free
     return None
+
+
+def _extensions() -> list[str]:
+    """The file of pandas' C++ extension, without importing pandas: that takes longer than compiling many a source."""
+    package = importlib.util.find_spec("pandas")
+    if package is None or package.origin is None:
+        return []
+    folder = Path(package.origin).parent / "_libs" / "window"
+    return [str(folder / f"aggregations{suffix}") for suffix in importlib.machinery.EXTENSION_SUFFIXES]
 
 
 def _by_filter(mangled: str) -> str | None:
