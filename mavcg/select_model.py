@@ -23,7 +23,7 @@ from mavcg.select_workers import workers_of
 from mavcg.selection.choice import Choice, Limits, Problem, make_problem
 from mavcg.selection.costs import CostProvider, mean_of
 from mavcg.selection.library import library_choice, without_computed_weights
-from mavcg.selection.library_costs import LibraryModel, in_library, predicted_costs
+from mavcg.selection.library_costs import LibraryModel, conversions_in_network, in_library, predicted_costs
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import network_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, select
@@ -120,7 +120,8 @@ def select_for_library(
     limits = Limits(question.max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
-        plain = make_problem(network, _mean(costs), all_primitives(), limits, shared=True)
+        asked = conversions_in_network(_mean(costs), modelled)
+        plain = make_problem(network, asked, all_primitives(), limits, shared=True)
     problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered))
     selected = select(problem, question.strategy, question.time_limit_s)
     chosen = {node.tensor for node in network.convolutions}

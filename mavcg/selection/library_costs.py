@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from mavcg.graph import Graph
 from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.predict.ways import WORTH, Way
-from mavcg.primitive import F32_BYTES, Layout
+from mavcg.primitive import F32_BYTES, Layout, Primitive, Scenario
 from mavcg.selection.choice import Alternative, Problem
 from mavcg.selection.costs import MODELLED, Cost, CostProvider
 from mavcg.selection.library import own_ways, primitive_of
@@ -55,6 +55,30 @@ class LibraryModel:
     def pool_ms(self, windows: int) -> float:
         """Of a pool's columns in CHW and HCW, as many elements of windows."""
         return windows * PLANAR_POOL_CYCLES * self.one.cycle_ns / 1e6 / math.sqrt(self.threads)
+
+
+@dataclass(frozen=True)
+class _InNetwork:
+    known: CostProvider
+    modelled: CostProvider
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self.known.primitive(scenario, primitive)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        one, other = (costs.conversion(layout_from, layout_to, c, h, w) for costs in (self.known, self.modelled))
+        if one is None or other is None:
+            return one
+        return replace(one, ms=DOUBT * max(one.ms, other.ms))
+
+
+def conversions_in_network(known: CostProvider, modelled: CostProvider) -> CostProvider:
+    """The same costs, with conversions as in a network.
+
+    One that is measured again and again has its image in the nearest cache; in a network it was written last by other
+    threads, and by those of another layer. So it counts for no less than what is modelled, and with the same doubt.
+    """
+    return _InNetwork(known, modelled)
 
 
 def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[Way]]) -> dict[str, dict[str, float]]:

@@ -1,7 +1,7 @@
 """What alternatives cost in a library: the engine's own ways as it predicts them, all others by the same scale."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,12 +12,20 @@ from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.machines import machines_for, packing_for
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.ways import WORTH, Chosen, choose_ways
+from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.select_model import ModelQuestion, SelectedModel, select_for_library
 from mavcg.select_workers import workers_of
 from mavcg.selection.choice import Limits, Problem, make_choice, make_problem
 from mavcg.selection.costs import MEASURED, Cost
-from mavcg.selection.library_costs import DOUBT, MEASURED_DOUBT, LibraryModel, in_library, predicted_costs
+from mavcg.selection.library_costs import (
+    DOUBT,
+    MEASURED_DOUBT,
+    LibraryModel,
+    conversions_in_network,
+    in_library,
+    predicted_costs,
+)
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import network_of
 from mavcg.target import parse_target
@@ -140,3 +148,30 @@ def test_others_are_on_the_scale_of_the_usual_way(graph: Graph, ways: Chosen) ->
     assert twice == pytest.approx({name: 2 * ms for name, ms in predicted.items()})
     assert costs_of(graph, ways, {other: 0.5})[other] == pytest.approx((0.5 + SPREAD) * MEASURED_DOUBT)
     assert costs_of(graph, ways, {F4: 0.5})[F4] == pytest.approx((0.5 + SPREAD) * MEASURED_DOUBT)
+
+
+def test_conversions_count_for_no_less_than_modelled() -> None:
+    """Measured again and again they find their image in the nearest cache."""
+    one = modelled_costs(workers_of(BOARD)[0])
+    asked = (Layout.HWC, Layout.CHWC, 64, 28, 28)
+    modelled = one.conversion(*asked)
+    assert modelled is not None and modelled.ms > 0
+    for factor, counted in ((0.1, 1.0), (3.0, 3.0)):
+        known = Fixed(Cost(factor * modelled.ms, MEASURED))
+        found = conversions_in_network(known, one).conversion(*asked)
+        assert found is not None and found.kind == MEASURED
+        assert found.ms == pytest.approx(DOUBT * counted * modelled.ms)
+    assert conversions_in_network(Fixed(None), one).conversion(*asked) is None
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same for everything."""
+
+    cost: Cost | None
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self.cost
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        return self.cost
