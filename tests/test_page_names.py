@@ -1,0 +1,132 @@
+"""Pages name what is there: files, modules and what they define, commands and their options."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path, PurePath
+
+import pytest
+from typer.main import get_command
+
+from mavcg.cli.app import make_app
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("README.md", "ARCHITECTURE.md", "docs/*.md", "docs/design/*.md", "bench/README.md")
+    for path in ROOT.glob(pattern)
+)
+PARTS = ("mavcg", "passes", "kernels", "profiles", "runtime", "bench", "examples", "tests", "docs", "scripts")
+# Paths from the root; and Python's files, which pages also name among neighbours: `source.py, syntax.py`.
+PATH = re.compile(
+    rf"(?<![\w./*<-])((?:{'|'.join(PARTS)})/(?:[\w.*/-]|\{{[\w.,* -]+\}})*+|[\w/{{}},*-]+\.py)(?![\w/*<-])"
+)
+USERS = {"report_sample.py"}  # files of the reader's
+DOTTED = re.compile(rf"(?<![\w./-])((?:{'|'.join(PARTS[:6])})(?:\.\w+)+)(?![\w/-])")
+
+
+@cache
+def files() -> frozenset[str]:
+    """Every file and folder of the repository."""
+    found = {path for part in PARTS for path in (ROOT / part).rglob("*") if "__pycache__" not in path.parts}
+    return frozenset(str(path.relative_to(ROOT)) for path in (*found, *ROOT.iterdir()))
+
+
+def spelled_out(name: str) -> list[str]:
+    """`a/{b,c}.py` -> [`a/b.py`, `a/c.py`]."""
+    braces = re.search(r"\{([^{}]*)\}", name)
+    if braces is None:
+        return [name]
+    return [one for choice in braces[1].split(",") for one in spelled_out(name.replace(braces[0], choice.strip(), 1))]
+
+
+@cache
+def ends() -> frozenset[str]:
+    """The ends of all paths: pages name files among neighbours."""
+    return frozenset("/".join(path.split("/")[at:]) for path in files() for at in range(path.count("/") + 1))
+
+
+@cache
+def is_file(name: str) -> bool:
+    name = re.sub("^mavcg/(?=passes/|kernels/|runtime/|profiles/)", "", name).rstrip("/.")
+    if "*" in name:
+        return any(PurePath(path).match(name) for path in files())
+    known = files() if name.partition("/")[0] in PARTS else ends() | USERS
+    return name in known or f"{name}.py" in known
+
+
+def is_defined(name: str) -> bool:
+    """Whether mavcg.a.b.c is a module, or something that one defines."""
+    words = re.sub(r"^mavcg\.(?=(passes|kernels|runtime|profiles)\.)", "", name).split(".")
+    for count in range(len(words), 0, -1):
+        path = ROOT.joinpath(*words[:count])
+        module = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+        if module.is_file():
+            return count == len(words) or words[count] in defined_by(module)
+    return ROOT.joinpath(*words).is_dir()
+
+
+@cache
+def defined_by(module: Path) -> set[str]:
+    tree = ast.parse(module.read_text())
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assigned = {n.id for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for n in ast.walk(node)
+                if isinstance(n, ast.Name)}  # fmt: skip
+    imported = {a.asname or a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
+    return names | assigned | imported
+
+
+def code(text: str) -> Iterator[str]:
+    """What is in backticks, and the lines of blocks of code; a line that ends in a backslash with the next."""
+    text = text.replace("\\\n", " ")
+    yield from re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
+    yield from (line for block in re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S) for line in block.splitlines())
+    yield from re.findall(r"^ {4}(.*)$", text, re.M)
+
+
+@cache
+def options() -> dict[str, set[str]]:
+    """The options of every verb."""
+    group = get_command(make_app())
+    return {
+        name: {option for parameter in verb.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for name, verb in group.commands.items()  # type: ignore[attr-defined]
+    }
+
+
+def faults(page: str) -> list[str]:
+    """What a page's text names and is not there."""
+    found: list[str] = []
+    for text in code(page):
+        found += [n for name in PATH.findall(text) for n in spelled_out(name) if not is_file(n)]
+        found += [name for name in DOTTED.findall(text) if not is_file(name) and not is_defined(name)]
+        for verb, words in re.findall(r"(?:^|[ (])mavcg ([a-z][a-z-]*)((?: .*)?)$", text):
+            if verb not in options():
+                found.append(f"mavcg {verb}")
+            elif verb != "launch":  # whose words are a compiler's
+                given = re.findall(r"(?<=\s)--?[a-z][a-z-]*", re.split(r" -- | [#|;&]| mavcg ", words)[0])
+                found += [f"mavcg {verb} {o}" for o in given if o not in options()[verb] | {"-h", "--help"}]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_pages_name_is_there(page: str) -> None:
+    assert faults((ROOT / page).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`kernels/gemm.py` `gemm.py` `runtime/{build,coreset}` `runtime/csrc/engine_*.c` `kernels/`", []),
+        ("`mavcg.kernels.registry.emit` `mavcg.passes` `bench.all` `python -m mavcg.warm aarch64-linux-musl`", []),
+        ("`mavcg build net.onnx --board b -o x.so` `mavcg launch gcc --any` `mavcg profile -- ./app --any`", []),
+        ("```sh\nmavcg build net.onnx \\\n  --gone b\n```\n", ["mavcg build --gone"]),
+        ("`kernels/gone.py` `gone.py` `{gemm,gone_too}.py`", ["kernels/gone.py", "gone.py", "gone_too.py"]),
+        ("`runtime/csrc/gone_*.c` `gone/` `mavcg/kernels/gone/`", ["runtime/csrc/gone_*.c", "mavcg/kernels/gone/"]),
+        ("`mavcg.kernels.registry.gone` `bench.gone`", ["mavcg.kernels.registry.gone", "bench.gone"]),
+        ("    mavcg gone x\n", ["mavcg gone"]),
+    ],
+)
+def test_what_is_not_there_is_found(text: str, missing: list[str]) -> None:
+    assert faults(text) == missing
