@@ -17,6 +17,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.gemm_peers"),
     ("-m", "bench.peers"),
     ("-m", "bench.threads"),
+    ("-m", "bench.streaming"),
     ("-m", "bench.handover"),
     ("-m", "bench.strategies"),
     ("-m", "bench.unequal_cores"),

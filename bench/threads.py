@@ -1,8 +1,9 @@
-"""What a second thread brings: `python -m bench.threads [MODEL ..] [--json]`.
+"""What a second thread brings: `python -m bench.threads [MODEL ..] [--json | --layers]`.
 
 Libraries of the host, each in a process with one thread and in one with two, taking turns (as bench.peers); the
 median of the rounds' ratios counts. Without names it takes the networks that have a bound, and more, and writes
-bench/results/threads.json; it ends with status 1 where a bound is missed.
+bench/results/threads.json; it ends with status 1 where a bound is missed. With --layers it says instead where a network
+loses: the layers that take most above half of one thread's time, by the least times of all rounds.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from bench.record import facts, write
 LEAST = {"resnet50-random": 1.75, "vgg19-random": 1.75}  # times as fast
 NETWORKS = (*LEAST, "squeezenet-random", "mobilenet_v2")
 ROUNDS = 7
+LAYER_RUNS, MOST_LAYERS = 5, 15
 
 
 def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
@@ -44,12 +46,51 @@ def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def layers(name: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
+    """Each step of a network: ms with one thread and with two, and what the latter is above half of the former."""
+    workers = [start("mavcg", model_path(name), threads, profile=True) for threads in (1, 2)]
+    asked: list[list[list[dict[str, Any]]]] = [[], []]
+    try:
+        for number in range(rounds):
+            for which in (0, 1) if number % 2 else (1, 0):
+                asked[which].append(workers[which].ask(f"layers {LAYER_RUNS}")["layers"])
+    finally:
+        for worker in workers:
+            worker.end()
+    one, two = ([min(step["ms"] for step in steps) for steps in zip(*found, strict=True)] for found in asked)
+    return [
+        {"layer": step["name"], "op": step["op"], "one_ms": a, "two_ms": b, "lost_ms": b - a / 2}
+        for step, a, b in zip(asked[0][0], one, two, strict=True)
+    ]
+
+
+def print_layers(name: str, rows: list[dict[str, Any]]) -> None:
+    """Those that lose most, and the sums of all."""
+    one, two, lost = (sum(row[key] for row in rows) for key in ("one_ms", "two_ms", "lost_ms"))
+    table = Table("layer", "operator", box=None, title=f"{name}: {one / two:.2f} times as fast", title_justify="left")
+    for title in ("one thread, ms", "two, ms", "times as fast", "lost, ms"):
+        table.add_column(title, justify="right")
+    most = sorted(rows, key=lambda row: -row["lost_ms"])[:MOST_LAYERS]
+    all_of_them = {"layer": "all layers", "op": "", "one_ms": one, "two_ms": two, "lost_ms": lost}
+    for row in (*most, all_of_them):
+        table.add_row(
+            row["layer"], row["op"], f"{row['one_ms']:.3f}", f"{row['two_ms']:.3f}",
+            f"{row['one_ms'] / row['two_ms']:.2f}", f"{row['lost_ms']:.3f}",
+        )  # fmt: skip
+    Console().print(table)
+
+
 def main() -> None:
     """Measure, print, and write bench/results/threads.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=NETWORKS)
     parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
+    parser.add_argument("--layers", action="store_true", help="say by layer where the second thread brings too little")
     args = parser.parse_args()
+    if args.layers:
+        for name in args.models:
+            print_layers(name, layers(name))
+        return
     rows = []
     for name in args.models:
         print(f"bench: {name}", file=sys.stderr, flush=True)

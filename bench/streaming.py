@@ -1,0 +1,204 @@
+"""What one and two threads read from memory, and what products of one row make of it: `python -m bench.streaming`.
+
+A fully connected layer of one image reads each weight once: memory bounds it, and a second thread brings what memory
+gives two cores over one. So a plain reading loop, along one run of memory or several at the same time (hardware follows
+more than one, and each gives it more to ask for), is measured beside a library of such layers. All read in bursts of
+under a millisecond from 128 MB that are gone through again and again, more than caches hold; sources take turns. The
+upper decile of the bursts counts, as other programs only take away; the median says how often they did.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from rich.console import Console
+from rich.table import Table
+
+from bench.record import facts, write
+from mavcg.errors import MavcgError
+from mavcg.loading import Model, load
+from mavcg.model import build_model
+from mavcg.model_request import make_model_request
+from mavcg.target import host_target
+from mavcg.toolchain import run_zig
+
+STREAMS = (1, 4)
+TERMS, CHANNELS, LAYERS = 4096, 1024, 8  # of the products: 16 MiB of weights each
+BYTES = 4 * TERMS * CHANNELS * LAYERS
+BURST = BYTES // LAYERS  # of all threads together
+ROUNDS, RUNS, PAUSE_S = 60, 3, 0.002
+READER = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+typedef float vector __attribute__((vector_size(32)));
+struct burst {
+    const char *place;
+    uint64_t bytes;
+    int streams, number, cpu;
+};
+static struct burst now;
+static atomic_int turn, done;
+static volatile float sink;
+static void look(const char *place, uint64_t bytes, int streams) {
+    vector sums[4] = {{0}};
+    uint64_t part = bytes / streams;
+    for (uint64_t at = 0; at < part; at += 128)
+        for (int stream = 0; stream < streams; stream++)
+            for (int i = 0; i < 4; i++) sums[i] += *(const vector *)(place + stream * part + at + 32 * i);
+    sums[0] += sums[1] + sums[2] + sums[3];
+    sink = sums[0][0] + sums[0][7];
+}
+static void *second(void *unused) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(now.cpu, &set);
+    sched_setaffinity(0, sizeof set, &set);
+    for (int number = 1; number <= now.number; number++) {
+        while (atomic_load(&turn) != number) {}
+        look(now.place, now.bytes, now.streams);
+        atomic_store(&done, number);
+    }
+    return unused;
+}
+/* ns of each of `number` bursts, one after the other from `place` on; the second half of each is the other thread's. */
+int bursts(const char *place, uint64_t bytes, int streams, int threads, int number, int cpu, double *ns) {
+    struct timespec from, to;
+    pthread_t thread;
+    now = (struct burst){place, bytes / threads, streams, number, cpu};
+    atomic_store(&turn, 0);
+    atomic_store(&done, 0);
+    if (threads > 1 && pthread_create(&thread, 0, second, 0)) return 1;
+    for (int i = 1; i <= number; i++, place += bytes) {
+        now.place = place + bytes / threads;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        atomic_store(&turn, i);
+        look(place, bytes / threads, streams);
+        while (threads > 1 && atomic_load(&done) != i) {}
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        *ns++ = (to.tv_sec - from.tv_sec) * 1e9 + (to.tv_nsec - from.tv_nsec);
+    }
+    return threads > 1 ? pthread_join(thread, 0) : 0;
+}
+"""
+
+
+def reader(folder: Path) -> ctypes.CDLL:
+    """The loop, compiled for this machine."""
+    source, out = folder / "reader.c", folder / "libreader.so"
+    source.write_text(READER)
+    flags = ["-target", host_target().zig_name, "-mcpu=native", "-O2", "-fPIC", "-shared", "-lc"]
+    run_zig("cc", [*flags, str(source), "-o", str(out)], "compiling the reading loop")
+    return ctypes.CDLL(str(out))
+
+
+def products(folder: Path) -> Path:
+    """A library of LAYERS products of one row with different weights."""
+    rng, weights = np.random.default_rng(0), []
+    for number in range(LAYERS):
+        values = rng.standard_normal((TERMS, CHANNELS), np.float32)
+        weights.append(numpy_helper.from_array(values, f"w{number}"))
+    nodes = [helper.make_node("MatMul", ["x", f"w{number}"], [f"y{number}"]) for number in range(LAYERS)]
+    f32 = onnx.TensorProto.FLOAT
+    outputs = [helper.make_tensor_value_info(f"y{number}", f32, (1, CHANNELS)) for number in range(LAYERS)]
+    x = helper.make_tensor_value_info("x", f32, (1, TERMS))
+    graph = helper.make_graph(nodes, "products", [x], outputs, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(folder / "products.onnx"))
+    library = folder / "libproducts.so"
+    build_model(make_model_request(folder / "products.onnx", str(library), "host", (), None)[0])
+    return library
+
+
+def of_reader(library: ctypes.CDLL, place: int, streams: int, threads: int, cpu: int) -> Callable[[], list[float]]:
+    """ns of each burst of a passage through all."""
+    arguments = ctypes.c_void_p(place), ctypes.c_uint64(BURST), streams, threads, LAYERS, cpu
+
+    def passage() -> list[float]:
+        found = (ctypes.c_double * LAYERS)()
+        if library.bursts(*arguments, found):
+            raise MavcgError("bench.streaming: the system lets it start no second thread; it takes one")
+        return list(found)
+
+    return passage
+
+
+def of_model(model: Model) -> Callable[[], list[float]]:
+    """ns of each layer of some runs, after one that wakes its threads."""
+    x = np.ones((1, TERMS), np.float32)
+
+    def passage() -> list[float]:
+        model.run(x)
+        return [step.ns for _ in range(RUNS) for step in model.profile(x)]
+
+    return passage
+
+
+def measure(rounds: int = ROUNDS) -> list[dict[str, Any]]:
+    """A row for each source and number of threads; GB/s of the upper decile and of the median burst."""
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    if len(cpus) < 2:
+        raise MavcgError("bench.streaming: this process may use one CPU only; it takes two")
+    memory = np.ones(BYTES // 4 + 1024, np.float32)
+    place = memory.ctypes.data + -memory.ctypes.data % 4096
+    with tempfile.TemporaryDirectory(prefix="mavcg-streaming-") as folder:
+        library, model_path = reader(Path(folder)), products(Path(folder))
+        sources: dict[tuple[str, int], Callable[[], list[float]]] = {}
+        for threads in (1, 2):
+            for streams in STREAMS:
+                name = f"reading loop, {streams} run{'s' * (streams > 1)}"
+                sources[name, threads] = of_reader(library, place, streams, threads, cpus[1])
+            sources["products of one row", threads] = of_model(load(model_path, threads=threads, pin=True))
+        for source in sources.values():
+            source()  # starts threads, which tie themselves to the second CPU
+        os.sched_setaffinity(0, cpus[:1])
+        times: dict[tuple[str, int], list[float]] = {key: [] for key in sources}
+        keys = list(sources)
+        for number in range(rounds):
+            for key in (*keys[number % len(keys) :], *keys[: number % len(keys)]):
+                time.sleep(PAUSE_S)
+                times[key] += sources[key]()
+        os.sched_setaffinity(0, cpus)
+    rows = []
+    for name, threads in sorted(keys):
+        fast, usual = np.quantile(times[name, threads], (0.1, 0.5))
+        speeds = {"gb_per_s": round(BURST / float(fast), 2), "median_gb_per_s": round(BURST / float(usual), 2)}
+        rows.append({"source": name, "threads": threads, **speeds})
+    return rows
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/streaming.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
+    args = parser.parse_args()
+    rows = measure()
+    write(
+        "streaming",
+        {**facts("measured", "bench.streaming"), "rounds": ROUNDS, "burst_bytes": BURST, "bytes": BYTES, "rows": rows},
+    )
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("what reads", box=None)
+    for title in ("threads", "GB/s", "of the median burst"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(row["source"], str(row["threads"]), f"{row['gb_per_s']:.1f}", f"{row['median_gb_per_s']:.1f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
