@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import prod
 
 from mavcg.graph import DTYPES
 from mavcg.kernel import KernelSpec, View
@@ -20,6 +21,7 @@ class Convolution(KernelSpec):
 
     x: View
     out: View
+    kernel: tuple[int, int]
     groups: int
     lanes: int
 
@@ -50,9 +52,13 @@ class Convolution(KernelSpec):
 
     @property
     def by_channels(self) -> bool:
-        """Whether work is cut along the output channels: where there is more of weights than of images."""
+        """Whether work is cut along the output channels: where there is more of weights than of images.
+
+        Of an image what is seen counts: with steps longer than the filter that is a part.
+        """
         enough = self.groups * self.panels >= FEW_ROWS
-        images = sum(view.elements * DTYPES[view.dtype].itemsize for view in (self.x, self.out))
+        seen = min(self.x.elements, self.pixel_rows * self.out.shape[2] * prod(self.kernel) * self.x.shape[3])
+        images = seen * DTYPES[self.x.dtype].itemsize + self.out.elements * DTYPES[self.out.dtype].itemsize
         heavy = self.weight_bytes > max(MANY_WEIGHTS, images)
         return enough and (heavy or self.pixel_rows < FEW_ROWS)
 

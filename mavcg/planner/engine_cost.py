@@ -71,10 +71,13 @@ def work_of(spec: KernelSpec) -> Work | None:
     """None for kernels that a macro-tile says nothing to."""
     if isinstance(spec, Conv2d | QConv2d):
         item = spec.x.item_bytes
+        width = spec.out.shape[2]
+        seen, stride = (spec.x.shape[0] * spec.x.shape[1], spec.x.shape[2]), spec.stride
+        if spec.kernel == (1, 1):  # of the image only the pixels that it steps on are read
+            seen, stride = (spec.pixel_rows, width), (1, 1)
         layer = ConvLayer(
-            "", spec.out_channels, spec.in_channels, spec.pixel_rows, spec.out.shape[2], *spec.kernel,
-            spec.x.shape[0] * spec.x.shape[1], spec.x.shape[2], spec.stride, dilation=spec.dilation,
-            groups=spec.groups, items=ItemBytes(item, item, item),
+            "", spec.out_channels, spec.in_channels, spec.pixel_rows, width, *spec.kernel, *seen, stride,
+            dilation=spec.dilation, groups=spec.groups, items=ItemBytes(item, item, item),
         )  # fmt: skip
         if isinstance(spec, QConv2d):
             return Work(spec, layer, spec.by_channels, spec.lanes, False, True, GROUP)

@@ -89,7 +89,8 @@ def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
     channels = s.m // blocks
     panels = s.groups * -(-(channels // s.groups) // block)
     weights = channels * (s.c // s.groups) * s.k * s.k
-    images = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) + channels * s.out_h * s.out_w
+    pixels = s.out_h * s.out_w
+    images = s.c * min((s.h + 2 * s.pad) * (s.w + 2 * s.pad), pixels * s.k * s.k) + channels * pixels
     heavy = weights > max(MANY_WEIGHTS_BYTES // F32_BYTES, images)
     by_channels = panels >= FEW_ROWS and (heavy or rows < FEW_ROWS)
     return _bordered(s, panels if by_channels else rows, False, blocks)

@@ -9,7 +9,8 @@ import pytest
 from mavcg.accelerator import Accelerator, MemoryLevel
 from mavcg.graph import TensorType
 from mavcg.graph_builder import GraphBuilder
-from mavcg.kernel import KernelSpec, Machine, Packing
+from mavcg.kernel import KernelSpec, Machine, Packing, dense_view
+from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import lower_graph
 from mavcg.planner.engine_cost import L1_SHARE, Work, cost, registers, work_of
@@ -221,3 +222,15 @@ def test_a_residual_is_moved_once_and_changes_no_register_tile() -> None:
     macro = plain_tile(plain, 1)
     more = cost(added, X86, zen3, macro).l2_bytes - cost(plain, X86, zen3, macro).l2_bytes
     assert more == 4 * plain.layer.output_elements
+
+
+def test_of_an_image_that_is_stepped_over_only_what_is_read_counts() -> None:
+    """ResNet-50's 1x1 with stride 2 from 28x28x512 to 14x14x1024: 2 MB of weights, 0.4 of 1.6 MB of input."""
+    types = TensorType("f32", (1, 28, 28, 512)), TensorType("f32", (1, 14, 14, 1024))
+    spec = Conv2d(
+        dense_view(types[0]), dense_view(types[1]), None, (1, 1), (2, 2), (1, 1), 1, 16, True, True, "none", ()
+    )  # fmt: skip
+    assert spec.by_channels and spec.rows == 1024 // 16
+    assert known(spec).layer.input_elements == 14 * 14 * 512
+    whole = replace(spec, kernel=(3, 3), out=dense_view(TensorType("f32", (1, 13, 13, 64))))
+    assert not whole.by_channels
