@@ -127,7 +127,7 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
     steps = Table(box=None)
     for name in ("step", "operator", "primitive", "kernel"):
         steps.add_column(name)
-    for name in ("rows", "rows a task", "operations"):
+    for name in ("rows", "rows a claim", "operations"):
         steps.add_column(name, justify="right")
     for step in note["steps"]:
         steps.add_row(

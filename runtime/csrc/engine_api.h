@@ -41,7 +41,7 @@ typedef struct mavcg_step {
     const char *op;     /* its operator */
     const char *kernel; /* the function that computes it, without the version */
     int64_t rows;       /* what its work is counted in */
-    int64_t grain;      /* rows that a thread takes at a time */
+    int64_t grain;      /* rows that a thread takes at least at a time */
     int64_t work;       /* elementary operations, about */
 } mavcg_step;
 
