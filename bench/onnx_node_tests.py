@@ -39,7 +39,7 @@ from mavcg.graph import Array
 from mavcg.importers.emitter import NeedsConstant
 from mavcg.importers.limits import Unsupported
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.importers.onnx_graph import reads
+from mavcg.importers.onnx_order import reads
 from mavcg.reference import run
 
 Run = Callable[..., Sequence[Array]]  # the graph's inputs -> its outputs

@@ -16,7 +16,8 @@ from mavcg.graph import Graph, TensorType
 from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.finish import finished
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
-from mavcg.importers.onnx_graph import Body, Scope, Walker, opsets_of, read_initializers
+from mavcg.importers.onnx_functions import opsets_of
+from mavcg.importers.onnx_graph import Body, Scope, Walker, read_initializers
 from mavcg.importers.onnx_proto import LARGEST_DIMENSION, dtype_of, load_model
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def import_model(
     model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> Graph:
     """As `import_onnx`, for a message that is in memory. path: for messages and external data."""
-    opsets = opsets_of(model)
+    opsets = opsets_of(model.opset_import)
     if "" in opsets and opsets[""] < LEAST_OPSET:
         raise Unsupported(
             f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"

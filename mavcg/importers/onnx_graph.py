@@ -1,19 +1,20 @@
-"""The walk over a file's nodes: order, scopes, functions, branches that are known at import."""
+"""The walk over a file's nodes: scopes, calls of functions, branches that are known at import."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES
-from mavcg.importers.emitter import Emitter, NeedsConstant, Value
+from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
 from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.onnx_functions import opsets_of, resolved, schema_function, with_defaults, without
 from mavcg.importers.onnx_ops.call import Call
 from mavcg.importers.onnx_ops.table import HANDLERS, supported
-from mavcg.importers.onnx_proto import DTYPE_NAMES, one_line, onnx_module, read_attributes
+from mavcg.importers.onnx_order import ordered, reads
+from mavcg.importers.onnx_proto import read_attributes, read_tensor
 
 if TYPE_CHECKING:
     import onnx
@@ -94,7 +95,7 @@ class Walker:
 
     def _node(self, node: onnx.NodeProto, wanted: tuple[bool, ...], body: Body, scope: Scope) -> Sequence[Value | None]:
         """The values of a node's outputs, None for those that nobody reads."""
-        node = _resolved(node, body.bound)
+        node = resolved(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
         origin = node.name or next((n for n in node.output if n), node.op_type)
         op = f"{domain}.{node.op_type}" if domain else node.op_type
@@ -122,10 +123,11 @@ class Walker:
             )
             results = made if isinstance(made, tuple) else (made,)
         else:
-            function = _schema_function(node, domain, inputs, body)
+            function = schema_function(node, domain, body.opsets.get(domain, 1), inputs)
             if function is None:
                 raise UnsupportedOp(f"{place}: there is nothing for this operator; supported: {supported(domain)}")
-            results = self._function(function, inputs, _with_defaults(node, domain, body), body, place, wanted)
+            given = with_defaults(node, domain, body.opsets.get(domain, 1))
+            results = self._function(function, inputs, given, body, place, wanted)
         results = [*results, *[None] * (len(wanted) - len(results))][: len(wanted)]
         for i, (value, want) in enumerate(zip(results, wanted, strict=True)):
             if want and value is None:
@@ -154,11 +156,11 @@ class Walker:
         """A call of a function: its body with the inputs under the names that they have there."""
         if len(inputs) > len(function.input):
             raise MavcgError(f"{place}: {len(inputs)} inputs for a function of {len(function.input)}")
-        opsets = {**body.opsets, **_opsets(function.opset_import)}
+        opsets = {**body.opsets, **opsets_of(function.opset_import)}
         bound = {a.name: a for a in function.attribute_proto} | dict(given)
         scope = Scope({name: v for name, v in zip(function.input, inputs, strict=False) if v is not None})
         absent = {name for name in function.input if name not in scope.values}
-        nodes = [_without(node, absent) for node in function.node]
+        nodes = [without(node, absent) for node in function.node]
         read = [name for name, want in zip(function.output, wanted, strict=False) if want]
         values = dict(zip(read, self.run(Body(nodes, read, opsets, bound, body.depth + 1), scope), strict=True))
         return [values.get(name) for name in function.output]
@@ -188,9 +190,6 @@ class Walker:
 
 def read_initializers(graph: onnx.GraphProto, place: str, folder: Path | None) -> dict[str, Value]:
     """A graph's initializers. Raises: MavcgError for one that is damaged, comes twice, or is sparse."""
-    from mavcg.importers.emitter import constant
-    from mavcg.importers.onnx_proto import read_tensor
-
     if graph.sparse_initializer:
         raise MavcgError(f"{place}: sparse initializers; not supported, export the model with dense ones")
     values: dict[str, Value] = {}
@@ -201,167 +200,3 @@ def read_initializers(graph: onnx.GraphProto, place: str, folder: Path | None) -
             read_tensor(tensor, f"{place}: initializer %{tensor.name}", folder), stem=tensor.name or "c"
         )
     return values
-
-
-def reads(node: onnx.NodeProto) -> list[str]:
-    """The names that a node reads, its branches too; each once."""
-    names = dict.fromkeys(name for name in node.input if name)
-    for attribute in node.attribute:
-        for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-            names.update(dict.fromkeys(_free_names(graph)))
-    return list(names)
-
-
-def _free_names(graph: onnx.GraphProto) -> Iterable[str]:
-    made = (
-        {i.name for i in graph.input}
-        | {t.name for t in graph.initializer}
-        | {n for node in graph.node for n in node.output}
-    )
-    for node in graph.node:
-        yield from (name for name in reads(node) if name not in made)
-    yield from (o.name for o in graph.output if o.name not in made)
-
-
-def ordered(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[str]) -> list[onnx.NodeProto]:
-    """The nodes that the outputs need, each after what it reads; files should be in order, and some are not.
-
-    Raises: MavcgError for a cycle, and for a tensor that is made twice.
-    """
-    maker: dict[str, int] = {}
-    for i, node in enumerate(nodes):
-        for name in node.output:
-            if name and (name in maker or name in known):
-                raise MavcgError(
-                    f"node '{node.name or name}' ({node.op_type}): it makes %{name}, which is made already"
-                )
-            if name:
-                maker[name] = i
-    needs: dict[int, list[int]] = {}
-    state: dict[int, int] = {}  # 1: being visited, 2: done
-    for wanted in outputs:
-        stack = [maker[wanted]] if wanted in maker else []
-        while stack:
-            i = stack[-1]
-            if state.get(i) is None:
-                state[i] = 1
-                needs[i] = [maker[name] for name in reads(nodes[i]) if name in maker]
-                for j in needs[i]:
-                    if state.get(j) == 1:
-                        node = nodes[j]
-                        raise MavcgError(
-                            f"node '{node.name or node.output[0]}' ({node.op_type}): "
-                            "it reads what follows from its own result; a cycle"
-                        )
-                stack += [j for j in needs[i] if state.get(j) is None]
-            else:
-                state[i] = 2
-                stack.pop()
-    return _by_position(needs, nodes)
-
-
-def _by_position(needs: Mapping[int, Sequence[int]], nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The needed nodes in the file's order as far as that serves."""
-    done: set[int] = set()
-    order: list[int] = []
-    for start in sorted(needs):
-        stack = [start]
-        while stack:
-            i = stack[-1]
-            open_ones = [j for j in needs[i] if j not in done] if i not in done else []
-            if open_ones:
-                stack += open_ones
-                continue
-            stack.pop()
-            if i not in done:
-                done.add(i)
-                order.append(i)
-    return [nodes[i] for i in order]
-
-
-def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
-    """The version of each domain that a file imports."""
-    return _opsets(model.opset_import)
-
-
-def _opsets(imports: Iterable[Any]) -> dict[str, int]:
-    return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
-
-
-def _resolved(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """The node of a function's body with the attributes that the call gives; those that it leaves out are absent."""
-    if not any(a.ref_attr_name for a in node.attribute):
-        return node
-    copy = type(node)()
-    copy.CopyFrom(node)
-    del copy.attribute[:]
-    for attribute in node.attribute:
-        if not attribute.ref_attr_name:
-            copy.attribute.add().CopyFrom(attribute)
-        elif attribute.ref_attr_name in bound:
-            actual = copy.attribute.add()
-            actual.CopyFrom(bound[attribute.ref_attr_name])
-            actual.name = attribute.name
-    return copy
-
-
-def _without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
-    """The node with inputs that the call leaves out absent."""
-    if not any(name in absent for name in node.input):
-        return node
-    copy = type(node)()
-    copy.CopyFrom(node)
-    for i, name in enumerate(copy.input):
-        if name in absent:
-            copy.input[i] = ""
-    return copy
-
-
-def _with_defaults(node: onnx.NodeProto, domain: str, body: Body) -> dict[str, onnx.AttributeProto]:
-    """A node's attributes, and the schema's defaults of those that it does not have."""
-    schema = _schema(node, domain, body)
-    found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
-    return found | {a.name: a for a in node.attribute}
-
-
-def _schema(node: onnx.NodeProto, domain: str, body: Body) -> Any:
-    onnx = onnx_module()
-    try:
-        return onnx.defs.get_schema(node.op_type, max(1, min(body.opsets.get(domain, 1), 1 << 20)), domain)
-    except (onnx.defs.SchemaError, RuntimeError, UnicodeError):
-        return None
-
-
-def _schema_function(
-    node: onnx.NodeProto, domain: str, inputs: Sequence[Value | None], body: Body
-) -> onnx.FunctionProto | None:
-    """The body that ONNX itself defines an operator by; None where there is none."""
-    onnx = onnx_module()
-    schema = _schema(node, domain, body)
-    if schema is None or schema.deprecated:
-        return None
-    version = body.opsets.get(domain, 1)
-    function = onnx.FunctionProto()
-    plain = [v for v in schema.function_opset_versions if v <= version]
-    dependent = [v for v in schema.context_dependent_function_opset_versions if v <= version]
-    if plain:
-        function.ParseFromString(schema.get_function_with_opset_version(max(plain)))
-        return function  # type: ignore[no-any-return]
-    if not dependent:
-        return None
-    numbers = {name: number for number, name in DTYPE_NAMES.items()}
-    types = []
-    for value in inputs:
-        type = onnx.TypeProto()
-        if value is not None:
-            assert value.dtype in DTYPES
-            type.tensor_type.elem_type = numbers[value.dtype]
-            for length in value.shape:
-                type.tensor_type.shape.dim.add().dim_value = length
-        types.append(type.SerializeToString())
-    try:
-        text = schema.get_context_dependent_function_with_opset_version(max(dependent), node.SerializeToString(), types)
-    except (RuntimeError, ValueError) as error:
-        raise MavcgError(f"node '{node.name or node.op_type}' ({node.op_type}): {one_line(error)}") from error
-    function.ParseFromString(text)
-    return function  # type: ignore[no-any-return]

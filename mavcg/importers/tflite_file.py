@@ -16,9 +16,10 @@ from mavcg.graph import DTYPES, Graph, TensorType, fresh_name
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finished
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
+from mavcg.importers.tflite_model import Model, Operator, Tensor, shortened
 from mavcg.importers.tflite_ops.call import Call, scale_and_zero
 from mavcg.importers.tflite_ops.table import HANDLERS, supported
-from mavcg.importers.tflite_parse import Model, Operator, Tensor, parse_model, read_file, shortened
+from mavcg.importers.tflite_parse import parse_model, read_file
 
 _SEVERAL = ("IF", "WHILE", "CALL", "CALL_ONCE")
 

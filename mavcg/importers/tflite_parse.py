@@ -7,7 +7,6 @@ compared with the file's size before anything is read by them.
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
+from mavcg.importers.tflite_model import Model, Operator, Quant, Tensor, shortened
 
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 MOST_TABLES = 1 << 16  # tensors, operators, buffers or subgraphs of one file
@@ -30,88 +30,6 @@ DTYPE_NAMES: Mapping[int, str] = {
 }  # fmt: skip
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, eq=False)
-class Quant:
-    """How real numbers follow from a tensor's: (q - zero) * scale.
-
-    scale: f32[n], each finite and above 0; zero: i64[n]; n is 1, or the length of dimension `axis`.
-    """
-
-    scale: Array
-    zero: Array
-    axis: int
-
-    def same(self, other: "Quant | None") -> bool:
-        """Whether the same numbers mean the same."""
-        return (
-            other is not None
-            and np.array_equal(self.scale, other.scale)
-            and np.array_equal(self.zero, other.zero)
-            and (self.scale.size == 1 or self.axis == other.axis)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Tensor:
-    """A tensor as the file describes it.
-
-    dtype: "" where graphs have no such type, which `kind` then names. shape: as it stands there; of what an operator
-    makes it says little, since it may be from another batch. free: the dimensions that the file leaves open.
-    data: of a constant. sparse: whether that is in a compressed form, which is not read.
-    """
-
-    index: int
-    name: str
-    dtype: str
-    kind: str
-    shape: tuple[int, ...]
-    free: tuple[int, ...]
-    quant: Quant | None
-    data: Array | None
-    variable: bool
-    sparse: bool
-
-    @property
-    def label(self) -> str:
-        """How messages name it."""
-        return f"tensor {self.index} '{shortened(self.name)}'"
-
-    @property
-    def eight_bit(self) -> bool:
-        """Whether it holds 8-bit numbers that stand for real ones."""
-        return self.quant is not None and self.dtype in ("i8", "u8")
-
-
-@dataclass(frozen=True, eq=False)
-class Operator:
-    """An operator of the file. inputs, outputs: indices of tensors, -1 for an input that is absent.
-
-    options: by the accessor's name, such as StrideH; a list of whole numbers is a tuple.
-    """
-
-    index: int
-    op: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """The one subgraph of a file."""
-
-    name: str
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-
-def shortened(name: str) -> str:
-    """A name for messages: fused operators have names of hundreds of letters."""
-    return name if len(name) <= 80 else name[:77] + "..."
 
 
 def tflite_module() -> Any:

@@ -13,7 +13,7 @@ from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
-from mavcg.importers.tflite_parse import Quant, Tensor
+from mavcg.importers.tflite_model import Quant, Tensor
 
 _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, ActivationFunctionType
     1: ("relu", {}),

@@ -1,0 +1,97 @@
+"""Operators that functions stand for: a body with a call's attributes and inputs in it, and ONNX's own functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES
+from mavcg.importers.emitter import Value
+from mavcg.importers.onnx_proto import DTYPE_NAMES, one_line, onnx_module
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
+    """The version of each domain that a file or a function imports."""
+    return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
+
+
+def resolved(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+    """The node of a function's body with the attributes that the call gives; those that it leaves out are absent."""
+    if not any(a.ref_attr_name for a in node.attribute):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            copy.attribute.add().CopyFrom(attribute)
+        elif attribute.ref_attr_name in bound:
+            actual = copy.attribute.add()
+            actual.CopyFrom(bound[attribute.ref_attr_name])
+            actual.name = attribute.name
+    return copy
+
+
+def without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
+    """The node with inputs that the call leaves out absent."""
+    if not any(name in absent for name in node.input):
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    for i, name in enumerate(copy.input):
+        if name in absent:
+            copy.input[i] = ""
+    return copy
+
+
+def with_defaults(node: onnx.NodeProto, domain: str, version: int) -> dict[str, onnx.AttributeProto]:
+    """A node's attributes, and the schema's defaults of those that it does not have."""
+    schema = _schema(node, domain, version)
+    found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
+    return found | {a.name: a for a in node.attribute}
+
+
+def _schema(node: onnx.NodeProto, domain: str, version: int) -> Any:
+    onnx = onnx_module()
+    try:
+        return onnx.defs.get_schema(node.op_type, max(1, min(version, 1 << 20)), domain)
+    except (onnx.defs.SchemaError, RuntimeError, UnicodeError):
+        return None
+
+
+def schema_function(
+    node: onnx.NodeProto, domain: str, version: int, inputs: Sequence[Value | None]
+) -> onnx.FunctionProto | None:
+    """The body that ONNX itself defines an operator by; None where there is none."""
+    onnx = onnx_module()
+    schema = _schema(node, domain, version)
+    if schema is None or schema.deprecated:
+        return None
+    function = onnx.FunctionProto()
+    plain = [v for v in schema.function_opset_versions if v <= version]
+    dependent = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    if plain:
+        function.ParseFromString(schema.get_function_with_opset_version(max(plain)))
+        return function  # type: ignore[no-any-return]
+    if not dependent:
+        return None
+    numbers = {name: number for number, name in DTYPE_NAMES.items()}
+    types = []
+    for value in inputs:
+        type = onnx.TypeProto()
+        if value is not None:
+            assert value.dtype in DTYPES
+            type.tensor_type.elem_type = numbers[value.dtype]
+            for length in value.shape:
+                type.tensor_type.shape.dim.add().dim_value = length
+        types.append(type.SerializeToString())
+    try:
+        text = schema.get_context_dependent_function_with_opset_version(max(dependent), node.SerializeToString(), types)
+    except (RuntimeError, ValueError) as error:
+        raise MavcgError(f"node '{node.name or node.op_type}' ({node.op_type}): {one_line(error)}") from error
+    function.ParseFromString(text)
+    return function  # type: ignore[no-any-return]
