@@ -10,7 +10,7 @@ from math import prod
 
 from llvmlite import ir
 
-from mavcg.kernel import Machine, View
+from mavcg.kernel import View
 from mavcg.kernels.emit import I32, address, const, element_bytes, i32_lanes, load_vector, repeat, scaled, vector
 
 ROW_ELEMENTS = 1024  # a multiple of every vector's length, so that only the last row of a line has a tail
@@ -206,11 +206,6 @@ def along_line(
         last = b.icmp_signed(">", b.add(line.begin, const(line.block)), const(whole), name="holds_tail")
         with b.if_then(last):
             body(const(whole), 1, tail)
-
-
-def vector_lanes(machine: Machine, *types: ir.Type) -> int:
-    """Elements in a vector such that one of the widest of these types fills a register."""
-    return machine.vector_bytes // max(element_bytes(t) for t in types)
 
 
 def load_lanes(b: ir.IRBuilder, place: ir.Value, typ: ir.Type, lanes: int, used: int, name: str = "") -> ir.Value:

@@ -12,11 +12,6 @@ class WeightSizes:
     definition_bytes: int
     packed_bytes: int
 
-    @property
-    def more_bytes(self) -> int:
-        """What packing and transforms cost."""
-        return self.packed_bytes - self.definition_bytes
-
 
 def weight_sizes(lowered: Lowered) -> WeightSizes:
     """Of a program's f32 convolutions."""

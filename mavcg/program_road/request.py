@@ -1,7 +1,6 @@
 """From options and mavcg.toml to a BuildRequest: files found, names resolved, every bad value named."""
 
 import glob
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -246,9 +245,3 @@ def merge(file: BuildFile, options: BuildFile) -> BuildFile:
     if given.get("board"):
         file = replace(file, cores=())
     return replace(file, **given)
-
-
-def relative_to_here(path: Path) -> str:
-    """A path as a person in this folder would type it."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("../..") else relative

@@ -17,7 +17,6 @@ STANDS_IN_CODE = re.compile(
     r"space|fill|org|int|octa|dword|float|single|double|uleb|sleb|dc|ds|incbin|loc|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
 )
 _SECTION = re.compile(r"\.(?:section|text|data|bss|rodata|pushsection|popsection|previous|subsection)\b")
-_NUMERIC_LABEL = re.compile(r"\d+$")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import cpu_attributes_of
 from mavcg.passes.ir.clone import HotModule, version_symbol
-from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, quote, references
+from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, quote
 from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
 from mavcg.passes.ir.types import closing
 
@@ -225,9 +225,3 @@ def _runtime_declarations(runtime: RuntimeNames) -> list[Entity]:
         *asked,
         Entity("llvm.thread.pointer.p0", "declare", "declare ptr @llvm.thread.pointer.p0()"),
     ]
-
-
-def used_version_labels(hot: HotModule, name: str, texts: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """Which of `name`'s versions the given IR or assembly texts refer to."""
-    found = set().union(*(references(text) for text in texts)) if texts else set()
-    return [label for label in labels if version_symbol(hot, name, label) in found]

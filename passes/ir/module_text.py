@@ -17,7 +17,6 @@ _TOKEN = re.compile(rf'[@$](?P<name>{NAME})|c?"[^"]*"')
 _VALUE_OR_TEXT = re.compile(rf'ptr @({NAME})|"[^"]*"')
 _GLOBAL = re.compile(rf"@({NAME}) = ")
 _DEFINE = re.compile(rf"(?:define|declare)\b[^@]*?@({NAME})\(")
-_KIND = re.compile(r"(?:[a-z_]+(?:\([a-z0-9]*\))? )*?(alias|ifunc|global|constant) ")
 EMPTY_GROUP = '"mavcg-empty"'
 _LOCAL_LINKAGE = {"internal", "private"}
 _BLOCKADDRESS = re.compile(rf"blockaddress\(@({NAME}),")
@@ -162,15 +161,6 @@ def called(text: str) -> set[str]:
         unquote(m["name"])
         for m in _TOKEN.finditer(text)
         if m["name"] and m[0][0] == "@" and text[m.end() : m.end() + 1] == "("
-    }
-
-
-def address_taken(text: str) -> set[str]:
-    """The @symbols used in this text other than as the callee of a call."""
-    return {
-        unquote(m["name"])
-        for m in _TOKEN.finditer(text)
-        if m["name"] and m[0][0] == "@" and text[m.end() : m.end() + 1] != "("
     }
 
 
