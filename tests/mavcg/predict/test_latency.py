@@ -71,6 +71,19 @@ def test_a_single_task_is_one_core_s(make: Any) -> None:
     assert model.together([make.worker()] * 4) == model.alone(make.worker()).ms
 
 
+def test_claims_smaller_than_a_task_end_together(make: Any) -> None:
+    """14 rows in tasks of 5, of which two cores do 9 and 5; of channels a claim is always whole tasks."""
+    tasks = make.step(rows=14, grain=5)
+    claims, channels = replace(tasks, claim=1), replace(tasks, claim=1, by_channels=True)
+    both = [make.worker(ghz=2.0)] * 2
+    by_tasks, by_claims, by_channels = (make.model(step, 2e6).together(both) for step in (tasks, claims, channels))
+
+    assert (tasks.claimed, claims.claimed, channels.claimed) == (5, 1, 5)
+    assert by_tasks == pytest.approx(9.0, rel=0.01) and by_claims == pytest.approx(7.0, rel=0.01)
+    assert by_channels == pytest.approx(by_tasks, rel=0.01)
+    assert make.model(replace(make.step(rows=4, grain=4), claim=2), 2e6).together(both) == pytest.approx(2.0, rel=0.01)
+
+
 def test_the_bound_is_what_most_of_the_time_is(make: Any) -> None:
     assert make.model(make.step(rows=1), cycles_a_row=1.0, far=0).alone(make.worker()).bound == OVERHEAD
     assert make.model(make.step(rows=1, sizes=(10**7, 1, 1))).alone(make.worker()).bound == MEMORY
