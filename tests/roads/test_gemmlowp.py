@@ -37,7 +37,8 @@ def test_perf_names_the_kernel_not_the_label_in_its_assembly(gemmlowp: "Example"
     assert templates
 
 
-def test_from_emulated_profile_to_four_cores(gemmlowp: "Example") -> None:
+@pytest.mark.parametrize("cores", ["cortex-a55,exynos-m4", pytest.param(CORES, marks=pytest.mark.long)])
+def test_from_emulated_profile_to_every_core(gemmlowp: "Example", cores: str) -> None:
     main = gemmlowp.arm_object("gemmlowp_main.c")
     program = gemmlowp.arm_link("single", main, gemmlowp.arm_object("gemmlowp_gemm.cpp"))
     recorded = gemmlowp.folder / "perf-script.txt"
@@ -50,7 +51,7 @@ def test_from_emulated_profile_to_four_cores(gemmlowp: "Example") -> None:
 
     report = gemmlowp.mavcg(
         "build", "--source", FOLDER / "gemmlowp_gemm.cpp", *flags_of(gemmlowp), "--profile", gemmlowp.folder / "p.json",
-        "--threshold", "3", "--cores", CORES, "--target", "aarch64-linux-musl", "-o", gemmlowp.folder / "versions.o",
+        "--threshold", "3", "--cores", cores, "--target", "aarch64-linux-musl", "-o", gemmlowp.folder / "versions.o",
     )  # fmt: skip
     dispatched = {function["name"] for function in report["functions"] if function["dispatched"]}
     assert not report["refused"]
@@ -58,7 +59,7 @@ def test_from_emulated_profile_to_four_cores(gemmlowp: "Example") -> None:
     assert dispatched
 
     versions = gemmlowp.arm_link("versions", main, gemmlowp.folder / "versions.o")
-    gemmlowp.check_every_core(versions, gemmlowp.emulate(program)[0], dispatched)
+    gemmlowp.check_every_core(versions, gemmlowp.emulate(program)[0], dispatched, (*cores.split(","), "generic"))
 
 
 @pytest.mark.long

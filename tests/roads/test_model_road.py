@@ -205,7 +205,7 @@ def make_road(
     return Road(model, folder, target.arch == "aarch64" != host_target().arch, shapes_in)
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(scope="module", params=[pytest.param("road.onnx", marks=pytest.mark.long), "road.tflite"])
 def arm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Road:
     """A small model for the exynos9820."""
     folder = tmp_path_factory.mktemp("arm")

@@ -164,7 +164,7 @@ def random_programs(examples: int) -> Callable[..., Any]:
     return lambda test: quiet(given(signatures=some, arch=st.sampled_from(list(TARGETS)))(test))
 
 
-@random_programs(2)
+@random_programs(1)
 def test_random_signatures(build_versions: Callable[..., Any], signatures: list[Signature], arch: str) -> None:
     check(build_versions, signatures, TARGETS[arch])
 
