@@ -139,7 +139,7 @@ def emit_tile(
     used = [lanes] * (tile.vectors - 1) + [tile.used]
     ends = _Ends(b, tile, at, used, lanes)
     micro = _Micro(b, machine, weights, tile, at, used)
-    ends.ask_residual()
+    ends.ask_residual(machine.arch == "x86_64")
     if part is None:
         ends.finish(micro.levels(total.levels, at.inputs, const(0), ends.start()), act, act_args)
         return
@@ -181,11 +181,18 @@ class _Ends:
         vectors = [_bias(self.b, self.at.bias, v, self.lanes, used) for v, used in enumerate(self.used)]
         return tuple(vectors[v] for _, v in self.places())
 
-    def ask_residual(self) -> None:
-        """Prefetch what is added at the end: it is far away as a rule, and the sum hides how long it takes to come."""
+    def ask_residual(self, next_too: bool) -> None:
+        """Prefetch what is added at the end: it is far away as a rule, and the sum hides how long it takes to come.
+
+        next_too: for the tile that follows at the same distance as well: a short sum does not hide memory's time.
+        """
         if self.at.residual is None:
             return
-        for offset in self.tile.residual_offsets:
+        offsets = self.tile.residual_offsets
+        known = [offset for offset in offsets if isinstance(offset, int)]
+        if next_too and len(known) > 1:
+            offsets += tuple(offset + len(known) * (known[1] - known[0]) for offset in known)
+        for offset in offsets:
             for first in range(0, self.tile.vectors * self.lanes * F32_BYTES, LINE_BYTES):
                 prefetch(self.b, _moved(self.b, self.at.residual, offset), first)
 
