@@ -1,7 +1,8 @@
 /* run_model INPUTS OUTPUTS THREADS RUNS [move]: runs the model library that it is linked with.
 
    INPUTS: the inputs' bytes one after the other; OUTPUTS gets the outputs' likewise. All runs must give the same bytes
-   as the first. move: all the while a thread moves every other one from CPU to CPU. */
+   as the first. move: all the while a thread moves every other one from CPU to CPU, and runs go on until it has done so
+   MOVES times. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <pthread.h>
@@ -25,6 +26,7 @@
 
 extern const mavcg_model_table *mavcg_model_api(void);
 
+enum { MOVES = 300 };
 static atomic_int done, moves;
 
 static void *mover(void *nothing) {
@@ -71,7 +73,7 @@ int main(int argc, char **argv) {
     pthread_t moving;
     NEED(status == MAVCG_OK);
     NEED(!move || !pthread_create(&moving, NULL, mover, NULL));
-    for (int run = 0; run < runs; run++) {
+    for (int run = 0; run < runs || (move && moves < MOVES); run++) {
         for (unsigned i = 0; i < model->output_count; i++) memset(outputs[i], 0xA5, model->outputs[i].bytes);
         status = model->run(context, inputs, outputs);
         if (status) fprintf(stderr, "run %d: %s\n", run, model->error_text(status));
