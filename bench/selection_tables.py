@@ -17,7 +17,7 @@ def strategies(record: Record, table: Table) -> str:
             f"{times['ms']:.2f}",
             f"{times['over_engine']:.2f}",
             f"{times['spread']:.2f}",
-            f"{times['least_over_engine']:.2f}",
+            f"{times['least_over_engine']:.2f}" if "least_over_engine" in times else "",
             "" if found["cost_ms"] is None else f"{found['cost_ms']:.2f}",
             "yes" if found["same"] else "",
             found["conversions"],
