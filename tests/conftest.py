@@ -34,9 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The fast suite tries the same input every time; the long one looks further."""
-    settings.register_profile("same", derandomize=True)
-    if config.getoption("markexpr") == "not long":
-        settings.load_profile("same")
+    settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
+    settings.register_profile("same", settings.get_profile("any"), derandomize=True)
+    settings.load_profile("same" if config.getoption("markexpr") == "not long" else "any")
 
 
 class Golden:
