@@ -223,7 +223,7 @@ def test_pixels_inside_a_concatenation(run_node: Any) -> None:
     conv(run_node, (2, 8, 10, 7), (17, 1, 1, 7), views=views, parts=2)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.data())
 def test_any_shape(data: st.DataObject) -> None:
     machine = host_machines()[-1]

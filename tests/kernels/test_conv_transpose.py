@@ -61,7 +61,7 @@ def test_every_tap_is_in_one_phase(kernel: int, stride: int, dilation: int) -> N
     assert sorted(found[found != 0]) == sorted(w.ravel())
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.data())
 def test_any_shape(data: st.DataObject) -> None:
     from mavcg.graph import Graph, type_of

@@ -15,7 +15,7 @@ from mavcg.kernel import View
 Array = NDArray[Any]
 Check = Callable[..., list[Array]]
 Inside = Callable[..., View]
-FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def counted(dtype: str, shape: tuple[int, ...]) -> Array:

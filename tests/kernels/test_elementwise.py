@@ -61,7 +61,7 @@ def test_broadcasting(check_node: Check, a: tuple[int, ...], b: tuple[int, ...])
     check_node("sub", (numbers("f32", a), numbers("f32", b, 1)), rtol=1e-7)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_shapes(check_node: Check, inside: Inside, data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=4))

@@ -58,7 +58,7 @@ def f32(rng: np.random.Generator, *shape: int) -> Array:
     return rng.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=14)
 @given(st.data(), MACROS)
 def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile) -> None:
     def pick(low: int, high: int) -> int:
@@ -118,7 +118,7 @@ def test_the_same_bytes_on_other_machines(vector_bytes: int, registers: int, arc
         assert found[0].tobytes() == plain[0].tobytes()
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(MACROS, st.integers(1, 60), st.integers(1, 70), st.integers(1, 300))
 def test_any_macro_tile_of_any_product(macro: MacroTile, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(m * n)
@@ -127,7 +127,7 @@ def test_any_macro_tile_of_any_product(macro: MacroTile, m: int, n: int, k: int)
     check(graph, node, arrays, macro, 2)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.data(), MACROS)
 def test_any_macro_tile_of_any_8_bit_convolution(data: st.DataObject, macro: MacroTile) -> None:
     def pick(low: int, high: int) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -65,7 +65,6 @@ WEIGHTS = st.integers(-128, 127) | st.sampled_from([-64, -32, 32, 64])
 PACKED = st.integers(1, 5).flatmap(lambda steps: arrays(np.int8, (2, steps, 3, 4), elements=WEIGHTS))
 
 
-@settings(deadline=None)
 @given(PACKED)
 def test_what_i16_holds_is_found_by_trying_the_worst_inputs(packed: Array) -> None:
     def worst(together: int) -> int:

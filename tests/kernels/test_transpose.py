@@ -59,7 +59,7 @@ def test_without_elements(check_node: Check) -> None:
     check_node("transpose", (noise("f32", ()),), perm=())
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     shape=st.lists(st.integers(1, 19), min_size=2, max_size=4),
     data=st.data(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -74,7 +74,6 @@ def graphs(draw: Any) -> Graph:
     return Graph(draw(names), (pool[2],), (draw(st.sampled_from(pool)),), nodes, tensors, constants)
 
 
-@settings(deadline=None)
 @given(graphs())
 def test_what_is_printed_is_parsed(graph: Graph) -> None:
     found = Graph.parse(str(graph), graph.constants)
@@ -92,7 +91,6 @@ def test_what_is_printed_is_parsed(graph: Graph) -> None:
         np.testing.assert_array_equal(found.constants[name], array)
 
 
-@settings(deadline=None)
 @given(st.text() | st.from_regex(r"(graph|g|\{|input|const|%x|:|f32\[1\]|=|\{1\}|return|\}|\s|#|\"|_|\(|\)|,|9){1,12}"))
 def test_any_other_text_is_refused_in_words(text: str) -> None:
     try:
@@ -103,7 +101,6 @@ def test_any_other_text_is_refused_in_words(text: str) -> None:
         assert Graph.parse(str(graph)) == graph
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_text_is_parsed_or_refused(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(TEXT) - 1))

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
@@ -279,7 +279,6 @@ def test_logic(op: str) -> None:
     close(ours(op, a, b), onnx_runtime(op.capitalize(), a, b))
 
 
-@settings(deadline=None)
 @given(st.integers(-128, 127), st.integers(-128, 127).filter(bool))
 def test_whole_numbers_divide_as_in_c(a: int, b: int) -> None:
     wide = [np.array(v, np.int32) for v in (a, b)]
@@ -289,7 +288,6 @@ def test_whole_numbers_divide_as_in_c(a: int, b: int) -> None:
     assert ours("mod", *wide) == a % b
 
 
-@settings(deadline=None)
 @given(st.integers(-3, 3).filter(bool), st.integers(-3, 5))
 def test_whole_powers(a: int, b: int) -> None:
     found = ours("pow", np.array(a, np.int32), np.array(b, np.int32))
@@ -384,7 +382,6 @@ def test_concat_reshape_transpose_broadcast() -> None:
     assert ours("broadcast_to", b, shape=(4, 2, 3)).flags.c_contiguous
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_slice(data: st.DataObject) -> None:
     length = data.draw(st.integers(0, 7))

@@ -174,7 +174,7 @@ class TestSvg:
             assert "0 cycles" in as_text(found)
 
     @given(text=st.text(max_size=30), title=st.text(max_size=30), order=st.sampled_from(["in", "out"]))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     def test_any_text_is_escaped(self, text: str, title: str, order: str) -> None:
         op = Op(text, "alu", (Read("x0"),), ("x0",))
         root = ElementTree.fromstring(as_svg(estimate_loop([op], {"in": IN, "out": OUT}[order]), title))
@@ -202,7 +202,7 @@ _OPS = st.lists(
 
 
 @given(ops=_OPS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_issue_has_its_cell_and_every_empty_slot_its_reason(ops: list[Op]) -> None:
     found: LoopEstimate = estimate_loop(ops, IN)
     rows = schedule_rows(found)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.kernels.primitives.common import Image
@@ -70,7 +70,6 @@ def offsets(terms: tuple[Terms, ...], at: int = 0) -> Iterator[int]:
             yield from (at + offset for offset in part.offsets)
 
 
-@settings(deadline=None)
 @given(
     layout=st.sampled_from(list(Layout)), order=st.sampled_from(list(Order)), channels=st.integers(1, 21),
     kernel=st.integers(1, 5), dilation=st.integers(1, 3), phases=st.integers(1, 4), unroll=st.integers(1, 30),

@@ -139,7 +139,7 @@ OPTIONS = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(layers(160), accelerators(), OPTIONS, st.sampled_from(list(ALL_METRICS.values())), st.booleans())
 def test_no_tile_is_better(
     layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, metric: Metric, in_turns: bool
@@ -190,7 +190,7 @@ def least_by_equations(layer: ConvLayer, accelerator: Accelerator) -> int | None
     return None if least == np.inf else int(least)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(layers(20_000), accelerators())
 def test_least_traffic_of_every_integer_tile(layer: ConvLayer, accelerator: Accelerator) -> None:
     reference = least_by_equations(layer, accelerator)

@@ -20,7 +20,7 @@ MakeAccelerator = Callable[..., Accelerator]
 SMALL = ConvLayer("small", 7, 5, 6, 4, 3, 3, 8, 6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     *(integers(1, 5) for _ in range(2)), *(integers(1, 4) for _ in range(2)), integers(1, 2), integers(40, 400),
     sampled_from(list(METRICS.values())),

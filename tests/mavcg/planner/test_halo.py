@@ -69,7 +69,7 @@ def _cases(draw: st.DrawFn) -> tuple[ConvLayer, Tiling]:
 
 
 @given(case=_cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_traffic_is_what_walking_the_loops_counts(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case
     order = loop_order(layer, tiling)
@@ -81,7 +81,7 @@ def test_traffic_is_what_walking_the_loops_counts(case: tuple[ConvLayer, Tiling]
 
 
 @given(case=_cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_stationary_operand_stays_unless_nothing_turns_inside(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case
     found = traffic_with_halo(layer, tiling)

@@ -88,7 +88,7 @@ def reached(layer: ConvLayer, accelerator: Accelerator, far: Tile, step: int = 1
     return min(accelerator.frequency_ghz * accelerator.pes, of_far, highest)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(layers(), machines())
 def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Accelerator) -> None:
     near, far = accelerator.levels
@@ -104,7 +104,7 @@ def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Ac
     assert found.gmac_per_s == best <= found.best_gmac_per_s
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(layers(), machines())
 def test_nothing_at_all_is_above_the_bound(layer: ConvLayer, accelerator: Accelerator) -> None:
     """Nor of the tiles outside of the space."""

@@ -87,14 +87,14 @@ def best_counted(layer: ConvLayer, outer: Tile, inner: Tile) -> int:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cut_layers())
 def test_what_is_counted_is_enough_for_the_loops(made: tuple[ConvLayer, Tile, Tile]) -> None:
     layer, outer, inner = made
     assert best_walk(layer, outer, inner) <= best_counted(layer, outer, inner)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(cut_layers())
 def test_what_is_counted_is_what_the_loops_move(made: tuple[ConvLayer, Tile, Tile]) -> None:
     """Exactly so where all tiles behind have the same number of tiles."""
@@ -106,7 +106,7 @@ def test_what_is_counted_is_what_the_loops_move(made: tuple[ConvLayer, Tile, Til
     assert best_walk(layer, outer, inner) == best_counted(layer, outer, inner)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cut_layers())
 def test_one_level_is_traffic_with_halo(made: tuple[ConvLayer, Tile, Tile]) -> None:
     layer, _, tile = made
@@ -121,7 +121,6 @@ def test_cuts_of_cuts(length: int, outer: int, inner: int) -> None:
     assert pieces.tolist() == [list(pair) for pair in expected]
 
 
-@settings(deadline=None)
 @given(cut_layers())
 def test_rows_of_all_windows(made: tuple[ConvLayer, Tile, Tile]) -> None:
     layer, tile, _ = made

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis.strategies import booleans, integers, sampled_from
 
 from mavcg.accelerator import Accelerator, MemoryLevel
@@ -75,7 +75,6 @@ def plain(layer: ConvLayer, machine: Accelerator, lowest: Tile, metric: Metric, 
     return best
 
 
-@settings(deadline=None)
 @given(
     *(integers(1, 11) for _ in range(2)), *(integers(1, 7) for _ in range(2)), integers(1, 3), integers(1, 2),
     sampled_from([100, 300, 1000, 4000]), integers(60, 2000), integers(60, 2000), booleans(),

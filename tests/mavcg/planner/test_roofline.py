@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis.strategies import builds, integers
 
 from mavcg.accelerator import Accelerator, MemoryLevel
@@ -53,7 +53,6 @@ def test_fewer_channels_than_elements() -> None:
     assert pe_utilisation(tile, PAPER) == pytest.approx(3 / 32)
 
 
-@settings(deadline=None)
 @given(builds(Tile, *(integers(1, 7) for _ in range(2)), *(integers(1, 3) for _ in range(4))))
 def test_utilisation_is_that_of_the_loops(tile: Tile) -> None:
     steps = done = 0

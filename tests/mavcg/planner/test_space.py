@@ -6,7 +6,7 @@ from itertools import combinations
 from math import prod
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis.strategies import booleans, builds, integers, tuples
 
 from mavcg.accelerator import Accelerator, MemoryLevel
@@ -132,7 +132,6 @@ def test_loop_order_keeps_the_dataflow_innermost() -> None:
     assert space.loop_order(FIGURE, tile, Dataflow.OUTPUT) == ("IC", "KW", "KH", "OH", "OC", "OW")
 
 
-@settings(deadline=None)
 @given(layers, tuples(*(integers(50, 3000) for _ in range(3))), booleans())
 def test_the_lower_bound_reloads_least_of_the_eight(layer: ConvLayer, room: tuple[int, int, int], halo: bool) -> None:
     machine = Accelerator("any", 1.0, (MemoryLevel("sram", 1.0, *room),), (2, 3), (("IC",), ("OC",)))
@@ -156,7 +155,6 @@ def test_the_lower_bound_reloads_least_of_the_eight(layer: ConvLayer, room: tupl
     assert space.reload_volume(layer, bound) == min(volumes)
 
 
-@settings(deadline=None)
 @given(layers, tuples(*(integers(1, 300) for _ in range(3))), booleans())
 def test_the_memory_that_the_error_names_would_do(layer: ConvLayer, room: tuple[int, int, int], halo: bool) -> None:
     machine = Accelerator("any", 1.0, (MemoryLevel("sram", 1.0, *room),), (2, 3), (("IC",), ("OC",)))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis.strategies import DrawFn, composite, integers, sampled_from
 
 from mavcg.planner.layer import ConvLayer, ItemBytes
@@ -117,13 +117,11 @@ def test_a_layer_in_one_tile_moves_everything_once() -> None:
         assert traffic(NINTH, Tiling(full_tile(NINTH), dataflow)) == no_reload(NINTH)
 
 
-@settings(deadline=None)
 @given(tilings(least_trips=2))
 def test_equations_count_the_moves(case: tuple[ConvLayer, Tiling]) -> None:
     assert counted(*case) == simulated(*case)
 
 
-@settings(deadline=None)
 @given(tilings(least_trips=1))
 def test_where_loops_vanish_no_more_is_moved_than_counted(case: tuple[ConvLayer, Tiling]) -> None:
     # The equations keep a reload that the walk has not: a tile that a vanished loop leaves in place.
@@ -131,7 +129,6 @@ def test_where_loops_vanish_no_more_is_moved_than_counted(case: tuple[ConvLayer,
         assert walked <= said
 
 
-@settings(deadline=None)
 @given(tilings(least_trips=1))
 def test_never_less_than_everything_once(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case

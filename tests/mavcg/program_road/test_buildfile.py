@@ -4,7 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -110,7 +110,6 @@ def test_what_cannot_be_read(tmp_path: Path, name: str, why: str) -> None:
         read_build_file(tmp_path / name)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("[]{}=.\"'\\#, \nbuildhotsources0-9_tru\0é"), max_size=60))
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.toml"

@@ -1,7 +1,7 @@
 """How functions are named by people and profilers, and what is found under these names."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -128,7 +128,6 @@ def test_lists_with_an_empty_name(text: str) -> None:
         parse_hot(text)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("abc:_~*<>()[] ", min_size=1).filter(str.strip), min_size=1, unique=True))
 def test_any_list_is_read_or_refused(names: list[str]) -> None:
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -173,7 +173,6 @@ _JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(changes=st.dictionaries(st.sampled_from(list(document()["measurements"][0])), _JSON))
 def test_any_values_make_gains_or_a_clear_error(
     tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]

@@ -168,7 +168,7 @@ def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[rando
     tally = _Tally()
     failing: list[tuple[random_code.RandomFunction, str]] = []
 
-    @settings(max_examples=least, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+    @settings(max_examples=least, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
     @given(functions=st.lists(kinds, min_size=FUNCTIONS, max_size=FUNCTIONS))
     def check(functions: list[random_code.RandomFunction]) -> None:
         new = [function for function in dict.fromkeys(functions) if function not in tally.functions]

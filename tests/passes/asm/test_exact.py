@@ -21,7 +21,7 @@ OPS = st.builds(op, st.sampled_from(CLASSES), st.sampled_from(REGISTERS), st.sam
 CLOSE = [op("alu", "x2 nzcv", "x2"), op("branch", "", "nzcv")]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(OPS, min_size=1, max_size=7), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_solver_and_heuristic_agree_on_small_loops(body: list[Op], timing: Timing) -> None:
     """Every interval below the heuristic's is impossible, and its own is possible."""

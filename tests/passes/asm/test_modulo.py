@@ -59,7 +59,7 @@ def shortest(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int
     return next((at for at in range(1, bound) if some_pipeline(ops, edges, timing, last, at)), None)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(OPS, max_size=10), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_every_pipeline_is_sound(body: list[Op], timing: Timing) -> None:
     ops = [*body, *CLOSE]
@@ -75,7 +75,7 @@ def test_every_pipeline_is_sound(body: list[Op], timing: Timing) -> None:
         assert kernel_order(schedule, last)[-1] == last
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(OPS, min_size=1, max_size=4), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_small_loops_get_the_shortest_interval(body: list[Op], timing: Timing) -> None:
     ops = [*body, *CLOSE]

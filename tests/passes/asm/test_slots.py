@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.passes.asm.slots import Table, needs_of, resource_interval
@@ -22,7 +22,6 @@ EITHER = replace(
 )
 
 
-@settings(deadline=None)
 @given(
     classes=st.lists(st.sampled_from(CLASSES), min_size=1, max_size=8),
     cycles=st.lists(st.integers(0, 9), min_size=8, max_size=8),
@@ -47,7 +46,6 @@ def test_what_fits_is_what_the_cycles_hold(classes: list[str], cycles: list[int]
             placed.append((index, cycle))
 
 
-@settings(deadline=None)
 @given(
     classes=st.lists(st.sampled_from(CLASSES), min_size=2, max_size=12),
     slots=st.lists(st.integers(0, 6), min_size=12, max_size=12),

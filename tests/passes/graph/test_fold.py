@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -187,7 +187,6 @@ def test_an_index_that_is_out_of_range_only_when_computed_is_an_error(h: Any) ->
         fold_constants(graph)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_random_graphs_keep_their_results(h: Any, data: st.DataObject) -> None:
     b = GraphBuilder("g")

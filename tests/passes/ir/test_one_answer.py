@@ -158,7 +158,7 @@ def check_expressions(build_versions: Callable[..., Any], kernels: list[tuple[st
 
 def random_kernels(examples: int) -> Callable[..., Any]:
     quiet = settings(
-        max_examples=examples, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        max_examples=examples, phases=(Phase.explicit, Phase.reuse, Phase.generate),
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     some = st.lists(st.tuples(st.sampled_from(list(LOOPS)), EXPRESSIONS), min_size=6, max_size=6)

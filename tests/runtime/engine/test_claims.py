@@ -145,7 +145,7 @@ def test_many_rows_take_few_claims(play: Play) -> None:
     assert played.claims < 90 and played.end == 50_000 * FAST
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(1, 2**31 - 1),
     grain=st.integers(1, 2**31 - 1),

@@ -83,7 +83,7 @@ def test_the_guide_shows_what_is_printed(figure: Plan) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_parser_undoes_printer(data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any) -> None:
     plans = []
     for _ in range(data.draw(st.integers(1, 3))):

@@ -32,7 +32,7 @@ def text(roomy: Any) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_emitted_plans_are_right(data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any) -> None:
     layer, tiling = data.draw(cases)
     for accelerator in (roomy, roomy_shared):
@@ -151,7 +151,7 @@ def test_a_plan_that_never_was_text_names_layer_and_command(roomy: Any) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_plan_with_a_command_less_is_never_right(
     data: st.DataObject, cases: Any, roomy: Any, arrays: Callable[..., Any]
 ) -> None:
