@@ -68,7 +68,7 @@ def make_model_request(
         raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
     if max_error is not None and not 0 <= max_error < 1:  # a NaN is not, either
         raise MavcgError(f"--max-error {max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}")
-    strategy = selecting.strategy or ENGINE
+    strategy = selecting.strategy or (ENGINE if its_board is None else PBQP)
     if strategy == ENGINE:
         for option, value in (("--db", selecting.db), ("--max-workspace", selecting.max_workspace)):
             if value is not None:

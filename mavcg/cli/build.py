@@ -69,15 +69,16 @@ def build(
         str | None,
         typer.Option(
             metavar="S",
-            help="How primitives and layouts of a model's convolutions are selected: engine (as predicted, all in HWC; "
-            "this is what is done else), pbqp, local, sum2d or family:NAME as `mavcg select` knows them.",
+            help="How primitives and layouts of a model's convolutions are selected: pbqp (the optimum, for a --board; "
+            "the default there), local, sum2d or family:NAME as `mavcg select` knows them, or engine (all in HWC, "
+            "implicit products and Winograd only; the default without a board).",
         ),
     ] = None,
     db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of --strategy: costs that `mavcg tune` kept; this user's.")
+        Path | None, typer.Option(metavar="FILE", help="Of a selection: costs that `mavcg tune` kept; this user's.")
     ] = None,
     max_workspace: Annotated[
-        int | None, typer.Option(metavar="BYTES", min=0, help="Of --strategy: no primitive that needs more.")
+        int | None, typer.Option(metavar="BYTES", min=0, help="Of a selection: no primitive that needs more.")
     ] = None,
     max_size: Annotated[
         str | None,
@@ -97,7 +98,7 @@ def build(
     mavcg build --compile-commands build/compile_commands.json --profile app.json --board exynos9820 -o libapp.so
     mavcg build mobilenet_v2.onnx --board exynos9820 -o libmobilenet_v2.so
     mavcg build face.tflite --board host --json
-    mavcg build resnet50.onnx --board rk3588 --strategy pbqp --max-size 120MB
+    mavcg build resnet50.onnx --board rk3588 --max-size 120MB
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
     from mavcg.importers.load import is_model

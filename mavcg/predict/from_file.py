@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.board import Board
+from mavcg.computed import computed
 from mavcg.elf import open_elf
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import HOST, find_board, measured_host_board
@@ -19,7 +20,7 @@ from mavcg.kernel import KernelSpec
 from mavcg.kernel_code import UNPLANNED
 from mavcg.loading import load
 from mavcg.lowering import with_tasks
-from mavcg.machines import machines_for, packing_for
+from mavcg.machines import machines_for
 from mavcg.model import MAX_ERROR, build_model, dump
 from mavcg.model_request import make_model_request
 from mavcg.passes.graph.pipeline import optimise
@@ -27,9 +28,10 @@ from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.predict.files import is_model_file, library_note
 from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.spec_text import spec_from_text
-from mavcg.predict.ways import choose_ways
 from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
+from mavcg.select_model import ModelQuestion
+from mavcg.selection.strategies import PBQP
 from mavcg.target import parse_target
 from mavcg.tile_plan import MacroTile, Order, TilePlan
 
@@ -64,13 +66,11 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
     if note is None:
         progress(f"reading {path.name}")
         graph = optimise(import_model(path, shapes), dump)
-        # As `mavcg build` would: it knows of the host what it does not have to measure.
-        planned = find_board(HOST) if board.name == HOST else board
         cores = load_cores()
-        machines = machines_for([cores[name] for name in planned.cores if name in cores], target)
-        chosen = choose_ways(graph, packing_for(target), machines, target, planned, MAX_ERROR, progress)
-        lowered = chosen.lowered
-        plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, planned))
+        machines = machines_for([cores[name] for name in board.cores if name in cores], target)
+        question = ModelQuestion(PBQP, None, MAX_ERROR)  # as `mavcg build` would
+        lowered = computed(graph, question, None, machines, target, board, progress, dump).lowered
+        plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, board))
         return Source(path.stem, step_works(with_tasks(lowered, plan)), lowered.specs, None, plan)
     if shapes:
         raise MavcgError(f"--shape: {path.name} is built already, and its shapes with it; give the model's file")

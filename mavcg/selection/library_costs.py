@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph
 from mavcg.passes.graph.layout_forms import is_entry
+from mavcg.predict.latency import HANDOVER_CYCLES
 from mavcg.predict.ways import WORTH, Way
 from mavcg.primitive import F32_BYTES, Layout, Primitive, Scenario
 from mavcg.selection.choice import Alternative, Problem
@@ -51,6 +52,11 @@ class LibraryModel:
             return 0.0
         ns = self.one.ns({"copy": elements, "bytes": self.one.bytes_ns(2 * elements * F32_BYTES)})
         return ns / 1e6 / math.sqrt(self.threads)
+
+    @property
+    def step_ms(self) -> float:
+        """Of handing over a step: no model of a layer can tell less, and so nothing is taken that gains less."""
+        return HANDOVER_CYCLES * self.one.cycle_ns / 1e6
 
     def pool_ms(self, windows: int) -> float:
         """Of a pool's columns in CHW and HCW, as many elements of windows."""
@@ -127,6 +133,7 @@ class _NodeCosts:
         self.predicted, self.usual, self.own = predicted, usual, own
         border = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) if s.pad and not from_input else 0
         self.border_ms = model.copy_ms(border)
+        self.step_ms = model.step_ms
         self.joined_ms = model.copy_ms(s.m * s.out_h * s.out_w) if joined else 0.0
         one = next((one for one in found if one.name == usual), None)
         modelled = None if one is None or one.primitive is None else model.costs.primitive(s, one.primitive)
@@ -154,7 +161,8 @@ class _NodeCosts:
             return self._bordered(one.name, ms)
         doubted = (ms + one.cost.spread_ms) * MEASURED_DOUBT if measured else ms * DOUBT
         dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
-        return doubted + (self.joined_ms if dense and one.name not in self.own else 0.0)
+        more = 0.0 if one.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
+        return doubted + more
 
     def _bordered(self, name: str, ms: float) -> float:
         """Without the copy into a border; with most of it, where costs and copies are of different sources."""
