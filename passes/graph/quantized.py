@@ -53,9 +53,9 @@ def eight_bit(graph: Graph) -> Graph:
 
     conv2d, matmul, add, sub, mul, avg_pool2d and reduce_mean have such forms; a function of one tensor is a table of
     256 entries; moves and max_pool2d just move 8-bit numbers. Weights must be i8 around zero; u8 around 128 is made
-    so. What is not of this kind stays and is computed in f32. Results differ by one quantum at most. Products and quotients
-    of scales are rounded to f32 one by one, as onnxruntime and XNNPACK have them: another last bit of a multiplier moves
-    few results, but a network that amplifies them ends some quanta apart.
+    so. What is not of this kind stays and is computed in f32. Results differ by one quantum at most. Products and
+    quotients of scales are rounded to f32 one by one, as onnxruntime and XNNPACK have them: another last bit of a
+    multiplier moves few results, but a network that amplifies them ends some quanta apart.
     """
     walk = _Walk(graph)
     for node in graph.nodes:
