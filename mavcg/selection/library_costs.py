@@ -26,9 +26,9 @@ from mavcg.selection.modelled import ModelledCosts
 from mavcg.selection.network import NetworkNode
 
 # Where two are nearer to each other than this the model does not know which is faster (docs/tuning-models.md): what is
-# none of the engine's own ways has to be so much faster; less where it was measured, as any way but the usual one. Of
-# what was measured the spread counts as well: of a hundred figures the least is often one that came out well by chance.
-DOUBT, MEASURED_DOUBT = 1.3, 1 / WORTH
+# none of the engine's own ways has to be so much faster. As much where it was measured, and the spread counts as well:
+# of a hundred figures the least is often one that came out well by chance, the more so on a machine with other work.
+DOUBT, MEASURED_DOUBT = 1.3, 1.3
 # Pools over columns of CHW and HCW go one by one: cycles of an element of a window.
 PLANAR_POOL_CYCLES = 6.0
 
