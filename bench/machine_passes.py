@@ -16,11 +16,11 @@ from typing import Any
 
 from bench.asm_loops import COMPILED_FOR, TARGET, Loop, compile_to_assembly, cycles, forced, loops_of, tuned
 from bench.record import ROOT, facts, write
+from mavcg.assembly.schedule_store import open_store
 from mavcg.passes.asm.loop_tuning import Effort
 from mavcg.passes.asm.split import split_loads
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.schedule_store import open_store
 from mavcg.timing import MissingFact
 
 CORES = (

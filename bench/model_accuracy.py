@@ -26,8 +26,8 @@ from bench.tables import table
 from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.model import build_model
-from mavcg.model_request import make_model_request
+from mavcg.model_road.model import build_model
+from mavcg.model_road.request import make_model_request
 
 MOST_RELATIVE = 1e-4  # of f32 outputs, to the largest element
 MOST_QUANTA = 1.0  # of 8-bit models' outputs

@@ -227,8 +227,8 @@ def kernel_runner() -> Runner:
 def library_runner(path: Path) -> Run:
     """Through a library, built and loaded as users do it."""
     import mavcg
-    from mavcg.model import build_model
-    from mavcg.model_request import make_model_request
+    from mavcg.model_road.model import build_model
+    from mavcg.model_road.request import make_model_request
 
     request, _ = make_model_request(path, str(path.with_name(f"lib{path.stem}.so")), "host", (), None, jobs=1)
     build_model(request)

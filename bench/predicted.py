@@ -25,8 +25,8 @@ from bench.record import facts, write
 from bench.runners import built_library
 from mavcg.board import Board
 from mavcg.loading import Model, load
+from mavcg.model_road.estimating import board_of, predict_file
 from mavcg.predict.correlation import Agreement, agreement
-from mavcg.predict.from_file import board_of, predict_file
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import correlation_json
 

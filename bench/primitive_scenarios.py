@@ -19,10 +19,10 @@ from typing import Any
 from bench.record import RESULTS, facts, write
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.primitive import Primitive
-from mavcg.primitive_cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
-from mavcg.primitive_check import Case, Checked, block_of, check_all
-from mavcg.primitive_emulation import qemu
-from mavcg.primitive_run import find_machine
+from mavcg.trials.cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
+from mavcg.trials.check import Case, Checked, block_of, check_all
+from mavcg.trials.emulation import qemu
+from mavcg.trials.run import find_machine
 
 NAME = "primitive_scenarios"
 SCENARIOS = 200

@@ -59,8 +59,8 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 
 def built_library(model: Path) -> Path:
     """The model's library for this machine: built once for this state of mavcg and of the model."""
-    from mavcg.model import build_model
-    from mavcg.model_request import make_model_request
+    from mavcg.model_road.model import build_model
+    from mavcg.model_road.request import make_model_request
     from mavcg.runtime.binding import cache_folder
 
     digest = hashlib.sha256(model.read_bytes())

@@ -24,8 +24,10 @@ import numpy as np
 
 from bench.record import facts, write
 from bench.selection_networks import NETWORKS
-from mavcg.asm_input import AsmInput
-from mavcg.asm_source import AsmSource
+from mavcg.assembly.asm_input import AsmInput
+from mavcg.assembly.asm_source import AsmSource
+from mavcg.assembly.loop_estimates import estimate_function
+from mavcg.assembly.tuning import TuningJob, tune_versions, wants_tuning
 from mavcg.codegen import CodegenJob, compile_module
 from mavcg.core import Core
 from mavcg.kernel import KernelSpec, View, dense_strides
@@ -34,21 +36,19 @@ from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.requantise import Ending
-from mavcg.loop_estimates import estimate_function
 from mavcg.machines import machines_for, packing_for
 from mavcg.passes.asm.blocks import functions_of
 from mavcg.passes.asm.source import parse_source
 from mavcg.primitive import Epilogue, Scenario
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
-from mavcg.select_network import SelectQuestion, select_network
-from mavcg.select_workers import board_of
 from mavcg.selection.cost_db import open_db
 from mavcg.selection.paper_tables import tables_json
+from mavcg.selection.select_network import SelectQuestion, select_network
+from mavcg.selection.select_workers import board_of
 from mavcg.selection.strategies import Selected
 from mavcg.target import parse_target
 from mavcg.timing import Timing
-from mavcg.tuning import TuningJob, tune_versions, wants_tuning
 
 TARGET = parse_target("aarch64-linux-gnu.2.17")
 # A core, and a board that has it.

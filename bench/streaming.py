@@ -26,8 +26,8 @@ from rich.table import Table
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.loading import Model, load
-from mavcg.model import build_model
-from mavcg.model_request import make_model_request
+from mavcg.model_road.model import build_model
+from mavcg.model_road.request import make_model_request
 from mavcg.target import host_target
 from mavcg.toolchain import run_zig
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llvmlite import ir
 
+from mavcg.assembly.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
 from mavcg.codegen import CodegenJob, assemble, compile_module
 from mavcg.core import Core
 from mavcg.elf import function_symbols
@@ -16,7 +17,6 @@ from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
 from mavcg.target import Target
 from mavcg.tile_plan import TilePlan
-from mavcg.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
 
 # Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
 KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")

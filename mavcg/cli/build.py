@@ -105,7 +105,7 @@ def build(
 
     if config is not None and is_model(config):
         from mavcg.cli.build_model import build_model_library
-        from mavcg.model_request import Selecting, parse_threads, refuse_program_options
+        from mavcg.model_road.request import Selecting, parse_threads, refuse_program_options
 
         refuse_program_options({
             "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,

@@ -8,7 +8,7 @@ from mavcg.cli.output import Progress, console, print_json
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
-    from mavcg.model_request import Selecting
+    from mavcg.model_road.request import Selecting
 
 
 def build_model_library(
@@ -26,9 +26,9 @@ def build_model_library(
     as_json: bool,
 ) -> None:
     """Build and report. Raises: MavcgError for bad input, with nothing written."""
-    from mavcg.model import build_model
-    from mavcg.model_report import model_json, show_model
-    from mavcg.model_request import make_model_request
+    from mavcg.model_road.model import build_model
+    from mavcg.model_road.report import model_json, show_model
+    from mavcg.model_road.request import make_model_request
 
     request, _ = make_model_request(
         model, output, board, cores, target, shapes, threads, jobs, tune, max_error, selecting

@@ -11,7 +11,7 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.loop_estimates import BlockEstimate
+    from mavcg.assembly.loop_estimates import BlockEstimate
     from mavcg.timing import Timing
 
 
@@ -108,8 +108,8 @@ def _estimate_model(
 ) -> None:
     from mavcg.codegen import default_workers
     from mavcg.hosts.host import HOST
-    from mavcg.model_request import parse_shapes
-    from mavcg.predict.from_file import board_of, measured_ms, predict_file
+    from mavcg.model_road.estimating import board_of, measured_ms, predict_file
+    from mavcg.model_road.request import parse_shapes
     from mavcg.predict.report import prediction_json, show_prediction
     from mavcg.predict.timeline import check_plot, write_timeline
 
@@ -146,8 +146,8 @@ def _estimate_loops(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    from mavcg.asm_input import read_asm_input
-    from mavcg.loop_estimates import estimate_function, function_json, head_json, to_show
+    from mavcg.assembly.asm_input import read_asm_input
+    from mavcg.assembly.loop_estimates import estimate_function, function_json, head_json, to_show
 
     kind, timing = core_timing(core, settings or ())
     code = read_asm_input(source, kind, [function] if function else [])
@@ -177,7 +177,7 @@ def _show(
 ) -> None:
     from rich.table import Table
 
-    from mavcg.loop_estimates import model_of
+    from mavcg.assembly.loop_estimates import model_of
 
     out = console()
     assumed = f", with {', '.join(settings)}" if settings else ""

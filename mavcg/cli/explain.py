@@ -13,7 +13,7 @@ from mavcg.cli.output import note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.loop_estimates import BlockEstimate
+    from mavcg.assembly.loop_estimates import BlockEstimate
 
 
 def explain(
@@ -39,9 +39,9 @@ def explain(
     mavcg explain libapp.so gemm_8x8 --core cortex-a55
     mavcg explain kernel.S gemm_8x8 --core cortex-a55 --svg gemm.svg
     """
-    from mavcg.asm_input import read_asm_input
-    from mavcg.loop_estimates import estimate_function, function_json, head_json, to_show
-    from mavcg.schedule_picture import as_text
+    from mavcg.assembly.asm_input import read_asm_input
+    from mavcg.assembly.loop_estimates import estimate_function, function_json, head_json, to_show
+    from mavcg.assembly.schedule_picture import as_text
 
     kind, timing = core_timing(core, settings or ())
     code = read_asm_input(source, kind, [function])
@@ -80,8 +80,8 @@ def _number(text: str) -> int | None:
 
 
 def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
+    from mavcg.assembly.schedule_picture import as_svg
     from mavcg.profiling.profile_file import write_atomically
-    from mavcg.schedule_picture import as_svg
 
     drawn = [one for one in found if one.estimate is not None]
     if not drawn:

@@ -25,7 +25,7 @@ def inspect(
         if as_json:
             print_json(model)
             return
-        from mavcg.model_report import show_note
+        from mavcg.model_road.report import show_note
 
         show_note(model, console())
         return

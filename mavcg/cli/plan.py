@@ -79,7 +79,7 @@ def plan(
         return
     if model is None:
         raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
-    from mavcg.model_request import parse_shapes
+    from mavcg.model_road.request import parse_shapes
     from mavcg.planner.plan_question import Question, compare, floors, plan_network, read_layers, space_of
     from mavcg.planner.plan_report import plan_json, show_compared, show_levels, show_plan, show_space
 

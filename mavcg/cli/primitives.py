@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.primitive import Primitive, Scenario
-    from mavcg.primitive_check import Checked
+    from mavcg.trials.check import Checked
 
 SCENARIO = "C,H,W,stride,K,M[,pad,groups]"
 LEAST_NUMBERS, MOST_NUMBERS = 6, 8
@@ -70,7 +70,7 @@ def primitives(
 def parse_scenario(text: str) -> "Scenario":
     """C,H,W,stride,K,M[,pad,groups]. Raises: MavcgError."""
     from mavcg.primitive import Scenario
-    from mavcg.primitive_check import verify_scenario
+    from mavcg.trials.check import verify_scenario
 
     words = text.split(",")
     if not LEAST_NUMBERS <= len(words) <= MOST_NUMBERS:
@@ -133,8 +133,8 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
     """Raises: MavcgError where the primitive is wrong, too: its answer is printed before."""
     from mavcg.kernels.primitives.registry import find_primitive
     from mavcg.primitive import Epilogue
-    from mavcg.primitive_check import check
-    from mavcg.primitive_run import find_machine
+    from mavcg.trials.check import check
+    from mavcg.trials.run import find_machine
 
     primitive = find_primitive(name)
     if text is None:

@@ -101,10 +101,10 @@ def select(
         raise MavcgError(f"--max-error {max_error}: give 0 or more, such as 1e-5")
     if not time_limit > 0:
         raise MavcgError(f"--time-limit {time_limit}: give a number of seconds above 0")
-    from mavcg.model_request import parse_shapes
-    from mavcg.select_network import SelectQuestion, read_network, select_network
+    from mavcg.model_road.request import parse_shapes
     from mavcg.selection.picture import check_plot, write_picture
     from mavcg.selection.report import selection_json, show_selection
+    from mavcg.selection.select_network import SelectQuestion, read_network, select_network
 
     if plot is not None:
         check_plot(plot)
@@ -116,8 +116,8 @@ def select(
     if per_cluster:
         if plot is not None:
             raise MavcgError("--plot: pictures are of one selection; leave it or --per-cluster out")
-        from mavcg.select_clusters import select_clusters
-        from mavcg.select_clusters_report import board_json, show_board
+        from mavcg.selection.select_clusters import select_clusters
+        from mavcg.selection.select_clusters_report import board_json, show_board
 
         whole = select_clusters(model, network, board, question)
         if as_json:

@@ -123,11 +123,11 @@ def _tune(
     model: str, shapes: list[str], family: str | None, board_name: str, where: str, cores: list[str], threads: int,
     database: "CostDb", resume: bool, limit_s: float | None,
 ) -> dict[str, Any]:  # fmt: skip
-    from mavcg.model_request import parse_shapes
+    from mavcg.model_road.request import parse_shapes
     from mavcg.runners.open import open_runner
     from mavcg.runners.places import differences, hints
-    from mavcg.select_network import read_network
-    from mavcg.tune_network import board_of, places_of, tune_network, tuned_document
+    from mavcg.runners.tune_network import board_of, places_of, tune_network, tuned_document
+    from mavcg.selection.select_network import read_network
 
     primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
     board = board_of(board_name, where)
@@ -168,7 +168,7 @@ def _ended_in_order() -> Iterator[None]:
 def _check(board_name: str, where: str, as_json: bool) -> None:
     from mavcg.hosts.host import find_board
     from mavcg.runners.open import open_runner
-    from mavcg.tune_network import facts_document
+    from mavcg.runners.tune_network import facts_document
 
     with open_runner(where) as runner:
         facts = runner.facts()

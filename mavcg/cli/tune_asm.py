@@ -13,7 +13,7 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.asm_source import AsmSource
+    from mavcg.assembly.asm_source import AsmSource
     from mavcg.passes.asm.tune import FunctionReport, Tuned
 
 _EXIT_DIFFERENCE = 1
@@ -53,11 +53,11 @@ def tune_asm(
     mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S --check --json
     mavcg tune-asm kernel.S --core cortex-a53 -o kernel.a53.S --function gemm_8x8 --solver-seconds 20
     """
-    from mavcg.asm_source import AsmSource, assemble, read_asm_source
+    from mavcg.assembly.asm_source import AsmSource, assemble, read_asm_source
+    from mavcg.assembly.schedule_store import open_store
     from mavcg.passes.asm.loop_tuning import Effort
     from mavcg.passes.asm.tune import tune
     from mavcg.profiling.profile_file import write_atomically
-    from mavcg.schedule_store import open_store
 
     _check_output(source, output)
     kind, timing = core_timing(core, settings or ())
@@ -132,8 +132,8 @@ def _checked(asm: "AsmSource", tuned: "Tuned", progress: Progress) -> dict[str, 
     changed = [report.name for report in tuned.functions if is_changed(report)]
     if not changed:
         return {}
-    from mavcg.code_image import assemble_image
-    from mavcg.equivalence import compare
+    from mavcg.assembly.code_image import assemble_image
+    from mavcg.assembly.equivalence import compare
 
     before = assemble_image(asm.text, asm.file)
     after = assemble_image(tuned.text, f"the tuned {asm.file}")

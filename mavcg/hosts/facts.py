@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import mavcg.hosts.probe
+from mavcg.assembly.schedule_store import DiskStore, open_store
 from mavcg.board import Cluster
 from mavcg.errors import MavcgError
 from mavcg.hosts.caches import Caches, one_of_each_core, processor_name, read_caches
-from mavcg.schedule_store import DiskStore, open_store
 
 VARIABLE = "MAVCG_HOST_FACTS"
 LEAST_MEMORY_BYTES = 32 << 20  # a buffer that is no cache's, where no cache is listed

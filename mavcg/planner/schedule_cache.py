@@ -16,12 +16,12 @@ from typing import Any
 import mavcg.accelerator
 import mavcg.planner
 from mavcg.accelerator import Accelerator
+from mavcg.assembly.schedule_store import DiskStore, open_store
 from mavcg.planner.layer import ConvLayer
 from mavcg.planner.planned import Planned
 from mavcg.planner.roofline import Reached
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic
-from mavcg.schedule_store import DiskStore, open_store
 
 Option = bool | int | float | str
 Row = list[Any]

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.asm_input import AsmInput, read_asm_input
-from mavcg.asm_source import AsmSource
+from mavcg.assembly.asm_input import AsmInput, read_asm_input
+from mavcg.assembly.asm_source import AsmSource
+from mavcg.assembly.loop_estimates import BlockEstimate, estimate_function
 from mavcg.core import Core
-from mavcg.loop_estimates import BlockEstimate, estimate_function
 from mavcg.passes.asm.blocks import functions_of
 from mavcg.passes.asm.estimate import IN_ORDER
 from mavcg.passes.asm.source import parse_source

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.assembly.tuning import wants_tuning
 from mavcg.board import Board
 from mavcg.core import Core
 from mavcg.errors import MavcgError
@@ -21,7 +22,6 @@ from mavcg.predict.work import StepWork
 from mavcg.profiles.load import load_cores
 from mavcg.target import Target, parse_target
 from mavcg.tile_plan import TilePlan
-from mavcg.tuning import wants_tuning
 
 ASSUMED_ALWAYS = (
     "the model runs again and again: caches hold what the run before left, as far as it fits",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
+from mavcg.assembly.tuning import VersionTuning
 from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.codegen import CodegenJob, assemble, compile_module
 from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
@@ -25,7 +26,6 @@ from mavcg.program_road.choosing import (
 from mavcg.program_road.versions import Body, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.target import Target
-from mavcg.tuning import VersionTuning
 
 # Elf64_Rela: each address in a dispatcher's tables is relocated at load.
 _RELOCATION_BYTES = 24

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mavcg.assembly.tuning import FAST, Tuning
 from mavcg.binaries import loaded_bytes, needed, note_assembly
 from mavcg.codegen import assemble, default_workers
 from mavcg.core import Core
@@ -25,7 +26,6 @@ from mavcg.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.sources.load_ir import load_ir
 from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir
 from mavcg.target import Target
-from mavcg.tuning import FAST, Tuning
 
 Progress = Callable[[str], None]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mavcg.assembly.tuning import VersionTuning
 from mavcg.board import Board
 from mavcg.core import Core
 from mavcg.cpu_list import cpus_text
@@ -11,7 +12,6 @@ from mavcg.profiling.demangle import demangle
 from mavcg.program_road.choosing import FunctionChoice, Kept
 from mavcg.program_road.objects import ModuleObjects
 from mavcg.program_road.program import BuildResult
-from mavcg.tuning import VersionTuning
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.assembly.tuning import Tuning
 from mavcg.board import Board
 from mavcg.core import Core
 from mavcg.errors import MavcgError
@@ -17,7 +18,6 @@ from mavcg.program_road.program import BuildRequest
 from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
 from mavcg.sources.to_ir import Compiler
 from mavcg.target import Target, default_target, parse_target
-from mavcg.tuning import Tuning
 
 DEFAULT_THRESHOLD_PERCENT = 5.0
 BEST_SECONDS = 8.0  # of the solver, for a loop

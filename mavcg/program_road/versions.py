@@ -8,6 +8,16 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mavcg.assembly.tuning import (
+    FAST,
+    Tuning,
+    TuningJob,
+    VersionTuning,
+    has_open_inline,
+    tune_versions,
+    wants_tuning,
+    why_untouched,
+)
 from mavcg.codegen import CodegenJob, Failure, canonical, compile_all
 from mavcg.core import Core
 from mavcg.passes.asm.identical import names_symbol, refined, without_label
@@ -28,16 +38,6 @@ from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabelled
 from mavcg.target import Target
-from mavcg.tuning import (
-    FAST,
-    Tuning,
-    TuningJob,
-    VersionTuning,
-    has_open_inline,
-    tune_versions,
-    wants_tuning,
-    why_untouched,
-)
 
 GENERIC = "generic"
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.assembly.tuning import FAST, Tuning
 from mavcg.core import Core
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernel_code import kernel_objects, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.primitive import Lowering, Stage
-from mavcg.primitive_jobs import BASES
 from mavcg.target import Target, host_target, parse_target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
-from mavcg.tuning import FAST, Tuning
+from mavcg.trials.jobs import BASES
 
 CSRC = Path(__file__).resolve().parent / "csrc"
 MOST_OPERANDS = 8  # as in bench.c

@@ -18,13 +18,13 @@ import numpy as np
 from mavcg.core import Core
 from mavcg.kernel import Machine
 from mavcg.primitive import F32_BYTES, Epilogue, Lowering, Place, image_elements
-from mavcg.primitive_check import block_of
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.bench_run import BenchOptions, JobFailed, JobTimes, MachineSaid, Rounds, run_bench
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.selection.cost_db import Conversion, CostDb, Record
 from mavcg.selection.costs import MEASURED, Cost
 from mavcg.selection.tuning import Job, Plan
+from mavcg.trials.check import block_of
 
 NOTHING = Cost(0.0, MEASURED)
 WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has after fusion

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mavcg.assembly.schedule_store import open_store
 from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.schedule_store import open_store
 from mavcg.selection.cost_rows import (
     BEFORE_KERNELS,
     COLUMNS,

@@ -7,11 +7,11 @@ from itertools import zip_longest
 
 from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.primitive_check import verify_scenario
 from mavcg.selection.cost_rows import Conversion
 from mavcg.selection.costs import Cost, CostProvider
 from mavcg.selection.dt_graph import Size, dt_graph, same_in_memory
 from mavcg.selection.network import Kind, Link, Network
+from mavcg.trials.check import verify_scenario
 
 # A primitive that is predicted to take so many times as long as the best one is not measured; nor one that takes so
 # many times as long as another with the conversions from and to its layouts: that would be taken in its place.

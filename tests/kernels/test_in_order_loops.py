@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mavcg.assembly.tuning import TuningJob, tune_version
 from mavcg.codegen import CodegenJob, compile_module
 from mavcg.kernel import KernelSpec, View, dense_strides
 from mavcg.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
@@ -18,7 +19,6 @@ from mavcg.primitive import Epilogue, Scenario
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.target import parse_target
-from mavcg.tuning import TuningJob, tune_version
 
 TARGET = parse_target("aarch64-linux-gnu.2.17")
 F32_PEAK, I8_PEAK = 8.0, 32.0  # FLOP and OP a cycle: a multiply-add of 128 bits

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mavcg import bare_x86
 from mavcg.codegen import CodegenJob, compile_module
 from mavcg.graph import DTYPES, Graph, Node, type_of
 from mavcg.kernel import Machine, Packing, Step, dense_view
@@ -26,6 +25,7 @@ from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.target import host_target, parse_target
 from mavcg.toolchain import run_zig
+from mavcg.trials import bare_x86
 
 Array: TypeAlias = NDArray[Any]
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")

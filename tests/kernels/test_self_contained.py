@@ -15,7 +15,6 @@ import pytest
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from mavcg import bare_x86
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.kernel import Machine, Packing, Step, dense_view
 from mavcg.kernels.emit import kernel_name, prepared
@@ -23,6 +22,7 @@ from mavcg.kernels.registry import emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.toolchain import run_zig
+from mavcg.trials import bare_x86
 
 CORES = {
     "aarch64": Machine("generic", "aarch64", "cortex-a55", (), vector_bytes=16, in_order=True),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from mavcg.assembly.tuning import FAST, Tuning
 from mavcg.elf import function_symbols
 from mavcg.graph import TensorType
 from mavcg.graph_builder import GraphBuilder
@@ -16,13 +17,12 @@ from mavcg.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_o
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import lower_graph
 from mavcg.machines import machines_for, packing_for
-from mavcg.model import dump
-from mavcg.model_note import model_note
-from mavcg.model_report import show_note
+from mavcg.model_road.model import dump
+from mavcg.model_road.note import model_note
+from mavcg.model_road.report import show_note
 from mavcg.profiles.load import cores_for
 from mavcg.target import parse_target
 from mavcg.tile_plan import MacroTile, Order, TilePlan
-from mavcg.tuning import FAST, Tuning
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
 CORES = cores_for(["cortex-a55", "exynos-m4"])

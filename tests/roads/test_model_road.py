@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import mavcg
 from bench.models import model_path, shapes_of
 from mavcg.errors import MavcgError
-from mavcg.model import build_model
-from mavcg.model_request import Selecting, make_model_request
+from mavcg.model_road.model import build_model
+from mavcg.model_road.request import Selecting, make_model_request
 from mavcg.target import host_target
 from mavcg.toolchain import run_zig
 

@@ -9,10 +9,10 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.kernel import Machine
 from mavcg.primitive import Epilogue, Primitive, Scenario
-from mavcg.primitive_cases import EPILOGUES, checked_scenarios, scenarios_of
-from mavcg.primitive_check import Case, Checked, block_of, check_all
-from mavcg.primitive_emulation import qemu
-from mavcg.primitive_run import find_machine
+from mavcg.trials.cases import EPILOGUES, checked_scenarios, scenarios_of
+from mavcg.trials.check import Case, Checked, block_of, check_all
+from mavcg.trials.emulation import qemu
+from mavcg.trials.run import find_machine
 
 
 def assert_right(cases: Sequence[Case], machine: Machine, optimised: bool = True) -> list[Checked]:

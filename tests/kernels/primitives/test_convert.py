@@ -14,10 +14,10 @@ from mavcg.kernels.primitives.convert import (
 )
 from mavcg.kernels.transpose import TransposeSpec
 from mavcg.primitive import Layout, Lowering
-from mavcg.primitive_check import block_of, to_layout
-from mavcg.primitive_emulation import qemu
-from mavcg.primitive_jobs import Job, all_rows, memory, random_ranges
-from mavcg.primitive_run import find_machine, run_jobs
+from mavcg.trials.check import block_of, to_layout
+from mavcg.trials.emulation import qemu
+from mavcg.trials.jobs import Job, all_rows, memory, random_ranges
+from mavcg.trials.run import find_machine, run_jobs
 
 SHAPES = (
     (1, 1, 1), (3, 5, 7), (4, 4, 4), (8, 3, 9), (16, 2, 5), (17, 3, 4), (24, 5, 13), (31, 1, 8), (32, 6, 1),

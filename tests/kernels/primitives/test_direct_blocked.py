@@ -7,9 +7,9 @@ import pytest
 from mavcg.kernel import Machine
 from mavcg.kernels.primitives.direct_blocked import PRIMITIVES
 from mavcg.primitive import Primitive, Scenario
-from mavcg.primitive_check import Case
-from mavcg.primitive_emulation import qemu
-from mavcg.primitive_run import find_machine
+from mavcg.trials.check import Case
+from mavcg.trials.emulation import qemu
+from mavcg.trials.run import find_machine
 
 # Most without a border: that is one and the same kernel for all of them.
 EDGES = (

@@ -12,7 +12,7 @@ from mavcg.kernels.primitives.fft import LENGTHS, PRIMITIVES, best_length
 from mavcg.kernels.primitives.fft_codelets import forward, inverse
 from mavcg.kernels.primitives.fft_specs import Transforms, transformed_weights
 from mavcg.primitive import Primitive, Scenario
-from mavcg.primitive_check import Checked
+from mavcg.trials.check import Checked
 from tests.kernels.primitives.conftest import SMALL
 from tests.kernels.primitives.conftest import computed as computed_once
 

@@ -5,7 +5,7 @@ import pytest
 from mavcg.kernels.primitives.im2 import PRIMITIVES
 from mavcg.kernels.primitives.im2_stages import pieces_of
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.primitive_check import Checked
+from mavcg.trials.check import Checked
 from tests.kernels.primitives.conftest import SMALL
 from tests.kernels.primitives.conftest import computed as computed_once
 

@@ -4,7 +4,7 @@ import pytest
 
 from mavcg.kernels.primitives.kn2 import PRIMITIVES, as_one_row
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.primitive_check import Checked
+from mavcg.trials.check import Checked
 from tests.kernels.primitives.conftest import SMALL
 from tests.kernels.primitives.conftest import computed as computed_once
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.bare_x86 import bochs_there
 from mavcg.errors import MavcgError
 from mavcg.kernel import Machine
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.primitive import Epilogue, Primitive, Scenario
-from mavcg.primitive_check import Case, block_of, check_all
-from mavcg.primitive_emulation import emulator_missing, runs_here
-from mavcg.primitive_run import find_machine
+from mavcg.trials.bare_x86 import bochs_there
+from mavcg.trials.check import Case, block_of, check_all
+from mavcg.trials.emulation import emulator_missing, runs_here
+from mavcg.trials.run import find_machine
 
 # 3x3 with channels on both sides of a vector and an odd image; depthwise; 1x1 with a stride.
 SCENARIOS = (

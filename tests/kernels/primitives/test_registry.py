@@ -12,9 +12,9 @@ from mavcg.kernels.primitives.sum2d import PRIMITIVES as SUM2D
 from mavcg.kernels.primitives.sum2d import Sum2d
 from mavcg.kernels.registry import emitters
 from mavcg.primitive import Epilogue, Layout, Lowering, Scenario
-from mavcg.primitive_check import check, from_layout, reference, to_layout
-from mavcg.primitive_jobs import BASES, random_ranges
-from mavcg.primitive_run import find_machine
+from mavcg.trials.check import check, from_layout, reference, to_layout
+from mavcg.trials.jobs import BASES, random_ranges
+from mavcg.trials.run import find_machine
 
 SCENARIOS = (
     Scenario(32, 12, 12, 1, 3, 32, 1),

@@ -14,8 +14,8 @@ from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.winograd import ERROR_BOUNDS, PRIMITIVES, WinogradPrimitive, pack_winograd, winograd_spec
 from mavcg.kernels.primitives.winograd_spec import Planes, Winograd
 from mavcg.primitive import Epilogue, Layout, Primitive, Scenario
-from mavcg.primitive_check import Case, Checked, check_all
 from mavcg.target import host_target
+from mavcg.trials.check import Case, Checked, check_all
 from tests.kernels.conftest import Buffer, Compiled, host_machines
 
 CheckPrimitive = Callable[..., None]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mavcg.asm_input import read_asm_input
-from mavcg.loop_estimates import estimate_function
+from mavcg.assembly.asm_input import read_asm_input
+from mavcg.assembly.loop_estimates import estimate_function
+from mavcg.assembly.schedule_picture import as_text
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.schedule_picture import as_text
 
 
 def test_the_picture_is_that_of_the_loop(mavcg: Any, dot_file: Path) -> None:

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from mavcg.cli.app import make_app
 from mavcg.cli.select import select
 from mavcg.errors import MavcgError
-from mavcg.select_network import read_network
 from mavcg.selection.cost_db import Record, compiler_version, open_db
 from mavcg.selection.costs import MEASURED, Cost
+from mavcg.selection.select_network import read_network
 
 INSTANCE = {
     "nodes": {"conv1": [8, 6, 10], "conv2": [17, 19, 14], "conv3": [20, 17, "inf"]},

@@ -14,15 +14,13 @@ import pytest
 import typer
 from onnx import TensorProto, helper
 
-from mavcg import tune_network
 from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
 from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.planner.networks import network
 from mavcg.primitive import Layout, Scenario
-from mavcg.primitive_run import find_machine
-from mavcg.runners import tuning_run
+from mavcg.runners import tune_network, tuning_run
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
@@ -32,6 +30,7 @@ from mavcg.selection.costs import MODELLED, Cost
 from mavcg.selection.network import network_of
 from mavcg.selection.tuning import Job, fastest, plan_of
 from mavcg.target import host_target
+from mavcg.trials.run import find_machine
 
 PRIMITIVES = [p for p in all_primitives() if p.family == "sum2d"]
 NAMES = [p.name for p in PRIMITIVES]

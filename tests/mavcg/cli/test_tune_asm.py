@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mavcg.code_image import assemble_image
-from mavcg.equivalence import compare
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.equivalence import compare
+from mavcg.assembly.schedule_store import fingerprint
 from mavcg.passes.asm import tune as tune_module
-from mavcg.schedule_store import fingerprint
 
 DOT = """\
 \t.text

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from mavcg.assembly.tuning import VersionTuning
 from mavcg.board import Board, Cluster
 from mavcg.inspection import Inspection
 from mavcg.passes.asm.loop_tuning import LoopReport
@@ -20,7 +21,6 @@ from mavcg.program_road.objects import ModuleObjects
 from mavcg.program_road.program import BuildResult
 from mavcg.program_road.report import build_json, build_line, short, show_build, show_inspection, tuning_line
 from mavcg.target import parse_target
-from mavcg.tuning import VersionTuning
 
 A55, A75, M4 = "cortex-a55", "cortex-a75", "exynos-m4"
 

@@ -13,10 +13,6 @@ from mavcg.errors import MavcgError
 from mavcg.kernel import Machine
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.primitive import Layout, Scenario
-from mavcg.primitive_check import block_of
-from mavcg.primitive_jobs import BASES, all_rows, memory
-from mavcg.primitive_jobs import Job as Run
-from mavcg.primitive_run import find_machine, run_jobs
 from mavcg.profiles.load import load_core
 from mavcg.runners import bench_program
 from mavcg.runners.bench_program import BenchProgram, bench_target, build_program
@@ -28,6 +24,10 @@ from mavcg.runners.tuning_run import WITH_BIAS, bench_job_of
 from mavcg.selection.cost_db import Conversion
 from mavcg.selection.tuning import Job
 from mavcg.toolchain import run_zig
+from mavcg.trials.check import block_of
+from mavcg.trials.jobs import BASES, all_rows, memory
+from mavcg.trials.jobs import Job as Run
+from mavcg.trials.run import find_machine, run_jobs
 
 SMALL, LARGE = Scenario(8, 10, 10, 1, 3, 8, 1), Scenario(32, 20, 20, 1, 3, 16, 1)  # the second is 32 times the work
 PLAIN = find_primitive("sum2d_scalar_chw_chw")

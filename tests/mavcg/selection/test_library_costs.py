@@ -14,8 +14,6 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.ways import WORTH, Chosen, choose_ways
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.profiles.load import cores_for, load_board
-from mavcg.select_model import ModelQuestion, SelectedModel, select_for_library
-from mavcg.select_workers import workers_of
 from mavcg.selection.choice import Limits, Problem, make_choice, make_problem
 from mavcg.selection.costs import MEASURED, Cost
 from mavcg.selection.library_costs import (
@@ -28,6 +26,8 @@ from mavcg.selection.library_costs import (
 )
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import network_of
+from mavcg.selection.select_model import ModelQuestion, SelectedModel, select_for_library
+from mavcg.selection.select_workers import workers_of
 from mavcg.target import parse_target
 
 BOARD = load_board("rk3588")

@@ -15,12 +15,12 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.networks import network
 from mavcg.planner.networks.builder import NetworkBuilder
 from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.select_workers import board_of, workers_of
 from mavcg.selection.choice import Limits, Problem, instance_of, make_choice, make_problem
 from mavcg.selection.costs import MODELLED, Cost
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import Kind, network_of
 from mavcg.selection.pbqp import Infeasible
+from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import CANONICAL, LOCAL, PBQP, SUM2D, compare, select, strategy_names
 
 

@@ -10,8 +10,8 @@ from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.predict.claims import shared_ns
 from mavcg.primitive import Epilogue, Layout, Primitive, Scenario
-from mavcg.select_workers import label_of, workers_of
 from mavcg.selection.modelled import ModelledCosts, modelled_costs
+from mavcg.selection.select_workers import label_of, workers_of
 from mavcg.selection.stage_rows import stage_rows
 from mavcg.selection.threads import ThreadedCosts, threaded_costs
 

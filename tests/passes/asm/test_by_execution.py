@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import mavcg.passes.asm.tune as tune_module
-from mavcg.code_image import assemble_image
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.emulation import State, start_state
+from mavcg.assembly.equivalence import Comparison, compare
 from mavcg.core import LoadPolicy
-from mavcg.emulation import State, start_state
-from mavcg.equivalence import Comparison, compare
 from mavcg.passes.asm import dependences, liveness, loop_forms, loop_tuning, pipelining, rename, split
 from mavcg.passes.asm.loop_tuning import Effort
 from mavcg.passes.asm.syntax import Instr

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from mavcg.code_image import assemble_image
-from mavcg.emulation import End, Machine, start_state
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.emulation import End, Machine, start_state
 from mavcg.passes.asm.fold import fold_addresses
 from mavcg.passes.asm.syntax import parse_instr
 

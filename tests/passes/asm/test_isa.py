@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mavcg.code_image import assemble_image
+from mavcg.assembly.code_image import assemble_image
 from mavcg.passes.asm import isa
 from mavcg.passes.asm.blocks import functions_of
 from mavcg.passes.asm.isa import Effects, Malformed, effects

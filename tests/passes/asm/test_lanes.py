@@ -2,8 +2,8 @@
 
 import pytest
 
-from mavcg.code_image import assemble_image
-from mavcg.equivalence import compare
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.equivalence import compare
 from mavcg.passes.asm.dependences import known
 from mavcg.passes.asm.lanes import as_lanes
 from mavcg.passes.asm.rename import allocate

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mavcg.code_image import assemble_image
-from mavcg.emulation import End, Machine, start_state
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.emulation import End, Machine, start_state
 from mavcg.passes.asm.liveness import GENERAL, VECTORS
 from mavcg.passes.asm.parking import ENOUGH, park, saved_registers
 from mavcg.passes.asm.rename import SCRATCH_VECTORS

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from mavcg.code_image import assemble_image
-from mavcg.equivalence import compare
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.equivalence import compare
 from mavcg.passes.asm.loop_tuning import Effort
 from mavcg.passes.asm.reroll import moves_last, reroll
 from mavcg.passes.asm.syntax import Instr, parse_instr

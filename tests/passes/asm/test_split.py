@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mavcg.code_image import assemble_image
-from mavcg.emulation import End, Machine, start_state
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.emulation import End, Machine, start_state
 from mavcg.passes.asm.split import Split, split_loads
 from mavcg.passes.asm.syntax import parse_instr
 

@@ -232,9 +232,9 @@ def test_the_same_input_gives_the_same_output_in_any_process() -> None:
 
 def test_tuning_twice_stays_right() -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
-    from mavcg.code_image import assemble_image
-    from mavcg.emulation import State, start_state
-    from mavcg.equivalence import compare
+    from mavcg.assembly.code_image import assemble_image
+    from mavcg.assembly.emulation import State, start_state
+    from mavcg.assembly.equivalence import compare
 
     def start(seed: int) -> State:
         state = start_state(seed)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from mavcg.code_image import assemble_image
-from mavcg.emulation import End, Machine, State, start_state
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.emulation import End, Machine, State, start_state
 from mavcg.passes.asm.isa import FLAGS
 from mavcg.passes.asm.pipelining import aimed
 from mavcg.passes.asm.syntax import Instr, parse_instr

@@ -1,0 +1,253 @@
+"""Runs one function of a code image in an emulator, from any registers and memory: what it read, wrote and left behind.
+
+Memory appears where the function looks: each page is made from its address and the state's seed, so that any register
+value is a valid pointer and two runs from one state see the same bytes.
+"""
+
+import importlib
+import itertools
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
+from mavcg.errors import MavcgError
+
+STACK_TOP = 0x7F00_0000_0000
+STACK_BYTES = 1 << 20
+RETURN_ADDRESS = 0x1700_0000
+INSTRUCTION_LIMIT = 20_000
+
+_BUFFERS = (0x40_0000_0000, 0x41_0000_0000, 0x42_0000_0000)
+_LAST_PAGE = (1 << 64) - PAGE_BYTES
+_MASK64 = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a function starts from.
+
+    x: x0 to x29; x30 is the return address. v: v0 to v31, 128 bits each. nzcv: N is bit 3, V is bit 0.
+    """
+
+    x: tuple[int, ...]
+    v: tuple[int, ...]
+    nzcv: int
+    memory_seed: int
+    sp: int = STACK_TOP
+
+
+class End(StrEnum):
+    RETURNED = "returned"
+    NO_END = "no end within the limit"
+    CALL = "call of a function that is not there"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind.
+
+    where: the place at which it stopped, in words, unless it returned; the name of the function that it calls. x: x0 to
+    x29. written: address -> the byte that is there in the end. read: addresses of all bytes that loads touched.
+    """
+
+    end: End
+    where: str
+    x: tuple[int, ...]
+    v: tuple[int, ...]
+    sp: int
+    nzcv: int
+    written: Mapping[int, int]
+    read: frozenset[int]
+
+    def register(self, name: str) -> int:
+        """x0 to x29, v0 to v31 (128 bits), d0 to d31 (their low halves), sp, nzcv."""
+        if name in ("sp", "nzcv"):
+            return self.sp if name == "sp" else self.nzcv
+        number = int(name[1:])
+        if name[0] == "x":
+            return self.x[number]
+        return self.v[number] if name[0] == "v" else self.v[number] & _MASK64
+
+
+def start_state(seed: int) -> State:
+    """Registers and memory of this seed: pointers into a few buffers, near each other or apart, aligned or odd; counts
+    from 0 to 40; any 64 bits; vector lanes like the memory's."""
+    pick = random.Random(f"state {seed}")
+
+    def general() -> int:
+        kind = pick.random()
+        if kind < 0.55:
+            offset = pick.choice((0, 0, 16, 32, 64, 4, 8, 48, 1024, 4096, 1, 3, 7, 13, PAGE_BYTES - 8, PAGE_BYTES - 5))
+            return pick.choice(_BUFFERS) + 0x10_0000 + offset
+        if kind < 0.88:
+            return pick.randint(0, 40)
+        if kind < 0.90:
+            return -pick.randint(1, 64) & _MASK64
+        return pick.getrandbits(64)
+
+    x = tuple(general() for _ in range(30))
+    lanes = _lanes(pick, 32 * 16)
+    v = tuple(int.from_bytes(lanes[at : at + 16], "little") for at in range(0, len(lanes), 16))
+    return State(x, v, pick.getrandbits(4), seed)
+
+
+# Lanes that arithmetic treats apart: zeros, infinities, quiet and signalling NaNs, subnormals, largest, one.
+_SPECIAL = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x7F812345, 1, 0x807FFFFF, 0x7F7FFFFF)
+_SPECIAL_LANES = tuple(lane.to_bytes(4, "little") for lane in (*_SPECIAL, 0x3F800000, 0xBF800000))
+
+
+def _lanes(pick: random.Random, count: int) -> bytes:
+    """Bytes for memory or vectors: mostly moderate fp32 lanes (2^-7 to 4, both signs), also moderate as fp64 and fp16;
+    else small integers, special fp32 values among moderate ones, or any bits."""
+    kind = pick.random()
+    if kind < 0.12:
+        return pick.randbytes(count)
+    if kind < 0.24:
+        return b"".join(pick.randint(0, 40).to_bytes(4, "little") for _ in range(count // 4))
+    lanes = int.from_bytes(pick.randbytes(count), "little")
+    keep = int.from_bytes(b"\xff\xff\xff\xbf" * (count // 4), "little")
+    exponent = int.from_bytes(b"\x00\x00\x00\x3c" * (count // 4), "little")
+    moderate = (lanes & keep | exponent).to_bytes(count, "little")
+    if kind < 0.34:
+        parts = [moderate[at : at + 4] for at in range(0, count, 4)]
+        return b"".join(pick.choice(_SPECIAL_LANES) if pick.random() < 0.3 else part for part in parts)
+    return moderate
+
+
+@lru_cache(maxsize=512)  # two runs from one state ask for the same pages
+def page_bytes(seed: int, page: int) -> bytes:
+    """What memory holds at page number `page` before a run."""
+    return _lanes(random.Random(f"page {seed} {page}"), PAGE_BYTES)
+
+
+class Machine:
+    """An emulated core with an image loaded; each run starts afresh. Not to be shared between threads."""
+
+    def __init__(self, image: CodeImage) -> None:
+        """Raises: MavcgError when unicorn is not installed."""
+        self.image = image
+        self._core = _Core(image)
+
+    def run(self, function: str, state: State, limit: int = INSTRUCTION_LIMIT) -> Outcome:
+        """Run a function of the image until it returns or has executed `limit` instructions.
+
+        Raises: MavcgError when the image does not define it.
+        """
+        entry = self.image.symbols.get(function)
+        if entry is None:
+            raise MavcgError(f"check by execution: no function '{function}' in the code; check its name")
+        outcome = self._core.run(entry, state, limit)
+        if outcome.end in (End.FAULT, End.CALL):
+            self._core = _Core(self.image)  # what an exception leaves in the emulator is not documented
+        return outcome
+
+
+def run(image: CodeImage, function: str, state: State, limit: int = INSTRUCTION_LIMIT) -> Outcome:
+    """Run one function once; for many runs of one image, a Machine is four times faster."""
+    return Machine(image).run(function, state, limit)
+
+
+def _emulator() -> tuple[Any, Any]:
+    """Unicorn's module and its constants for AArch64. They are loaded when first used."""
+    try:
+        return importlib.import_module("unicorn"), importlib.import_module("unicorn.arm64_const")
+    except ImportError as error:
+        raise MavcgError("check by execution: the emulator is not installed; pip install 'mavcg[check]'") from error
+
+
+class _Core:
+    """Unicorn, with its hooks: `accesses` are (is a write, address, bytes)."""
+
+    def __init__(self, image: CodeImage) -> None:
+        unicorn, arm = _emulator()
+        self.image = image
+        self.accesses: set[tuple[bool, int, int]] = set()
+        self.pages: list[int] = []
+        self.seed = 0
+        self.wrapped = False
+        self.write_kind = unicorn.UC_MEM_WRITE
+        self.error = unicorn.UcError
+        self.data_access = unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE
+        self.x = [arm.UC_ARM64_REG_X0 + i for i in range(29)] + [arm.UC_ARM64_REG_X29]
+        self.v = [arm.UC_ARM64_REG_V0 + i for i in range(32)]
+        self.link, self.sp, self.pc = arm.UC_ARM64_REG_X30, arm.UC_ARM64_REG_SP, arm.UC_ARM64_REG_PC
+        self.nzcv, self.modes = arm.UC_ARM64_REG_NZCV, [arm.UC_ARM64_REG_FPCR, arm.UC_ARM64_REG_FPSR]
+        self.uc: Any = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+        self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
+        # All 64 bits of an address count, as they are: no page tables, no largest physical address.
+        self.uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
+        for section in image.sections:
+            size = -(-len(section.data) // PAGE_BYTES) * PAGE_BYTES
+            access = unicorn.UC_PROT_READ
+            access |= unicorn.UC_PROT_EXEC if section.executable else 0
+            access |= unicorn.UC_PROT_WRITE if section.writable else 0
+            self.uc.mem_map(section.address, size, access)
+        self.uc.hook_add(unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, self._on_access)
+        self.uc.hook_add(unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED, self._on_unmapped)
+
+    def _on_access(self, uc: Any, kind: int, address: int, size: int, value: int, data: Any) -> None:
+        self.accesses.add((kind == self.write_kind, address, size))
+        if address + size > _LAST_PAGE:
+            # The emulator misreports addresses of the very last page.
+            self.wrapped = True
+            uc.emu_stop()
+
+    def _on_unmapped(self, uc: Any, kind: int, address: int, size: int, value: int, data: Any) -> bool:
+        page = address // PAGE_BYTES
+        uc.mem_map(page * PAGE_BYTES, PAGE_BYTES, self.data_access)
+        uc.mem_write(page * PAGE_BYTES, page_bytes(self.seed, page))
+        self.pages.append(page)
+        return True
+
+    def run(self, entry: int, state: State, limit: int) -> Outcome:
+        uc = self.uc
+        for page in self.pages:
+            uc.mem_unmap(page * PAGE_BYTES, PAGE_BYTES)
+        self.pages.clear()
+        self.accesses.clear()
+        self.seed, self.wrapped = state.memory_seed, False
+        for section in self.image.sections:
+            uc.mem_write(section.address, section.data)
+        registers = [*zip(self.x, state.x, strict=True), *zip(self.v, state.v, strict=True)]
+        registers += [(self.link, RETURN_ADDRESS), (self.sp, state.sp), (self.nzcv, state.nzcv << 28)]
+        uc.reg_write_batch([*registers, *((mode, 0) for mode in self.modes)])
+        end = End.NO_END
+        try:
+            uc.emu_start(entry, RETURN_ADDRESS, count=limit)
+        except self.error:
+            end = End.FAULT
+        pc = uc.reg_read(self.pc)
+        if self.wrapped:
+            end = End.FAULT
+        elif pc == RETURN_ADDRESS:
+            end = End.RETURNED
+        elif pc in self.image.externals:
+            end = End.CALL
+        loads = [range(address, address + size) for write, address, size in self.accesses if not write]
+        return Outcome(
+            end,
+            "" if end == End.RETURNED else self.image.place(pc),
+            tuple(uc.reg_read_batch(self.x)),
+            tuple(uc.reg_read(register) for register in self.v),
+            uc.reg_read(self.sp),
+            uc.reg_read(self.nzcv) >> 28,
+            MappingProxyType(self._written()),
+            frozenset(itertools.chain.from_iterable(loads)),
+        )
+
+    def _written(self) -> dict[int, int]:
+        """Address -> byte, of all bytes that stores touched."""
+        written: dict[int, int] = {}
+        for write, address, size in self.accesses:
+            if write and address + size <= _LAST_PAGE:
+                try:
+                    written.update(zip(range(address, address + size), self.uc.mem_read(address, size), strict=True))
+                except self.error:
+                    continue  # the store itself faulted: to code, or to read-only data
+        return written

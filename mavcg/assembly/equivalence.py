@@ -1,0 +1,129 @@
+"""The check by execution: two forms of a function, run from the same states, must leave the same bytes behind.
+
+What this cannot see: the order of accesses (devices, other threads), and paths that no state of the check takes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mavcg.assembly.code_image import CodeImage
+from mavcg.assembly.emulation import INSTRUCTION_LIMIT, STACK_BYTES, End, Machine, Outcome, State, start_state
+from mavcg.errors import MavcgError
+
+# What a caller may look at (AAPCS64, ARM IHI 0055): results (x0, x1; v0 to v3) and preserved registers.
+CALLER_SEES = (
+    *("x0", "x1", "v0", "v1", "v2", "v3"),
+    *(f"x{number}" for number in range(19, 30)),
+    *(f"d{number}" for number in range(8, 16)),
+    "sp",
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """From the state of `seed`, `what` (a register, memory at an address, the end) differs."""
+
+    seed: int
+    what: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {self.what}: before {self.before}, after {self.after}"
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """From the state of `seed` the untransformed function did not return: nothing was compared."""
+
+    seed: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What running both forms from all seeds showed.
+
+    agreed: the number of seeds from which both returned and left the same. differences: at most one a seed.
+    """
+
+    function: str
+    agreed: int
+    differences: tuple[Difference, ...]
+    undecided: tuple[Undecided, ...]
+
+    @property
+    def passed(self) -> bool:
+        """No difference, and not merely because nothing could be compared."""
+        return not self.differences and self.agreed > 0
+
+    def __str__(self) -> str:
+        if self.differences:
+            return f"{self.function}: {self.differences[0]}"
+        reason = f" ({self.undecided[0].reason})" if self.undecided else ""
+        return f"{self.function}: the same from {self.agreed} states, {len(self.undecided)} undecided{reason}"
+
+
+def compare(
+    before: CodeImage,
+    after: CodeImage,
+    function: str,
+    seeds: Iterable[int],
+    observed: Sequence[str] = CALLER_SEES,
+    limit: int = INSTRUCTION_LIMIT,
+    renamed: str | None = None,
+    start: Callable[[int], State] = start_state,
+) -> Comparison:
+    """Run a function of both images from the state of each seed.
+
+    Equal means: the same end; the same in all `observed` registers (names as in Outcome.register) and in all bytes that
+    either wrote, but for the dead stack below the final sp; and `after` reads no byte that `before` did not read, since
+    it could fault there: its own stack and the images excepted.
+
+    limit: of instructions for `before`; `after` may take four times as many. renamed: the function's name in `after`.
+    start: seed -> state, where a function needs arguments of certain kinds.
+    Raises: MavcgError when either image lacks the function, or it calls one outside of its image.
+    """
+    first, second = Machine(before), Machine(after)
+    agreed = 0
+    differences: list[Difference] = []
+    undecided: list[Undecided] = []
+    for seed in seeds:
+        state = start(seed)
+        old = first.run(function, state, limit)
+        if old.end == End.CALL:
+            raise MavcgError(
+                f"check by execution: {function} calls '{old.where}', which is not in the code given; add its"
+                " definition or check functions that call nothing"
+            )
+        if old.end != End.RETURNED:
+            undecided.append(Undecided(seed, f"{old.end}, at {old.where}"))
+            continue
+        new = second.run(renamed or function, state, 4 * limit)
+        found = next(_differences(seed, old, new, observed, (before, after)), None)
+        if found is None:
+            agreed += 1
+        else:
+            differences.append(found)
+    return Comparison(function, agreed, tuple(differences), tuple(undecided))
+
+
+def _differences(
+    seed: int, old: Outcome, new: Outcome, observed: Sequence[str], images: Sequence[CodeImage]
+) -> Iterator[Difference]:
+    if new.end != old.end:
+        yield Difference(seed, "the end", old.end, f"{new.end}, at {new.where}" if new.where else new.end)
+        return
+    for name in observed:
+        if old.register(name) != new.register(name):
+            yield Difference(seed, name, f"{old.register(name):#x}", f"{new.register(name):#x}")
+    dead_stack = range(old.sp - STACK_BYTES, old.sp)
+    for address in sorted(old.written.keys() | new.written.keys()):
+        values = old.written.get(address), new.written.get(address)
+        if values[0] != values[1] and address not in dead_stack:
+            shown = ["not written" if value is None else f"{value:#04x}" for value in values]
+            yield Difference(seed, f"memory at {address:#x}", shown[0], shown[1])
+    own = [dead_stack, *(range(s.address, s.address + len(s.data)) for image in images for s in image.sections)]
+    for address in sorted(new.read - old.read):
+        if not any(address in part for part in own):
+            yield Difference(seed, f"memory at {address:#x}", "not read", "read")

@@ -1,0 +1,157 @@
+"""What the model of a core says of each loop of a function, nothing changed, for people and for scripts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mavcg.assembly.asm_input import AsmInput
+from mavcg.passes.asm.blocks import Block, Function
+from mavcg.passes.asm.dependences import Code, as_op
+from mavcg.passes.asm.estimate import IN_ORDER, PORT_BOUND, LoopEstimate, estimate_block, estimate_loop
+from mavcg.passes.asm.work import Work, total
+from mavcg.timing import MissingFact, Timing
+
+
+@dataclass(frozen=True)
+class BlockEstimate:
+    """A loop of one block, a block of a longer loop, or straight-line code.
+
+    kind: "loop", "block of a loop" or "block"; cycles of the last two are for one run through them by themselves.
+    line: in the user's file; address: of a binary's. estimate: None where there is none, and `why` says why.
+    calls: what it calls, whose own time the estimate leaves out.
+    """
+
+    kind: str
+    label: str
+    line: int
+    address: int | None
+    instructions: int
+    work: Work
+    estimate: LoopEstimate | None
+    why: str = ""
+    calls: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        if self.address is not None:
+            return f"{self.address:#x}"
+        return f"{self.label} (line {self.line})" if self.label else f"line {self.line}"
+
+    def per_cycle(self, count: int) -> float | None:
+        """So many in an iteration are how many a cycle; None without an estimate."""
+        return count / self.estimate.cycles if self.estimate and self.estimate.cycles else None
+
+
+def model_of(timing: Timing) -> str:
+    """The name of the model that fits the core."""
+    return IN_ORDER if timing.order == "in" else PORT_BOUND
+
+
+def estimate_function(
+    code: AsmInput, function: Function, timing: Timing, straight: bool = False
+) -> list[BlockEstimate]:
+    """Every loop of one block and every block of other loops; with `straight`, all other blocks too."""
+    return [
+        _estimate(code, block, index, timing)
+        for index, block in enumerate(function.blocks)
+        if block.lines and (block.in_loop or straight)
+    ]
+
+
+def _estimate(code: AsmInput, block: Block, index: int, timing: Timing) -> BlockEstimate:
+    statements = [code.statements[line.statement] for line in block.lines]
+    instrs = [s.instr for s in statements if s.instr is not None]
+    loops = index in block.successors
+    first = statements[0].line
+    estimate, why = None, ""
+    unknown = next((s for s, line in zip(statements, block.lines, strict=True) if line.effects is None), None)
+    if unknown is not None:
+        address = code.addresses.get(unknown.line)
+        place = code.source.place(unknown.line) if address is None else f"{code.source.file}: {address:#x}"
+        why = f"{place}: `{' '.join(unknown.code.split())}` is not known to the models"
+    else:
+        known = [line.effects for line in block.lines if line.effects is not None]
+        ops = [as_op(Code(instr, effect)) for instr, effect in zip(instrs, known, strict=True)]
+        try:
+            estimate = (estimate_loop if loops else estimate_block)(ops, timing)
+        except MissingFact as fact:
+            why = str(fact)
+    return BlockEstimate(
+        "loop" if loops else "block of a loop" if block.in_loop else "block",
+        _label(block),
+        code.source.line(first),
+        code.addresses.get(first),
+        len(instrs),
+        total(instrs),
+        estimate,
+        why,
+        tuple(c.effects.target or "?" for c in block.lines if c.effects is not None and c.effects.flow == "call"),
+    )
+
+
+def to_show(found: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
+    """What people ask for: the loops of one block, where there are any; with `everything`, other blocks too."""
+    return [one for one in found if one.kind == "loop" and not everything] or list(found)
+
+
+def _label(block: Block) -> str:
+    target = block.lines[-1].effects.target if block.lines and block.lines[-1].effects else ""
+    return target if target in block.labels else block.labels[-1] if block.labels else ""
+
+
+def function_json(name: str, found: Sequence[BlockEstimate]) -> dict[str, Any]:
+    """A function as `--json` gives it."""
+    return {"name": name, "loops": [_block_json(one) for one in found]}
+
+
+def head_json(file: str, timing: Timing, settings: Sequence[str]) -> dict[str, Any]:
+    """What a document says of its figures before it gives them."""
+    return {
+        "file": file,
+        "core": timing.core,
+        "model": model_of(timing),
+        "cycles_are": "predicted by a model, not measured",
+        "set": list(settings),
+    }
+
+
+def _block_json(one: BlockEstimate) -> dict[str, Any]:
+    found, work = one.estimate, one.work
+    return {
+        "kind": one.kind,
+        "label": one.label,
+        "line": one.line if one.address is None else None,
+        "address": one.address,
+        "cycles": found.cycles if found else None,
+        "bound_by": found.bound_by if found else None,
+        "because": found.because if found else None,
+        "unknown": one.why or None,
+        "calls": list(one.calls),
+        "instructions": one.instructions,
+        "flops": work.flops,
+        "flops_per_cycle": one.per_cycle(work.flops),
+        "int_ops": work.int_ops,
+        "int_ops_per_cycle": one.per_cycle(work.int_ops),
+        "macs": work.macs,
+        "macs_per_cycle": one.per_cycle(work.macs),
+        "bounds": dict(found.bounds) if found else {},
+        "pools": dict(found.pools) if found else {},
+        "ops": _ops_json(found) if found else [],
+    }
+
+
+def _ops_json(found: LoopEstimate) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "text": one.op.text,
+            "class": one.op.op_class,
+            "cycle": one.cycle,
+            "slot": one.slot,
+            "stall_cycles": one.stall_cycles,
+            "lost_slots": one.lost_slots,
+            "why": one.why,
+            "pressure": dict(one.pressure),
+        }
+        for one in found.ops
+    ]

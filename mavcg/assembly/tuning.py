@@ -1,0 +1,221 @@
+"""Versions through the machine passes: each with its core's timing, several at a time, schedules kept on disk."""
+
+import hashlib
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from queue import SimpleQueue
+from typing import Any
+
+from mavcg.assembly.schedule_store import open_store
+from mavcg.core import Core
+from mavcg.errors import ToolError
+from mavcg.passes.asm.loop_tuning import Effort, LoopReport
+from mavcg.passes.asm.main_loop import main_loop
+from mavcg.passes.asm.tune import FunctionReport, Tuned, tune
+from mavcg.profiles.timing import load_timing
+from mavcg.timing import Timing
+
+# Accesses whose order or number a program may count on, and which look like any other in assembly. Stronger atomics are
+# instructions of their own there, which the passes leave alone.
+_VOLATILE = re.compile(r"\b(?:load|store) (?:atomic )?volatile |\b(?:load|store) atomic |syncscope\(\"singlethread\"\)")
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Whether machine passes are used at all, and how many seconds the exact solver may take for a loop."""
+
+    on: bool = True
+    solver_seconds: float = 0.0
+
+
+FAST = Tuning()
+
+
+@dataclass(frozen=True)
+class TuningJob:
+    """A version to be tuned.
+
+    asm, symbol: its assembly and its name there; generic_asm, generic_symbol: the generic version, for comparison.
+    why_not: why it must stay as it is, or "". open_inline: no inline assembly in it clobbers memory. heuristic_seconds:
+    as of Effort. account: whether the account's figures are wanted.
+    """
+
+    core: Core
+    asm: str
+    symbol: str
+    generic_asm: str
+    generic_symbol: str
+    why_not: str = ""
+    open_inline: bool = False
+    heuristic_seconds: float = 1.0
+    account: bool = True
+
+
+@dataclass(frozen=True)
+class VersionTuning:
+    """What the machine passes did to a version, and the model's word on what each step brought.
+
+    Work per cycle of its main loop on its own core, by the model: the generic version's code, the code that LLVM makes
+    when told the core (the directive), and that code tuned; None where it does no arithmetic. unit: "FLOP" or "OP".
+    """
+
+    functions: tuple[FunctionReport, ...]
+    unit: str = ""
+    generic: float | None = None
+    directive: float | None = None
+    tuned: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For reports and notes; every figure is the model's."""
+        loops = [loop for function in self.functions for loop in function.loops]
+        return {
+            "unit": f"{self.unit}/cycle" if self.unit else None,
+            "generic": _rounded(self.generic),
+            "directive": _rounded(self.directive),
+            "tuned": _rounded(self.tuned),
+            "loops": len(loops),
+            "loops_tuned": sum(not loop.kept for loop in loops),
+            "blocks_tuned": sum(function.blocks for function in self.functions),
+            "splits": sum(loop.splits for loop in loops) + sum(function.splits for function in self.functions),
+        }
+
+
+def _rounded(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 3)
+
+
+def wants_tuning(core: Core) -> bool:
+    """Whether a core's profile asks for any machine pass."""
+    return core.arch == "aarch64" and (core.policy.split or core.policy.unpair or core.policy.schedule)
+
+
+def why_untouched(ir: str) -> str:
+    """Why a version with this IR must not have its memory accesses moved, or ""."""
+    return "it has volatile or relaxed atomic accesses" if _VOLATILE.search(ir) else ""
+
+
+def has_open_inline(ir: str) -> bool:
+    """Whether no inline assembly in the IR clobbers memory: accesses may then move over it."""
+    return "~{memory}" not in ir and "module asm" not in ir
+
+
+def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, VersionTuning]:
+    """The version's assembly, tuned, and the account of it."""
+    timing, policy, store = load_timing(job.core), job.core.policy, open_store()
+    how = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
+    asked = (job.asm, job.symbol, job.generic_asm, *how)
+    key = hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()
+    if store and (known := _from_document(store.read(key))) is not None:
+        return known
+    effort = Effort(solver_seconds, store, job.heuristic_seconds)
+    done = tune(job.asm, timing, policy, effort, job.symbol, lambda name: job.why_not, open_inline=job.open_inline)
+    account = _account(job, done, timing) if job.account else VersionTuning(done.functions)
+    if store:
+        store.write(key, {"text": done.text, "account": asdict(account)})
+    return done.text, account
+
+
+def _account(job: TuningJob, done: Tuned, timing: Timing) -> VersionTuning:
+    before = main_loop(job.asm, job.symbol, timing)
+    after = main_loop(done.text, job.symbol, timing)
+    generic = main_loop(job.generic_asm, job.generic_symbol, timing)
+    if before is None or after is None:
+        return VersionTuning(done.functions)
+    start = generic.per_cycle if generic is not None and generic.unit == before.unit else None
+    return VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle)
+
+
+def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuning] | None:
+    """What was kept of an earlier build; None where nothing was, or something of another make."""
+    if document is None:
+        return None
+    try:
+        account = dict(document["account"])
+        functions = tuple(
+            FunctionReport(**{**function, "loops": tuple(LoopReport(**loop) for loop in function["loops"])})
+            for function in account.pop("functions")
+        )
+        return document["text"], VersionTuning(functions, **account)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def tune_versions(
+    jobs: Sequence[TuningJob], workers: int, progress: Callable[[], None], solver_seconds: float = 0.0
+) -> list[tuple[str, VersionTuning]]:
+    """Tune versions, `workers` at a time, in as many processes; progress is called once for each."""
+    if workers < 2 or len(jobs) < 2:
+        found = []
+        for job in jobs:
+            found.append(tune_version(job, solver_seconds))
+            progress()
+        return found
+    count = min(workers, len(jobs))
+    with ExitStack() as stack:
+        idle: SimpleQueue[_Process] = SimpleQueue()
+        for _ in range(count):
+            idle.put(stack.enter_context(_Process()))
+
+        def work(job: TuningJob) -> tuple[str, VersionTuning]:
+            process = idle.get()
+            try:
+                result = process.tune(job, solver_seconds)
+            finally:
+                idle.put(process)
+            progress()
+            return result
+
+        with ThreadPoolExecutor(count) as pool:
+            return list(pool.map(work, jobs))
+
+
+class _Process:
+    """A process that tunes one version after the other: Python and its packages are loaded once."""
+
+    def __enter__(self) -> "_Process":
+        self._said = tempfile.TemporaryFile()
+        self._run = subprocess.Popen(
+            [sys.executable, "-c", "from mavcg.assembly.tuning import _serve; _serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+        )
+        return self
+
+    def tune(self, job: TuningJob, solver_seconds: float) -> tuple[str, VersionTuning]:
+        """tune_version there. Raises: ToolError with its last words where the process has ended."""
+        assert self._run.stdin is not None and self._run.stdout is not None
+        try:
+            pickle.dump((job, solver_seconds), self._run.stdin)
+            self._run.stdin.flush()
+            result: tuple[str, VersionTuning] = pickle.load(self._run.stdout)
+        except (OSError, EOFError) as error:
+            status = self._run.wait()
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise ToolError(f"tuning {job.symbol}: the process ended with {status}: {said}") from error
+        return result
+
+    def __exit__(self, *error: object) -> None:
+        # A job under way is of no use any more when this is reached early.
+        self._run.kill()
+        self._run.communicate()
+        self._said.close()
+
+
+def _serve() -> None:
+    """The other end of _Process: a job from standard input, its result to standard output, until there are no more."""
+    while True:
+        try:
+            job, solver_seconds = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(tune_version(job, solver_seconds), sys.stdout.buffer)
+        sys.stdout.buffer.flush()

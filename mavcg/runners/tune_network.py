@@ -1,0 +1,215 @@
+"""A network's primitives measured on the cores of a board: what `mavcg tune` asks for, and what came of it."""
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mavcg.board import Board
+from mavcg.codegen import default_workers
+from mavcg.core import Core
+from mavcg.cpu_list import cpus_text
+from mavcg.errors import MavcgError
+from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.kernel import Machine
+from mavcg.machines import GENERIC, machines_for
+from mavcg.planner.board_machine import ClusterMachine, cluster_machines
+from mavcg.primitive import Primitive
+from mavcg.profiles.load import cores_for
+from mavcg.runners.bench_run import BenchOptions
+from mavcg.runners.facts import MachineFacts
+from mavcg.runners.places import cpus_of, differences, hints
+from mavcg.runners.shell_runner import ShellRunner
+from mavcg.runners.tuning_run import Spot, TunedOn, tune_on
+from mavcg.selection.cost_db import CostDb, compiler_version
+from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.network import Network
+from mavcg.selection.threads import threaded_costs
+from mavcg.selection.tuning import Job, Plan, fastest, plan_of, scenario_text
+from mavcg.target import parse_target
+from mavcg.trials.check import block_of
+
+LOCAL = "local"
+EVICT_BYTES = 64 << 20  # at least: more than the caches of a phone
+INTERRUPT = "interrupt"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A core of the board, as emitters and the model know it, and the CPUs that threads run on."""
+
+    machine: Machine
+    core: Core | None
+    cluster: ClusterMachine
+    cpus: tuple[int, ...]
+
+    @property
+    def threads(self) -> int:
+        """That are measured."""
+        return max(1, len(self.cpus))
+
+
+@dataclass(frozen=True)
+class TunedCore:
+    """What was measured of a network on one core."""
+
+    place: Place
+    plan: Plan
+    tuned: TunedOn
+
+
+def board_of(name: str, runner: str) -> Board:
+    """The board to be measured. Raises: MavcgError for an unknown one, and for this machine where another is meant."""
+    if name != HOST:
+        return find_board(name)
+    if runner != LOCAL:
+        raise MavcgError(f"--runner {runner}: of which board? name it by --board (`mavcg cores` lists them)")
+    return measured_host_board()
+
+
+def places_of(
+    board: Board, wanted: Sequence[str], runner: str, facts: MachineFacts, threads: int = 1
+) -> tuple[tuple[Place, ...], tuple[str, ...]]:
+    """CPUs for each core wanted, or for each of the board's, as many as threads; and warnings.
+
+    Raises: MavcgError for cores that the board or the machine has not, or the wrong machine altogether.
+    """
+    clusters = cluster_machines(board, threads)
+    names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters))
+    for core in wanted:
+        if core not in names:
+            raise MavcgError(f"--core {core}: {board.name} has no such core; it has {', '.join(names)}")
+    target = parse_target(board.target)
+    if facts.arch != target.arch:
+        raise MavcgError(f"{runner}: is {facts.arch}, and {board.name} is {target.arch}; name its own --board")
+    known = [name for name in names if name != GENERIC]
+    cores = {core.name: core for core in (cores_for(known) if known else ())}
+    machines = machines_for(list(cores.values()), target)
+    places, warnings = [], []
+    for name in list(dict.fromkeys(wanted)) or names:
+        cpus: tuple[int, ...] = ()
+        if facts.cpus:  # else a system that does not tell and does not bind: this machine, if it is no Linux
+            cpus, warning = cpus_of(facts, board, name, runner, threads)
+            warnings += [warning] if warning else []
+        elif threads > 1:
+            raise MavcgError(f"{runner}: --threads {threads}: does not bind threads to CPUs; leave it out")
+        cluster = next(one for one in clusters if one.cluster.core == name)
+        places.append(Place(machines[name], cores.get(name), cluster, cpus))
+    return tuple(places), tuple(warnings)
+
+
+def tune_network(
+    network: Network,
+    primitives: Sequence[Primitive],
+    board: Board,
+    places: Sequence[Place],
+    runner: ShellRunner,
+    facts: MachineFacts,
+    database: CostDb,
+    *,
+    resume: bool,
+    limit_s: float | None,
+    progress: Callable[[int, int, Job], None],
+    note: Callable[[str], None],
+) -> list[TunedCore]:
+    """Measure on one core after the other, what the model leaves of each; an interrupt or the limit ends all.
+
+    limit_s: for all cores together, in equal parts. Raises: MavcgError as plan_of and tune_on do.
+    """
+    local = runner.name == LOCAL
+    host = platform.node() if local else " ".join(word for word in (runner.name, facts.model) if word)
+    done: list[TunedCore] = []
+    for number, place in enumerate(places):
+        model = modelled_costs(place.cluster) if place.threads == 1 else threaded_costs([place.cluster] * place.threads)
+        plan = plan_of(network, primitives, model)
+        for words in (*place.cluster.assumed, *plan.left_out):
+            note(words)
+        where = ", ".join(filter(None, (place.machine.name, cpus_text(place.cpus))))
+        note(
+            f"{where}: {len(plan.scenarios)} convolutions, {len(plan.sizes)} sizes of images: {len(plan.jobs)} "
+            f"measurements, {plan.pruned} left out by the model"
+        )
+        spot = Spot(runner, place.machine, place.core, place.cpus, not local, host, default_workers())
+        spent_s = sum(each.tuned.seconds for each in done)
+        part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(places) - number)
+        tuned = tune_on(
+            plan, database, spot, resume=resume, limit_s=part_s, options=_options(board, facts), progress=progress,
+            note=note,
+        )  # fmt: skip
+        for words in (*tuned.notes, *(f"{job.name}: {why}" for job, why in tuned.failed)):
+            note(words)
+        done.append(TunedCore(place, plan, tuned))
+        if tuned.stopped == INTERRUPT:
+            break
+    for words in _disagreements(done):
+        note(words)
+    return done
+
+
+def _options(board: Board, facts: MachineFacts) -> BenchOptions:
+    evict_bytes = max(EVICT_BYTES, 2 * (board.l3_bytes or 0))
+    if facts.memory_bytes:
+        evict_bytes = min(evict_bytes, facts.memory_bytes // 4)
+    return BenchOptions(evict_bytes=evict_bytes)
+
+
+def _disagreements(done: Sequence[TunedCore]) -> list[str]:
+    """Where two cores computed other bits from the same numbers, which no kernel of ours may do."""
+    first: dict[object, tuple[str, str]] = {}
+    found = []
+    for each in done:
+        name = each.place.machine.name
+        for job, checksum in each.tuned.checksums.items():
+            before, other = first.setdefault(job.what, (checksum, name))
+            if before != checksum:
+                found.append(f"{job.name}: {name} and {other} compute other results; tell the authors")
+    return found
+
+
+def facts_document(runner: str, facts: MachineFacts, board: Board | None) -> dict[str, Any]:
+    """What a machine says of itself, for --check."""
+    return {
+        "runner": runner,
+        **asdict(facts),
+        "celsius": dict(facts.celsius),
+        "board": board.name if board else None,
+        "differences": list(differences(facts, board)) if board else [],
+        "hints": list(hints(facts)),
+    }
+
+
+def tuned_document(
+    model: str, board: str, runner: str, done: Sequence[TunedCore], database: CostDb, primitives: Sequence[Primitive]
+) -> dict[str, Any]:
+    """All of it as JSON: a table for each core, and sums."""
+    cores = [_core_document(each, database, primitives) for each in done]
+    threads = max((each.place.threads for each in done), default=1)
+    sums = {key: sum(core[key] for core in cores) for key in ("measured", "already", "pruned", "left", "seconds")}
+    stopped = next((each.tuned.stopped for each in done if each.tuned.stopped), "")
+    return {
+        "model": model, "board": board, "runner": runner, "threads": threads, "compiler": compiler_version(), **sums,
+        "stopped": stopped, "cores": cores,
+    }  # fmt: skip
+
+
+def _core_document(each: TunedCore, database: CostDb, primitives: Sequence[Primitive]) -> dict[str, Any]:
+    plan, tuned, machine = each.plan, each.tuned, each.place.machine
+    costs = database.provider(machine.name, each.place.threads, block_of(machine))
+    return {
+        "core": machine.name,
+        "cpus": list(each.place.cpus),
+        "convolutions": len(plan.scenarios),
+        "sizes": len(plan.sizes),
+        "measured": len(tuned.measured),
+        "already": tuned.already,
+        "pruned": plan.pruned,
+        "left": tuned.left,
+        "failed": [{"what": job.name, "why": why} for job, why in tuned.failed],
+        "seconds": tuned.seconds,
+        "program_bytes": tuned.program_bytes,
+        "fastest": [
+            {"scenario": scenario_text(scenario), "primitive": name, "macs": scenario.macs, **asdict(cost)}
+            for scenario, name, cost in fastest(plan, costs, primitives)
+        ],
+        "costs": [{"what": job.name, "predicted_ms": job.predicted_ms, **asdict(cost)} for job, cost in tuned.measured],
+    }

@@ -1,0 +1,113 @@
+"""What each cluster of a board would choose for itself, and the one choice that a library for the whole board has.
+
+All versions of a library's kernels compute alike, so that a node has one primitive on every core. The choice is the
+optimum for the cores that are asked for; where none are, every cluster counts the same: what is least is the mean of
+the clusters' times, each as a part of the cluster's own optimum.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mavcg.board import Board
+from mavcg.planner.board_machine import ClusterMachine
+from mavcg.selection.answer import Selection
+from mavcg.selection.choice import Alternative, Choice, Problem, make_choice
+from mavcg.selection.costs import weighted
+from mavcg.selection.network import Network
+from mavcg.selection.select_network import SelectQuestion, costs_on, problem_of, problem_on, select_on
+from mavcg.selection.select_workers import board_of, by_speed, label_of, workers_of
+from mavcg.selection.strategies import PBQP, Selected, select
+from mavcg.selection.threads import threaded_costs
+
+# A primitive suits a core where it takes no more than so many times what the best of its node takes there.
+SUITS = 1.25
+
+
+@dataclass(frozen=True)
+class OnCluster:
+    """A cluster: what would be chosen for it alone, and what the board's choice costs there."""
+
+    own: Selection
+    joint: Choice
+
+    @property
+    def loss(self) -> float:
+        """How much longer the board's choice takes, as a part of the cluster's own optimum."""
+        own = self.own.choice.total_ms
+        return self.joint.total_ms / own - 1 if own else 0.0
+
+
+@dataclass(frozen=True)
+class BoardSelection:
+    """For a whole board. asked: the cores that the choice is the optimum for; "": all clusters alike."""
+
+    model: str
+    board: str
+    asked: str
+    problem: Problem
+    selected: Selected
+    clusters: tuple[OnCluster, ...]
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proven that nothing is better by this measure."""
+        return self.selected.strategy == PBQP and self.selected.proven
+
+    def suits(self, node: str) -> tuple[str, ...]:
+        """The cores on which a node's primitive takes little longer than the best for that node by itself."""
+        found = []
+        for each in self.clusters:
+            best = min(one.cost.ms for one in each.own.problem.alternatives[node])
+            if each.joint.chosen[node].cost.ms <= SUITS * best:
+                found.append(each.own.core)
+        return tuple(found)
+
+
+def select_clusters(model: str, network: Network, board: str, question: SelectQuestion) -> BoardSelection:
+    """Select for each cluster, for as many threads as are asked for or as it has cores, and for the board.
+
+    Raises: MavcgError as select_network.
+    """
+    facts = board_of(board)
+    workers = [
+        workers_of(facts, core, min(question.threads, _cores(facts, core)))
+        for core in dict.fromkeys(facts.clusters[number].core for number in by_speed(facts))
+    ]
+    own = [select_on(model, network, board, each, question) for each in workers]
+    if question.core or question.threads > 1:
+        asked = workers_of(facts, question.core, question.threads)
+        problem, words = problem_on(network, asked, question)[0], _words(asked)
+    else:
+        problem, words = _mean(network, workers, own, question), ""
+    selected = select(problem, question.strategy, question.time_limit_s)
+    on = tuple(OnCluster(each, _again(each.problem, selected.choice.chosen)) for each in own)
+    return BoardSelection(model, board, words, problem, selected, on)
+
+
+def _cores(board: Board, core: str) -> int:
+    return sum(len(cluster.cpus) for cluster in board.clusters if cluster.core == core)
+
+
+def _words(workers: Sequence[ClusterMachine]) -> str:
+    return f"{label_of(workers)}, {len(workers)} thread{'s' * (len(workers) > 1)}"
+
+
+def _mean(
+    network: Network, workers: Sequence[Sequence[ClusterMachine]], own: Sequence[Selection], question: SelectQuestion
+) -> Problem:
+    """In ms of the fastest cluster."""
+    first = own[0].choice.total_ms
+    weights = [first / each.choice.total_ms / len(own) if each.choice.total_ms else 1.0 for each in own]
+    with contextlib.ExitStack() as stack:
+        costs = [costs_on(each, question.db, stack)[0] for each in workers]
+        return problem_of(network, weighted(costs, weights), question, threaded_costs(workers[0]).block)
+
+
+def _again(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:
+    """The same primitives and layouts at another problem's costs."""
+    numbers = {}
+    for name, found in problem.alternatives.items():
+        wanted = (chosen[name].name, chosen[name].layout_in, chosen[name].layout_out)
+        numbers[name] = [(one.name, one.layout_in, one.layout_out) for one in found].index(wanted)
+    return make_choice(problem, numbers)

@@ -1,0 +1,187 @@
+"""A network's primitives selected for one core of a board: what `mavcg select` asks, and what it answers."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.importers.load import SUFFIXES, import_model
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.board_machine import ClusterMachine
+from mavcg.planner.networks import NAMES
+from mavcg.planner.networks import network as built_in
+from mavcg.selection.answer import Selection
+from mavcg.selection.arena_need import peak
+from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
+from mavcg.selection.cost_db import KnownCosts, default_path, open_db
+from mavcg.selection.cost_rows import text_of
+from mavcg.selection.costs import IMPORTED, MEASURED, CostProvider, first_of, scaled, shifted
+from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.network import Network, network_of
+from mavcg.selection.select_workers import board_of, label_of, workers_of
+from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
+from mavcg.selection.threads import threaded_costs
+
+
+@dataclass(frozen=True)
+class SelectQuestion:
+    """How to select. core: of the board, or several with commas; "" for its fastest. threads: each has a core.
+
+    max_error, max_workspace_bytes: of each primitive. max_arena_bytes: of images that are alive at once, conversions
+    and workspace. shared: conversions of an image that several nodes read are counted once. db: of costs; None: this
+    user's, where there is one.
+    """
+
+    strategy: str = PBQP
+    core: str = ""
+    max_error: float = math.inf
+    max_workspace_bytes: int | None = None
+    shared: bool = False
+    db: Path | None = None
+    time_limit_s: float = TIME_LIMIT_S
+    threads: int = 1
+    max_arena_bytes: int | None = None
+
+
+def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+    """A built-in network, or a model's file, after the passes that every model goes through.
+
+    Raises: MavcgError for what is neither, for a file that cannot be imported, and where no convolution is f32.
+    """
+    if model in NAMES:
+        if shapes:
+            raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
+        return network_of(optimise(built_in(model)))
+    path = Path(model)
+    if not path.exists() and path.suffix.lower() not in SUFFIXES:
+        raise MavcgError(
+            f"{model}: is neither a file nor a built-in network; name a model file (.onnx or .tflite), "
+            f"or one of {', '.join(NAMES)}"
+        )
+    found = network_of(optimise(import_model(path, shapes)))
+    if not found.convolutions:
+        why = "; ".join(sorted({f"{node.name} {node.why}" for node in found.left_out})[:3])
+        raise MavcgError(
+            f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with square "
+            f"convolutions of f32, of one image"
+        )
+    return found
+
+
+def select_network(model: str, network: Network, board: str, question: SelectQuestion) -> Selection:
+    """Select by the question's strategy, and by all others to compare; costs of the database first, then of the model.
+
+    Raises: MavcgError for an unknown board, core or strategy, a limit that leaves nothing, a database that is none.
+    """
+    facts = board_of(board)
+    return select_on(model, network, board, workers_of(facts, question.core, question.threads), question)
+
+
+def select_on(
+    model: str, network: Network, board: str, workers: Sequence[ClusterMachine], question: SelectQuestion
+) -> Selection:
+    """As select_network, on these cores. With several of them the strategies are compared on the first alone, too."""
+    problem, notes = problem_on(network, workers, question)
+    compared = compare(problem, question.time_limit_s)
+    # Asked again where it is unknown or cannot do the network, to say why.
+    selected = compared.get(question.strategy) or select(problem, question.strategy, question.time_limit_s)
+    single: Mapping[str, Selected | None] = {}
+    if len(workers) > 1:
+        first = workers_of(board_of(board), workers[0].cluster.core)
+        single = compare(problem_on(network, first, question)[0], question.time_limit_s)
+    assumed = tuple(dict.fromkeys(words for machine in workers for words in machine.assumed))
+    block = threaded_costs(workers).block
+    return Selection(
+        model, board, label_of(workers), len(workers), problem, selected, compared, assumed, notes,
+        peak(problem, selected.choice.chosen, block), single,
+    )  # fmt: skip
+
+
+def problem_on(
+    network: Network, workers: Sequence[ClusterMachine], question: SelectQuestion
+) -> tuple[Problem, tuple[str, ...]]:
+    """The problem with costs of these cores, and what there is to say of the costs."""
+    with contextlib.ExitStack() as stack:
+        costs, known = costs_on(workers, question.db, stack)
+        problem = problem_of(network, costs, question, threaded_costs(workers).block)
+        return problem, () if known is None else tuple(_outdated(problem, known))
+
+
+def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, block: int) -> Problem:
+    """The problem within the question's limits. block: channels of a block of CHWc. Raises: MavcgError."""
+    if question.max_arena_bytes is not None and question.shared:
+        raise MavcgError("--max-arena: counts conversions for each reader; leave --share-conversions out")
+    limits = Limits(question.max_error, question.max_workspace_bytes)
+    made = make_problem(network, costs, all_primitives(), limits, question.shared)
+    memory = None if question.max_arena_bytes is None else MemoryLimit(question.max_arena_bytes, block)
+    return replace(made, memory=memory)
+
+
+def costs_on(
+    workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack, between_bytes: float = 0.0
+) -> tuple[CostProvider, KnownCosts | None]:
+    """Costs of a thread on each of these cores, open as long as the stack is, and what the database knows of them.
+
+    What the database has goes first, then what is modelled. db: None is this user's database, where there is one.
+    What is known of a single thread alone is taken as many times as long as the model says that several take.
+    between_bytes: that a network touches until a primitive's weights are wanted again (CoreModel). What was measured of
+    a primitive that runs again and again takes as much longer as the model says that it does so.
+    """
+    path, model = _database(db), model_on(workers, between_bytes)
+    if path is None:
+        return model, None
+    database, block = stack.enter_context(open_db(path)), modelled_costs(workers[0]).block
+    known = database.provider(label_of(workers), len(workers), block)
+    measured: list[CostProvider] = [known] if known.any else []
+    if len(workers) > 1:
+        alone = database.provider(workers[0].cluster.core, 1, block)
+        measured += [scaled(alone, model_on(workers[:1]), model_on(workers))] if alone.any else []
+    if not measured:
+        return model, known
+    together = first_of(*measured)
+    return first_of(shifted(together, model_on(workers), model) if between_bytes else together, model), known
+
+
+def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> CostProvider:
+    """What is modelled of a thread on each of these cores."""
+    if len(workers) == 1:
+        return modelled_costs(workers[0], 1, between_bytes)
+    return threaded_costs(workers, between_bytes)
+
+
+def _outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
+    """In words, how many of the costs that were asked for are of other kernels, or by another compiler."""
+    others = known.outdated()
+    if not others.measured and not others.imported:
+        return
+    asked = {
+        text_of((node.scenario, one.name)): one.cost.kind
+        for node in problem.network.convolutions
+        if node.scenario is not None
+        for one in problem.alternatives[node.name]
+    }
+    unused = sum(text in others.measured and kind != MEASURED for text, kind in asked.items())
+    if unused:
+        yield (
+            f"{unused} costs that were measured are of other kernels or another compiler than these, and are not used: "
+            f"`mavcg tune` measures them again"
+        )
+    used = sum(text in others.imported and kind == IMPORTED for text, kind in asked.items())
+    if used:
+        yield f"{used} imported costs are of other kernels or another compiler than these"
+
+
+def _database(db: Path | None) -> Path | None:
+    """Raises: MavcgError where one is named that is not there."""
+    if db is not None:
+        if not db.exists():
+            raise MavcgError(f"--db {db}: there is no such file; `mavcg tune MODEL --db {db}` makes it")
+        return db
+    try:
+        path = default_path()
+    except MavcgError:
+        return None  # this user keeps nothing
+    return path if path.exists() else None

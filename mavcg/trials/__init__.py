@@ -1,0 +1,1 @@
+"""Primitives run on generated scenarios, here or on an emulated core: checked against the definition, or timed."""

@@ -1,0 +1,95 @@
+"""Scenarios around the edges of tiles for every primitive, and what came of all of one primitive's.
+
+The long tests and `python -m bench.primitive_scenarios` ask the same: each scenario on this machine, its IR straight
+into instructions; now and then compiled as in a library too, which must not change a bit.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.kernel import Machine
+from mavcg.primitive import Epilogue, Primitive, Scenario
+from mavcg.trials.check import Case, Checked, block_of, check_all
+
+EPILOGUES = (
+    Epilogue(),
+    Epilogue(bias=True),
+    Epilogue(bias=True, residual=True, act="relu"),
+    Epilogue(residual=True, act="sigmoid"),  # not 0 at 0: what fills up blocks is still zero
+    Epilogue(bias=True, act="clip", act_args=(0.0, 6.0)),
+)
+CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 40, 48)
+BLOCKS = (1, 2, 4, 8, 16)  # channels of CHWc's blocks that every primitive takes
+OPTIMISED_EVERY = 20  # scenarios; compiling as for a library takes three times as long
+
+
+def random_scenario(pick: random.Random) -> Scenario:
+    """Any convolution of a few thousand to a few million terms."""
+    k = pick.choice((1, 1, 2, 3, 3, 3, 4, 5, 7))
+    stride, dilation = pick.choice((1, 1, 1, 2, 2, 3, 4)), pick.choice((1, 1, 1, 2, 3))
+    pad = pick.choice((0, 0, k // 2, k // 2 * dilation, k))
+    reach = (k - 1) * dilation + 1
+    h = max(1, pick.randint(1, 9) * stride + reach - 1 - 2 * pad + pick.randint(0, stride - 1))
+    w = max(1, pick.randint(1, 20) * stride + reach - 1 - 2 * pad + pick.randint(0, stride - 1))
+    kind = pick.random()
+    c, m, groups = pick.choice(CHANNELS), pick.choice(CHANNELS), 1
+    if kind < 0.2:
+        m = groups = c
+    elif kind < 0.3:
+        groups = pick.choice((2, 3, 4))
+        c, m = c * groups, m * groups
+    elif kind < 0.35:
+        groups = 2
+        c, m = 32, pick.choice((32, 64, 96))
+    elif kind < 0.45:
+        c = pick.choice((1, 3))
+    elif kind < 0.5:
+        c, m, h, w = 64, 128, min(h, 12), min(w, 9)  # many weights: rows of work are parts of the channels
+    return Scenario(c, max(h, reach - 2 * pad), max(w, reach - 2 * pad), stride, k, m, pad, groups, dilation)
+
+
+def scenarios_of(primitive: Primitive, count: int, seed: int = 0) -> list[Scenario]:
+    """Different ones, that it applies to. Raises: MavcgError where next to none of many drawn are."""
+    pick = random.Random(f"{primitive.name} {seed}")
+    found: dict[Scenario, None] = {}
+    for _ in range(500 * count):
+        scenario = random_scenario(pick)
+        if pick.random() < 0.5 and not primitive.applies(scenario):  # what special ones are made for is rare
+            scenario = replace(scenario, **pick.choice(({"k": 1, "stride": 1, "pad": 0}, {"c": 3, "groups": 1})))
+        if scenario.out_h > 0 < scenario.out_w and scenario.m % scenario.groups == 0 and primitive.applies(scenario):
+            found[scenario] = None
+        if len(found) == count:
+            return list(found)
+    raise MavcgError(f"{primitive.name}: applies to {len(found)} of {500 * count} scenarios drawn; ask for fewer")
+
+
+def cases_of(primitive: Primitive, scenarios: Sequence[Scenario], block: int) -> list[Case]:
+    """With one epilogue after the other, rows all at once now and then."""
+    return [
+        Case(primitive, scenario, EPILOGUES[(i + len(primitive.name)) % len(EPILOGUES)], i, block, ranges=i % 4 != 3)
+        for i, scenario in enumerate(scenarios)
+    ]
+
+
+def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machine: Machine) -> Iterator[Checked]:
+    """Each scenario on a machine whose code this one runs; memory said is compared for blocks of every length."""
+    for number, case in enumerate(cases_of(primitive, scenarios, block_of(machine))):
+        (found,) = check_all([case], machine, optimised=False)
+        faults = [*found.faults, *workspace_faults(primitive, case.scenario)]
+        if number % OPTIMISED_EVERY == 0:
+            (optimised,) = check_all([case], machine)
+            faults += [f"optimised: {fault}" for fault in optimised.faults]
+            faults += ["optimised: other bits"] if optimised.bits != found.bits else []
+        yield replace(found, faults=tuple(dict.fromkeys(faults)))
+
+
+def workspace_faults(primitive: Primitive, scenario: Scenario) -> list[str]:
+    """Where a lowering takes more workspace than the primitive says of the scenario, whatever the block."""
+    s, said = scenario, primitive.workspace_bytes(scenario)
+    weights = np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32)
+    taken = {block: primitive.lower(s, weights, Epilogue(), block).workspace_bytes for block in BLOCKS}
+    return [f"workspace: takes {n} bytes with blocks of {b}, and {said} are said" for b, n in taken.items() if n > said]

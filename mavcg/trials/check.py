@@ -1,0 +1,247 @@
+"""Runs a primitive on random numbers and compares it with the definition of a convolution, in float64.
+
+What an error is of, and why the numbers are as large as they are: docs/design/primitives.md, "What an error is".
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.kernel import Array, Machine
+from mavcg.machines import packing_for
+from mavcg.primitive import Epilogue, Layout, Lowering, Primitive, Scenario
+from mavcg.reference.elementwise import activate
+from mavcg.target import default_target
+from mavcg.trials.jobs import Job, Memory, all_rows, memory, random_ranges
+from mavcg.trials.run import run_jobs
+
+PLAIN = Epilogue()
+# Before an activation: sums lie around MIDDLE, most of them no further off than twice SPREAD. So an activation that is
+# flat below 0 and above 6, or that comes near its limits there, leaves the errors of most outputs to be seen.
+MIDDLE, SPREAD = 2.0, 2.0
+MOST_ELEMENTS = 1 << 27  # of an image or of weights: 512 MiB of f32
+
+
+@dataclass(frozen=True)
+class Case:
+    """A primitive, what it is to compute, and the seed of the numbers. block: channels of CHWc's blocks.
+
+    ranges: whether the rows of its stages are computed in random ranges, in random order, or all at once.
+    """
+
+    primitive: Primitive
+    scenario: Scenario
+    epilogue: Epilogue = PLAIN
+    seed: int = 0
+    block: int = 16
+    ranges: bool = True
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of a case.
+
+    max_error: the largest absolute error, divided by the largest absolute sum before the activation, or output where
+    that is larger. bound: what the primitive says of itself. faults: what else is wrong, in words: memory that was
+    written and is not to be, numbers that are none.
+    output: [m, out_h, out_w], f32.
+    """
+
+    case: Case
+    max_error: float
+    bound: float
+    faults: tuple[str, ...]
+    output: Array
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is right."""
+        return not self.faults and self.max_error <= self.bound
+
+    @property
+    def bits(self) -> bytes:
+        """Of the output, to be compared with that of another core."""
+        return self.output.tobytes()
+
+
+def check(
+    primitive: Primitive, scenario: Scenario, machine: Machine, epilogue: Epilogue = PLAIN, seed: int = 0
+) -> Checked:
+    """Run one case on a machine, in the blocks of its architecture's libraries.
+
+    Raises: MavcgError where the primitive does not apply, and where this machine cannot run the machine's code.
+    """
+    return check_all((Case(primitive, scenario, epilogue, seed, block_of(machine)),), machine)[0]
+
+
+def block_of(machine: Machine) -> int:
+    """Channels of a block of CHWc in libraries for the machine's architecture."""
+    return packing_for(default_target(machine.arch)).lanes
+
+
+def check_all(cases: Sequence[Case], machine: Machine, optimised: bool = True) -> list[Checked]:
+    """Run many cases: of an emulated machine in one program. optimised: as primitive_run.run_jobs has it."""
+    prepared = [_prepared(case) for case in cases]
+    run_jobs([job for job, _ in prepared], machine, optimised)
+    return [_checked(case, job, numbers) for case, (job, numbers) in zip(cases, prepared, strict=True)]
+
+
+def verify_scenario(scenario: Scenario) -> None:
+    """Raises: MavcgError for one that is no convolution."""
+    s = scenario
+    words = f"scenario C={s.c}, H={s.h}, W={s.w}, stride={s.stride}, K={s.k}, M={s.m}, pad={s.pad}, groups={s.groups}"
+    for name in ("c", "h", "w", "stride", "k", "m", "groups", "dilation"):
+        if getattr(s, name) < 1:
+            raise MavcgError(f"{words}: {name.upper()} is {getattr(s, name)}; give 1 or more")
+    if s.pad < 0:
+        raise MavcgError(f"{words}: pad is {s.pad}; give 0 or more")
+    if s.c % s.groups or s.m % s.groups:
+        raise MavcgError(f"{words}: {s.groups} groups do not divide {s.c} and {s.m} channels; give a common divisor")
+    if s.out_h < 1 or s.out_w < 1:
+        raise MavcgError(f"{words}: the kernel is larger than the padded image; give a smaller K or a larger pad")
+    pixels = (s.h + 2 * s.pad) * (s.w + 2 * s.pad)
+    if max(s.c * pixels, s.m * s.out_h * s.out_w, s.m * s.c * s.k * s.k) > MOST_ELEMENTS:
+        raise MavcgError(f"{words}: is too large; give images and weights of at most {MOST_ELEMENTS} elements")
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    x: Array  # [c, h, w]
+    weights: Array  # [m, c / groups, k, k]
+    bias: Array | None
+    residual: Array | None  # [m, out_h, out_w]
+
+
+def _prepared(case: Case) -> tuple[Job, _Numbers]:
+    s, epilogue, primitive = case.scenario, case.epilogue, case.primitive
+    verify_scenario(s)
+    if not primitive.applies(s):
+        raise MavcgError(
+            f"{primitive.name}: does not compute this scenario; `mavcg primitives` says what it applies to"
+        )
+    rng = np.random.default_rng(case.seed)
+
+    def numbers(*shape: int) -> Array:
+        return rng.uniform(-1, 1, shape).astype(np.float32)
+
+    factor, middle = (1.0, 0.0) if epilogue.act == "none" else (weight_factor(s), MIDDLE)
+    given = _Numbers(
+        numbers(s.c, s.h, s.w),
+        numbers(s.m, s.c // s.groups, s.k, s.k) * np.float32(factor),
+        numbers(s.m) + np.float32(middle) if epilogue.bias else None,
+        numbers(s.m, s.out_h, s.out_w) if epilogue.residual else None,
+    )
+    lowering = primitive.lower(s, given.weights, epilogue, case.block)
+    operands = {
+        "x": _filled(to_layout(given.x, primitive.layout_in, case.block)),
+        "weights": _filled(lowering.weights),
+        "out": memory(to_layout(np.zeros((s.m, s.out_h, s.out_w)), primitive.layout_out, case.block).size * 4),
+        "workspace": memory(lowering.workspace_bytes),
+    }
+    if given.bias is not None:
+        operands["bias"] = _filled(given.bias)
+    if given.residual is not None:
+        operands["residual"] = _filled(to_layout(given.residual, primitive.layout_out, case.block))
+    calls = random_ranges(lowering, case.seed) if case.ranges else all_rows(lowering)
+    return Job(lowering, operands, calls), given
+
+
+def weight_factor(s: Scenario) -> float:
+    """A power of two, that changes no rounding, by which weights give sums of about SPREAD.
+
+    Products of two numbers of -1 to 1 have a standard deviation of a third, and n of them one of sqrt(n) / 3.
+    """
+    terms = s.c // s.groups * s.k * s.k
+    return float(2.0 ** round(math.log2(3 * SPREAD / math.sqrt(terms))))
+
+
+def _filled(array: Array) -> Memory:
+    return memory(array.nbytes, array)
+
+
+def _checked(case: Case, job: Job, given: _Numbers) -> Checked:
+    s, primitive = case.scenario, case.primitive
+    raw = np.frombuffer(job.operands["out"].inner.tobytes(), np.float32)
+    shape = (s.m, s.out_h, s.out_w)
+    output = from_layout(raw, primitive.layout_out, shape, case.block)
+    faults = [f"{base}: written outside of its bytes" for base, held in job.operands.items() if not held.guards_hold]
+    constant = {"x": to_layout(given.x, primitive.layout_in, case.block), "weights": job.lowering.weights}
+    if given.bias is not None:
+        constant["bias"] = given.bias
+    if given.residual is not None:
+        constant["residual"] = to_layout(given.residual, primitive.layout_out, case.block)
+    for base, before in constant.items():
+        if job.operands[base].inner.tobytes() != np.ascontiguousarray(before).tobytes():
+            faults.append(f"{base}: was written")
+    if to_layout(output, primitive.layout_out, case.block).tobytes() != raw.tobytes():
+        faults.append("out: what fills up the last block of channels is not zero")
+    faults += _workspace_faults(primitive, s, job.lowering)
+    exact, before_act = reference(s, given.x, given.weights, given.bias, given.residual, case.epilogue)
+    if not np.isfinite(output).all():
+        faults.append("out: numbers that are not finite")
+        return Checked(case, float("inf"), primitive.error_bound, tuple(faults), output)
+    scale = max(float(np.abs(exact).max()), float(np.abs(before_act).max())) or 1.0
+    error = float(np.abs(output - exact).max()) / scale
+    return Checked(case, error, primitive.error_bound, tuple(faults), output)
+
+
+def _workspace_faults(primitive: Primitive, scenario: Scenario, lowering: Lowering) -> list[str]:
+    said = primitive.workspace_bytes(scenario)
+    if lowering.workspace_bytes > said:
+        return [f"workspace: takes {lowering.workspace_bytes} bytes, and {said} are said"]
+    return []
+
+
+def reference(
+    s: Scenario, x: Array, weights: Array, bias: Array | None, residual: Array | None, epilogue: Epilogue
+) -> tuple[Array, Array]:
+    """The outputs by the definition, [m, out_h, out_w] in float64, and what they were before the activation."""
+    image = np.zeros((s.c, s.h + 2 * s.pad, s.w + 2 * s.pad))
+    image[:, s.pad : s.pad + s.h, s.pad : s.pad + s.w] = x
+    per_in, per_out = s.c // s.groups, s.m // s.groups
+    total = np.zeros((s.m, s.out_h, s.out_w))
+    for group in range(s.groups):
+        out = slice(group * per_out, (group + 1) * per_out)
+        channels = image[group * per_in : (group + 1) * per_in]
+        for ky in range(s.k):
+            for kx in range(s.k):
+                rows = slice(ky * s.dilation, ky * s.dilation + (s.out_h - 1) * s.stride + 1, s.stride)
+                columns = slice(kx * s.dilation, kx * s.dilation + (s.out_w - 1) * s.stride + 1, s.stride)
+                taps = weights[out, :, ky, kx].astype(np.float64)
+                total[out] += np.tensordot(taps, channels[:, rows, columns], axes=(1, 0))
+    if bias is not None:
+        total += bias[:, None, None]
+    if residual is not None:
+        total += residual
+    act = "" if epilogue.act == "none" else epilogue.act
+    return activate(total, act, epilogue.act_args), total
+
+
+def to_layout(image: Array, layout: Layout, block: int) -> Array:
+    """[c, h, w] -> f32 as it lies in memory."""
+    image = np.asarray(image, np.float32)
+    if layout is Layout.CHWC:
+        c, h, w = image.shape
+        blocks = -(-c // block)
+        filled = np.zeros((blocks * block, h, w), np.float32)
+        filled[:c] = image
+        return np.ascontiguousarray(filled.reshape(blocks, block, h, w).transpose(0, 2, 3, 1))
+    order = {Layout.CHW: (0, 1, 2), Layout.HCW: (1, 0, 2), Layout.HWC: (1, 2, 0)}[layout]
+    return np.ascontiguousarray(image.transpose(order))
+
+
+def from_layout(raw: Array, layout: Layout, shape: tuple[int, int, int], block: int) -> Array:
+    """What to_layout made, as [c, h, w] again."""
+    c, h, w = shape
+    if layout is Layout.CHWC:
+        whole = raw.reshape(-(-c // block), h, w, block).transpose(0, 3, 1, 2).reshape(-1, h, w)
+        return np.ascontiguousarray(whole[:c])
+    lengths, back = {
+        Layout.CHW: ((c, h, w), (0, 1, 2)),
+        Layout.HCW: ((h, c, w), (1, 0, 2)),
+        Layout.HWC: ((h, w, c), (2, 0, 1)),
+    }[layout]
+    return np.ascontiguousarray(raw.reshape(lengths).transpose(back))

@@ -1,0 +1,103 @@
+"""Runs lowered primitives: compiled in this process where this processor runs the code, else in an emulator."""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+
+from mavcg.errors import MavcgError
+from mavcg.hosts.host import HOST, host_board
+from mavcg.kernel import Machine
+from mavcg.kernel_code import kernel_module, version_symbol
+from mavcg.kernels.emit import kernel_name
+from mavcg.machines import GENERIC, machines_for
+from mavcg.primitive import Lowering
+from mavcg.profiles.load import cores_for
+from mavcg.target import host_target
+from mavcg.trials.emulation import LABEL, emulate, emulator_missing, runs_here
+from mavcg.trials.jobs import Call, Job, memory
+
+
+def run_jobs(jobs: Sequence[Job], machine: Machine, optimised: bool = True) -> None:
+    """Compute all of them, into their memory; optimised: as CompiledLowering has it, an emulated machine's always are.
+
+    Raises: MavcgError where this processor does not run the machine's code and no emulator is there.
+    """
+    if runs_here(machine):
+        for job in jobs:
+            CompiledLowering(job.lowering, machine, optimised).run(job)
+    elif missing := emulator_missing(machine):
+        raise MavcgError(f"{machine.name}: this processor does not run its code; {missing}")
+    else:
+        emulate(jobs, machine)
+
+
+class CompiledLowering:
+    """The kernels of a lowering as functions of this process; .text is their IR.
+
+    optimised: compiled as a library's kernels are. Else the same IR goes straight into instructions, in a third of
+    the time: for checking what emitters write, every load and store of it, and not for timing.
+    """
+
+    def __init__(self, lowering: Lowering, machine: Machine, optimised: bool = True) -> None:
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.lowering = lowering
+        specs = tuple(dict.fromkeys(stage.spec for stage in lowering.stages))
+        self.text = kernel_module(specs, machine, LABEL, host_target())
+        parsed = llvm.parse_assembly(self.text)
+        parsed.verify()
+        target_machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=machine.llvm_cpu, features=",".join(machine.llvm_features), opt=3 if optimised else 0, jit=True
+        )
+        if optimised:
+            options = llvm.create_pipeline_tuning_options(speed_level=2)
+            options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+            builder = llvm.create_pass_builder(target_machine, options)
+            builder.getModulePassManager().run(parsed, builder)
+        self._engine = llvm.create_mcjit_compiler(parsed, target_machine)
+        self._engine.finalize_object()
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+        self._functions = [
+            kind(self._engine.get_function_address(version_symbol(kernel_name(stage.spec), LABEL)))
+            for stage in lowering.stages
+        ]
+        self._scratch = memory(max((stage.spec.scratch_bytes for stage in lowering.stages), default=0))
+
+    def run(self, job: Job) -> None:
+        """Compute a job of this lowering. Not by two threads at once: scratch is this object's."""
+        tables = self.tables({base: held.address for base, held in job.operands.items()})
+        for call in job.calls:
+            self.call(call, tables)
+        assert self._scratch.guards_hold, "scratch: written outside of scratch_bytes"
+
+    def tables(self, addresses: Mapping[str, int]) -> list[ctypes.Array[ctypes.c_void_p]]:
+        """The args of each stage, where the bases lie at these addresses."""
+        found = []
+        for stage in self.lowering.stages:
+            pointers = [addresses[place.base] + place.offset for place in stage.operands]
+            found.append((ctypes.c_void_p * len(pointers))(*pointers))
+        return found
+
+    def call(self, call: Call, tables: Sequence[ctypes.Array[ctypes.c_void_p]]) -> None:
+        """Compute a range of rows of a stage."""
+        table = ctypes.addressof(tables[call.stage])
+        self._functions[call.stage](table, call.begin, call.end, self._scratch.address)
+
+
+def find_machine(core: str) -> Machine:
+    """What emitters are told about a core: "host" for this machine's first, "generic", or one that `mavcg cores` lists.
+
+    Raises: MavcgError for an unknown core, and for one whose code neither this processor nor an emulator here runs.
+    """
+    target = host_target()
+    if core == HOST:
+        cores = cores_for(host_board().cores[:1]) if host_board().cores else ()
+        return machines_for(cores, target)[cores[0].name if cores else GENERIC]
+    if core == GENERIC:
+        return machines_for((), target)[GENERIC]
+    (found,) = cores_for((core,))
+    machine = machines_for((found,), target)[core]
+    if not runs_here(machine) and (missing := emulator_missing(machine)):
+        raise MavcgError(f"core '{core}': this processor does not run its code; {missing}")
+    return machine

@@ -1,0 +1,115 @@
+"""`mavcg estimate MODEL --board B` as a user meets it."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.board import Board, Cluster
+from mavcg.model_road import estimating
+from mavcg.target import host_target
+
+
+def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
+    done = mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--json", "--plot", "t.svg", "--threads", "auto")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+
+    assert found["predictions_are"] == "modelled, not measured"
+    assert {"name", "op", "kernel", "predicted_ms", "by_cluster", "bound"} <= set(found["layers"][0])
+    assert set(found["layers"][0]["by_cluster"]) == {"cortex-a55", "cortex-a75", "exynos-m4"}
+    assert all(layer["predicted_ms"] > 0 for layer in found["layers"])
+    assert found["total_ms"] == pytest.approx(sum(layer["predicted_ms"] for layer in found["layers"]), abs=1e-4)
+    assert list(found["by_threads"]) == [str(n) for n in range(1, 9)]
+    assert found["threads"] == found["best_threads"]
+    assert found["by_threads"][str(found["best_threads"])] == min(found["by_threads"].values())
+    conv = next(layer for layer in found["layers"] if layer["op"] == "conv2d")
+    assert conv["by_cluster"]["cortex-a55"]["cycles_from"] == "pipeline model"
+    assert conv["by_cluster"]["exynos-m4"]["ms"] < conv["by_cluster"]["cortex-a55"]["ms"]
+    assert any("l2_bytes" in line for line in found["assumed"])  # the board's file does not say it
+    assert ET.parse(here / "t.svg").getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), ("tiny.onnx: is a model", "--board")),
+        (("--core", "cortex-a55"), ("is a model", "--board")),
+        (("--board", "exynos9820", "--core", "cortex-a55"), ("--core", "beside --board")),
+        (("--board", "exynos9820", "--verbose"), ("--verbose",)),
+        (("--board", "exynos982"), ("exynos982", "exynos9820")),
+        (("--board", "exynos9820", "--threads", "9"), ("--threads 9", "1 to 8")),
+        (("--board", "exynos9820", "--threads", "none"), ("--threads none", "auto")),
+        (("--board", "exynos9820", "--threads", "0"), ("--threads 0",)),
+        (("--board", "exynos9820", "--plot", "t.png"), ("--plot t.png", ".svg")),
+        (("--board", "exynos9820", "--shape", "x"), ("--shape x",)),
+    ],
+)
+def test_options_that_do_not_go_together(
+    mavcg: Any, tiny_onnx: Path, here: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    ended = mavcg("estimate", tiny_onnx, *options)
+
+    assert ended.status == 2 and ended.stdout == ""
+    for word in words:
+        assert word in ended.stderr
+    assert list(here.iterdir()) == []
+
+
+def test_assembly_takes_a_core(mavcg: Any, here: Path) -> None:
+    (here / "k.s").write_text("\t.text\n\t.globl f\nf:\n\tret\n")
+
+    assert "name a --core" in mavcg("estimate", "k.s").stderr
+    assert "neither a model" in mavcg("estimate", "k.s", "--board", "exynos9820").stderr
+    assert "--plot: is for models" in mavcg("estimate", "k.s", "--core", "cortex-a55", "--plot", "t.svg").stderr
+
+
+def test_a_library_gives_what_its_model_gives(mavcg: Any, tiny_onnx: Path, tiny_library: Path, here: Path) -> None:
+    board = {"x86_64": "alder-lake", "aarch64": "rk3399"}[host_target().arch]
+    model, library = (
+        json.loads(mavcg("estimate", file, "--board", board, "--json").stdout) for file in (tiny_onnx, tiny_library)
+    )
+
+    names = [(layer["name"], layer["op"], layer["kernel"], layer["macs"], layer["bytes"]) for layer in model["layers"]]
+    assert [(s["name"], s["op"], s["kernel"], s["macs"], s["bytes"]) for s in library["layers"]] == names
+    # Built for other cores, tiled for them, it runs the generic version; but it is the same work.
+    assert any("has no version for it: it runs" in line for line in library["assumed"])
+    assert library["total_ms"] == pytest.approx(model["total_ms"], rel=0.5)
+    # A convolution of 3x3 from 4 to 5 channels, and all its bytes.
+    conv = next(layer for layer in model["layers"] if layer["op"] == "conv2d" and layer["macs"])
+    assert conv["macs"] % (9 * 4 * 5) == 0 and conv["bytes"]["weight"] >= 9 * 4 * 5 * 4
+
+
+def test_a_library_of_another_architecture(mavcg: Any, tiny_library: Path, here: Path) -> None:
+    board = {"x86_64": "rk3399", "aarch64": "alder-lake"}[host_target().arch]
+
+    ended = mavcg("estimate", tiny_library, "--board", board)
+    assert ended.status == 2 and f"--board {board}" in ended.stderr and "libtiny.so" in ended.stderr
+    assert "--shape" in mavcg("estimate", tiny_library, "--board", board, "--shape", "x=1").stderr
+
+
+def test_on_this_machine_it_is_measured_too(
+    mavcg: Any, tiny_library: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = {"x86_64": "znver3", "aarch64": "cortex-a76"}[host_target().arch]
+    cluster = Cluster(core, (0, 1), 3_000_000, 32768, 524288, 1, l2_gb_per_s=60.0, memory_gb_per_s=12.0)
+    board = Board("host", "this machine", host_target().zig_name, (cluster,), memory_gb_per_s=20.0)
+    monkeypatch.setattr(estimating, "measured_host_board", lambda: board)
+    monkeypatch.setattr(estimating, "SECONDS", 0.05)
+
+    done = mavcg("estimate", tiny_library, "--board", "host", "--json")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert all(layer["measured_ms"] > 0 for layer in found["layers"])
+    assert found["measured_total_ms"] == pytest.approx(sum(s["measured_ms"] for s in found["layers"]), abs=1e-4)
+    assert found["correlation"]["layers"] == len(found["layers"])
+    assert "Pearson correlation" in mavcg("estimate", tiny_library, "--board", "host", "--threads", "2").stdout
+
+
+def test_a_damaged_model(mavcg: Any, here: Path) -> None:
+    (here / "m.onnx").write_bytes(b"\x08\x07nonsense")
+
+    ended = mavcg("estimate", "m.onnx", "--board", "exynos9820")
+    assert ended.status == 2 and "m.onnx" in ended.stderr
