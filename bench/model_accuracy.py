@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import mavcg
+from bench.host_library import build_for_host
 from bench.models import LIGHT, MODELS, PREPARED, expected_output, light_input, model_path, shapes_of
 from bench.record import facts, write
 from bench.runners import Runner, litert_runner, onnxruntime_runner
@@ -26,8 +27,6 @@ from bench.tables import table
 from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.model_road.model import build_model
-from mavcg.model_road.request import make_model_request
 
 MOST_RELATIVE = 1e-4  # of f32 outputs, to the largest element
 MOST_QUANTA = 1.0  # of 8-bit models' outputs
@@ -57,8 +56,7 @@ class Row:
 def build(model: Path, shapes: dict[str, tuple[int, ...]], folder: Path) -> Path:
     """The model's library for this machine."""
     texts = [f"{name}={'x'.join(map(str, dims))}" for name, dims in shapes.items()]
-    request, _ = make_model_request(model, str(folder / "libmodel.so"), "host", (), None, texts)
-    return build_model(request).output
+    return build_for_host(model, folder / "libmodel.so", texts)
 
 
 def outputs_of(library: Path, arrays: Sequence[Array]) -> tuple[Array, ...]:

@@ -30,6 +30,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from bench.host_library import build_for_host
 from bench.isolated import Died, each
 from bench.jit import host_machine
 from bench.program_runner import model_runner
@@ -227,12 +228,8 @@ def kernel_runner() -> Runner:
 def library_runner(path: Path) -> Run:
     """Through a library, built and loaded as users do it."""
     import mavcg
-    from mavcg.model_road.model import build_model
-    from mavcg.model_road.request import make_model_request
 
-    request, _ = make_model_request(path, str(path.with_name(f"lib{path.stem}.so")), "host", (), None, jobs=1)
-    build_model(request)
-    return mavcg.load(request.output).run
+    return mavcg.load(build_for_host(path, path.with_name(f"lib{path.stem}.so"), jobs=1)).run
 
 
 RUNNERS: dict[str, Callable[[], Runner]] = {

@@ -59,8 +59,7 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 
 def built_library(model: Path) -> Path:
     """The model's library for this machine: built once for this state of mavcg and of the model."""
-    from mavcg.model_road.model import build_model
-    from mavcg.model_road.request import make_model_request
+    from bench.host_library import build_for_host
     from mavcg.runtime.binding import cache_folder
 
     digest = hashlib.sha256(model.read_bytes())
@@ -78,8 +77,7 @@ def built_library(model: Path) -> Path:
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             made = Path(scratch) / "model"
             made.mkdir()
-            request, _ = make_model_request(model, str(made / "libmodel.so"), "host", (), None)
-            build_model(request)
+            build_for_host(model, made / "libmodel.so")
             if not folder.exists():
                 os.rename(made, folder)
     return library

@@ -27,10 +27,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bench.host_library import no_costs
 from bench.models import model_path, shapes_of
 from bench.record import RESULTS, facts, write
 from mavcg.loading import Model, load
-from mavcg.selection.cost_db import open_db
 
 NETWORKS = (
     "squeezenet-random", "inception_v1-random", "resnet50-random", "alexnet-random", "vgg19-random", "mobilenet_v2"
@@ -63,18 +63,11 @@ def build(name: str, strategy: str, folder: Path, db: Path) -> Library:
     for tensor, shape in shapes_of(name).items():
         command += ["--shape", f"{tensor}={'x'.join(map(str, shape))}"]
     if strategy != ENGINE:
-        command += ["--db", str(db if strategy.endswith(TUNED) else _no_costs(folder))]
+        command += ["--db", str(db if strategy.endswith(TUNED) else no_costs(folder))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return Library(strategy, path, json.loads(done.stdout))
-
-
-def _no_costs(folder: Path) -> Path:
-    """A database that knows nothing, so that all costs are modelled."""
-    path = folder / "none.sqlite"
-    with open_db(path):
-        return path
 
 
 def timed(model: Model, arrays: Sequence[Any], threads: int, seconds: float) -> float:

@@ -23,11 +23,10 @@ from onnx import helper, numpy_helper
 from rich.console import Console
 from rich.table import Table
 
+from bench.host_library import build_for_host
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.loading import Model, load
-from mavcg.model_road.model import build_model
-from mavcg.model_road.request import make_model_request
 from mavcg.target import host_target
 from mavcg.toolchain import run_zig
 
@@ -117,9 +116,7 @@ def products(folder: Path) -> Path:
     graph = helper.make_graph(nodes, "products", [x], outputs, weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(folder / "products.onnx"))
-    library = folder / "libproducts.so"
-    build_model(make_model_request(folder / "products.onnx", str(library), "host", (), None)[0])
-    return library
+    return build_for_host(folder / "products.onnx", folder / "libproducts.so")
 
 
 def of_reader(library: ctypes.CDLL, place: int, streams: int, threads: int, cpu: int) -> Callable[[], list[float]]:

@@ -18,7 +18,7 @@ _TILES = {f"winograd_2d_f{m}_k{k}": (m, k) for two_d, m, k in ERROR_BOUNDS if tw
 def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
     """Names of the ways that may compute a node of a storage's graph, whose padding is in its input already.
 
-    max_error: of the largest output, that a way may be off by (its measured bound).
+    max_error: of the largest sum before the activation, that a way may be off by (its measured bound).
     """
     if node.op != "conv2d" or node.inputs[1] not in graph.constants or graph.types[node.inputs[0]].dtype != "f32":
         return ()

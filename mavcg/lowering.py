@@ -122,7 +122,7 @@ def _claimed(spec: KernelSpec, task_rows: int) -> int:
 def ways_of(lowered: Lowered, max_error: float) -> dict[str, tuple[str, ...]]:
     """Other ways to compute nodes than those of a lowering, by the names of their outputs.
 
-    max_error: that a way may be off by, over the largest output of the node.
+    max_error: that a way may be off by, over the node's largest sum before the activation.
     """
     graph = lowered.storage.graph
     found = {node.output: winograd_choices(node, graph, max_error) for node in lowered.nodes}

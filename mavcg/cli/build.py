@@ -62,7 +62,7 @@ def build(
         float | None,
         typer.Option(
             metavar="E",
-            help="What a model's f32 operators may be off by, over their largest output; 1e-4.",
+            help="What a model's f32 operators may be off by, over their largest sum before the activation; 1e-4.",
         ),
     ] = None,
     strategy: Annotated[

@@ -146,7 +146,7 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
     else:
         verdict = "right" if found.ok else "wrong"
         console().print(
-            f"{name} on {core}: {verdict}; largest error {found.max_error:.3g} of the largest output, bound "
+            f"{name} on {core}: {verdict}; largest error {found.max_error:.3g} of the largest sum, bound "
             f"{found.bound:.3g}; {scenario.macs / 1e6:.2f} M multiply-accumulates, with bias, residual and relu"
         )
     if not found.ok:

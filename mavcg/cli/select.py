@@ -35,7 +35,7 @@ def select(
         Path | None, typer.Option(metavar="FILE", help="Costs that `mavcg tune` kept; those of this user.")
     ] = None,
     max_error: Annotated[
-        float | None, typer.Option(metavar="E", help="No primitive whose error may be more, of the largest output.")
+        float | None, typer.Option(metavar="E", help="No primitive that may be further off, over the largest sum.")
     ] = None,
     max_workspace: Annotated[
         int | None, typer.Option(metavar="BYTES", min=0, help="No primitive that needs more beside its operands.")

@@ -51,7 +51,8 @@ class ModelRequest:
     shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say; 0: what
     is predicted to be fastest on the board, of the CPUs that the context may use.
     board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
-    max_error: that a way to compute an operator may be off by in f32, over its largest output; 0: sums by definition.
+    max_error: that a way to compute an operator may be off by in f32, over its largest sum before the activation; 0:
+    sums by definition.
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
     see ModelQuestion. max_size_bytes: that packed weights may take.
     """

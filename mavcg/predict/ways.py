@@ -73,7 +73,7 @@ def choose_ways(
 
     All versions of a kernel compute alike (DESIGN.md, "One answer"), so that one kind of core has to speak for all.
     board: None is one core of each version, with what is typical of its kind. max_error: that a way may be off by, over
-    the node's largest output. Cycles go by counted blocks at the core's rates, without compiling.
+    the node's largest sum before the activation. Cycles go by counted blocks at the core's rates, without compiling.
     """
     plain = lower_graph(graph, packing)
     options = ways_of(plain, max_error)

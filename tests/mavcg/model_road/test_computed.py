@@ -154,5 +154,5 @@ def test_options_that_do_not_go_together(
 
 
 def test_a_strategy_that_is_none_is_named() -> None:
-    with pytest.raises(MavcgError, match="--strategy pbpq: there is none; there are pbqp, local"):
+    with pytest.raises(MavcgError, match="--strategy pbpq: there is none; there are engine, pbqp, local"):
         how(net(), "pbpq", board=RK3588)

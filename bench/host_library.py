@@ -1,0 +1,27 @@
+"""Models built for this machine with modelled costs, whatever this user has measured: figures that others get too."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def no_costs(folder: Path) -> Path:
+    """A database in the folder that knows nothing."""
+    from mavcg.selection.cost_db import open_db
+
+    path = folder / "none.sqlite"
+    with open_db(path):
+        return path
+
+
+def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs: int | None = None) -> Path:
+    """As `mavcg build MODEL --board host -o LIBRARY`. shapes: as --shape takes them. Raises: MavcgError as that."""
+    from mavcg.model_road.model import build_model
+    from mavcg.model_road.request import Selecting, make_model_request
+
+    costs = no_costs(library.parent)
+    try:
+        selecting = Selecting(db=costs)
+        request, _ = make_model_request(model, str(library), "host", (), None, shapes, jobs=jobs, selecting=selecting)
+        return build_model(request).output
+    finally:
+        costs.unlink()
