@@ -6,7 +6,7 @@ from math import prod
 
 from mavcg.graph import DTYPES
 from mavcg.kernel import KernelSpec, View
-from mavcg.kernels.gemm import F32_BYTES, Sum, merged
+from mavcg.kernels.gemm_tile import F32_BYTES, Sum, merged
 
 # Where there are fewer rows than this, threads share the output channels instead.
 FEW_ROWS = 4

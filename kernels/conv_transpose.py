@@ -18,7 +18,7 @@ from mavcg.kernels.conv_transpose_phases import Phases
 from mavcg.kernels.conv_transpose_plain import Plain
 from mavcg.kernels.conv_transpose_spec import ConvTranspose2d
 from mavcg.kernels.emit import address, const, kernel_function, repeat, scaled
-from mavcg.kernels.gemm import F32_BYTES
+from mavcg.kernels.gemm_tile import F32_BYTES
 from mavcg.kernels.packing import pack, phases
 
 Value: TypeAlias = ir.Value

@@ -6,7 +6,8 @@ from llvmlite import ir
 
 from mavcg.kernels.conv_transpose_spec import RowsOfPixels
 from mavcg.kernels.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, store_vector
-from mavcg.kernels.gemm import F32_BYTES, Pointers, Tile, Weights, emit_tile, merged
+from mavcg.kernels.gemm import emit_tile
+from mavcg.kernels.gemm_tile import F32_BYTES, Pointers, Tile, Weights, merged
 from mavcg.kernels.tiling import choose, lanes_f32
 
 Value: TypeAlias = ir.Value

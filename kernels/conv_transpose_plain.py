@@ -7,7 +7,7 @@ from llvmlite import ir
 from mavcg.kernels.activation import activate
 from mavcg.kernels.conv_transpose_spec import RowsOfPixels
 from mavcg.kernels.emit import F32, address, const, f32_splat, fma, for_range, repeat, scaled
-from mavcg.kernels.gemm import F32_BYTES
+from mavcg.kernels.gemm_tile import F32_BYTES
 
 Value: TypeAlias = ir.Value
 

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.kernel import KernelSpec, Machine, View
 from mavcg.kernels.emit import operand
-from mavcg.kernels.gemm import F32_BYTES
+from mavcg.kernels.gemm_tile import F32_BYTES
 from mavcg.kernels.packing import reach
 
 Value: TypeAlias = ir.Value

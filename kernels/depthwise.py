@@ -30,8 +30,9 @@ from mavcg.kernels.emit import (
     scaled,
     store_vector,
 )
-from mavcg.kernels.gemm import F32_BYTES, LINE_BYTES
+from mavcg.kernels.gemm_tile import F32_BYTES
 from mavcg.kernels.packing import LINE_CHANNELS
+from mavcg.kernels.prefetch import LINE_BYTES
 from mavcg.kernels.tiling import cut, lanes_f32
 
 Value: TypeAlias = ir.Value

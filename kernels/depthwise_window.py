@@ -7,7 +7,8 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.emit import F32, I32, PTR, Values, address, const, fma, for_range, load_vector, scaled
-from mavcg.kernels.gemm import F32_BYTES, LINE_BYTES
+from mavcg.kernels.gemm_tile import F32_BYTES
+from mavcg.kernels.prefetch import LINE_BYTES
 
 Value: TypeAlias = ir.Value
 # Of more taps one row is written out, and the rest are turns of a loop: as fast, and a third of the code.

@@ -11,12 +11,9 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernel import Machine
-from mavcg.kernels.activation import activate
 from mavcg.kernels.emit import (
     F32,
-    I8,
     I32,
-    PTR,
     Values,
     address,
     const,
@@ -27,106 +24,13 @@ from mavcg.kernels.emit import (
     note_tile,
     scaled,
     splat,
-    store_vector,
-)
+)  # fmt: skip
+from mavcg.kernels.gemm_ends import Ends, moved
+from mavcg.kernels.gemm_tile import F32_BYTES, Part, Pointers, Sum, Tile, Weights
+from mavcg.kernels.prefetch import LINE_BYTES, prefetch
 from mavcg.kernels.tiling import by_lane, holds_inputs, lanes_f32, unrolled
 
 Value: TypeAlias = ir.Value
-F32_BYTES = 4
-LINE_BYTES = 64  # of a cache line
-
-
-@dataclass(frozen=True)
-class Sum:
-    """How k runs over the inputs: nested loops, outermost first, (count, step in bytes); the last one's step is 4."""
-
-    levels: tuple[tuple[int, int], ...]
-
-    @property
-    def length(self) -> int:
-        """Terms of the sum."""
-        total = 1
-        for count, _ in self.levels:
-            total *= count
-        return total
-
-
-def merged(levels: Sequence[tuple[int, int]]) -> Sum:
-    """The same loops with as few levels as can be: a level that goes on where the one inside ends is one with it."""
-    found: list[tuple[int, int]] = []
-    for count, step in levels:
-        if count == 1 and step != F32_BYTES:
-            continue
-        found.append((count, step))
-    while len(found) > 1 and found[-2][1] == found[-1][0] * found[-1][1]:
-        (outer, _), (inner, step) = found[-2:]
-        found[-2:] = [(outer * inner, step)]
-    return Sum(tuple(found))
-
-
-@dataclass(frozen=True)
-class Part:
-    """A block of a sum's terms. first, last: whether it is (i1); the sum so far lies in the output between blocks."""
-
-    first: Value
-    last: Value
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Where weight (k, n) of a chunk lies, in bytes from the chunk's pointer: k * k_step + that of the n-th channel,
-    panel_step * (n // lanes) + n_step * (n % lanes).
-
-    n_step: 4 where a vector can be loaded at once. padded: channels that are not there may be read. ahead: how many
-    bytes before its use a weight is asked for; 0: not at all.
-    """
-
-    k_step: int
-    n_step: int
-    panel_step: int
-    lanes: int
-    padded: bool
-    ahead: int = 0
-
-    def offset(self, channel: int) -> int:
-        """Of a channel of the chunk."""
-        return channel // self.lanes * self.panel_step + channel % self.lanes * self.n_step
-
-
-@dataclass(frozen=True)
-class Tile:
-    """What one micro-kernel computes: pixels x vectors of channels.
-
-    in_offsets, out_offsets, residual_offsets: of each pixel in bytes, known now or at run time. used: channels of the
-    last vector. ask_next: whether the next tile's inputs are prefetched: its pixels follow at the same distance.
-    ask_bytes: of other weights, how much is prefetched for each term of the sum (Pointers.ahead).
-    """
-
-    in_offsets: tuple[int | Value, ...]
-    out_offsets: tuple[int | Value, ...]
-    residual_offsets: tuple[int | Value, ...]
-    vectors: int
-    used: int
-    ask_next: bool = False
-    ask_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Pointers:
-    """Of the tile's first pixel and channel; bias and residual are None where there is none.
-
-    ahead: of the weights that are prefetched meanwhile, for tiles of the next channels; None: Weights.ahead counts.
-    """
-
-    inputs: Value
-    weights: Value
-    out: Value
-    bias: Value | None = None
-    residual: Value | None = None
-    ahead: Value | None = None
-
-
-Rows = list[list[Value]]  # [pixel][vector]
 
 
 def emit_tile(
@@ -137,7 +41,7 @@ def emit_tile(
     note_tile(b, len(tile.in_offsets), tile.vectors)
     lanes = lanes_f32(machine)
     used = [lanes] * (tile.vectors - 1) + [tile.used]
-    ends = _Ends(b, tile, at, used, lanes)
+    ends = Ends(b, tile, at, used, lanes)
     micro = _Micro(b, machine, weights, tile, at, used)
     ends.ask_residual(machine.arch == "x86_64")
     if part is None:
@@ -160,79 +64,6 @@ def emit_tile(
             ends.finish(results, act, act_args)
         with partial:
             ends.store(results)
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """How the sums of a tile begin, and what becomes of them; sums are one list, by pixel, then vector."""
-
-    b: ir.IRBuilder
-    tile: Tile
-    at: Pointers
-    used: Sequence[int]
-    lanes: int
-
-    def places(self) -> list[tuple[int, int]]:
-        """(pixel, vector) of each sum."""
-        return [(p, v) for p in range(len(self.tile.in_offsets)) for v in range(self.tile.vectors)]
-
-    def start(self) -> Values:
-        """The bias."""
-        vectors = [_bias(self.b, self.at.bias, v, self.lanes, used) for v, used in enumerate(self.used)]
-        return tuple(vectors[v] for _, v in self.places())
-
-    def ask_residual(self, next_too: bool) -> None:
-        """Prefetch what is added at the end: it is far away as a rule, and the sum hides how long it takes to come.
-
-        next_too: for the tile that follows at the same distance as well: a short sum does not hide memory's time.
-        """
-        if self.at.residual is None:
-            return
-        offsets = self.tile.residual_offsets
-        known = [offset for offset in offsets if isinstance(offset, int)]
-        if next_too and len(known) > 1:
-            offsets += tuple(offset + len(known) * (known[1] - known[0]) for offset in known)
-        for offset in offsets:
-            for first in range(0, self.tile.vectors * self.lanes * F32_BYTES, LINE_BYTES):
-                prefetch(self.b, _moved(self.b, self.at.residual, offset), first)
-
-    def out(self, pixel: int, vector: int) -> Value:
-        """Where an output lies."""
-        return _moved(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
-
-    def stored(self) -> Values:
-        """Sums as another block of terms left them."""
-        typ = ir.VectorType(F32, self.lanes)
-        return tuple(load_vector(self.b, self.out(p, v), typ, self.used[v], "sofar") for p, v in self.places())
-
-    def store(self, results: Values) -> None:
-        """Sums as they are."""
-        for (p, v), value in zip(self.places(), results, strict=True):
-            store_vector(self.b, value, self.out(p, v), self.used[v])
-
-    def finish(self, results: Values, act: str, act_args: tuple[float, ...]) -> None:
-        """With residual and activation."""
-        b, at = self.b, self.at
-        for (p, v), value in zip(self.places(), results, strict=True):
-            if at.residual is not None:
-                place = _moved(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
-                residual = load_vector(b, place, value.type, self.used[v], "residual")
-                value = b.fadd(value, residual, name="with_residual")
-            value = activate(b, act, act_args, value)
-            store_vector(b, value, self.out(p, v), self.used[v])
-
-
-def _moved(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
-    """base + offset + more."""
-    if isinstance(offset, int):
-        return address(b, base, offset + more)
-    return address(b, address(b, base, offset), more)
-
-
-def _bias(b: ir.IRBuilder, bias: Value | None, vector: int, lanes: int, used: int) -> Value:
-    if bias is None:
-        return f32_splat(0.0, lanes)
-    return load_vector(b, address(b, bias, vector * lanes * F32_BYTES), ir.VectorType(F32, lanes), used, "bias")
 
 
 @dataclass(frozen=True)
@@ -289,14 +120,14 @@ class _Micro:
             self.ask(count, panel)
         together = by_lane(self.machine) and count == 4
         vectors4 = ir.VectorType(F32, 4)
-        held = [load_vector(b, _moved(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
+        held = [load_vector(b, moved(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
         lanes, pixels = lanes_f32(self.machine), range(len(tile.in_offsets))
         for u in range(count):
 
             def x(p: int, u: int = u) -> Value:
                 if together:
                     return _lane(b, held[p], u, lanes)
-                one = b.load(_moved(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
+                one = b.load(moved(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
                 return splat(b, one, lanes)
 
             new = list(acc)
@@ -369,15 +200,6 @@ class _Micro:
             place = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
             gathered = b.insert_element(gathered, b.load(place, align=4, typ=F32), const(lane, I32))
         return gathered
-
-
-def prefetch(b: ir.IRBuilder, base: ir.Value, offset_bytes: int) -> None:
-    """Ask for the cache line at base + offset_bytes, which need not be the program's."""
-    place = b.gep(base, [const(offset_bytes)], name="ahead", source_etype=I8)
-    full = "llvm.prefetch.p0"
-    kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
-    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [place, const(0, I32), const(3, I32), const(1, I32)])  # to read, into all levels, data
 
 
 def _lane(b: ir.IRBuilder, x4: Value, lane: int, lanes: int) -> Value:

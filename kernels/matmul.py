@@ -12,7 +12,8 @@ from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.block_loops import block_channels, channel_blocks
 from mavcg.kernels.conv2d import conv_step
 from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
-from mavcg.kernels.gemm import F32_BYTES, Pointers, Sum, Tile, Weights, emit_tile
+from mavcg.kernels.gemm import emit_tile
+from mavcg.kernels.gemm_tile import F32_BYTES, Pointers, Sum, Tile, Weights
 from mavcg.kernels.plain_product import plain_matmul
 from mavcg.kernels.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.tiling import choose, lanes_f32, tiling_of

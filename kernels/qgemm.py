@@ -12,8 +12,8 @@ from llvmlite import ir
 
 from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, I8, I16, I32, Values, address, const, for_range, note_tile, scaled, splat
-from mavcg.kernels.gemm import LINE_BYTES, prefetch
 from mavcg.kernels.nest import shuffle, store_lanes
+from mavcg.kernels.prefetch import LINE_BYTES, prefetch
 from mavcg.kernels.qtiling import GROUP, Form, chains
 from mavcg.kernels.requantise import Ending, joined, to_eight_bits
 

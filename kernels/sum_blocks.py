@@ -7,7 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.emit import const, repeat, scaled
-from mavcg.kernels.gemm import Part, Sum
+from mavcg.kernels.gemm_tile import Part, Sum
 
 Value: TypeAlias = ir.Value
 

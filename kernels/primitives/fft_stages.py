@@ -19,7 +19,7 @@ from mavcg.kernels.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.gemm import Pointers, Sum
+from mavcg.kernels.gemm_tile import Pointers, Sum
 from mavcg.kernels.primitives.common import (
     MOST_BLOCK,
     epilogue_operands,

@@ -12,7 +12,8 @@ from llvmlite import ir
 
 from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, I1, address, const, f32_splat, repeat, scaled, splat, store_vector
-from mavcg.kernels.gemm import F32_BYTES, Part, Pointers, Sum, Tile, Weights, emit_tile
+from mavcg.kernels.gemm import emit_tile
+from mavcg.kernels.gemm_tile import F32_BYTES, Part, Pointers, Sum, Tile, Weights
 from mavcg.kernels.primitives.common import MOST_BLOCK, Image
 from mavcg.kernels.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.tiling import choose, lanes_f32

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import address, const, kernel_function, operand, repeat, scaled
-from mavcg.kernels.gemm import Pointers, Sum
+from mavcg.kernels.gemm_tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2_patches import Patches, Region, emit_patches
 from mavcg.kernels.primitives.im2_product import (

@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import I1, address, const, kernel_function, operand, repeat, scaled
-from mavcg.kernels.gemm import Part, Pointers, Sum
+from mavcg.kernels.gemm_tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2_product import PANEL, Product, emit_in_blocks, emit_product, of_two, packed_product
 from mavcg.kernels.primitives.im2_stages import FEW_PIECES, LEAST_CHANNELS, STRIP_PIXELS

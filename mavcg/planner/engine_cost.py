@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.accelerator import Accelerator
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels import conv_loops, qconv_loops
+from mavcg.kernels import conv_tiling, qconv_loops
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.matmul import PIECE_ROWS, MatMul
 from mavcg.kernels.qconv_spec import QConv2d
@@ -110,7 +110,7 @@ def registers(work: Work, machine: Machine, macro: MacroTile, channels: int) -> 
     spec = work.spec
     if isinstance(spec, Conv2d):
         lanes = lanes_f32(machine)
-        tiling, crossing = conv_loops.register_tiling(spec, machine, macro, channels)
+        tiling, crossing = conv_tiling.register_tiling(spec, machine, macro, channels)
         pixels = work.layer.ow * (work.layer.oh if crossing else 1)
         # Without what the register model adds where weights do not stay in level 1: that is counted in bytes here.
         cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0).cycles

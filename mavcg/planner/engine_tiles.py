@@ -13,8 +13,8 @@ from math import lcm
 from mavcg.accelerator import Accelerator
 from mavcg.board import Board, Cluster
 from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels.conv_loops import plain_macro
 from mavcg.kernels.conv_spec import Conv2d
+from mavcg.kernels.conv_tiling import plain_macro
 from mavcg.kernels.emit import kernel_name
 from mavcg.planner.board_machine import cluster_machine
 from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, registers, work_of

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Machine, Packing, View, dense_view
-from mavcg.kernels.conv_loops import LEAST_SHARING, ask_bytes, register_tiling
 from mavcg.kernels.conv_spec import Conv2d
-from mavcg.kernels.gemm import Sum
+from mavcg.kernels.conv_tiling import LEAST_SHARING, ask_bytes, register_tiling
+from mavcg.kernels.gemm_tile import Sum
 from mavcg.kernels.registry import emit, lower
 from mavcg.kernels.sum_blocks import block_terms, cut_at
 from mavcg.tile_plan import MacroTile, Order
