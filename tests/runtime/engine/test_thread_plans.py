@@ -37,7 +37,7 @@ CORES = CoreSet(tuple(Core(name, "aarch64", "in", name, "") for name in ("little
 # Runs a model, then prints how many threads it has, and the CPUs that each thread of the process may use, the caller's
 # first. Threads that were there before the model, such as NumPy's, are not listed.
 PROGRAM_TEXT = """
-import json, os, sys
+import json, os, sys, time
 import numpy as np
 import mavcg
 cpus = set(map(int, sys.argv[3].split(",")))
@@ -46,6 +46,10 @@ before = set(os.listdir("/proc/self/task"))
 with mavcg.load(sys.argv[1], threads=sys.argv[2], pin=sys.argv[4] == "pin") as model:
     y = model.run(np.ones((1, 1000), np.float32), np.zeros(1, np.int32))
     own = sorted(set(os.listdir("/proc/self/task")) - before, key=int)
+    # A thread chooses its CPUs before it waits for its first step, and that may be after the run: once it sleeps.
+    state = lambda task: open(f"/proc/self/task/{task}/stat").read().rpartition(")")[2].split()[0]
+    while any(state(task) != "S" for task in own):
+        time.sleep(0.001)
     masks = [sorted(os.sched_getaffinity(int(task))) for task in [os.getpid(), *own]]
     print(json.dumps([model.threads, masks, float(y[0].sum())]))
 """
