@@ -70,16 +70,17 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return Demo(folder / "driver")
 
 
-def test_ten_thousand_flips(demo: Demo) -> None:
-    counted, ran = demo.run(10_000, f"0={CORES[0]},1={CORES[1]}", MAVCG_TRACE="1")
+@pytest.mark.parametrize("flips", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_thousands_of_flips(demo: Demo, flips: int) -> None:
+    counted, ran = demo.run(flips, f"0={CORES[0]},1={CORES[1]}", MAVCG_TRACE="1")
     assert counted["wrong"] == 0
-    assert counted["flips"] == 10_000 and counted["moves"] == 500 and counted["calls"] > 10_500
-    assert counted["others"] > 1000
+    assert counted["flips"] == flips and counted["moves"] == flips // 20 and counted["calls"] > flips + flips // 20
+    assert counted["others"] > flips // 10
     assert ran == dict.fromkeys(KERNELS, set(CORES))
 
 
 def test_flips_between_a_known_and_an_unknown_core(demo: Demo) -> None:
-    counted, ran = demo.run(2_000, f"0=generic,1={CORES[1]}", MAVCG_TRACE="1")
+    counted, ran = demo.run(500, f"0=generic,1={CORES[1]}", MAVCG_TRACE="1")
     assert counted["wrong"] == 0
     assert ran == dict.fromkeys(KERNELS, {"generic", CORES[1]})
 

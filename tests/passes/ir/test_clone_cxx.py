@@ -18,7 +18,7 @@ HOT = (
 MAIN = "int drive(); int main() { return drive(); }\n"
 
 
-@pytest.mark.parametrize("where", TARGETS)
+@pytest.mark.parametrize("where", ["host", pytest.param("arm", marks=pytest.mark.long)])
 def test_every_version_of_a_cxx_program_prints_the_same(build_versions: Callable[..., Any], where: str) -> None:
     target = TARGETS[where]
     files = {"cxx_cases.cpp": (PROGRAMS / "cxx_cases.cpp").read_text(), "main.cpp": MAIN}
@@ -31,8 +31,14 @@ def test_every_version_of_a_cxx_program_prints_the_same(build_versions: Callable
         assert built.run(core) == expected
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["one object", "an object each"])
-@pytest.mark.parametrize("where", TARGETS)
+@pytest.mark.parametrize(
+    ("where", "together"),
+    [
+        ("host", True),
+        ("arm", False),
+        *(pytest.param(*rest, marks=pytest.mark.long) for rest in [("host", False), ("arm", True)]),
+    ],
+)
 def test_files_that_share_templates_and_names(build_versions: Callable[..., Any], where: str, together: bool) -> None:
     """Both hold weighed<float>, named and a static same_name, all hot: the linker keeps one of each shared body."""
     target = TARGETS[where]
