@@ -142,11 +142,6 @@ class Tiles:
         return self.terms * self.lanes * F32_BYTES
 
     @property
-    def weights_shape(self) -> tuple[int, int, int, int]:
-        """Of packed weights: planes, panels, terms, lanes."""
-        return self.planes, self.panels, self.terms, self.lanes
-
-    @property
     def macs(self) -> int:
         """Multiply-accumulates of the products of an image."""
         return self.planes * self.count * self.terms * self.out_ch
