@@ -1,22 +1,28 @@
 """Workers that take turns: each runtime is a process of its own (bench/worker.py), stopped while another is timed.
 
 Thread pools wait by spinning: one that is idle would take a core from the one that is timed.
+
+On a virtual machine one CPU may run at two thirds of its speed for seconds while the other does not, and the scheduler
+puts runtimes on one or the other as it likes. So a worker with one thread is bound to one CPU, the same for all of them
+within a round and the other one in the next; those with more threads have all CPUs. Rounds are short and many, so that
+few of them hold a fast stretch and a slow one; ratios are of two runtimes in the same round (bench/peer_rows.py).
 """
 
+import contextlib
 import json
 import os
 import signal
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from bench.record import ROOT
 
-WARM, MIN_RUNS, SECONDS = 2, 5, 0.6
+WARM, MIN_RUNS, SECONDS = 2, 3, 0.3
 
 
 @dataclass
@@ -25,6 +31,7 @@ class Worker:
 
     runtime: str
     process: subprocess.Popen[str]
+    threads: int = 1
     version: str = ""
 
     def ask(self, line: str) -> dict[str, Any]:
@@ -36,6 +43,15 @@ class Worker:
         answer = read_answer(self.process.stdout)
         os.kill(self.process.pid, signal.SIGSTOP)
         return answer
+
+    def bind(self, cpus: Collection[int]) -> None:
+        """Let the threads that it has now, and those that they will start, run on these CPUs only.
+
+        Raises: OSError where the system refuses it, or none of them is there.
+        """
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):  # a thread may end meanwhile
+                os.sched_setaffinity(int(task.name), cpus)
 
     def end(self) -> None:
         """Let it go, whatever state it is in."""
@@ -63,7 +79,7 @@ def start(runtime: str, model: Path, threads: int, python: str = sys.executable,
         [*command, "--runtime", runtime, *(["--profile"] if profile else [])],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
-    worker = Worker(runtime, process)
+    worker = Worker(runtime, process, threads)
     assert process.stdout is not None
     try:
         worker.version = str(read_answer(process.stdout)["version"])
@@ -74,13 +90,22 @@ def start(runtime: str, model: Path, threads: int, python: str = sys.executable,
     return worker
 
 
+def bound(workers: Sequence[Worker], number: int) -> None:
+    """Before round `number`: workers with one thread on its CPU, one after the other of those that this process has."""
+    cpus = sorted(os.sched_getaffinity(0))
+    for worker in workers:
+        if worker.threads == 1:
+            worker.bind({cpus[number % len(cpus)]})
+
+
 def turns(workers: Sequence[Worker], rounds: int, clock: str = "ms") -> Mapping[str, list[float]]:
-    """Each runtime's median in ms of every round; every round begins with another one.
+    """Each runtime's median in ms of every round; every round begins with another one, and has its CPU (bound).
 
     clock: "ms", or "cpu_ms" for CPU time, which on a busy machine says more of one thread than the clock on the wall.
     """
     medians: dict[str, list[float]] = {worker.runtime: [] for worker in workers}
     for number in range(rounds):
+        bound(workers, number)
         first = number % len(workers)
         for worker in (*workers[first:], *workers[:first]):
             times = worker.ask(f"run {WARM} {MIN_RUNS} {SECONDS}")[clock]

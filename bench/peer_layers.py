@@ -17,12 +17,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.interleaved import start
+from bench.interleaved import bound, start
 from bench.peer_models import peers_python, prepared
 from mavcg.errors import MavcgError
 
 SAY_LAYERS = ("mavcg", "onnxruntime", "openvino")
-ROUNDS, RUNS = 5, 5
+ROUNDS, RUNS = 6, 5
 FOLLOWERS = frozenset({
     "Add", "BatchNormalization", "Clip", "DequantizeLinear", "Dropout", "Flatten", "Identity", "Mul", "QuantizeLinear",
     "Relu", "Reshape", "Squeeze", "Sum", "Unsqueeze",
@@ -109,7 +109,8 @@ def measured(name: str, threads: int) -> list[dict[str, Any]]:
         for runtime, file in ready.files.items():
             python = sys.executable if runtime == "mavcg" else str(peers_python())
             workers.append(start(runtime, file, threads, python, profile=True))
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
+            bound(workers, number)
             for worker in workers:
                 times = by_anchor(worker.ask(f"layers {RUNS}")["layers"], anchors)
                 known = best.setdefault(worker.runtime, times)

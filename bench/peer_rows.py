@@ -25,7 +25,8 @@ def row_of(
     """One network with some threads.
 
     medians: of each runtime, ms of each round. apart: how far its output is from the reference's, of the largest
-    element; a peer that is too far is shown and not compared with. reasons: why a runtime has no times.
+    element; a peer that is too far is shown and not compared with. reasons: why a runtime has no times. The fastest
+    peer is the one with the largest ratio of ours to its time, ratios being the median of those within a round.
     """
     most = MOST_APART_8_BIT if "int8" in network else MOST_APART
     runtimes: dict[str, Any] = {}
@@ -37,10 +38,14 @@ def row_of(
     for name, reason in reasons.items():
         runtimes[name] = {"reason": reason}
     found: dict[str, Any] = {"network": network, "threads": threads, "runtimes": runtimes}
-    peers = {name: r["ms"] for name, r in runtimes.items() if name != "mavcg" and r.get("agrees")}
+    peers = [name for name, r in runtimes.items() if name != "mavcg" and r.get("agrees")]
     if peers and runtimes.get("mavcg", {}).get("agrees"):
-        fastest = min(peers, key=lambda name: (peers[name], name))
-        ratios = [ours / theirs for ours, theirs in zip(medians["mavcg"], medians[fastest], strict=True)]
+        by_round = {
+            name: [ours / theirs for ours, theirs in zip(medians["mavcg"], medians[name], strict=True)]
+            for name in peers
+        }
+        fastest = max(peers, key=lambda name: (statistics.median(by_round[name]), name))
+        ratios = by_round[fastest]
         found |= {
             "fastest": fastest, "ratio": round(statistics.median(ratios), 4), "ratio_low": round(min(ratios), 4),
             "ratio_high": round(max(ratios), 4), "goal": round(goal(network), 4),

@@ -1,10 +1,11 @@
 """Whole networks against other runtimes, in one interleaved run: `python -m bench.peers [--networks A,B]`.
 
 Each runtime is a process of its own (bench/worker.py) that is stopped while another is timed; they take turns in
-rotating order. Per network and runtime: the median over rounds of each round's median; the ratio to the fastest peer is
-the median of the rounds' ratios, and only ratios within one run count. The peers live in an environment of their own,
-made at first use from bench/peers-requirements.txt; models are converted once. Nobody is timed on a wrong network:
-each runtime's output is compared with onnxruntime's (of .tflite: LiteRT's).
+rotating order, and with one thread all run on the same CPU within a round and on the next one in the next round
+(bench/interleaved.py). Per network and runtime: the median over rounds of each round's median. The ratio to a peer is
+the median of the rounds' ratios, and the fastest peer the one where it is largest; only ratios within one run count. The
+peers live in an environment of their own, made at first use from bench/peers-requirements.txt; models are converted
+once. Nobody is timed on a wrong network: each runtime's output is compared with onnxruntime's (of .tflite: LiteRT's).
 
     python -m bench.peers --prepare                  environment, models, libraries; then nothing is fetched
     python -m bench.peers --layers mobilenet_v2      what each layer takes here and in the runtimes that say it
@@ -37,7 +38,7 @@ COUNTED = (
 )  # fmt: skip
 NETWORKS = (*COUNTED, "blazeface", "hand_landmark")  # the last two are .tflite files
 RUNTIMES = ("mavcg", *PEERS)
-ROUNDS = 5
+ROUNDS = 10  # even, so that each of two CPUs has as many
 
 
 def model_name(text: str) -> str:

@@ -26,6 +26,13 @@ def test_ratio_is_the_median_of_the_rounds_ratios() -> None:
     }  # fmt: skip
 
 
+def test_the_fastest_peer_is_the_one_that_we_come_off_worst_beside_in_its_rounds() -> None:
+    # Its median is the larger one, of rounds that were slow for everybody; within each round it is the faster one.
+    found = row(mavcg=[4.0, 8.0, 8.0], fast=[6.0, 6.0, 14.0], slow=[5.0, 10.0, 10.0])
+
+    assert (found["fastest"], found["ratio"]) == ("slow", 0.8)
+
+
 def test_a_wrong_network_is_shown_and_not_compared_with() -> None:
     found = row(wrong=[1.0, 1.0, 1.0])
 

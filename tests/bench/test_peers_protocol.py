@@ -1,7 +1,10 @@
 """Workers: what they say, who takes turns, what their traces mean."""
 
 import io
+import os
+import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,12 @@ class Asked(Worker):
 
     log: list[str] = []
 
-    def __init__(self, runtime: str) -> None:
-        self.runtime = runtime
+    def __init__(self, runtime: str, threads: int = 1) -> None:
+        self.runtime, self.threads = runtime, threads
+        self.cpus: list[set[int]] = []
+
+    def bind(self, cpus: Collection[int]) -> None:
+        self.cpus.append(set(cpus))
 
     def ask(self, line: str) -> dict[str, Any]:
         self.log.append(self.runtime)
@@ -47,6 +54,35 @@ def test_every_round_begins_with_another_one() -> None:
     ]  # fmt: skip
     assert found == {"ab": [2.0] * 4, "abc": [3.0] * 4, "abcd": [4.0] * 4}
     assert turns([Asked("ab")], 1, "cpu_ms") == {"ab": [7.0]}
+
+
+def test_one_thread_has_one_cpu_in_a_round_and_the_next_one_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {5, 2})
+    one, other, two_threads = Asked("a"), Asked("b"), Asked("c", 2)
+    turns([one, other, two_threads], 3)
+
+    assert one.cpus == other.cpus == [{2}, {5}, {2}]
+    assert two_threads.cpus == []
+
+
+def test_all_threads_of_a_process_are_bound() -> None:
+    program = (
+        "import threading; go = threading.Event(); t = threading.Thread(target=go.wait, daemon=True); t.start(); "
+        "print(t.native_id, flush=True); input()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None and process.stdout is not None
+    thread, cpu = int(process.stdout.readline()), max(os.sched_getaffinity(0))
+    worker = Worker("a", process)
+    try:
+        worker.bind({cpu})
+        assert os.sched_getaffinity(thread) == os.sched_getaffinity(process.pid) == {cpu}
+        with pytest.raises(OSError):
+            worker.bind({max(os.sched_getaffinity(0)) + 512})
+    finally:
+        worker.end()
 
 
 def test_a_worker_that_cannot_load_says_why(tmp_path: Path) -> None:
