@@ -3,8 +3,8 @@
 Each runtime is a process of its own (bench/worker.py) that is stopped while another is timed; they take turns in
 rotating order, and with one thread all run on the same CPU within a round and on the next one in the next round
 (bench/interleaved.py). Per network and runtime: the median over rounds of each round's median. The ratio to a peer is
-the median of the rounds' ratios, and the fastest peer the one where it is largest; only ratios within one run count. The
-peers live in an environment of their own, made at first use from bench/peers-requirements.txt; models are converted
+the median of the rounds' ratios, the fastest peer the one where it is largest, and only ratios within one run count.
+The peers live in an environment of their own, made at first use from bench/peers-requirements.txt; models are converted
 once. Nobody is timed on a wrong network: each runtime's output is compared with onnxruntime's (of .tflite: LiteRT's).
 
     python -m bench.peers --prepare                  environment, models, libraries; then nothing is fetched
