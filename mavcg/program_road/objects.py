@@ -10,9 +10,10 @@ from mavcg import __version__
 from mavcg.assembly.tuning import VersionTuning
 from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.codegen import CodegenJob, assemble, compile_module
-from mavcg.passes.ir.clone import HotModule, keep_for_versions, version_symbol
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
+from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
+from mavcg.passes.ir.shared import keep_for_versions
 from mavcg.program_road.choosing import (
     FunctionChoice,
     Gains,

@@ -33,7 +33,8 @@ from mavcg.passes.ir.arithmetic import (
     without_fast_math,
 )
 from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
-from mavcg.passes.ir.clone import HotModule, Version, make_version, version_symbol, with_cpu
+from mavcg.passes.ir.clone import Version, make_version, with_cpu
+from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabelled

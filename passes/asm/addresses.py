@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.passes.asm.isa import Effects, MemoryAccess
+from mavcg.passes.asm.effects import Effects, MemoryAccess
 from mavcg.passes.asm.syntax import ZERO, Imm, Instr, Reg, Word
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from mavcg.passes.asm.isa import Effects, Malformed, effects
+from mavcg.passes.asm.effects import Effects, Malformed
+from mavcg.passes.asm.isa import effects
 from mavcg.passes.asm.source import Statement, asm_error
 from mavcg.passes.asm.syntax import Imm, Mem
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mavcg.passes.asm.addresses import may_overlap, places
-from mavcg.passes.asm.isa import FLAGS, Effects, effects
+from mavcg.passes.asm.effects import FLAGS, Effects
+from mavcg.passes.asm.isa import effects
 from mavcg.passes.asm.op import Edge, Op, Read
 from mavcg.passes.asm.syntax import Instr
 from mavcg.timing import Timing

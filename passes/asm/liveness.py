@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mavcg.passes.asm.blocks import Block, Function
-from mavcg.passes.asm.isa import FLAGS
+from mavcg.passes.asm.effects import FLAGS
 
 GENERAL = tuple(f"x{i}" for i in range(31))
 VECTORS = tuple(f"v{i}" for i in range(32))

@@ -7,8 +7,8 @@ from functools import cached_property
 from mavcg.core import LoadPolicy
 from mavcg.passes.asm.broadcast import by_element
 from mavcg.passes.asm.dependences import Code, as_op, known
+from mavcg.passes.asm.effects import FLAGS
 from mavcg.passes.asm.fold import fold_addresses
-from mavcg.passes.asm.isa import FLAGS
 from mavcg.passes.asm.lanes import as_lanes
 from mavcg.passes.asm.op import Op
 from mavcg.passes.asm.parking import Parked, park, saved_registers

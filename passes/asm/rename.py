@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mavcg.passes.asm.dependences import Code
-from mavcg.passes.asm.isa import FLAGS, Access
+from mavcg.passes.asm.effects import FLAGS, Access
 from mavcg.passes.asm.syntax import ZERO, Instr, RegList
 
 # Registers that a function may use without saving them (IHI 0055, 6.1.1). The linker may change x16 and x17 between a

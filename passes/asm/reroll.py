@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from mavcg.passes.asm.addresses import place_of, tracked
 from mavcg.passes.asm.dependences import Code, known
+from mavcg.passes.asm.effects import FLAGS
 from mavcg.passes.asm.encoding import STEP_LIMIT, at_offset
-from mavcg.passes.asm.isa import FLAGS
 from mavcg.passes.asm.syntax import Imm, Instr, Mem, Reg
 from mavcg.passes.asm.unroll import Count, count_of
 

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.asm.dependences import Code, known
+from mavcg.passes.asm.effects import FLAGS
 from mavcg.passes.asm.encoding import STEP_LIMIT, at_offset
-from mavcg.passes.asm.isa import FLAGS
 from mavcg.passes.asm.syntax import ZERO, Imm, Instr, Reg, Word
 
 _ENDS = {"b.ne", "b.lo", "b.cc", "b.lt", "b.hi", "b.gt"}

@@ -12,47 +12,26 @@ Code is versioned, data never is. In the module of version f.cortex-a55
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import has_attribute, without_cpu
+from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import (
-    NAME,
-    REPLACEABLE,
     Entity,
     ModuleText,
-    is_local,
     linkage,
     quote,
     rename_symbols,
-    unquote,
     with_entities,
     with_linkage,
 )
-from mavcg.passes.ir.movable import named_in_asm, why_not_movable
-from mavcg.passes.ir.signature import declaration, function_type, parse_signature
-from mavcg.passes.ir.types import closing, split_commas, split_type
+from mavcg.passes.ir.movable import why_not_movable
+from mavcg.passes.ir.shared import aliased, shared_declaration
+from mavcg.passes.ir.signature import parse_signature
+from mavcg.passes.ir.types import closing
 
 _INLINABLE = {"external", "internal", "private", "linkonce_odr", "weak_odr", "available_externally"}
-_MERGEABLE = {"linkonce_odr", "weak_odr"}
-_KEPT = {"linkonce_odr": "weak_odr", "linkonce": "weak"}
-
-
-@dataclass(frozen=True)
-class HotModule:
-    """A module whose hot functions are to be versioned.
-
-    hot: names of the functions that get versions; all are defined in the module and can be cloned.
-    tag: distinguishes this module's local symbols from those of every other module they may be linked with.
-    """
-
-    module: ModuleText
-    hot: frozenset[str]
-    tag: str
-
-    def attributes(self, entity: Entity) -> str:
-        """All attribute text that holds for a function: its groups and what is written inline."""
-        return function_attributes(self.module, entity)
 
 
 @dataclass(frozen=True)
@@ -67,32 +46,6 @@ class Version:
     module: ModuleText
     needs: frozenset[str]
     origins: Mapping[str, str]
-
-
-def function_attributes(module: ModuleText, entity: Entity) -> str:
-    """All attribute text that holds for a function: its groups and what is written inline."""
-    after = parse_signature(entity).after
-    groups = re.findall(r"#\d+", re.sub(r'"[^"]*"', "", after))
-    return " ".join([after, *(module.attribute_groups.get(group, "") for group in groups)])
-
-
-def version_stem(hot: HotModule, name: str) -> str:
-    """What a hot function's version symbols begin with: its name, tagged where another module may have its own
-    function of that name (static functions, and definitions that the linker may replace)."""
-    keeps_name = linkage(hot.module.entities[name]) in {"external", *_MERGEABLE}
-    return name if keeps_name else f"{name}.{hot.tag}"
-
-
-def version_symbol(hot: HotModule, name: str, label: str) -> str:
-    """The symbol of a version: f.cortex-a55."""
-    return f"{version_stem(hot, name)}.{label}"
-
-
-def shared_name(hot: HotModule, name: str) -> str:
-    """The name under which version modules reach a symbol that stays single: local ones are promoted, as ThinLTO
-    does, to hidden ones with a name of their own."""
-    entity = hot.module.entities.get(name)
-    return f"{name}.{hot.tag}" if entity and is_local(entity) else name
 
 
 def make_version(hot: HotModule, name: str, label: str) -> Version:
@@ -110,7 +63,7 @@ def make_version(hot: HotModule, name: str, label: str) -> Version:
 
 def _version_comdat(hot: HotModule, name: str, label: str) -> dict[str, str]:
     entity = hot.module.entities[name]
-    if linkage(entity) not in _MERGEABLE or not _in_comdat(entity):
+    if linkage(entity) not in MERGEABLE or not _in_comdat(entity):
         return {}
     symbol = version_symbol(hot, name, label)
     return {symbol: f"${quote(symbol)} = comdat any"}
@@ -142,7 +95,7 @@ class _Builder:
             entity = self.hot.module.entities[name]
             if not defined_here:
                 text = _plain_header(entity, "available_externally hidden")
-            elif linkage(entity) in _MERGEABLE:
+            elif linkage(entity) in MERGEABLE:
                 comdat = f"comdat(${quote(symbol)})" if _in_comdat(entity) else ""
                 text = _plain_header(entity, "weak_odr hidden", comdat)
             else:
@@ -209,9 +162,6 @@ class _Builder:
         return name
 
 
-_ALIASEE = re.compile(rf", ptr @({NAME})(?:, partition .*)?$")
-
-
 def _plain_header(entity: Entity, new_linkage: str, comdat: str = "") -> Entity:
     """A definition with another linkage and without what belongs to the original symbol only: its comdat, section."""
     first, _, body = entity.text.partition("\n")
@@ -234,112 +184,6 @@ def _after_parameters(header: str) -> int:
     match = re.search(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', header)
     assert match, header
     return closing(header, match.end() - 1)
-
-
-def aliased(module: ModuleText, entity: Entity) -> Entity:
-    """What an alias stands for, where that is a symbol and nothing may replace the alias at link time."""
-    while entity.kind == "alias" and linkage(entity) not in REPLACEABLE:
-        match = _ALIASEE.search(entity.text)
-        if not match or unquote(match[1]) not in module.entities:
-            break
-        entity = module.entities[unquote(match[1])]
-    return entity
-
-
-def shared_declaration(hot: HotModule, entity: Entity) -> Entity:
-    """How a version module names a symbol of the program that stays single.
-
-    What the linker may replace, and an alias, is declared weak: otherwise LLVM takes it for an object that is there and
-    that is no other object, and folds comparisons of addresses.
-    """
-    name = shared_name(hot, entity.name)
-    promoted = name != entity.name
-    weak = "extern_weak" if linkage(entity) in REPLACEABLE or entity.kind == "alias" else ""
-    if entity.kind in ("define", "declare"):
-        return declaration(entity, name, "hidden" if promoted else None, weak)
-    if entity.kind in ("alias", "ifunc"):
-        return _alias_declaration(entity, name, weak or "external", "hidden" if promoted else "")
-    return _variable_declaration(entity, name, promoted, weak)
-
-
-def _alias_declaration(entity: Entity, name: str, new_linkage: str, visibility: str) -> Entity:
-    before, _, rest = re.split(r"\b(alias|ifunc) ", entity.text.split(" = ", 1)[1], maxsplit=1)
-    value_type, _ = split_type(rest)
-    head, space, parameters = value_type.partition(" (")
-    if space:
-        words = " ".join(w for w in ("declare", new_linkage, visibility, head) if w)
-        return Entity(name, "declare", f"{words} @{quote(name)}({parameters}")
-    thread_local = re.search(r"\bthread_local(?:\([a-z]+\))?", before)
-    parts = (new_linkage, visibility, thread_local and thread_local[0], "global", value_type)
-    return Entity(name, "variable", f"@{quote(name)} = {' '.join(w for w in parts if w)}")
-
-
-_VARIABLE = re.compile(r"^(?P<words>.*?)\b(?P<kind>global|constant) (?P<rest>.*)$")
-_KEPT_WORDS = re.compile(
-    r"thread_local(?:\([a-z]+\))?|(?:local_)?unnamed_addr|addrspace\([^)]*\)|externally_initialized|dso_local"
-    r"|default|hidden|protected"
-)
-
-
-def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str) -> Entity:
-    match = _VARIABLE.match(entity.text.split(" = ", 1)[1])
-    assert match, entity.text[:120]
-    value_type, rest = split_type(match["rest"])
-    words = _KEPT_WORDS.findall(match["words"])
-    if promoted:
-        words = ["hidden", *(w for w in words if w not in ("default", "hidden", "protected", "dso_local"))]
-    initializer, *trailers = split_commas(rest) if rest else [""]
-    align = [t for t in trailers if t.startswith("align ")]
-    is_declaration = not initializer
-    foldable = match["kind"] == "constant" and not is_declaration and linkage(entity) not in REPLACEABLE
-    head = ["available_externally" if foldable else weak or "external", *words, match["kind"], value_type]
-    value = f" {initializer}" if foldable else ""
-    text = f"@{quote(name)} = {' '.join(head)}{value}" + "".join(f", {a}" for a in align)
-    return Entity(name, "variable", text)
-
-
-def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
-    """The program's own module with every symbol that versions need from it kept and reachable.
-
-    @table = internal constant ...           @table.1f2e = hidden constant ...
-    define linkonce_odr void @g()      ->    define weak_odr void @g()
-    @named = internal global ...             @named = ... ; @named.1f2e = hidden alias ..., ptr @named
-                                             (where inline assembly knows the name)
-    """
-    local = {n for n in needs if is_local(hot.module.entities[n])}
-    pinned = local & named_in_asm(hot.module) if local else set()
-    moved = local - pinned
-
-    def new_name(name: str, _: bool = False) -> str:
-        return shared_name(hot, name) if name in moved else name
-
-    renamed: dict[str, Entity] = {}
-    for name, entity in hot.module.entities.items():
-        new = entity
-        if name in moved:
-            new = with_linkage(entity, "hidden")
-        elif name in needs and linkage(entity) in _KEPT:
-            new = with_linkage(entity, _KEPT[linkage(entity)])
-        if moved:
-            new = replace(new, text=rename_symbols(new.text, new_name), name=new_name(name))
-        renamed[new.name] = new
-    for name in sorted(pinned):
-        alias = _alias_of(hot.module.entities[name], shared_name(hot, name))
-        renamed[alias.name] = alias
-    metadata = tuple(rename_symbols(line, new_name) if "@" in line else line for line in hot.module.metadata)
-    return replace(hot.module, entities=renamed, metadata=metadata)
-
-
-def _alias_of(entity: Entity, name: str) -> Entity:
-    """A hidden second name of a local symbol."""
-    if entity.kind == "define":
-        value_type = function_type(parse_signature(entity))
-        return Entity(name, "alias", f"@{quote(name)} = hidden alias {value_type}, ptr @{quote(entity.name)}")
-    match = _VARIABLE.match(entity.text.split(" = ", 1)[1])
-    assert match, entity.text[:120]
-    thread_local = re.search(r"\bthread_local(?:\([a-z]+\))?", match["words"])
-    words = ["hidden", *([thread_local[0]] if thread_local else []), "alias", split_type(match["rest"])[0]]
-    return Entity(name, "alias", f"@{quote(name)} = {' '.join(words)}, ptr @{quote(entity.name)}")
 
 
 def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:

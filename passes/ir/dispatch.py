@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import cpu_attributes_of
-from mavcg.passes.ir.clone import HotModule, version_symbol
+from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, quote
 from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
 from mavcg.passes.ir.types import closing

@@ -3,7 +3,8 @@
 import re
 
 from mavcg.passes.ir.attributes import base_features, features_of, has_attribute
-from mavcg.passes.ir.clone import HotModule, function_attributes, make_version
+from mavcg.passes.ir.clone import make_version
+from mavcg.passes.ir.hot_module import HotModule, function_attributes
 from mavcg.passes.ir.module_text import NAME, ModuleText, linkage, unquote
 from mavcg.passes.ir.movable import why_not_movable
 from mavcg.passes.ir.signature import Signature, parse_signature

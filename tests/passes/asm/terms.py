@@ -6,7 +6,8 @@ Two pieces of code do the same when they leave the same terms; nothing but the t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mavcg.passes.asm.isa import FLAGS, Access, effects
+from mavcg.passes.asm.effects import FLAGS, Access
+from mavcg.passes.asm.isa import effects
 from mavcg.passes.asm.syntax import Instr
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from mavcg.passes.asm.blocks import Function, functions_of
-from mavcg.passes.asm.isa import FLAGS
+from mavcg.passes.asm.effects import FLAGS
 from mavcg.passes.asm.liveness import ALL, AT_CALL, AT_RETURN, before, liveness, private_conventions
 from mavcg.passes.asm.source import parse_source
 

@@ -7,7 +7,7 @@ import pytest
 
 from mavcg.assembly.code_image import assemble_image
 from mavcg.assembly.emulation import End, Machine, State, start_state
-from mavcg.passes.asm.isa import FLAGS
+from mavcg.passes.asm.effects import FLAGS
 from mavcg.passes.asm.pipelining import aimed
 from mavcg.passes.asm.syntax import Instr, parse_instr
 from mavcg.passes.asm.unroll import Unrolled, unroll

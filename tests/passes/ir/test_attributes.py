@@ -16,7 +16,7 @@ from mavcg.passes.ir.attributes import (
     has_attribute,
     without_cpu,
 )
-from mavcg.passes.ir.clone import function_attributes
+from mavcg.passes.ir.hot_module import function_attributes
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.profiles.load import load_cores
 from mavcg.toolchain import run_zig

@@ -1,0 +1,58 @@
+"""A module whose hot functions get versions, and the names of all that comes of it."""
+
+import re
+from dataclasses import dataclass
+
+from mavcg.passes.ir.module_text import (
+    Entity,
+    ModuleText,
+    is_local,
+    linkage,
+)
+from mavcg.passes.ir.signature import parse_signature
+
+# Definitions of which the linker keeps one.
+MERGEABLE = {"linkonce_odr", "weak_odr"}
+
+
+@dataclass(frozen=True)
+class HotModule:
+    """A module whose hot functions are to be versioned.
+
+    hot: names of the functions that get versions; all are defined in the module and can be cloned.
+    tag: distinguishes this module's local symbols from those of every other module they may be linked with.
+    """
+
+    module: ModuleText
+    hot: frozenset[str]
+    tag: str
+
+    def attributes(self, entity: Entity) -> str:
+        """All attribute text that holds for a function: its groups and what is written inline."""
+        return function_attributes(self.module, entity)
+
+
+def function_attributes(module: ModuleText, entity: Entity) -> str:
+    """All attribute text that holds for a function: its groups and what is written inline."""
+    after = parse_signature(entity).after
+    groups = re.findall(r"#\d+", re.sub(r'"[^"]*"', "", after))
+    return " ".join([after, *(module.attribute_groups.get(group, "") for group in groups)])
+
+
+def version_stem(hot: HotModule, name: str) -> str:
+    """What a hot function's version symbols begin with: its name, tagged where another module may have its own
+    function of that name (static functions, and definitions that the linker may replace)."""
+    keeps_name = linkage(hot.module.entities[name]) in {"external", *MERGEABLE}
+    return name if keeps_name else f"{name}.{hot.tag}"
+
+
+def version_symbol(hot: HotModule, name: str, label: str) -> str:
+    """The symbol of a version: f.cortex-a55."""
+    return f"{version_stem(hot, name)}.{label}"
+
+
+def shared_name(hot: HotModule, name: str) -> str:
+    """The name under which version modules reach a symbol that stays single: local ones are promoted, as ThinLTO
+    does, to hidden ones with a name of their own."""
+    entity = hot.module.entities.get(name)
+    return f"{name}.{hot.tag}" if entity and is_local(entity) else name

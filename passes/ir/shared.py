@@ -1,0 +1,133 @@
+"""What stays single: how version modules name it, and how the program keeps it for them."""
+
+import re
+from collections.abc import Collection
+from dataclasses import replace
+
+from mavcg.passes.ir.hot_module import HotModule, shared_name
+from mavcg.passes.ir.module_text import (
+    NAME,
+    REPLACEABLE,
+    Entity,
+    ModuleText,
+    is_local,
+    linkage,
+    quote,
+    rename_symbols,
+    unquote,
+    with_linkage,
+)
+from mavcg.passes.ir.movable import named_in_asm
+from mavcg.passes.ir.signature import declaration, function_type, parse_signature
+from mavcg.passes.ir.types import split_commas, split_type
+
+_KEPT = {"linkonce_odr": "weak_odr", "linkonce": "weak"}
+
+
+_ALIASEE = re.compile(rf", ptr @({NAME})(?:, partition .*)?$")
+
+
+def aliased(module: ModuleText, entity: Entity) -> Entity:
+    """What an alias stands for, where that is a symbol and nothing may replace the alias at link time."""
+    while entity.kind == "alias" and linkage(entity) not in REPLACEABLE:
+        match = _ALIASEE.search(entity.text)
+        if not match or unquote(match[1]) not in module.entities:
+            break
+        entity = module.entities[unquote(match[1])]
+    return entity
+
+
+def shared_declaration(hot: HotModule, entity: Entity) -> Entity:
+    """How a version module names a symbol of the program that stays single.
+
+    What the linker may replace, and an alias, is declared weak: otherwise LLVM takes it for an object that is there and
+    that is no other object, and folds comparisons of addresses.
+    """
+    name = shared_name(hot, entity.name)
+    promoted = name != entity.name
+    weak = "extern_weak" if linkage(entity) in REPLACEABLE or entity.kind == "alias" else ""
+    if entity.kind in ("define", "declare"):
+        return declaration(entity, name, "hidden" if promoted else None, weak)
+    if entity.kind in ("alias", "ifunc"):
+        return _alias_declaration(entity, name, weak or "external", "hidden" if promoted else "")
+    return _variable_declaration(entity, name, promoted, weak)
+
+
+def _alias_declaration(entity: Entity, name: str, new_linkage: str, visibility: str) -> Entity:
+    before, _, rest = re.split(r"\b(alias|ifunc) ", entity.text.split(" = ", 1)[1], maxsplit=1)
+    value_type, _ = split_type(rest)
+    head, space, parameters = value_type.partition(" (")
+    if space:
+        words = " ".join(w for w in ("declare", new_linkage, visibility, head) if w)
+        return Entity(name, "declare", f"{words} @{quote(name)}({parameters}")
+    thread_local = re.search(r"\bthread_local(?:\([a-z]+\))?", before)
+    parts = (new_linkage, visibility, thread_local and thread_local[0], "global", value_type)
+    return Entity(name, "variable", f"@{quote(name)} = {' '.join(w for w in parts if w)}")
+
+
+_VARIABLE = re.compile(r"^(?P<words>.*?)\b(?P<kind>global|constant) (?P<rest>.*)$")
+_KEPT_WORDS = re.compile(
+    r"thread_local(?:\([a-z]+\))?|(?:local_)?unnamed_addr|addrspace\([^)]*\)|externally_initialized|dso_local"
+    r"|default|hidden|protected"
+)
+
+
+def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str) -> Entity:
+    match = _VARIABLE.match(entity.text.split(" = ", 1)[1])
+    assert match, entity.text[:120]
+    value_type, rest = split_type(match["rest"])
+    words = _KEPT_WORDS.findall(match["words"])
+    if promoted:
+        words = ["hidden", *(w for w in words if w not in ("default", "hidden", "protected", "dso_local"))]
+    initializer, *trailers = split_commas(rest) if rest else [""]
+    align = [t for t in trailers if t.startswith("align ")]
+    is_declaration = not initializer
+    foldable = match["kind"] == "constant" and not is_declaration and linkage(entity) not in REPLACEABLE
+    head = ["available_externally" if foldable else weak or "external", *words, match["kind"], value_type]
+    value = f" {initializer}" if foldable else ""
+    text = f"@{quote(name)} = {' '.join(head)}{value}" + "".join(f", {a}" for a in align)
+    return Entity(name, "variable", text)
+
+
+def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
+    """The program's own module with every symbol that versions need from it kept and reachable.
+
+    @table = internal constant ...           @table.1f2e = hidden constant ...
+    define linkonce_odr void @g()      ->    define weak_odr void @g()
+    @named = internal global ...             @named = ... ; @named.1f2e = hidden alias ..., ptr @named
+                                             (where inline assembly knows the name)
+    """
+    local = {n for n in needs if is_local(hot.module.entities[n])}
+    pinned = local & named_in_asm(hot.module) if local else set()
+    moved = local - pinned
+
+    def new_name(name: str, _: bool = False) -> str:
+        return shared_name(hot, name) if name in moved else name
+
+    renamed: dict[str, Entity] = {}
+    for name, entity in hot.module.entities.items():
+        new = entity
+        if name in moved:
+            new = with_linkage(entity, "hidden")
+        elif name in needs and linkage(entity) in _KEPT:
+            new = with_linkage(entity, _KEPT[linkage(entity)])
+        if moved:
+            new = replace(new, text=rename_symbols(new.text, new_name), name=new_name(name))
+        renamed[new.name] = new
+    for name in sorted(pinned):
+        alias = _alias_of(hot.module.entities[name], shared_name(hot, name))
+        renamed[alias.name] = alias
+    metadata = tuple(rename_symbols(line, new_name) if "@" in line else line for line in hot.module.metadata)
+    return replace(hot.module, entities=renamed, metadata=metadata)
+
+
+def _alias_of(entity: Entity, name: str) -> Entity:
+    """A hidden second name of a local symbol."""
+    if entity.kind == "define":
+        value_type = function_type(parse_signature(entity))
+        return Entity(name, "alias", f"@{quote(name)} = hidden alias {value_type}, ptr @{quote(entity.name)}")
+    match = _VARIABLE.match(entity.text.split(" = ", 1)[1])
+    assert match, entity.text[:120]
+    thread_local = re.search(r"\bthread_local(?:\([a-z]+\))?", match["words"])
+    words = ["hidden", *([thread_local[0]] if thread_local else []), "alias", split_type(match["rest"])[0]]
+    return Entity(name, "alias", f"@{quote(name)} = {' '.join(words)}, ptr @{quote(entity.name)}")
