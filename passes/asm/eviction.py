@@ -17,8 +17,9 @@ from itertools import islice
 
 import numpy as np
 
+from mavcg.passes.asm.needs import WIDTH, Needs
 from mavcg.passes.asm.op import Edge, Schedule
-from mavcg.passes.asm.slots import WIDTH, Needs, Table
+from mavcg.passes.asm.slots import Table
 from mavcg.passes.asm.windows import Cycles, cycle_ranges, windows
 
 # Stages beyond the fewest that the edges allow, seed by seed: one more is what most loops need.

@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mavcg.errors import ToolError
+from mavcg.passes.asm.needs import Needs
 from mavcg.passes.asm.op import Edge, Schedule
-from mavcg.passes.asm.slots import Needs
 from mavcg.passes.asm.windows import cycle_ranges, windows
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
 
+from mavcg.passes.asm.needs import Needs, needs_of
 from mavcg.passes.asm.op import Edge, Op
-from mavcg.passes.asm.slots import Needs, Table, needs_of
+from mavcg.passes.asm.slots import Table
 from mavcg.timing import Timing
 
 RESTARTS = 14  # with disturbed priorities, after the plain ones

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from mavcg.passes.asm.eviction import search
 from mavcg.passes.asm.listing import list_cycles
+from mavcg.passes.asm.needs import Needs, needs_of, resource_interval
 from mavcg.passes.asm.op import Edge, Op, Schedule
-from mavcg.passes.asm.slots import Needs, Table, needs_of, resource_interval
+from mavcg.passes.asm.slots import Table
 from mavcg.passes.asm.windows import circles_close
 from mavcg.timing import Timing
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mavcg.graph import Array, AttrValue, Graph, Node
+from mavcg.graph import Array, Graph, Node
+from mavcg.passes.graph.any_order import ELEMENTWISE, indifferent, operands_in_order, reordered
 from mavcg.passes.graph.flattened import Flattened, flattened_for_matmul
 from mavcg.passes.graph.permutation import (
     Perm,
@@ -24,7 +25,7 @@ from mavcg.passes.graph.permutation import (
     scattered,
 )
 from mavcg.passes.graph.rewrite import Rewrite, use_counts
-from mavcg.passes.graph.wanted import BY_AXIS, BY_ENTRY, ELEMENTWISE, REDUCTIONS, Wanted, wanted_orders
+from mavcg.passes.graph.wanted import Wanted, wanted_orders
 
 
 def cancel_transposes(graph: Graph) -> Graph:
@@ -94,7 +95,7 @@ class _Walk:
         self.held = {n: Held(n, identity(len(graph.shape(n)))) for n in (*graph.inputs, *graph.constants)}
         self.raw = set(graph.inputs)
         self.made: dict[tuple[str, Perm], str] = {}
-        self.plain = set(graph.outputs) | {n for node in graph.nodes if not _indifferent(node) for n in node.inputs}
+        self.plain = set(graph.outputs) | {n for node in graph.nodes if not indifferent(node) for n in node.inputs}
         self.flattened: dict[str, Flattened] = flattened_for_matmul(graph)
         self.rows: dict[str, Array] = {}  # tensors whose last dimension is held in another order
 
@@ -107,7 +108,7 @@ class _Walk:
 
     def visit(self, node: Node) -> None:
         computed = [n for n in node.inputs if n and n not in self.graph.constants]
-        if _indifferent(node) and computed and self.raw.issuperset(computed):
+        if indifferent(node) and computed and self.raw.issuperset(computed):
             self.raw.add(node.output)
         if node.op == "transpose":
             source = self.held[node.inputs[0]]
@@ -116,7 +117,7 @@ class _Walk:
             self.reshape(node)
         elif node.op == "matmul":
             self.matmul(node)
-        elif node.op != "reshape" and _indifferent(node):
+        elif node.op != "reshape" and indifferent(node):
             self.indifferent(node)
         else:
             self.put(node, [self.get(n) if n else "" for n in node.inputs])
@@ -150,7 +151,7 @@ class _Walk:
 
     def indifferent(self, node: Node) -> None:
         """An operator that works in any order: in the one that costs least."""
-        operands = _operands(node)
+        operands = operands_in_order(node)
         rank = len(self.graph.shape(node.output if node.op in ELEMENTWISE else operands[0]))
         orders = {identity(rank)} | {self.extended(n, rank).perm for n in operands}
         if self.up and len(self.graph.shape(node.output)) == rank:
@@ -160,7 +161,7 @@ class _Walk:
             self.put(node, [self.get(n) for n in node.inputs])
         else:
             others = [self.get(n) for n in node.inputs[len(operands) :]]
-            attrs, perm = _reordered(node, best)
+            attrs, perm = reordered(node, best)
             aligned = [self.aligned(n, best, rank) for n in operands]
             made = self.new.add(node.op, (*aligned, *others), node.output, node.origin, **attrs)
             self.held[node.output] = Held(made, perm)
@@ -184,7 +185,7 @@ class _Walk:
                 count += 1 / self.uses[name]
                 size += tensor.bytes / self.uses[name]
         result = self.graph.types[node.output]
-        perm = _reordered(node, order)[1]
+        perm = reordered(node, order)[1]
         stored = scattered(result.shape, perm)
         turns = [compose(perm, order) for order in self.wanted.get(node.output, ())]
         later = sum(moves(stored, turn) for turn in turns)
@@ -279,41 +280,3 @@ class _Walk:
             return self.new.add("gather", (name, indices), name, maker.origin, axis=axis)
         source = self.with_rows(maker.inputs[0], rows, axis)
         return self.new.add(maker.op, (source, *maker.inputs[1:]), name, maker.origin, **dict(maker.attrs))
-
-
-def _indifferent(node: Node) -> bool:
-    """Whether an operator, with its attributes changed accordingly, works in any order of dimensions."""
-    return (
-        node.op in ELEMENTWISE
-        or node.op in REDUCTIONS
-        or node.op in BY_ENTRY
-        or node.op in BY_AXIS
-        or node.op in ("transpose", "reshape")
-    )
-
-
-def _operands(node: Node) -> tuple[str, ...]:
-    """The inputs that lie in the order of the result; the others are scales, indices and the like."""
-    return node.inputs if node.op in ELEMENTWISE or node.op == "concat" else node.inputs[:1]
-
-
-def _reordered(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
-    """The attributes for operands of which the real ones are transpose(.., perm); the result's order, likewise."""
-    attrs = dict(node.attrs)
-    if node.op in BY_ENTRY:
-        names = ("starts", "stops", "steps") if node.op == "slice" else ("before", "after")
-        return attrs | {name: scattered(node.attr(name), perm) for name in names}, perm
-    if node.op == "broadcast_to":
-        return attrs | {"shape": scattered(node.attr("shape"), perm)}, perm
-    if node.op in BY_AXIS:
-        axis = node.attr("axis")
-        return attrs | {"axis": perm[axis] if axis < len(perm) else axis}, perm
-    if node.op not in REDUCTIONS:
-        return attrs, perm
-    axes = node.attr("axes") if "axes" in attrs else (node.attr("axis"),)
-    gone = sorted(perm[i] for i in axes)
-    attrs |= {"axes": tuple(gone)} if "axes" in attrs else {"axis": gone[0]}
-    if node.attr("keepdims"):
-        return attrs, perm
-    left = [i for i in range(len(perm)) if i not in gone]
-    return attrs, tuple(left.index(perm[i]) for i in range(len(perm)) if i not in axes)

@@ -3,17 +3,9 @@
 from collections.abc import Mapping
 
 from mavcg.graph import Graph, Node
-from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
+from mavcg.passes.graph.any_order import BY_AXIS, BY_ENTRY, ELEMENTWISE, REDUCTIONS
 from mavcg.passes.graph.permutation import Perm, after_groups, compose, identity, reshape_groups
 
-ELEMENTWISE = frozenset(
-    (*(op.name for op in UNARY), *ARITHMETIC, *COMPARISONS, *LOGICAL, "prelu", "where", "cast", "broadcast_to")
-)
-REDUCTIONS = frozenset(
-    ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "arg_max", "arg_min")
-)  # fmt: skip
-BY_ENTRY = frozenset(("slice", "pad"))
-BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequantize", "concat"))
 MANY = 4  # orders that are kept for one tensor
 
 Wanted = Mapping[str, frozenset[Perm]]

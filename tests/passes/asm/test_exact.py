@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from mavcg.passes.asm.exact import improve, solve_interval
 from mavcg.passes.asm.modulo import STAGES, ordered_edges, schedule_loop, sequential_interval
+from mavcg.passes.asm.needs import needs_of
 from mavcg.passes.asm.op import Op, Schedule
-from mavcg.passes.asm.slots import needs_of
 from mavcg.timing import Timing
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, complaints, edges_of, op, outer_product
 

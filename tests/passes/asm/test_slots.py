@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.passes.asm.slots import Table, needs_of, resource_interval
+from mavcg.passes.asm.needs import needs_of, resource_interval
+from mavcg.passes.asm.slots import Table
 from mavcg.timing import Apart, ClassTiming, Spacing, Timing, UnitUse
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, cycle_complaints, op
 

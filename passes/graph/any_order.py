@@ -1,0 +1,52 @@
+"""Operators that work in any order of dimensions, and what their attributes are in another order."""
+
+from mavcg.graph import AttrValue, Node
+from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
+from mavcg.passes.graph.permutation import Perm, scattered
+
+ELEMENTWISE = frozenset(
+    (*(op.name for op in UNARY), *ARITHMETIC, *COMPARISONS, *LOGICAL, "prelu", "where", "cast", "broadcast_to")
+)
+REDUCTIONS = frozenset(
+    ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "arg_max", "arg_min")
+)  # fmt: skip
+BY_ENTRY = frozenset(("slice", "pad"))
+BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequantize", "concat"))
+
+
+def indifferent(node: Node) -> bool:
+    """Whether an operator, with its attributes changed accordingly, works in any order of dimensions."""
+    return (
+        node.op in ELEMENTWISE
+        or node.op in REDUCTIONS
+        or node.op in BY_ENTRY
+        or node.op in BY_AXIS
+        or node.op in ("transpose", "reshape")
+    )
+
+
+def operands_in_order(node: Node) -> tuple[str, ...]:
+    """The inputs that lie in the order of the result; the others are scales, indices and the like."""
+    return node.inputs if node.op in ELEMENTWISE or node.op == "concat" else node.inputs[:1]
+
+
+def reordered(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
+    """The attributes for operands of which the real ones are transpose(.., perm); the result's order, likewise."""
+    attrs = dict(node.attrs)
+    if node.op in BY_ENTRY:
+        names = ("starts", "stops", "steps") if node.op == "slice" else ("before", "after")
+        return attrs | {name: scattered(node.attr(name), perm) for name in names}, perm
+    if node.op == "broadcast_to":
+        return attrs | {"shape": scattered(node.attr("shape"), perm)}, perm
+    if node.op in BY_AXIS:
+        axis = node.attr("axis")
+        return attrs | {"axis": perm[axis] if axis < len(perm) else axis}, perm
+    if node.op not in REDUCTIONS:
+        return attrs, perm
+    axes = node.attr("axes") if "axes" in attrs else (node.attr("axis"),)
+    gone = sorted(perm[i] for i in axes)
+    attrs |= {"axes": tuple(gone)} if "axes" in attrs else {"axis": gone[0]}
+    if node.attr("keepdims"):
+        return attrs, perm
+    left = [i for i in range(len(perm)) if i not in gone]
+    return attrs, tuple(left.index(perm[i]) for i in range(len(perm)) if i not in axes)

@@ -1,0 +1,83 @@
+"""Padding that an operator over images does by itself."""
+
+import numpy as np
+
+from mavcg.graph import Graph, Node
+from mavcg.passes.graph.rewrite import Rewrite
+
+
+def fold_pads(graph: Graph) -> Graph:
+    """Let an operator over images pad by itself.
+
+    Before:
+        input %x: f32[1,4,4,1]
+        const %w: f32[1,1,2,1] = {1.0, 2.0}
+        %p = pad(%x) before=[0,1,1,0] after=[0,0,1,0]
+        %y = conv2d(%p, %w)
+        return %y
+    After:
+        input %x: f32[1,4,4,1]
+        const %w: f32[1,1,2,1] = {1.0, 2.0}
+        %y = conv2d(%x, %w) pads=[1,1,0,1]
+        return %y
+
+    Zeros for conv2d and avg_pool2d, which then counts them; for max_pool2d -infinity, or zeros where nothing is
+    negative, if no window lies in the pads alone. The pad goes when all its readers pad by themselves.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        maker = new.made.get(new.of(node.inputs[0])) if node.op in ("conv2d", "avg_pool2d", "max_pool2d") else None
+        if maker is None or maker.op != "pad" or not _pads_alike(new, node, maker):
+            new.keep(node)
+            continue
+        (_, top, left, _), (_, bottom, right, _) = maker.attr("before"), maker.attr("after")
+        more = (top, left, bottom, right)
+        attrs = {"pads": tuple(a + b for a, b in zip(node.attr("pads"), more, strict=True))}
+        if node.op == "avg_pool2d":
+            attrs["count_pads"] = tuple(a + b for a, b in zip(node.attr("count_pads"), more, strict=True))
+        new.keep(node.with_attrs(**attrs).with_inputs({node.inputs[0]: maker.inputs[0]}))
+    return new.finish()
+
+
+def _pads_alike(new: Rewrite, node: Node, pad: Node) -> bool:
+    before, after, value = pad.attr("before"), pad.attr("after"), pad.attr("value")
+    if pad.attr("mode") != "constant" or before[0] or before[3] or after[0] or after[3]:
+        return False
+    if node.op != "max_pool2d":
+        return bool(value == 0.0)
+    whole = node.attr("dilation") == (1, 1) and all(
+        max(node.attr("pads")[i] + before[1 + i], node.attr("pads")[2 + i] + after[1 + i]) < node.attr("kernel")[i]
+        for i in (0, 1)
+    )
+    lowest = value <= float(np.finfo(np.float32).min)
+    harmless = lowest or (value == 0.0 and _no_negative(new, pad.inputs[0]))
+    return bool(whole and harmless) and new.types[pad.output].dtype == "f32"
+
+
+def _no_negative(new: Rewrite, name: str, most: int = 64) -> bool:
+    """Whether a tensor is known to have no negative element; looks at so many tensors at most."""
+    waiting, seen = [name], {name}
+    while waiting:
+        found = _sign(new, waiting.pop())
+        if found is None or len(seen) > most:
+            return False
+        waiting += [n for n in found if n not in seen]
+        seen.update(found)
+    return True
+
+
+def _sign(new: Rewrite, name: str) -> tuple[str, ...] | None:
+    """The tensors that have no negative element only if this has none; None where it may have one anyhow."""
+    node = new.made.get(name)
+    if node is None:
+        array = new.array(name)
+        return () if array is not None and bool((array >= 0).all()) else None
+    act = dict(node.attrs).get("act") or node.op
+    if act in ("relu", "sigmoid", "hard_sigmoid", "exp", "abs", "softmax", "sqrt"):
+        return ()
+    if act == "clip":
+        return () if (node.attr("act_args")[0] if node.op != "clip" else node.attr("lo")) >= 0 else None
+    if node.op == "max_pool2d" and any(node.attr("pads")):
+        return None  # a window in the pads alone gives -infinity
+    moved = ("max_pool2d", "avg_pool2d", "reshape", "transpose", "slice", "concat")
+    return node.inputs if node.op in moved else None
