@@ -76,6 +76,11 @@ def _in_tensor(plan: Plan, tile: PlanTile) -> None:
             f"{place(plan, tile.line, tile.name)}: {tile.dims} from element {tile.offset} on leaves "
             f"{tile.operand}{tensor}; correct the offset or the dimensions"
         )
+    if tile.operand == "INPUT" and tile.dims[0] != 1:
+        raise MavcgError(
+            f"{place(plan, tile.line, tile.name)}: {tile.dims} has a batch of {tile.dims[0]}; a plan is of one image: "
+            "write 1"
+        )
     if tile.operand != "INPUT" and not tile.elements:
         raise MavcgError(f"{place(plan, tile.line, tile.name)}: {tile.dims} has no elements; only INPUT tiles may")
 
