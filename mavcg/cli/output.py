@@ -1,6 +1,7 @@
 """How commands print: JSON for scripts, rich tables for people, notes on stderr."""
 
 import json
+import math
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,16 @@ FILE_COLUMNS = 120
 
 
 def print_json(value: Any) -> None:
-    """Write one JSON document to stdout."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    """Write one JSON document to stdout; numbers that JSON does not have as "nan", "inf" and "-inf"."""
+    sys.stdout.write(json.dumps(_written(value), indent=2, allow_nan=False) + "\n")
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _written(each) for key, each in value.items()}
+    return [_written(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def note(message: str) -> None:

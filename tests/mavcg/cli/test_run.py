@@ -52,6 +52,20 @@ def test_inputs_in_order_or_by_name(
         assert summary["min"] == array.min() and len(summary["top"]) == 5
 
 
+def test_what_is_no_number_is_json_all_the_same(
+    mavcg: Any, tiny_library: Path, arrays: tuple[Array, Array], here: Path
+) -> None:
+    np.save(here / "image.npy", np.full_like(arrays[0], np.nan))
+
+    ended = mavcg("run", tiny_library, "--input", "image.npy", "--input", "other.npy", "--json")
+
+    def refused(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    first = json.loads(ended.stdout, parse_constant=refused)["outputs"][0]
+    assert first["min"] == first["max"] == first["top"][0] == "nan"
+
+
 def test_a_seed_gives_the_same_again(mavcg: Any, tiny_library: Path, here: Path) -> None:
     first, again, other = (mavcg("run", tiny_library, "--seed", seed).stdout for seed in ("3", "3", "4"))
 
