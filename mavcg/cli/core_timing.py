@@ -23,15 +23,19 @@ def core_timing(name: str, settings: Sequence[str] = ()) -> tuple[Core, Timing]:
     try:
         core = load_core(name)
     except MavcgError as error:
-        if not str(error).startswith("--cores "):
-            raise
-        raise type(error)("--core " + str(error).removeprefix("--cores ")) from error
+        raise of_core_option(error) from error
     if core.arch != "aarch64":
         raise MavcgError(f"--core {name}: is {core.arch}; the pipeline models know AArch64 code: name a core of it")
     timing = load_timing(core)
     for setting in settings:
         timing = with_setting(timing, setting)
     return core, timing
+
+
+def of_core_option(error: MavcgError) -> MavcgError:
+    """The same error where the option is --core: what finds cores by name calls it --cores."""
+    words = str(error)
+    return type(error)("--core " + words.removeprefix("--cores ")) if words.startswith("--cores ") else error
 
 
 def with_setting(timing: Timing, setting: str) -> Timing:

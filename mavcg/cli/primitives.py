@@ -131,6 +131,7 @@ def _list(family: str | None, as_json: bool) -> None:
 
 def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> None:
     """Raises: MavcgError where the primitive is wrong, too: its answer is printed before."""
+    from mavcg.cli.core_timing import of_core_option
     from mavcg.kernels.primitives.registry import find_primitive
     from mavcg.primitive import Epilogue
     from mavcg.trials.check import check
@@ -140,7 +141,11 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
     if text is None:
         raise MavcgError(f"mavcg primitives check {name}: give --scenario {SCENARIO}")
     scenario = parse_scenario(text)
-    found = check(primitive, scenario, find_machine(core), Epilogue(bias=True, residual=True, act="relu"), seed)
+    try:
+        machine = find_machine(core)
+    except MavcgError as error:
+        raise of_core_option(error) from error
+    found = check(primitive, scenario, machine, Epilogue(bias=True, residual=True, act="relu"), seed)
     if as_json:
         print_json(_checked_json(found, core))
     else:
