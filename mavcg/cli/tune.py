@@ -63,8 +63,9 @@ def tune(
 
     Each different convolution is measured once on each core, by those primitives that the model does not take for 4
     times as slow as the best. A small program does it, bound to a CPU: here, over ssh, or over adb; nothing else is
-    needed on the board, and nothing is left there. Every figure is kept at once: Ctrl-C loses nothing, and --resume
-    goes on from there.
+    needed on the board, and nothing is left there. Then those of each convolution that may be the fastest are measured
+    in turns with what the engine usually takes, until it is clear which are faster. Every figure is kept at once:
+    Ctrl-C loses nothing, and --resume goes on from there.
 
     \b
     mavcg tune mobilenet_v2.onnx
@@ -140,12 +141,15 @@ def _tune(
         with Progress() as progress:
             done = tune_network(
                 network, primitives, board, places, runner, facts, database, resume=resume, limit_s=limit_s, note=note,
-                progress=lambda number, total, job: progress(f"of {total}: {job.name}"),
+                progress=lambda number, total, words: progress(f"{number} of {total}: {words}"),
             )  # fmt: skip
     document = tuned_document(model, board_name, where, done, database, primitives)
-    if document["left"]:
+    if document["left"] or document["undecided"]:
         why = "stopped" if document["stopped"] == "interrupt" else "time is up"
-        note(f"{why}: {document['left']} measurements are left; `mavcg tune` with --resume goes on")
+        note(
+            f"{why}: {document['left']} measurements are left, and {document['undecided']} convolutions to be measured "
+            "in turns; `mavcg tune` with --resume goes on"
+        )
     return document
 
 
@@ -208,7 +212,8 @@ def _show(document: dict[str, Any]) -> None:
         failed = f", {len(each['failed'])} cannot be measured" if each["failed"] else ""
         out.print(
             f"{each['measured']} measured in {each['seconds']:.0f} s, {each['already']} known already, "
-            f"{each['pruned']} left out by the model, {each['left']} left to do{failed}: {document['db']}"
+            f"{each['pruned']} left out by the model, {each['left']} left to do{failed}; the fastest of "
+            f"{each['in_turns']} convolutions in turns, of {each['undecided']} not yet: {document['db']}"
         )
 
 

@@ -20,12 +20,13 @@ from mavcg.runners.bench_run import BenchOptions
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.places import cpus_of, differences, hints
 from mavcg.runners.shell_runner import ShellRunner
-from mavcg.runners.tuning_run import Spot, TunedOn, tune_on
+from mavcg.runners.spot import Spot
+from mavcg.runners.tuning_run import TunedOn, tune_on
 from mavcg.selection.cost_db import CostDb, compiler_version
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import Network
 from mavcg.selection.threads import threaded_costs
-from mavcg.selection.tuning import Job, Plan, fastest, plan_of, scenario_text
+from mavcg.selection.tuning import Plan, fastest, plan_of, scenario_text
 from mavcg.target import parse_target
 from mavcg.trials.check import block_of
 
@@ -109,7 +110,7 @@ def tune_network(
     *,
     resume: bool,
     limit_s: float | None,
-    progress: Callable[[int, int, Job], None],
+    progress: Callable[[int, int, str], None],
     note: Callable[[str], None],
 ) -> list[TunedCore]:
     """Measure on one core after the other, what the model leaves of each; an interrupt or the limit ends all.
@@ -184,7 +185,10 @@ def tuned_document(
     """All of it as JSON: a table for each core, and sums."""
     cores = [_core_document(each, database, primitives) for each in done]
     threads = max((each.place.threads for each in done), default=1)
-    sums = {key: sum(core[key] for core in cores) for key in ("measured", "already", "pruned", "left", "seconds")}
+    sums = {
+        key: sum(core[key] for core in cores)
+        for key in ("measured", "already", "pruned", "left", "in_turns", "undecided", "seconds")
+    }
     stopped = next((each.tuned.stopped for each in done if each.tuned.stopped), "")
     return {
         "model": model, "board": board, "runner": runner, "threads": threads, "compiler": compiler_version(), **sums,
@@ -204,6 +208,8 @@ def _core_document(each: TunedCore, database: CostDb, primitives: Sequence[Primi
         "already": tuned.already,
         "pruned": plan.pruned,
         "left": tuned.left,
+        "in_turns": tuned.in_turns,
+        "undecided": tuned.undecided,
         "failed": [{"what": job.name, "why": why} for job, why in tuned.failed],
         "seconds": tuned.seconds,
         "program_bytes": tuned.program_bytes,

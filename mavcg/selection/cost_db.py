@@ -9,7 +9,7 @@ import contextlib
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.selection.cost_rows import (
     BEFORE_KERNELS,
+    BEFORE_TURNS,
     COLUMNS,
     KEY,
     VALUES,
@@ -46,10 +47,15 @@ _CREATE = f"""
 CREATE TABLE IF NOT EXISTS costs (
     what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, compiler TEXT NOT NULL, block INTEGER NOT NULL,
     caches TEXT NOT NULL, ms REAL NOT NULL, spread_ms REAL NOT NULL, runs INTEGER NOT NULL, kind TEXT NOT NULL,
-    date TEXT NOT NULL, host TEXT NOT NULL, kernels TEXT NOT NULL DEFAULT '', PRIMARY KEY ({", ".join(KEY)})
+    date TEXT NOT NULL, host TEXT NOT NULL, kernels TEXT NOT NULL DEFAULT '', turns INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY ({", ".join(KEY)})
 )"""
 _PUT = f"INSERT OR REPLACE INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
-_WITH_KERNELS = "ALTER TABLE costs ADD COLUMN kernels TEXT NOT NULL DEFAULT ''"
+# What a version of the file lacks that the next one has.
+_ADDED = {
+    BEFORE_KERNELS: "ALTER TABLE costs ADD COLUMN kernels TEXT NOT NULL DEFAULT ''",
+    BEFORE_TURNS: "ALTER TABLE costs ADD COLUMN turns INTEGER NOT NULL DEFAULT 0",
+}
 # What was measured in this database, of the kernels that there are, is not replaced by what comes from elsewhere.
 _IMPORT = (
     f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
@@ -59,8 +65,8 @@ _IMPORT = (
 # A figure that was measured is of this compiler's code and these kernels or of no use; one that was brought here on
 # purpose is used.
 _FIND = (
-    f"SELECT ms, spread_ms, runs, kind FROM costs WHERE what = ? AND core = ? AND threads = ? AND caches = '{WARM}' "
-    f"AND ((compiler = ? AND kernels = ?) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
+    "SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE what = ? AND core = ? AND threads = ? "
+    f"AND caches = '{WARM}' AND ((compiler = ? AND kernels = ?) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
     f"ORDER BY kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block LIMIT 1"
 )
 _OTHERS = (
@@ -121,12 +127,12 @@ class CostDb:
             known, tables = self._number("user_version"), self._rows("SELECT name FROM sqlite_master", ())
         if tables and application != APPLICATION_ID:
             raise MavcgError(f"{self.path}: is a database of something else than costs; name another file")
-        if tables and known == BEFORE_KERNELS:
+        while tables and known in _ADDED:
             with self._writing() as connection:
-                if self._number("user_version") == BEFORE_KERNELS:  # else another process was first
-                    connection.execute(_WITH_KERNELS)
-                    connection.execute(f"PRAGMA user_version = {VERSION}")
-            known = VERSION
+                if self._number("user_version") == known:  # else another process was first
+                    connection.execute(_ADDED[known])
+                    connection.execute(f"PRAGMA user_version = {known + 1}")
+            known = self._number("user_version")
         if tables and known != VERSION:
             raise MavcgError(f"{self.path}: is of version {known}, and this is {VERSION}; name another file")
         if not tables:
@@ -143,11 +149,18 @@ class CostDb:
 
     def has(self, record: Record) -> bool:
         """Whether a measured cost is kept for what the record says, of these kernels; its own cost does not matter."""
+        return self.measured(record) is not None
+
+    def measured(self, record: Record) -> Cost | None:
+        """The measured cost that is kept for what the record says, of these kernels."""
         where = " AND ".join(f"{column} = ?" for column in KEY)
-        query = f"SELECT 1 FROM costs WHERE {where} AND kind = '{MEASURED}' AND kernels = ?"
+        query = (
+            f"SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE {where} AND kind = '{MEASURED}' AND kernels = ?"
+        )
         of_these = _of_these_kernels(record)
         with self._errors():
-            return bool(self._rows(query, (*row_of(of_these)[: len(KEY)], of_these.kernels)))
+            rows = self._rows(query, (*row_of(of_these)[: len(KEY)], of_these.kernels))
+        return _cost(rows[0]) if rows else None
 
     def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
         """What is known of a core, in warm caches. block: 0 for any; compiler: this one's version if none is given."""
@@ -160,7 +173,7 @@ class CostDb:
         kernels = kernel_version(what)
         with self._errors():
             rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
-        return Cost(ms=rows[0][0], kind=rows[0][3], spread_ms=rows[0][1], runs=rows[0][2]) if rows else None
+        return _cost(rows[0]) if rows else None
 
     def knows(self, core: str, threads: int) -> bool:
         """Whether any cost is kept of a core and a number of threads."""
@@ -249,6 +262,11 @@ class Outdated:
 
     measured: frozenset[str]
     imported: frozenset[str]
+
+
+def _cost(row: Sequence[Any]) -> Cost:
+    ms, spread_ms, runs, kind, turns = row
+    return Cost(ms, kind, spread_ms, runs, turns)
 
 
 def _of_these_kernels(record: Record) -> Record:

@@ -14,13 +14,14 @@ from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Scenario
 from mavcg.selection.costs import IMPORTED, KINDS, Cost
 
-VERSION = 2
+VERSION = 3
 BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a figure is
+BEFORE_TURNS = 2  # of tables without rounds in turns
 FORMAT = "mavcg costs"
 WARM, COLD = "warm", "cold"
 
 KEY = ("what", "core", "threads", "compiler", "block", "caches")
-VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host", "kernels")
+VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host", "kernels", "turns")
 COLUMNS = (*KEY, *VALUES)
 
 
@@ -105,7 +106,7 @@ def row_of(record: Record) -> tuple[Any, ...]:
     return (
         text_of(record.what), record.core, record.threads, compiler, record.block, caches,
         float(cost.ms), float(cost.spread_ms), cost.runs, cost.kind, date, record.host or platform.node(),
-        record.kernels,
+        record.kernels, cost.turns,
     )  # fmt: skip
 
 
@@ -119,10 +120,17 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
     """Raises: MavcgError for a file that `export` did not write."""
     try:
         document = json.loads(path.read_bytes())
-        if document["format"] != FORMAT or document["version"] not in (BEFORE_KERNELS, VERSION):
+        if document["format"] != FORMAT or document["version"] not in (BEFORE_KERNELS, BEFORE_TURNS, VERSION):
             raise ValueError(f"format {document['format']}, version {document['version']}")
-        known = document["version"] != BEFORE_KERNELS
-        return [_imported(each, each["kernels"] if known else "") for each in document["costs"]]
+        version = document["version"]
+        return [
+            _imported(
+                each,
+                each["kernels"] if version > BEFORE_KERNELS else "",
+                each["turns"] if version > BEFORE_TURNS else 0,
+            )
+            for each in document["costs"]
+        ]
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a file of `mavcg tune --export`") from None
     except (KeyError, TypeError, ValueError, RecursionError, MavcgError) as error:
@@ -132,8 +140,8 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
         ) from None
 
 
-def _imported(value: Any, kernels: Any) -> tuple[Any, ...]:
-    cost = Cost(_number(value["ms"]), IMPORTED, _number(value["spread_ms"]), _whole(value["runs"]))
+def _imported(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
+    cost = Cost(_number(value["ms"]), IMPORTED, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
     if value["caches"] not in (WARM, COLD):
         raise ValueError(f"caches {value['caches']!r}")
     return row_of(

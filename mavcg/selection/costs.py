@@ -15,14 +15,23 @@ KINDS = (MEASURED, MODELLED, IMPORTED)
 class Cost:
     """Milliseconds of one run, and where they are from.
 
-    kind: of KINDS; imported: measured on another machine, or at another time, and read from a file. spread_ms: between
-    the quartiles of the rounds; runs: how many were timed; both 0 where nothing was measured.
+    kind: of KINDS; imported: measured on another machine, or at another time, and read from a file. spread_ms: by how
+    much more it may well be; of a figure measured by itself what lies between the quartiles of the rounds, of one that
+    was measured in turns with others what the interval of its ratio has above the median (contest.py). runs: how many
+    were timed; turns: rounds that it was measured in together with what its scenario is usually computed by, 0 for one
+    that was measured by itself. All 0 where nothing was measured.
     """
 
     ms: float
     kind: str
     spread_ms: float = 0.0
     runs: int = 0
+    turns: int = 0
+
+    @property
+    def cautious_ms(self) -> float:
+        """The upper end of what it may well be."""
+        return self.ms + self.spread_ms
 
 
 class CostProvider(Protocol):

@@ -14,14 +14,14 @@ from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
 from mavcg.primitive import Layout, Primitive
 from mavcg.selection.choice import Choice
 from mavcg.selection.network import Kind, Network, NetworkNode
+from mavcg.selection.tuning import USUAL
 
 _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"
-_IMPLICIT = {False: f"implicit_gemm{_ENDS}", True: f"implicit_depthwise{_ENDS}"}
 
 
 def engine_way(node: Node, graph: Graph, primitive: str) -> str | None:
     """The engine's way (lowering.ways_of) to compute a conv2d as a primitive does; "": its own; None: it has none."""
-    if primitive == _IMPLICIT[is_depthwise(node, graph)]:
+    if primitive == USUAL[is_depthwise(node, graph)]:
         return ""
     way = primitive.removesuffix(_ENDS)
     return way if primitive.endswith(_ENDS) and way in winograd_choices(node, graph, 1.0) else None
@@ -29,7 +29,7 @@ def engine_way(node: Node, graph: Graph, primitive: str) -> str | None:
 
 def primitive_of(node: Node, graph: Graph, way: str) -> str:
     """The primitive that a conv2d of f32 is computed by in one of the engine's ways; "": its own."""
-    return way + _ENDS if way else _IMPLICIT[is_depthwise(node, graph)]
+    return way + _ENDS if way else USUAL[is_depthwise(node, graph)]
 
 
 def own_ways(graph: Graph, network: Network) -> dict[str, frozenset[str]]:

@@ -25,14 +25,29 @@ from mavcg.selection.library import own_ways, primitive_of
 from mavcg.selection.modelled import ModelledCosts
 from mavcg.selection.network import NetworkNode
 
-# Where two are nearer to each other than this the model does not know which is faster (docs/tuning-models.md): what is
-# none of the engine's own ways has to be so much faster. As much where it was measured, and the spread counts as well:
-# of a hundred figures the least is often one that came out well by chance, the more so on a machine with other work.
-DOUBT, MEASURED_DOUBT = 1.3, 1.3
 # Pools over columns of CHW and HCW go one by one: cycles of an element of a window.
 PLANAR_POOL_CYCLES = 6.0
 
 Predicted = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """As how many times as much something counts that is not what the engine would take, by what is known of it.
+
+    modelled: by the model of primitives alone; alone: measured, one after the other; in_turns: measured in turns with
+    the usual one, of which the upper end of the interval counts. What they are of: nodes of libraries, timed in the
+    network, whose ratio to the engine's own library was so many times as much as was said of them. Nine in ten are
+    below. The record is bench/results/doubts.json, `python -m bench.doubts` makes it anew.
+    """
+
+    modelled: float
+    alone: float
+    in_turns: float
+
+
+DOUBTS = Doubts(1.3, 1.3, 1.1)
+NO_DOUBTS = Doubts(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,7 @@ class LibraryModel:
 class _InNetwork:
     known: CostProvider
     modelled: CostProvider
+    doubt: float
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         return self.known.primitive(scenario, primitive)
@@ -75,16 +91,16 @@ class _InNetwork:
         one, other = (costs.conversion(layout_from, layout_to, c, h, w) for costs in (self.known, self.modelled))
         if one is None or other is None:
             return one
-        return replace(one, ms=DOUBT * max(one.ms, other.ms))
+        return replace(one, ms=self.doubt * max(one.ms, other.ms))
 
 
-def conversions_in_network(known: CostProvider, modelled: CostProvider) -> CostProvider:
+def conversions_in_network(known: CostProvider, modelled: CostProvider, doubts: Doubts = DOUBTS) -> CostProvider:
     """The same costs, with conversions as in a network.
 
     One that is measured again and again has its image in the nearest cache; in a network it was written last by other
     threads, and by those of another layer. So it counts for no less than what is modelled, and with the same doubt.
     """
-    return _InNetwork(known, modelled)
+    return _InNetwork(known, modelled, doubts.modelled)
 
 
 def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[Way]]) -> dict[str, dict[str, float]]:
@@ -101,7 +117,9 @@ def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[Way]]) -> di
     }
 
 
-def in_library(problem: Problem, graph: Graph, model: LibraryModel, predicted: Predicted) -> Problem:
+def in_library(
+    problem: Problem, graph: Graph, model: LibraryModel, predicted: Predicted, doubts: Doubts = DOUBTS
+) -> Problem:
     """The problem with costs as in a library.
 
     predicted: as predicted_costs has it: by that alone, the choice among the engine's own ways is the engine's.
@@ -115,22 +133,26 @@ def in_library(problem: Problem, graph: Graph, model: LibraryModel, predicted: P
             continue
         costs = _NodeCosts(
             found, node, predicted.get(node.tensor, {}), model, primitive_of(graph.producers()[node.tensor], graph, ""),
-            own[name], node.tensor in joined, node.image in graph.inputs,
+            own[name], node.tensor in joined, node.image in graph.inputs, doubts,
         )  # fmt: skip
         alternatives[name] = tuple(_with_ms(one, costs.ms(one)) for one in found)
     return replace(problem, alternatives=alternatives)
 
 
 class _NodeCosts:
-    """Of one convolution. usual: the primitive that the engine takes without a way; own: all that it computes."""
+    """Of one convolution. usual: the primitive that the engine takes without a way; own: all that it computes.
+
+    default: what the engine takes when nothing is selected: of its own ways the one that is predicted to be fastest.
+    """
 
     def __init__(
         self, found: Sequence[Alternative], node: NetworkNode, predicted: Mapping[str, float], model: LibraryModel,
-        usual: str, own: frozenset[str], joined: bool, from_input: bool,
+        usual: str, own: frozenset[str], joined: bool, from_input: bool, doubts: Doubts,
     ) -> None:  # fmt: skip
         s = node.scenario
         assert s is not None
-        self.predicted, self.usual, self.own = predicted, usual, own
+        self.predicted, self.usual, self.own, self.doubts = predicted, usual, own, doubts
+        self.default = min(predicted, key=lambda name: (predicted[name], name != usual), default=usual)
         border = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) if s.pad and not from_input else 0
         self.border_ms = model.copy_ms(border)
         self.step_ms = model.step_ms
@@ -157,12 +179,18 @@ class _NodeCosts:
         if one.name in self.predicted and not measured:
             return self.predicted[one.name] * self.predicted_scale
         ms = one.cost.ms if measured else one.cost.ms * self.scale
+        spread_ms = one.cost.spread_ms
         if one.name == self.usual:
-            return self._bordered(one.name, ms)
-        doubted = (ms + one.cost.spread_ms) * MEASURED_DOUBT if measured else ms * DOUBT
+            bordered = self._bordered(one.name, ms)
+            spread_ms *= bordered / ms if ms else 1.0
+            ms = bordered
+        if one.name == self.default:
+            return ms
         dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
         more = 0.0 if one.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
-        return doubted + more
+        if not measured:
+            return ms * (1.0 if one.name == self.usual else self.doubts.modelled) + more
+        return (ms + spread_ms) * (self.doubts.in_turns if one.cost.turns else self.doubts.alone) + more
 
     def _bordered(self, name: str, ms: float) -> float:
         """Without the copy into a border; with most of it, where costs and copies are of different sources."""

@@ -21,7 +21,14 @@ from mavcg.predict.ways import Chosen
 from mavcg.selection.choice import Choice, Limits, Problem, make_problem
 from mavcg.selection.costs import CostProvider, mean_of
 from mavcg.selection.library import library_choice, without_computed_weights
-from mavcg.selection.library_costs import LibraryModel, conversions_in_network, in_library, predicted_costs
+from mavcg.selection.library_costs import (
+    DOUBTS,
+    Doubts,
+    LibraryModel,
+    conversions_in_network,
+    in_library,
+    predicted_costs,
+)
 from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import network_of
 from mavcg.selection.select_network import costs_on, model_on
@@ -37,7 +44,7 @@ Progress = Callable[[str], None]
 class ModelQuestion:
     """How to select for a library. strategy: of mavcg.selection.strategies. db: of costs, None: this user's, if any.
 
-    max_error, max_workspace_bytes: of each primitive.
+    max_error, max_workspace_bytes: of each primitive. doubts: of what is not the engine's own way.
     """
 
     strategy: str = PBQP
@@ -45,6 +52,7 @@ class ModelQuestion:
     max_error: float = math.inf
     max_workspace_bytes: int | None = None
     time_limit_s: float = TIME_LIMIT_S
+    doubts: Doubts = DOUBTS
 
 
 @dataclass(frozen=True)
@@ -120,12 +128,12 @@ def select_for_library(
     limits = Limits(question.max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
-        asked = conversions_in_network(_mean(costs), modelled)
+        asked = conversions_in_network(_mean(costs), modelled, question.doubts)
         plain = make_problem(network, asked, all_primitives(), limits, shared=True)
     if question.strategy not in strategy_names(plain):
         there = ", ".join((ENGINE, *strategy_names(plain)))
         raise MavcgError(f"--strategy {question.strategy}: there is none; there are {there}")
-    problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered))
+    problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), question.doubts)
     selected = select(problem, question.strategy, question.time_limit_s)
     chosen = {node.tensor for node in network.convolutions}
     others = {tensor: way for tensor, way in engine.ways.items() if tensor not in chosen}

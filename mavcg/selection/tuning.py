@@ -16,6 +16,8 @@ from mavcg.trials.check import verify_scenario
 # A primitive that is predicted to take so many times as long as the best one is not measured; nor one that takes so
 # many times as long as another with the conversions from and to its layouts: that would be taken in its place.
 WORSE, WORSE_THAN_CONVERTED = 4.0, 2.0
+# What the engine computes a convolution by when nothing is selected, by whether it is depthwise: always measured.
+USUAL = {False: "implicit_gemm_hwc_hwc", True: "implicit_depthwise_hwc_hwc"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,13 @@ def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostP
         return min(ways, default=math.inf)
 
     limit = {pair: min(WORSE * best, WORSE_THAN_CONVERTED * instead(pair)) for pair in fastest_of}
-    kept = [job for job in jobs if job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]]
+
+    def wanted(job: Job) -> bool:
+        assert job.primitive is not None
+        usual = job.primitive.name in USUAL.values()
+        return usual or job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]
+
+    kept = [job for job in jobs if wanted(job)]
     return sorted(kept, key=lambda job: job.predicted_ms), len(jobs) - len(kept)
 
 
@@ -129,10 +137,14 @@ def _conversions(size: Size, model: CostProvider) -> list[Job]:
 
 
 def fastest(plan: Plan, costs: CostProvider, primitives: Sequence[Primitive]) -> Iterator[tuple[Scenario, str, Cost]]:
-    """Of each scenario the primitive that costs least by itself, of those whose cost is known."""
+    """Of each scenario the primitive that costs least by itself, of those whose cost is known.
+
+    Each counts for the upper end of what it may cost: who was measured in turns with the usual one has to be faster
+    than that beyond doubt.
+    """
     for scenario in plan.scenarios:
         known = [(costs.primitive(scenario, p), p.name) for p in primitives if p.applies(scenario)]
-        found = [(cost.ms, name, cost) for cost, name in known if cost is not None]
+        found = [(cost.cautious_ms, name, cost) for cost, name in known if cost is not None]
         if found:
             _, name, cost = min(found, key=lambda each: each[:2])
             yield scenario, name, cost

@@ -1,9 +1,9 @@
 /* Times jobs on one CPU, or shared by threads on several, and prints a line of JSON for each: {"machine": ..}, {"job": ..},
- * .., {"end": ..}.
+ * .., {"end": ..}; or groups of jobs in turns, with a line for each group: {"turns": [..]}.
  *
  * A job is a list of kernels over memory that is made here, of seeded random numbers. bench_jobs.h, which is generated,
- * has the jobs: struct job bench_jobs[BENCH_JOBS]. Arguments: --cpu 4,5 (a thread on each), --jobs 0-3,7, --seed N,
- * --rounds N, --round-ns N, --least-ns N, --cold N, --evict-bytes N, --settle-ns N. Status: 0, 2 for bad arguments, 3 where
+ * has the jobs: struct job bench_jobs[BENCH_JOBS]. Arguments: --cpu 4,5 (a thread on each), --jobs 0-3,7, --turns 0-2,5
+ * (a group; may be repeated), --seed N, --rounds N, --round-ns N, --least-ns N, --cold N, --evict-bytes N, --settle-ns N. Status: 0, 2 for bad arguments, 3 where
  * a CPU cannot be had. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 enum { X, WEIGHTS, OUT, BIAS, RESIDUAL, WORKSPACE, BASES };
-enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1, MOST_CPUS = 1024, PATIENCE = 10 };
+enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1, MOST_CPUS = 1024, PATIENCE = 10,
+       MOST_TURNS = 32 };
 
 typedef void kernel(void *, int64_t, int64_t, void *);
 
@@ -118,52 +119,83 @@ static void fault(int number, const char *words) {
     fflush(stdout);
 }
 
-static void do_job(int number, const struct options *options, const struct memory *evict) {
-    const struct job *job = &bench_jobs[number];
+/* A job with its memory. */
+struct ready {
+    const struct job *job;
     struct memory held[BASES], scratch[MOST_THREADS];
-    void *(*tables)[MOST_OPERANDS] = malloc(sizeof *tables * (size_t)job->stage_count);
-    int enough = tables != NULL;
-    for (int base = 0; enough && base < BASES; base++) enough = make_memory(&held[base], job->bytes[base]);
-    for (int i = 0; enough && i < team.threads; i++) {
-        enough = make_memory(&scratch[i], job->scratch_bytes);
-        team.scratch[i] = enough ? scratch[i].inner : NULL;
-    }
-    if (!enough) {
-        fault(number, "there is not enough memory");
-        exit(4); /* what was taken is given back by ending; the others are run anew */
-    }
+    void *(*tables)[MOST_OPERANDS];
+    uint64_t sum;
+    int64_t runs; /* of a round */
+};
+
+/* The threads' scratch memory is this job's from now on. */
+static void take_scratch(const struct ready *ready) {
+    for (int i = 0; i < team.threads; i++) team.scratch[i] = ready->scratch[i].inner;
+}
+
+/* Memory, numbers, the first run and how many make a round; 0 where there is not enough memory, which stays taken. */
+static int make_ready(struct ready *ready, int number, const struct options *options) {
+    const struct job *job = ready->job = &bench_jobs[number];
+    ready->tables = malloc(sizeof *ready->tables * (size_t)job->stage_count);
+    int enough = ready->tables != NULL;
+    for (int base = 0; enough && base < BASES; base++) enough = make_memory(&ready->held[base], job->bytes[base]);
+    for (int i = 0; enough && i < team.threads; i++) enough = make_memory(&ready->scratch[i], job->scratch_bytes);
+    if (!enough) return 0;
     for (int base = 0; base < BASES; base++)
-        if (base != OUT && base != WORKSPACE) fill_randomly(&held[base], (uint64_t)options->seed * BASES + (uint64_t)base);
+        if (base != OUT && base != WORKSPACE)
+            fill_randomly(&ready->held[base], (uint64_t)options->seed * BASES + (uint64_t)base);
     for (int i = 0; i < job->stage_count; i++)
         for (int k = 0; k < job->stages[i].operands; k++)
-            tables[i][k] = held[job->stages[i].places[k].base].inner + job->stages[i].places[k].offset;
-    run_once(job, tables); /* touches all memory, and branches never seen */
-    uint64_t sum = checksum(&held[OUT]);
+            ready->tables[i][k] = ready->held[job->stages[i].places[k].base].inner + job->stages[i].places[k].offset;
+    take_scratch(ready);
+    run_once(job, ready->tables); /* touches all memory, and branches never seen */
+    ready->sum = checksum(&ready->held[OUT]);
     int64_t once_ns = run_clock_ns();
-    run_once(job, tables);
+    run_once(job, ready->tables);
     once_ns = run_clock_ns() - once_ns;
     int64_t runs = options->round_ns / (once_ns > 0 ? once_ns : 1);
-    struct times warm, cold;
-    take_rounds(&warm, options, job, tables, runs > 0 ? runs : 1, NULL);
-    if (options->cold) take_rounds(&cold, options, job, tables, 1, evict);
-    int sound = 1, cpu = this_cpu();
-    for (int i = 0; i < team.threads; i++) sound = sound && guards_hold(&scratch[i]), free(scratch[i].whole);
-    for (int base = 0; base < BASES; base++) sound = sound && guards_hold(&held[base]);
-    if (!sound) {
-        fault(number, "memory outside of its operands was written");
-    } else if (team.cpus[0] != NO_CPU && cpu != NO_CPU && cpu != team.cpus[0]) {
-        fault(number, "the CPU was taken away, and another one ran it");
-    } else {
-        printf("{\"job\": %d, \"sum\": \"%016llx\", \"cpu\": %d, \"khz\": %lld", number, (unsigned long long)sum, cpu,
-               (long long)current_khz(cpu));
-        print_times("warm", &warm);
-        if (options->cold) print_times("cold", &cold);
-        printf("}\n");
-        fflush(stdout);
-    }
-    for (int base = 0; base < BASES; base++) free(held[base].whole);
-    free(tables);
+    ready->runs = runs > 0 ? runs : 1;
+    return 1;
 }
+
+/* What is wrong after all runs, or NULL; gives the memory back. */
+static const char *put_away(struct ready *ready) {
+    int sound = 1, cpu = this_cpu();
+    for (int i = 0; i < team.threads; i++) sound = sound && guards_hold(&ready->scratch[i]), free(ready->scratch[i].whole);
+    for (int base = 0; base < BASES; base++) sound = sound && guards_hold(&ready->held[base]), free(ready->held[base].whole);
+    free(ready->tables);
+    if (!sound) return "memory outside of its operands was written";
+    if (team.cpus[0] != NO_CPU && cpu != NO_CPU && cpu != team.cpus[0])
+        return "the CPU was taken away, and another one ran it";
+    return NULL;
+}
+
+static const char no_memory[] = "there is not enough memory";
+
+static void do_job(int number, const struct options *options, const struct memory *evict) {
+    struct ready ready;
+    if (!make_ready(&ready, number, options)) {
+        fault(number, no_memory);
+        exit(4); /* what was taken is given back by ending; the others are run anew */
+    }
+    struct times warm, cold;
+    take_rounds(&warm, options, ready.job, ready.tables, ready.runs, NULL);
+    if (options->cold) take_rounds(&cold, options, ready.job, ready.tables, 1, evict);
+    int cpu = this_cpu();
+    const char *wrong = put_away(&ready);
+    if (wrong) {
+        fault(number, wrong);
+        return;
+    }
+    printf("{\"job\": %d, \"sum\": \"%016llx\", \"cpu\": %d, \"khz\": %lld", number, (unsigned long long)ready.sum, cpu,
+           (long long)current_khz(cpu));
+    print_times("warm", &warm);
+    if (options->cold) print_times("cold", &cold);
+    printf("}\n");
+    fflush(stdout);
+}
+
+#include "bench_turns.h"
 
 static int64_t number_of(const char *option, const char *text) {
     char *end;
@@ -190,6 +222,7 @@ static void read_options(struct options *options, int count, char **words) {
             if (!strcmp(words[i], known[k].name)) *known[k].to = number_of(words[i], words[i + 1]), found = 1;
         if (i + 1 < count && !strcmp(words[i], "--jobs")) options->jobs = words[i + 1], found = 1;
         if (i + 1 < count && !strcmp(words[i], "--cpu")) options->cpus = words[i + 1], found = 1;
+        if (i + 1 < count && !strcmp(words[i], "--turns")) found = 1; /* read when their turn comes */
         if (!found) {
             fprintf(stderr, "bench: %s: no such option, or nothing after it\n", words[i]);
             exit(2);
@@ -226,6 +259,21 @@ static void read_cpus(const char *text) {
     if (count) team.threads = count;
 }
 
+/* The jobs of a group, which has one at least; how many. */
+static int read_group(const char *text, int jobs[MOST_TURNS]) {
+    int64_t first, last;
+    int count = 0;
+    while (next_range("--turns", &text, BENCH_JOBS, &first, &last))
+        for (int64_t job = first; job <= last; job++) {
+            if (count == MOST_TURNS) {
+                fprintf(stderr, "bench: --turns: more than %d\n", MOST_TURNS);
+                exit(2);
+            }
+            jobs[count++] = (int)job;
+        }
+    return count;
+}
+
 int main(int count, char **words) {
     struct options options = {1, 5, 1000000, 5000000, 0, 0, 0, "", ""};
     struct memory evict = {0};
@@ -234,6 +282,9 @@ int main(int count, char **words) {
     read_cpus(options.cpus);
     for (const char *rest = options.jobs; next_range("--jobs", &rest, BENCH_JOBS, &first, &last);)
         continue; /* refuse before measuring */
+    int group[MOST_TURNS];
+    for (int i = 1; i + 1 < count; i += 2)
+        if (!strcmp(words[i], "--turns")) read_group(words[i + 1], group);
     int missing = start_team();
     if (missing != NO_CPU) {
         printf("{\"fault\": \"CPU %d cannot be had: %s\"}\n", missing, strerror(errno));
@@ -248,6 +299,8 @@ int main(int count, char **words) {
     print_machine("machine", BENCH_JOBS);
     for (const char *rest = options.jobs; next_range("--jobs", &rest, BENCH_JOBS, &first, &last);)
         for (int64_t job = first; job <= last; job++) do_job((int)job, &options, &evict);
+    for (int i = 1; i + 1 < count; i += 2)
+        if (!strcmp(words[i], "--turns")) do_turns(group, read_group(words[i + 1], group), &options);
     print_machine("end", BENCH_JOBS);
     return 0;
 }

@@ -20,15 +20,17 @@ from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.planner.networks import network
 from mavcg.primitive import Layout, Scenario
-from mavcg.runners import tune_network, tuning_run
+from mavcg.runners import spot as spots
+from mavcg.runners import tune_network
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
-from mavcg.runners.tuning_run import Spot, tune_on
+from mavcg.runners.spot import Spot
+from mavcg.runners.tuning_run import tune_on
 from mavcg.selection.cost_db import Conversion, open_db
 from mavcg.selection.costs import MODELLED, Cost
 from mavcg.selection.network import network_of
-from mavcg.selection.tuning import Job, fastest, plan_of
+from mavcg.selection.tuning import fastest, plan_of
 from mavcg.target import host_target
 from mavcg.trials.run import find_machine
 
@@ -52,7 +54,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch, fake_bench: Any) -> Any:
     def build(jobs: Sequence[Any], *rest: Any) -> BenchProgram:
         return BenchProgram(fake_bench.of(len(jobs)), len(jobs))
 
-    monkeypatch.setattr(tuning_run, "build_program", build)
+    monkeypatch.setattr(spots, "build_program", build)
     return fake_bench
 
 
@@ -191,7 +193,7 @@ def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_on
     plan = plan_of(network_of(import_model(model, {})), PRIMITIVES, Told({}))
     told = []
 
-    def progress(done: int, total: int, job: Job) -> None:
+    def progress(done: int, total: int, words: str) -> None:
         told.append((done, total))
         if done == 2:
             raise KeyboardInterrupt

@@ -15,12 +15,13 @@ from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.primitive import Layout, Scenario
 from mavcg.profiles.load import load_core
 from mavcg.runners import bench_program
+from mavcg.runners.bench_lines import JobTimes
 from mavcg.runners.bench_program import BenchProgram, bench_target, build_program
-from mavcg.runners.bench_run import BenchOptions, JobTimes, run_bench
+from mavcg.runners.bench_run import BenchOptions, run_bench
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
-from mavcg.runners.tuning_run import WITH_BIAS, bench_job_of
+from mavcg.runners.spot import WITH_BIAS, bench_job_of
 from mavcg.selection.cost_db import Conversion
 from mavcg.selection.tuning import Job
 from mavcg.toolchain import run_zig

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mavcg.core import Core, Midr, X86Model
-from mavcg.runners import bench_run
+from mavcg.runners import bench_lines, bench_run
+from mavcg.runners.bench_lines import JobFailed, JobTimes
 from mavcg.runners.bench_program import BenchProgram
-from mavcg.runners.bench_run import BenchOptions, JobFailed, JobTimes, run_bench
+from mavcg.runners.bench_run import BenchOptions, run_bench
 from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import FOLDER_VARIABLE
@@ -100,9 +101,9 @@ def test_the_cpu_that_was_asked_for_is_taken(fake_bench: Any) -> None:
 
 def test_a_processor_of_x86_is_known_by_its_model() -> None:
     said = {"vendor": "AuthenticAMD", "family": 25, "model": 1, "kind": 0}
-    assert bench_run._other_core(ZEN3, 0, said) == ""
-    assert bench_run._other_core(ZEN3, 0, said | {"model": 97}) == "AuthenticAMD family 25 model 97"
-    assert bench_run._other_core(ZEN3, 0, {}) == ""  # says nothing
+    assert bench_lines.other_core(ZEN3, 0, said) == ""
+    assert bench_lines.other_core(ZEN3, 0, said | {"model": 97}) == "AuthenticAMD family 25 model 97"
+    assert bench_lines.other_core(ZEN3, 0, {}) == ""  # says nothing
 
 
 def test_what_a_reader_raises_ends_it(fake_bench: Any) -> None:

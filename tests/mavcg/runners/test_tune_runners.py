@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mavcg.runners import tuning_run
+from mavcg.runners import spot
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.shell_runner import FOLDER_VARIABLE
 from mavcg.runtime.binding import detect
@@ -75,7 +75,7 @@ def test_a_core_of_a_board_is_measured_and_kept(
     def build(jobs: Sequence[Any], *rest: Any) -> BenchProgram:
         return BenchProgram(fake_bench.of(len(jobs)), len(jobs))
 
-    monkeypatch.setattr(tuning_run, "build_program", build)
+    monkeypatch.setattr(spot, "build_program", build)
     fake_bench.does(f"cpu {HERE[1]}")
     words = ["tune", model, "--board", board, "--runner", where, "--core", HERE[0], "--family", "sum2d"]
     done = mavcg(*words, "--export", tmp_path / "costs.json", "--json")
@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_what_is_known_and_leaves_nothing(board: str, sshd: Any, mo
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert "measurements are left; `mavcg tune` with --resume goes on" in said[1]
+    assert "measurements are left, and" in said[1] and "`mavcg tune` with --resume goes on" in said[1]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("mavcg-")] == []
     with open_db(tmp_path / "costs.sqlite") as database:
         known = len(database)

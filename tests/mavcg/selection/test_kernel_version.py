@@ -108,11 +108,12 @@ def test_files_from_before_kernels_had_versions(tmp_path: Path) -> None:
         database.export(table)
     with sqlite3.connect(path) as connection:
         connection.execute("ALTER TABLE costs DROP COLUMN kernels")
+        connection.execute("ALTER TABLE costs DROP COLUMN turns")
         connection.execute("PRAGMA user_version = 1")
     document = json.loads(table.read_text())
     document["version"] = 1
     for cost in document["costs"]:
-        del cost["kernels"]
+        del cost["kernels"], cost["turns"]
     table.write_text(json.dumps(document))
 
     with open_db(path) as database:
@@ -123,3 +124,24 @@ def test_files_from_before_kernels_had_versions(tmp_path: Path) -> None:
         assert found(database) == Cost(2.0, IMPORTED, 0.1, 5)
     with open_db(path) as database:
         assert len(database) == 2
+
+
+def test_files_from_before_turns_are_read_and_know_of_none(tmp_path: Path) -> None:
+    path, table = tmp_path / "old.sqlite", tmp_path / "old.json"
+    with open_db(path) as database:
+        database.put(record(2.0))
+        database.export(table)
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE costs DROP COLUMN turns")
+        connection.execute("PRAGMA user_version = 2")
+    document = json.loads(table.read_text())
+    document["version"] = 2
+    for cost in document["costs"]:
+        del cost["turns"]
+    table.write_text(json.dumps(document))
+
+    with open_db(path) as database:
+        assert found(database) == Cost(2.0, MEASURED, 0.1, 5, 0)
+    with open_db(tmp_path / "new.sqlite") as database:
+        assert database.import_file(table) == 1
+        assert found(database) == Cost(2.0, IMPORTED, 0.1, 5, 0)

@@ -17,8 +17,9 @@ from mavcg.profiles.load import cores_for, load_board
 from mavcg.selection.choice import Limits, Problem, make_choice, make_problem
 from mavcg.selection.costs import MEASURED, Cost
 from mavcg.selection.library_costs import (
-    DOUBT,
-    MEASURED_DOUBT,
+    DOUBTS,
+    NO_DOUBTS,
+    Doubts,
     LibraryModel,
     conversions_in_network,
     in_library,
@@ -108,7 +109,7 @@ def test_the_engines_program_is_taken_as_it_is_where_nothing_is_better(graph: Gr
 SPREAD = 0.05
 
 
-def plain(graph: Graph, measured: Mapping[str, float]) -> Problem:
+def plain(graph: Graph, measured: Mapping[str, float], turns: int = 0) -> Problem:
     """With modelled costs, and those that are given as measured ones, each with a spread."""
     costs = modelled_costs(workers_of(BOARD)[0])
     made = make_problem(network_of(graph, PACKING.lanes), costs, all_primitives(), Limits(1e-4))
@@ -116,7 +117,7 @@ def plain(graph: Graph, measured: Mapping[str, float]) -> Problem:
         made,
         alternatives={
             name: tuple(
-                replace(one, cost=Cost(measured[one.name], MEASURED, SPREAD)) if one.name in measured else one
+                replace(one, cost=Cost(measured[one.name], MEASURED, SPREAD, 5, turns)) if one.name in measured else one
                 for one in some
             )
             for name, some in made.alternatives.items()
@@ -124,11 +125,13 @@ def plain(graph: Graph, measured: Mapping[str, float]) -> Problem:
     )
 
 
-def costs_of(graph: Graph, ways: Chosen, measured: Mapping[str, float]) -> dict[str, float]:
+def costs_of(
+    graph: Graph, ways: Chosen, measured: Mapping[str, float], turns: int = 0, doubts: Doubts = DOUBTS
+) -> dict[str, float]:
     """Of the first convolution, whose image is an input: it has no border to be copied."""
     one = modelled_costs(workers_of(BOARD)[0])
     found = in_library(
-        plain(graph, measured), graph, LibraryModel(one, one), predicted_costs(graph, ways.considered)
+        plain(graph, measured, turns), graph, LibraryModel(one, one), predicted_costs(graph, ways.considered), doubts
     )  # fmt: skip
     return {alternative.name: alternative.cost.ms for alternative in found.alternatives["one"]}
 
@@ -142,18 +145,33 @@ def test_others_are_on_the_scale_of_the_usual_way(graph: Graph, ways: Chosen) ->
     other = "direct_blocked_channels_hwc_chw"
     one = modelled_costs(workers_of(BOARD)[0])
     step = LibraryModel(one, one).step_ms
-    assert predicted[other] == pytest.approx(DOUBT * modelled[other] / modelled[OWN] * own.mean_ms + step)
+    doubted = DOUBTS.modelled * modelled[other] / modelled[OWN] * own.mean_ms
+    assert predicted[other] == pytest.approx(doubted + step)
     assert 1e-4 < step < 1e-2
     (f4,) = (way for way in ways.considered[output] if way.name == "winograd_2d_f4_k3")
     assert predicted[F4] == pytest.approx(f4.mean_ms / WORTH)
+    assert min(predicted, key=predicted.__getitem__) == F4  # which is what the engine takes when nothing is selected
 
-    twice = costs_of(graph, ways, {OWN: 2 * own.mean_ms})
+    # What was measured of the usual way moves the scale of all, and of what the engine would take in its place.
+    twice = costs_of(graph, ways, {OWN: 2 * own.mean_ms}, doubts=NO_DOUBTS)
+    once = costs_of(graph, ways, {}, doubts=NO_DOUBTS)
     own_names = {OWN, *(f"{way.name}_hwc_hwc" for way in ways.considered[output] if way.name)}
-    for name, ms in predicted.items():
+    for name, ms in once.items():
         more = 0.0 if name in own_names else step
-        assert twice[name] - more == pytest.approx(2 * (ms - more)), name
-    assert costs_of(graph, ways, {other: 0.5})[other] == pytest.approx((0.5 + SPREAD) * MEASURED_DOUBT + step)
-    assert costs_of(graph, ways, {F4: 0.5})[F4] == pytest.approx((0.5 + SPREAD) * MEASURED_DOUBT)
+        assert twice[name] - more == pytest.approx(2 * (ms - more) + (SPREAD if name == OWN else 0)), name
+
+
+@pytest.mark.parametrize(("turns", "doubt"), [(0, DOUBTS.alone), (14, DOUBTS.in_turns)])
+def test_what_the_engine_takes_counts_as_it_was_measured_and_all_else_for_its_upper_end(
+    graph: Graph, ways: Chosen, turns: int, doubt: float
+) -> None:
+    other = "direct_blocked_channels_hwc_chw"
+    one = modelled_costs(workers_of(BOARD)[0])
+    step = LibraryModel(one, one).step_ms
+    found = costs_of(graph, ways, {OWN: 0.7, F4: 0.5, other: 0.4}, turns)
+    assert found[F4] == pytest.approx(0.5)
+    assert found[OWN] == pytest.approx((0.7 + SPREAD) * doubt)
+    assert found[other] == pytest.approx((0.4 + SPREAD) * doubt + step)
 
 
 def test_conversions_count_for_no_less_than_modelled() -> None:
@@ -166,7 +184,7 @@ def test_conversions_count_for_no_less_than_modelled() -> None:
         known = Fixed(Cost(factor * modelled.ms, MEASURED))
         found = conversions_in_network(known, one).conversion(*asked)
         assert found is not None and found.kind == MEASURED
-        assert found.ms == pytest.approx(DOUBT * counted * modelled.ms)
+        assert found.ms == pytest.approx(DOUBTS.modelled * counted * modelled.ms)
     assert conversions_in_network(Fixed(None), one).conversion(*asked) is None
 
 

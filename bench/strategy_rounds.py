@@ -1,0 +1,151 @@
+"""Libraries of bench/strategies.py timed in turns, a slice at a time: rounds are kept in a file and add up.
+
+A slice is a process that loads all libraries of a network, with each number of threads, and takes whole rounds until
+its seconds are over. What a round has of each library is one figure, the median of the runs of its turn; ratios are of
+figures of one round. So a machine that is quiet for a minute now and then is enough.
+"""
+
+import json
+import os
+import resource
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mavcg.loading import Model, load
+
+LEAST_RUNS = 2
+SLOW_MS = 2000.0  # what takes longer is timed in the first rounds only
+SLOW_ROUNDS = 2
+TOLERANCE = 1e-4  # over the largest output: strategies round in other orders
+ROUNDS = "rounds.jsonl"
+
+
+def timed(model: Model, arrays: Sequence[Any], threads: int, seconds: float) -> float:
+    """Median ms of the runs of a turn; those that lost their CPU count only where all did."""
+    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    kept: list[float] = []
+    lost: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(kept) + len(lost) < LEAST_RUNS:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        begin = clock()
+        model.run(*arrays)
+        ms = (clock() - begin) / 1e6
+        (kept if resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before else lost).append(ms)
+    return float(statistics.median(kept or lost))
+
+
+def inputs_of(library: Path) -> list[Any]:
+    """Normal random numbers from seed 0 for every input."""
+    rng = np.random.default_rng(0)
+    with load(library, threads=1) as model:
+        return [rng.standard_normal(t.shape, np.float32) for t in model.inputs]
+
+
+def errors_of(libraries: Mapping[str, Path]) -> dict[str, float]:
+    """By strategy, over the largest output, to the first one's.
+
+    Raises: RuntimeError where that is more than rounding explains.
+    """
+    first, wanted = next(iter(libraries)), list[Any]()
+    errors = {}
+    for strategy, path in libraries.items():
+        with load(path, threads=1) as model:
+            found = [np.array(a) for a in model.run(*inputs_of(path))]
+        wanted = wanted or found
+        errors[strategy] = max(
+            float(np.abs(a - b).max() / (np.abs(b).max() or 1)) for a, b in zip(found, wanted, strict=True)
+        )
+        if errors[strategy] > TOLERANCE:
+            raise RuntimeError(f"{strategy}: off by {errors[strategy]:.2g} of the largest output of {first}")
+    return errors
+
+
+def read_rounds(libraries: Mapping[str, Path], folder: Path, threads: int) -> list[dict[str, Any]]:
+    """What the slices so far have of a number of threads, in order; of a library what was timed since it was made."""
+    path, made = folder / ROUNDS, {name: path.stat().st_mtime for name, path in libraries.items()}
+    found = []
+    for each in map(json.loads, path.read_text().splitlines() if path.exists() else []):
+        ms = {name: ms for name, ms in each["ms"].items() if name in made and each["at"] >= made[name]}
+        if each["threads"] == threads and ms:
+            found.append(each | {"ms": ms})
+    return found
+
+
+def _wanted(libraries: Mapping[str, Path], folder: Path, threads: int, rounds: int) -> list[str]:
+    """Whose figures are too few."""
+    taken = read_rounds(libraries, folder, threads)
+    found = []
+    for name in libraries:
+        own = [each["ms"][name] for each in taken if name in each["ms"]]
+        if len(own) < (SLOW_ROUNDS if own and min(own) > SLOW_MS else rounds):
+            found.append(name)
+    return found
+
+
+def take_slice(
+    libraries: Mapping[str, Path], folder: Path, threads: Sequence[int], rounds: int, seconds: float, slice_s: float
+) -> bool:
+    """Rounds on each number of threads until there are enough, or the slice is over; whether there are enough.
+
+    The first library, which all are compared with, is in every round. At least one round is taken; the next is begun
+    where it is expected to end in time.
+    """
+    end, base = time.monotonic() + slice_s, next(iter(libraries))
+    arrays = inputs_of(libraries[base])
+    longest = 0.0
+    for count in threads:
+        models: dict[str, Model] = {}
+        while names := list(dict.fromkeys((base, *_wanted(libraries, folder, count, rounds)))):
+            if names == [base] and base not in _wanted(libraries, folder, count, rounds):
+                break
+            if longest and time.monotonic() + longest > end:
+                return False
+            began, shift = time.monotonic(), len(read_rounds(libraries, folder, count)) % len(names)
+            found = {}
+            for name in names[shift:] + names[:shift]:
+                if name not in models:
+                    models[name] = load(libraries[name], threads=count)
+                    models[name].run(*arrays)  # pages are touched
+                found[name] = timed(models[name], arrays, count, seconds)
+            entry = {
+                "threads": count, "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "at": time.time(),
+                "load_average": round(os.getloadavg()[0], 2), "ms": found,
+            }  # fmt: skip
+            with (folder / ROUNDS).open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+            longest = max(longest, time.monotonic() - began)
+        for model in models.values():
+            model.close()
+    return True
+
+
+def figures(taken: Sequence[Mapping[str, Any]], base: str) -> dict[str, dict[str, Any]]:
+    """Of each strategy: medians, spreads, and ratios to the base's figure of the same round."""
+    found = {}
+    for name in dict.fromkeys(name for each in taken for name in each["ms"]):
+        pairs = [(each["ms"][name], each["ms"][base]) for each in taken if name in each["ms"] and base in each["ms"]]
+        if not pairs:
+            continue
+        ratios = [own / other for own, other in pairs]
+        ms = [own for own, _ in pairs]
+        found[name] = {
+            "ms": statistics.median(ms), "rounds": len(ms), "spread_ms": _spread(ms),
+            "over_engine": statistics.median(ratios), "spread": _spread(ratios),
+            "least_over_engine": min(ms) / min(other for _, other in pairs),
+        }  # fmt: skip
+    return found
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Between the quartiles."""
+    if len(values) < 2:
+        return 0.0
+    quarters = statistics.quantiles(values, n=4, method="inclusive")
+    return quarters[2] - quarters[0]

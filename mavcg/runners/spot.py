@@ -1,0 +1,90 @@
+"""Where primitives are measured, and the programs that measure them there: jobs of a plan as kernels and memory."""
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+
+import numpy as np
+
+from mavcg.core import Core
+from mavcg.kernel import Machine
+from mavcg.primitive import F32_BYTES, Epilogue, Lowering, Place, image_elements
+from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
+from mavcg.runners.shell_runner import ShellRunner
+from mavcg.selection.cost_rows import Conversion
+from mavcg.selection.tuning import Job
+from mavcg.trials.check import block_of
+
+WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has after fusion
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where it is measured.
+
+    core: None for generic code. cpus: a thread runs on each; none: one that is not bound. ahead: whether the next
+    program is made while one runs, which another machine does not feel. host: whose figures, for the database.
+    """
+
+    runner: ShellRunner
+    machine: Machine
+    core: Core | None
+    cpus: tuple[int, ...]
+    ahead: bool
+    host: str
+    workers: int = 1
+
+    @property
+    def threads(self) -> int:
+        """That share each kernel's rows."""
+        return max(1, len(self.cpus))
+
+
+def programs(
+    batches: Sequence[Sequence[Job]], spot: Spot, folder: Path
+) -> Generator[tuple[Sequence[Job], BenchProgram], None, None]:
+    """Each batch with its program, which is gone when the next one is asked for."""
+
+    def build(number: int) -> BenchProgram:
+        place = folder / f"batch-{number}"
+        place.mkdir(parents=True)
+        made = [bench_job_of(job, block_of(spot.machine)) for job in batches[number]]
+        return build_program(made, spot.machine, spot.core, bench_target(spot.machine.arch), place, spot.workers)
+
+    if not spot.ahead:
+        for number, batch in enumerate(batches):
+            yield batch, build(number)
+            rmtree(folder / f"batch-{number}", ignore_errors=True)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(build, 0) if batches else None
+        for number, batch in enumerate(batches):
+            assert coming is not None
+            program = coming.result()
+            coming = pool.submit(build, number + 1) if number + 1 < len(batches) else None
+            yield batch, program
+            rmtree(folder / f"batch-{number}", ignore_errors=True)
+
+
+def bench_job_of(job: Job, block: int) -> BenchJob:
+    """A job's kernels and the bytes that they work on; its weights are made where it runs."""
+    if isinstance(job.what, Conversion):
+        from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
+
+        to = job.what
+        stage = lower_conversion(find_conversion(to.layout_from, to.layout_to), to.c, to.h, to.w, block)
+        assert stage.operands == (Place("x"), Place("out"))
+        images = {"x": to.layout_from, "out": to.layout_to}
+        sizes = {base: image_elements(layout, to.c, to.h, to.w, block) * F32_BYTES for base, layout in images.items()}
+        return bench_job(Lowering((stage,), np.zeros(0, np.float32)), sizes)
+    s, primitive = job.what[0], job.primitive
+    assert primitive is not None
+    lowering = primitive.lower(s, np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32), WITH_BIAS, block)
+    sizes = {
+        "x": image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
+        "out": image_elements(primitive.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES,
+        "bias": s.m * F32_BYTES,
+    }
+    return bench_job(lowering, sizes)
