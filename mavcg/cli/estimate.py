@@ -111,7 +111,8 @@ def _estimate_model(
     from mavcg.model_road.estimating import board_of, measured_ms, predict_file
     from mavcg.model_road.request import parse_shapes
     from mavcg.predict.report import prediction_json, show_prediction
-    from mavcg.predict.timeline import check_plot, write_timeline
+    from mavcg.predict.timeline import write_timeline
+    from mavcg.whole_file import check_plot
 
     count = _threads(threads)
     if plot is not None:

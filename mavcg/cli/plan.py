@@ -160,10 +160,11 @@ def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:
 
 
 def _write(path: Path, text: str, option: str) -> None:
-    new = path.with_name(f".{path.name}.new")
+    from mavcg.whole_file import whole
+
     try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        with whole(path) as made:
+            made.write_text(text, encoding="utf-8")
     except OSError as error:
         raise MavcgError(f"{option} {path}: cannot be written ({error.strerror}); name another file") from error
 

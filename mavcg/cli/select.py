@@ -102,9 +102,10 @@ def select(
     if not time_limit > 0:
         raise MavcgError(f"--time-limit {time_limit}: give a number of seconds above 0")
     from mavcg.model_road.request import parse_shapes
-    from mavcg.selection.picture import check_plot, write_picture
+    from mavcg.selection.picture import write_picture
     from mavcg.selection.report import selection_json, show_selection
     from mavcg.selection.select_network import SelectQuestion, read_network, select_network
+    from mavcg.whole_file import check_plot
 
     if plot is not None:
         check_plot(plot)

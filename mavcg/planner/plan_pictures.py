@@ -18,6 +18,7 @@ from mavcg.planner.planned import Planned
 from mavcg.planner.roofline import pe_utilisation, reached
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, traffic
+from mavcg.whole_file import whole
 
 MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
 MOST_TILES = 1 << 18  # that are looked at for a cloud, whether they fit or not
@@ -145,8 +146,7 @@ def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path
 
 
 def _saved(figure: Any, path: Path) -> Path:
-    new = path.with_name(f".{path.name}.new")
     figure.tight_layout()
-    figure.savefig(new, format="svg", metadata={"Date": None})
-    new.replace(path)
+    with whole(path) as made:
+        figure.savefig(made, format="svg", metadata={"Date": None})
     return path

@@ -1,6 +1,5 @@
 """A prediction as a picture: the steps of a run one after the other, a lane for each cluster; SVG, written by hand."""
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 from mavcg.errors import MavcgError
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import ARE, best_sentence, slower_sets
+from mavcg.whole_file import check_plot, whole
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0
 _INK, _FAINT = "#1b1f23", "#6a737d"
@@ -109,25 +109,14 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
     return "\n".join([*out, "</svg>", ""])
 
 
-def check_plot(path: Path) -> None:
-    """Raises: MavcgError for what cannot become the picture's file."""
-    if path.suffix != ".svg":
-        raise MavcgError(f"--plot {path}: pictures are SVG; name a file that ends in .svg")
-    if not path.parent.is_dir():
-        raise MavcgError(f"--plot {path}: the folder {path.parent} is not there; make it, or name another file")
-
-
 def write_timeline(prediction: Prediction, measured: Sequence[float] | None, path: Path) -> None:
     """Write the picture, whole or not at all. Raises: MavcgError where it cannot be written."""
     check_plot(path)
-    half = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        half.write_text(timeline_svg(prediction, measured), encoding="utf-8")
-        os.replace(half, path)
+        with whole(path) as made:
+            made.write_text(timeline_svg(prediction, measured), encoding="utf-8")
     except OSError as error:
         raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
-    finally:
-        half.unlink(missing_ok=True)
 
 
 def _lane(lane: Lane, y: float, scale: float) -> list[str]:

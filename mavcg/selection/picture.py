@@ -8,14 +8,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.selection.answer import Selection, family_of
 from mavcg.selection.paper_tables import families_json, rows_of, speed_ups
-
-
-def check_plot(path: Path) -> None:
-    """Raises: MavcgError for what cannot become the picture's file."""
-    if path.suffix != ".svg":
-        raise MavcgError(f"--plot {path}: pictures are SVG; name a file that ends in .svg")
-    if not path.parent.is_dir():
-        raise MavcgError(f"--plot {path}: the folder {path.parent} is not there; make it, or name another file")
+from mavcg.whole_file import whole
 
 
 def write_picture(found: Selection, path: Path) -> None:
@@ -41,10 +34,9 @@ def write_picture(found: Selection, path: Path) -> None:
     threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
     figure.suptitle(f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}", fontsize=10)
     figure.tight_layout()
-    new = path.with_name(f".{path.name}.new")
     try:
-        figure.savefig(new, format="svg", metadata={"Date": None})
-        new.replace(path)
+        with whole(path) as made:
+            figure.savefig(made, format="svg", metadata={"Date": None})
     except OSError as error:
         raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
 

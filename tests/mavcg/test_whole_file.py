@@ -1,0 +1,47 @@
+"""Files that appear whole or not at all: what stays where writing one fails."""
+
+from pathlib import Path
+
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.whole_file import check_plot, whole
+
+
+def test_what_was_written_takes_the_place_of_the_old(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with whole(tmp_path / "a") as made:
+        made.write_text("new")
+        assert (tmp_path / "a").read_text() == "old"
+
+    assert (tmp_path / "a").read_text() == "new"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(ZeroDivisionError), whole(tmp_path / "a") as made:
+        made.write_text("half of it")
+        raise ZeroDivisionError
+
+    assert (tmp_path / "a").read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_folder_in_its_place_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError, match="a"), whole(tmp_path / "a") as made:
+        made.write_text("new")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("x.png", "ends in .svg"), ("nobody/x.svg", "nobody is not there"), ("folder.svg", "is a folder")],
+)
+def test_what_cannot_be_a_picture_is_said_before_the_work(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "folder.svg").mkdir()
+    with pytest.raises(MavcgError, match=words):
+        check_plot(tmp_path / name)
+    check_plot(tmp_path / "x.svg")
