@@ -8,6 +8,7 @@ EXIT_BAD_INPUT = 2
 
 def main() -> None:
     """Entry point. Exit status: 0 done, 2 bad input or usage, 1 a fault of ours."""
+    _open_streams()
     if sys.argv[1:2] == ["launch"]:
         # A compiler launcher runs once per file: nothing is imported that a file without hot functions does not need.
         from mavcg.cli.launch import launch
@@ -16,6 +17,14 @@ def main() -> None:
     from mavcg.cli.app import run
 
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_streams() -> None:
+    """A closed stream (`mavcg cores >&-`) goes nowhere; else the next file that is opened would be in its place."""
+    for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def show_tracebacks() -> bool:

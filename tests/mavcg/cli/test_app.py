@@ -130,3 +130,11 @@ def test_any_arguments_end_in_order(here: Path, verb: str, words: list[str]) -> 
     assert status in (0, 2)
     if status == 2:
         assert err.getvalue() and out.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [("cores --json >&-", 0), ("cores >&- 2>&-", 0), ("primitives nope >&- 2>&- <&-", 2)]
+)
+def test_closed_streams_are_no_fault(words: str, status: int) -> None:
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m mavcg.cli {words}"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
