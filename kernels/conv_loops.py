@@ -8,13 +8,15 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.errors import MavcgError
 from mavcg.kernel import Machine, View
 from mavcg.kernels.block_loops import block_channels, blocks, row_blocks
 from mavcg.kernels.conv_spec import Conv2d, conv_sum
-from mavcg.kernels.conv_tiling import ask_bytes, asks_inputs, plain_macro, register_tiling
-from mavcg.kernels.emit import Values, address, const, for_range, kernel_function, operand, repeat, scaled
+from mavcg.kernels.conv_tiling import ask_bytes, asks_inputs, part_rows, parts_of, plain_macro, register_tiling
+from mavcg.kernels.emit import Values, address, const, for_range, kernel_function, kernel_name, operand, repeat, scaled
 from mavcg.kernels.gemm import emit_tile
 from mavcg.kernels.gemm_tile import F32_BYTES, Part, Pointers, Tile, Weights
+from mavcg.kernels.part_loops import part_runs, rectangles
 from mavcg.kernels.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.tiling import Tiling, lanes_f32
 from mavcg.tile_plan import MacroTile, Order
@@ -24,8 +26,11 @@ Value: TypeAlias = ir.Value
 
 def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroTile | None = None) -> ir.Function:
     """The function of a spec for a machine; macro: as planned, else by what all machines have in common."""
+    macro = macro or plain_macro(spec)
+    if macro.parts > 1 and macro.parts != parts_of(spec, macro):
+        raise MavcgError(f"{kernel_name(spec)}: has no {macro.parts} parts of {macro.out_channels} channels in a row")
     function, b = kernel_function(module, spec, machine)
-    _Emitter(b, spec, machine, macro or plain_macro(spec)).emit(function.args[1], function.args[2])
+    _Emitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
     b.ret_void()
     return function
 
@@ -61,7 +66,9 @@ class _Emitter:
     def emit(self, begin: Value, end: Value) -> None:
         """The task."""
         b, spec = self.b, self.spec
-        if spec.by_channels:
+        if self.macro.parts > 1:
+            rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
+        elif spec.by_channels:
             self.by_channels(begin, end)
         elif self.macro.order is Order.ROWS and spec.groups > 1:
 
@@ -71,6 +78,31 @@ class _Emitter:
             row_blocks(b, begin, end, self.macro.rows, block)
         else:
             repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
+
+    def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Rows of pixels, in parts from low to high, of the only group's panels from first to last."""
+        b, rows = self.b, part_rows(self.spec, self.macro)
+        end = b.mul(high, const(rows))
+        if self.spec.pixel_rows % rows:
+            every = const(self.spec.pixel_rows)
+            end = b.select(b.icmp_signed("<", end, every), end, every)
+        self.in_order(const(0), first, last, (b.mul(low, const(rows)), end))
+
+    def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Output channels, in parts from low to high, of the rows from first to last; there is one group."""
+        spec, macro = self.spec, self.macro
+        tiling, _ = register_tiling(spec, self.machine, macro, spec.out_channels)
+
+        def rows(begin: Value, end: Value) -> None:
+            def terms(block: SumBlock) -> None:
+                def part(channel: Value, count: int) -> None:
+                    self.chunks(_Run(const(0), channel, count, begin, end), block)
+
+                part_runs(self.b, macro, spec.out_channels, spec.lanes, tiling.vectors * self.lanes, low, high, part)
+
+            sum_blocks(self.b, self.total, macro.k_block, terms)
+
+        row_blocks(self.b, first, last, macro.rows, rows)
 
     def group(self, group: Value, begin: Value, end: Value) -> None:
         """All of a group's output channels for a range of rows."""
@@ -94,29 +126,29 @@ class _Emitter:
             first = b.mul(group, per_group)
             low = self.bounded(b.sub(begin, first), spec.panels)
             high = self.bounded(b.sub(end, first), spec.panels)
-            self.in_order(group, low, high)
+            self.in_order(group, low, high, every)
 
+        every = const(0), const(spec.pixel_rows)
         if spec.groups == 1:
-            self.in_order(const(0), begin, end)
+            self.in_order(const(0), begin, end, every)
         else:
             repeat(b, b.sdiv(begin, per_group), b.sdiv(b.add(end, const(spec.panels - 1)), per_group), turn, "group")
 
-    def in_order(self, group: Value, begin: Value, end: Value) -> None:
-        """A range of a group's panels for all rows."""
-        all_rows = const(0), const(self.spec.pixel_rows)
+    def in_order(self, group: Value, begin: Value, end: Value, rows: tuple[Value, Value]) -> None:
+        """A range of a group's panels for a range of rows."""
         if self.macro.order is Order.ROWS:
 
             def block(first: Value, last: Value) -> None:
                 self.panels(begin, end, lambda channel, count: self.channels(_Run(group, channel, count, first, last)))
 
-            row_blocks(self.b, *all_rows, self.block_rows, block)
+            row_blocks(self.b, *rows, self.block_rows, block)
             return
 
         def stationary(channel: Value, count: int) -> None:
             def block(first: Value, last: Value) -> None:
                 self.channels(_Run(group, channel, count, first, last))
 
-            row_blocks(self.b, *all_rows, self.block_rows, block)
+            row_blocks(self.b, *rows, self.block_rows, block)
 
         self.panels(begin, end, stationary)
 
@@ -158,24 +190,25 @@ class _Emitter:
 
     def channels(self, run: _Run) -> None:
         """A block: for each block of terms, chunks of as many channels as a register tile has."""
+        sum_blocks(self.b, self.total, self.macro.k_block, lambda block: self.chunks(run, block))
+
+    def chunks(self, run: _Run, block: SumBlock) -> None:
+        """A block's chunks for a block of terms."""
         b = self.b
         tiling, crossing = register_tiling(self.spec, self.machine, self.macro, run.count)
         step = tiling.vectors * self.lanes
         chunks, rest = divmod(run.count, step)
 
-        def terms(block: SumBlock) -> None:
-            def chunk(index: Value) -> None:
-                self.chunk(replace(run, first=b.add(run.first, index), count=step), tiling, crossing, block)
+        def chunk(index: Value) -> None:
+            self.chunk(replace(run, first=b.add(run.first, index), count=step), tiling, crossing, block)
 
-            if chunks == 1:
-                chunk(const(0))
-            elif chunks:
-                repeat(b, 0, chunks * step, chunk, "channel", step)
-            if rest:
-                last = replace(run, first=b.add(run.first, const(chunks * step)), count=rest)
-                self.chunk(last, replace(tiling, widths=tiling.rest), crossing, block)
-
-        sum_blocks(b, self.total, self.macro.k_block, terms)
+        if chunks == 1:
+            chunk(const(0))
+        elif chunks:
+            repeat(b, 0, chunks * step, chunk, "channel", step)
+        if rest:
+            last = replace(run, first=b.add(run.first, const(chunks * step)), count=rest)
+            self.chunk(last, replace(tiling, widths=tiling.rest), crossing, block)
 
     def chunk(self, run: _Run, tiling: Tiling, crossing: bool, block: SumBlock) -> None:
         """Channels of one register tile, or fewer, of the rows of a block; these are all rows where crossing."""

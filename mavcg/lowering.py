@@ -104,19 +104,25 @@ def task_rows(spec: KernelSpec) -> tuple[int, int]:
 
 
 def with_tasks(lowered: Lowered, plan: TilePlan) -> Lowered:
-    """The same with calls as large as planned; what the plan does not name keeps the least that is worth one."""
+    """The same with calls and claims as large as planned, rows counted in parts where they have any; what the plan does
+    not name keeps the least that is worth one."""
     specs = {kernel_name(spec): spec for spec in lowered.specs}
 
     def planned(step: ProgramStep) -> ProgramStep:
-        rows = plan.task_rows(step.kernel)
-        return replace(step, grain=_claimed(specs[step.kernel], rows), block=rows) if rows else step
+        macro = plan.any_of(step.kernel)
+        if macro is None:
+            return step
+        grain = macro.claim_rows or _claimed(specs[step.kernel], macro.task_rows, macro.parts)
+        return replace(step, rows=step.rows * macro.parts, grain=grain, block=macro.task_rows * macro.parts)
 
     return replace(lowered, program=replace(lowered.program, steps=tuple(map(planned, lowered.program.steps))))
 
 
-def _claimed(spec: KernelSpec, task_rows: int) -> int:
-    """Rows of a claim at least, where calls have up to `task_rows`."""
-    return task_rows if getattr(spec, "by_channels", False) else min(task_rows, least_claim_rows(spec))
+def _claimed(spec: KernelSpec, task_rows: int, parts: int = 1) -> int:
+    """Rows of a claim at least, or parts of rows, where calls have up to `task_rows`."""
+    if getattr(spec, "by_channels", False):
+        return task_rows
+    return min(task_rows * parts, least_claim_rows(spec, parts))
 
 
 def ways_of(lowered: Lowered, max_error: float) -> dict[str, tuple[str, ...]]:

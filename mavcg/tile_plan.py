@@ -34,6 +34,10 @@ class MacroTile:
     channels in a panel of packed weights, as the library's packing has it; 0 where nothing is packed. prefetch_bytes:
     how far ahead of its use in a panel a weight is asked for. task_rows: rows of work (KernelSpec.rows) of a task.
     tile_channels: output channels of a register tile; 0: the emitter's model chooses.
+    parts: into how many each row of work is cut: a row of pixels along its output channels, `out_channels` to a part; a
+    panel of channels along the rows of pixels. The kernel then counts its range in parts, those of a row one after the
+    other. claim_rows: rows of work, or parts of them, that a thread claims at least; 0: what is worth its while.
+    task_rows, parts and claim_rows are the same for all versions of a kernel.
     """
 
     rows: int = 0
@@ -44,19 +48,24 @@ class MacroTile:
     prefetch_bytes: int = 0
     task_rows: int = 1
     tile_channels: int = 0
+    parts: int = 1
+    claim_rows: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("rows", "out_channels", "k_block", "pack_lanes", "prefetch_bytes", "tile_channels"):
+        counts = ("rows", "out_channels", "k_block", "pack_lanes", "prefetch_bytes", "tile_channels", "claim_rows")
+        for name in counts:
             if getattr(self, name) < 0:
                 raise MavcgError(f"macro-tile: {name} is {getattr(self, name)}; give 0 (all, or none) or more")
         if self.task_rows < 1:
             raise MavcgError(f"macro-tile: task_rows is {self.task_rows}; a task has 1 row or more")
+        if self.parts < 1:
+            raise MavcgError(f"macro-tile: parts is {self.parts}; a row of work has 1 part or more")
 
     def __str__(self) -> str:
         return (
             f"rows={self.rows or 'all'} channels={self.out_channels or 'all'} k={self.k_block or 'all'} "
             f"order={self.order} lanes={self.pack_lanes} prefetch={self.prefetch_bytes} task={self.task_rows} "
-            f"register={self.tile_channels or 'chosen'}"
+            f"register={self.tile_channels or 'chosen'} parts={self.parts} claim={self.claim_rows or 'least'}"
         )
 
     @staticmethod
@@ -65,14 +74,15 @@ class MacroTile:
         match = _MACRO.fullmatch(text)
         if match is None:
             raise MavcgError(f"macro-tile '{text}': is not written as '{MacroTile()}'")
-        numbers = [0 if word in ("all", "chosen") else int(word) for word in match.group(1, 2, 3, 5, 6, 7, 8)]
-        rows, channels, k, lanes, prefetch, task, register = numbers
-        return MacroTile(rows, channels, k, Order(match[4]), lanes, prefetch, task, register)
+        words = match.group(1, 2, 3, 5, 6, 7, 8, 9, 10)
+        numbers = [0 if word in ("all", "chosen", "least") else int(word) for word in words]
+        rows, channels, k, lanes, prefetch, task, register, parts, claim = numbers
+        return MacroTile(rows, channels, k, Order(match[4]), lanes, prefetch, task, register, parts, claim)
 
 
 _MACRO = re.compile(
     r"rows=(\d+|all) channels=(\d+|all) k=(\d+|all) order=(rows-outer|channels-outer) lanes=(\d+) prefetch=(\d+) "
-    r"task=(\d+) register=(\d+|chosen)"
+    r"task=(\d+) register=(\d+|chosen) parts=(\d+) claim=(\d+|least)"
 )
 
 
@@ -106,9 +116,14 @@ class TilePlan:
             found[words[0], words[1]] = MacroTile.parse(words[2])
         return TilePlan(found)
 
+    def any_of(self, kernel: str) -> MacroTile | None:
+        """A version's macro-tile: task_rows, parts and claim_rows are the same in all; None where there is none."""
+        return next((macro for name, _, macro in self if name == kernel), None)
+
     def task_rows(self, kernel: str) -> int | None:
         """Of a kernel's tasks, the same for all its versions; None where the plan has nothing of it."""
-        return next((macro.task_rows for name, _, macro in self if name == kernel), None)
+        macro = self.any_of(kernel)
+        return macro.task_rows if macro is not None else None
 
 
 def least_task_rows(spec: KernelSpec) -> int:
@@ -116,10 +131,11 @@ def least_task_rows(spec: KernelSpec) -> int:
     return _rows_of(TASK_WORK, spec)
 
 
-def least_claim_rows(spec: KernelSpec) -> int:
-    """Rows of work that a thread claims at least: enough to be worth its while, and at most all."""
-    return _rows_of(CLAIM_WORK, spec)
+def least_claim_rows(spec: KernelSpec, parts: int = 1) -> int:
+    """Rows of work, each in so many parts, or parts of them, that a thread claims at least: worth it, at most all."""
+    return _rows_of(CLAIM_WORK, spec, parts)
 
 
-def _rows_of(work: int, spec: KernelSpec) -> int:
-    return min(spec.rows, max(1, -(-work * spec.rows // max(1, spec.work))))
+def _rows_of(work: int, spec: KernelSpec, parts: int = 1) -> int:
+    rows = spec.rows * parts
+    return min(rows, max(1, -(-work * rows // max(1, spec.work))))

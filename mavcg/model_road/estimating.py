@@ -24,6 +24,7 @@ from mavcg.model_road.computed import computed
 from mavcg.model_road.model import MAX_ERROR, build_model, dump
 from mavcg.model_road.request import make_model_request
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine_parts import cores_each
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.predict.files import is_model_file, library_note
 from mavcg.predict.predict import Prediction, predict
@@ -70,7 +71,8 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
         machines = machines_for([cores[name] for name in board.cores if name in cores], target)
         question = ModelQuestion(PBQP, None, MAX_ERROR)  # as `mavcg build` would
         lowered = computed(graph, question, None, machines, target, board, progress, dump).lowered
-        plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, board))
+        together = cores_each(tuple(machines), board)
+        plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, board), together)
         return Source(path.stem, step_works(with_tasks(lowered, plan)), lowered.specs, None, plan)
     if shapes:
         raise MavcgError(f"--shape: {path.name} is built already, and its shapes with it; give the model's file")

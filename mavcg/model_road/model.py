@@ -27,6 +27,7 @@ from mavcg.model_program import ThreadPlan
 from mavcg.model_road.computed import computed
 from mavcg.model_road.note import model_note
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine_parts import cores_each
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.planner.engine_weights import with_weights
 from mavcg.predict.predict import predict, thread_plans
@@ -113,7 +114,8 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     )  # fmt: skip
     lowered = chosen.lowered
     clusters = cores_of(tuple(machines), request.target, request.board)
-    plan = plan_tiles(lowered.specs, machines, clusters)
+    together = cores_each(tuple(machines), request.board)
+    plan = plan_tiles(lowered.specs, machines, clusters, together)
     dump("plan_tiles", plan)
     lowered = with_tasks(lowered, plan)
     program = with_weights(lowered.program, lowered.specs, machines, clusters, plan)

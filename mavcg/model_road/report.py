@@ -167,7 +167,7 @@ def _macro_tiles(note: Mapping[str, Any]) -> "Table":
     table = Table(box=None, title="macro-tiles: 0 is all, or none", title_justify="left")
     for name in ("kernel", "version", "order"):
         table.add_column(name)
-    for name in ("rows", "channels", "k block", "prefetch bytes", "rows a task"):
+    for name in ("rows", "channels", "k block", "prefetch bytes", "rows a task", "parts a row", "claim"):
         table.add_column(name, justify="right")
     table.add_column("register tiles")
     for name, kernel in note["kernels"].items():
@@ -175,8 +175,12 @@ def _macro_tiles(note: Mapping[str, Any]) -> "Table":
             version = kernel["versions"][label]
             macro = version.get("macro")
             if macro is not None:
-                numbers = ("rows", "out_channels", "k_block", "prefetch_bytes", "task_rows")
+                numbers = ("rows", "out_channels", "k_block", "prefetch_bytes", "task_rows", "parts", "claim_rows")
                 table.add_row(
-                    name, label, macro["order"], *(str(macro[key]) for key in numbers), " ".join(version["tiles"])
+                    name,
+                    label,
+                    macro["order"],
+                    *(str(macro.get(key, 0)) for key in numbers),
+                    " ".join(version["tiles"]),
                 )
     return table

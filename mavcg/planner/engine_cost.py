@@ -158,7 +158,7 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
     task = work.task(macro.task_rows)
     tasks = -(-work.layer.oc // task.oc) if work.by_channels else -(-work.layer.oh // task.oh)
     rows = min(macro.rows or task.oh, task.oh)
-    channels = min(macro.out_channels or task.oc, task.oc)
+    channels = task.oc if macro.parts > 1 else min(macro.out_channels or task.oc, task.oc)  # parts pass in turn
     tiles = registers(work, machine, macro, channels)
     chunk = min(tiles.channels, channels)
     ic, kh, kw = k_tile(task, macro.k_block)

@@ -16,8 +16,10 @@ from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.conv_tiling import plain_macro
 from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.planner.board_machine import cluster_machine
 from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, registers, work_of
+from mavcg.planner.engine_parts import Cores, panels_claimed, panels_of_a_part
 from mavcg.target import Target, parse_target
 from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
 
@@ -29,6 +31,7 @@ LEAST_TERMS = 64  # of a block: with fewer a register tile's beginning and end c
 LEAST_TASKS = 16
 WORTH = 0.98  # of the plain one's cycles: what another macro-tile must be below
 LARGER_TASK_WORTH = 0.99
+PARTS_WORTH = 1.02  # of its cycles: what a row in parts may take at most
 
 # Level 1 and level 2 of x86 cores in KiB, by their design: the vendors' optimisation manuals (Intel 248966, chapters on
 # each microarchitecture; AMD 56305, 56665, 57647, 58455). They are taken where a board does not say. Of other cores the
@@ -42,19 +45,25 @@ X86_L3_BYTES = 8 << 20  # what an x86 processor has at least, where no board say
 
 
 def plan_tiles(
-    specs: Sequence[KernelSpec], machines: Mapping[str, Machine], clusters: Mapping[str, Accelerator]
+    specs: Sequence[KernelSpec],
+    machines: Mapping[str, Machine],
+    clusters: Mapping[str, Accelerator],
+    together: Mapping[str, int] | None = None,
 ) -> TilePlan:
     """A macro-tile for each kernel that can have one, and each version.
 
-    machines: by the version's label. clusters: one core of each label's cluster, as cores_of gives them. The size of a
-    task is the same for all versions of a kernel, since threads of all clusters claim tasks of one layer.
+    machines: by the version's label. clusters: one core of each label's cluster, as cores_of gives them. together: how
+    many cores of each label work on one layer (engine_parts.cores_each); None: one, and work is not cut for more. The
+    size of a task, its parts and what is claimed of it are the same for all versions of a kernel, since threads of all
+    clusters claim from one layer.
     """
+    counts = tuple((together or {}).get(label, 0) for label in machines)
     found: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
         work = work_of(spec)
         if work is None or not spec.rows:
             continue
-        tiles = _best_of_all(work, tuple(machines.items()), tuple(clusters[label] for label in machines))
+        tiles = _best_of_all(work, tuple(machines.items()), tuple(clusters[label] for label in machines), counts)
         for label, macro in zip(machines, tiles, strict=True):
             found[kernel_name(spec), label] = macro
     return TilePlan(found)
@@ -90,9 +99,12 @@ def with_known_caches(board: Board) -> Board:
 
 @cache
 def _best_of_all(
-    work: Work, machines: tuple[tuple[str, Machine], ...], cores: tuple[Accelerator, ...]
+    work: Work, machines: tuple[tuple[str, Machine], ...], cores: tuple[Accelerator, ...], counts: tuple[int, ...]
 ) -> tuple[MacroTile, ...]:
-    """The best macro-tile of each machine, all with the size of task that is best for all together."""
+    """The best macro-tile of each machine, all with the size of task that is best for all together.
+
+    counts: of cores of each.
+    """
     best: tuple[float, tuple[MacroTile, ...]] | None = None
     for task_rows in task_sizes(work, [machine for _, machine in machines]):
         chosen = [
@@ -105,7 +117,52 @@ def _best_of_all(
         if best is None or seconds < LARGER_TASK_WORTH * best[0]:
             best = seconds, tuple(chosen)
     assert best is not None
-    return best[1]
+    return _shared_out(work, [machine for _, machine in machines], cores, counts, best[1])
+
+
+def _shared_out(
+    work: Work, machines: Sequence[Machine], cores: Sequence[Accelerator], counts: Sequence[int],
+    tiles: tuple[MacroTile, ...],
+) -> tuple[MacroTile, ...]:  # fmt: skip
+    """The same, with smaller claims or rows in parts where so many cores end the layer sooner for it."""
+    spec, task_rows = work.spec, tiles[0].task_rows
+    if not isinstance(spec, Conv2d | QConv2d) or sum(counts) < 2:
+        return tiles
+    versions = list(zip(machines, cores, tiles, strict=True))
+    cycles = [cost(work, *version).cycles for version in versions]
+    there = [number for number, count in enumerate(counts) if count]
+    together = Cores(
+        tuple(machines[number] for number in there),
+        tuple(cycles[number] / cores[number].frequency_ghz for number in there),
+        tuple(counts[number] for number in there),
+    )
+    if work.by_channels:
+        claim, parts = panels_claimed(work, task_rows, together)
+        whole = parts == 1 and claim == task_rows
+        return tiles if whole else tuple(replace(macro, claim_rows=claim, parts=parts) for macro in tiles)
+    if isinstance(spec, QConv2d):
+        return tiles
+    panels = panels_of_a_part(work, together)
+    if panels >= spec.panels:
+        return tiles
+    cut = [in_parts(work, *version, panels * spec.lanes) for version in versions]
+    if None in cut:
+        return tiles
+    return tuple(replace(macro, parts=-(-spec.panels // panels)) for macro in cut if macro is not None)
+
+
+def in_parts(work: Work, machine: Machine, core: Accelerator, macro: MacroTile, channels: int) -> MacroTile | None:
+    """The macro-tile of a version whose rows are cut into parts of so many channels; None where it would be slower.
+
+    All parts pass over a block of rows one after the other, as all channels do, so there are no other blocks of
+    channels: a macro-tile that has them gives way to the best one that has not.
+    """
+    if macro.out_channels:
+        whole = best_macro(work, machine, core, macro.task_rows, work.layer.oc)
+        if cost(work, machine, core, whole).cycles > PARTS_WORTH * cost(work, machine, core, macro).cycles:
+            return None
+        macro = replace(whole, order=Order.ROWS)
+    return replace(macro, out_channels=channels)
 
 
 def task_sizes(work: Work, machines: Sequence[Machine]) -> tuple[int, ...]:
@@ -122,9 +179,12 @@ def task_sizes(work: Work, machines: Sequence[Machine]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def best_macro(work: Work, machine: Machine, core: Accelerator, task_rows: int) -> MacroTile:
-    """The cheapest macro-tile for tasks of so many rows, by the model; the plain one where none is much cheaper."""
-    plain = plain_tile(work, task_rows)
+def best_macro(work: Work, machine: Machine, core: Accelerator, task_rows: int, channels: int = 0) -> MacroTile:
+    """The cheapest macro-tile for tasks of so many rows, by the model; the plain one where none is much cheaper.
+
+    channels: of a block; 0: any number.
+    """
+    plain = replace(plain_tile(work, task_rows), out_channels=channels)
     limit = WORTH * cost(work, machine, core, plain).cycles
     best = plain
     for macro in candidates(work, machine, core, plain):
@@ -151,7 +211,7 @@ def candidates(work: Work, machine: Machine, core: Accelerator, plain: MacroTile
     for k_block, rows, channels, prefetch in product(
         k_blocks(work, machine, core),
         row_blocks(work, task.oh),
-        channel_blocks(work, machine, core, task.oc),
+        (plain.out_channels,) if plain.out_channels else channel_blocks(work, machine, core, task.oc),
         prefetches(work),
     ):
         for order in tuple(Order) if rows and channels else (plain.order,):

@@ -1,7 +1,7 @@
 """The latency of every step on every cluster and for every number of threads: the roofline of each task, shared out.
 
 A step on one core takes the longer of what its kernel computes (kernel_cycles.py) and what it moves (memory.py), and a
-fixed part for each step and task. With several threads, each claims rows as the engine has it (claims.py).
+fixed part for each step and task. With several threads, each claims rows as the engine has it (planner/claims.py).
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from mavcg.planner.board_machine import ClusterMachine
 from mavcg.planner.engine_weights import weights_of
-from mavcg.predict.claims import shared_ns
+from mavcg.planner.claims import shared_ns
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.memory import Distances, Moved, moved
 from mavcg.predict.work import StepWork

@@ -63,7 +63,7 @@ class StepWork:
     @property
     def claimed(self) -> int:
         """Rows that a thread claims at least."""
-        return self.grain if self.by_channels else self.claim or self.grain
+        return self.claim or self.grain
 
     @property
     def tasks(self) -> int:

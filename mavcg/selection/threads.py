@@ -1,6 +1,6 @@
 """What primitives cost on several threads, by the model: each stage's rows shared out, its end waited for.
 
-The threads of a stage claim rows as the engine has it (predict/claims.py), so that a stage of few rows keeps few of
+The threads of a stage claim rows as the engine has it (planner/claims.py), so that a stage of few rows keeps few of
 them busy. Each works with its share of the caches and of the bandwidth (planner/board_machine.py), and reads all of the
 weights where rows of work do not part them.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mavcg.planner.board_machine import ClusterMachine
-from mavcg.predict.claims import shared_ns
+from mavcg.planner.claims import shared_ns
 from mavcg.predict.latency import HANDOVER_CYCLES
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.selection.core_model import LEAST_US

@@ -152,7 +152,7 @@ def run_node_on(
                 raw[start : start + operand.constant.nbytes] = np.frombuffer(operand.constant.tobytes(), np.uint8)
                 kept.append(raw)
                 pointers.append(raw.ctypes.data + start)
-        rows = step.spec.rows
+        rows = step.spec.rows * (macro.parts if macro else 1)
         edges = [rows * part // parts for part in range(parts + 1)]
         compiled.run(step, pointers, list(zip(edges, edges[1:], strict=False))[::-1])
     for name in node.outputs:

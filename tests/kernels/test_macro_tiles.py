@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Machine, Packing, View, dense_view
@@ -19,7 +20,7 @@ from mavcg.kernels.gemm_tile import Sum
 from mavcg.kernels.registry import emit, lower
 from mavcg.kernels.sum_blocks import block_terms, cut_at
 from mavcg.tile_plan import MacroTile, Order
-from tests.kernels.conftest import host_machines, run_node_on
+from tests.kernels.conftest import Compiled, host_machines, run_node_on
 
 Array = NDArray[Any]
 
@@ -95,6 +96,77 @@ def test_blocks_at_their_edges(x: tuple[int, ...], w: tuple[int, ...], macro: Ma
     arrays = {"x": f32(rng, *x), "w": f32(rng, *w), "bias": f32(rng, w[0])}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="gelu", act_args=(0.0,))
     check(graph, node, arrays, macro, 3, optimised=True)
+
+
+@settings(max_examples=6)
+@given(st.data(), MACROS)
+def test_rows_cut_into_parts_give_the_same_bytes(data: st.DataObject, macro: MacroTile) -> None:
+    """Whatever the ranges: within a row, from one row into the next or far behind it, with a shorter last part."""
+
+    def pick(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    out, kernel, in_ch, out_ch, images = [pick(4, 7), pick(1, 9)], pick(2, 3), pick(1, 20), pick(17, 90), pick(1, 2)
+    rng = np.random.default_rng(in_ch * out_ch)
+    arrays = {
+        "x": f32(rng, images, *(n + kernel - 1 for n in out), in_ch),
+        "w": f32(rng, out_ch, kernel, kernel, in_ch),
+    }
+    arrays |= {"bias": f32(rng, out_ch), "residual": f32(rng, images, *out, out_ch)}
+    graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="relu")
+    panels = pick(1, -(-out_ch // 16) - 1)
+    cut = replace(macro, out_channels=16 * panels - pick(0, 15), parts=-(-out_ch // (16 * panels)))
+    check(graph, node, arrays, cut, pick(1, 23), optimised=not pick(0, 5))
+
+
+def test_every_range_of_parts_is_computed_and_nothing_else() -> None:
+    """All ranges of 4 rows in 3 parts, of which the last is shorter."""
+    rng = np.random.default_rng(5)
+    arrays = {"x": f32(rng, 1, 4, 3, 8), "w": f32(rng, 40, 1, 1, 8)}
+    graph, node = node_of("conv2d", arrays, {"w"}, pads=(0, 0, 0, 0))
+    views = {name: View("f32", (1, 4, 3, n), (0, 3 * n, n, 1)) for name, n in ((node.inputs[0], 8), (node.output, 40))}
+    (step,) = lower(node, graph, views, Packing(16))
+    # The kernel takes rows of pixels here, not all of them as one: as wide as a piece of a 1x1 convolution is.
+    assert isinstance(step.spec, Conv2d)
+    step = replace(step, spec=replace(step.spec, x=views[node.inputs[0]], out=views[node.output]))
+    assert step.spec.rows == 4
+    compiled = Compiled([step], host_machines()[0], MacroTile(out_channels=16, parts=3), optimised=False)
+    weights = next(o.constant for o in step.operands if o.constant is not None)
+    expected = np.einsum("hwi,oi->hwo", arrays["x"][0].astype(np.float64), arrays["w"][:, 0, 0].astype(np.float64))
+    for begin in range(13):
+        for end in range(begin, 13):
+            out = np.full((4, 3, 40), np.nan, np.float32)
+            compiled.run(step, [arrays["x"].ctypes.data, weights.ctypes.data, out.ctypes.data], [(begin, end)])
+            done = np.zeros((4, 40), bool)
+            for part in range(begin, end):
+                done[part // 3, part % 3 * 16 : part % 3 * 16 + 16] = True
+            assert (np.isfinite(out) == done[:, None, :]).all(), (begin, end)
+            assert np.allclose(np.where(np.isfinite(out), out, expected), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5])
+@pytest.mark.parametrize("macro", [MacroTile(), MacroTile(2, 48, 192, Order.CHANNELS), MacroTile(2, 32, 64)])
+def test_panels_cut_into_rows_of_pixels_give_the_same_bytes(macro: MacroTile, parts: int) -> None:
+    """Work that is cut along output channels, of five rows of pixels; the last panel is shorter."""
+    rng = np.random.default_rng(6)
+    arrays = {"x": f32(rng, 1, 7, 6, 64), "w": f32(rng, 200, 3, 3, 64), "bias": f32(rng, 200)}
+    graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="relu")
+    for ranges in (1, 4 + parts):
+        check(graph, node, arrays, replace(macro, parts=parts), ranges)
+
+
+@pytest.mark.parametrize(
+    ("x", "groups", "macro"),
+    [
+        ((1, 8, 8, 16), 1, MacroTile(out_channels=16, parts=2)),  # 33 channels are 3 parts of 16
+        ((1, 8, 8, 16), 2, MacroTile(out_channels=32, parts=2)),
+        ((1, 7, 7, 1200), 1, MacroTile(parts=3)),  # rows of work are panels, and all pixels one row
+    ],
+)
+def test_parts_that_a_row_has_not_are_refused(x: tuple[int, ...], groups: int, macro: MacroTile) -> None:
+    out_ch = 33 if x[1] == 8 and groups == 1 else 128
+    with pytest.raises(MavcgError, match="has no [23] parts of"):
+        spec_text(host_machines()[0], x, (out_ch, 1, 1, x[3] // groups), macro, groups=groups)
 
 
 def test_partial_sums_lie_in_the_output_wherever_that_lies() -> None:

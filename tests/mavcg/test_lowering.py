@@ -111,6 +111,21 @@ def test_output_channels_are_claimed_by_whole_calls() -> None:
     assert planned.program.steps == (replace(step, grain=6, block=6),)
 
 
+def test_rows_in_parts_are_counted_in_parts() -> None:
+    b = GraphBuilder("parts")
+    w = b.constant(np.ones((64, 1, 1, 32), np.float32))
+    lowered = lower_graph(b.finish([b.add("conv2d", [image(b, 32, 256), w])]), PACKING)
+    (step,), (spec,) = lowered.program.steps, lowered.specs
+    macro = MacroTile(out_channels=16, task_rows=3, parts=4)
+    planned, told = (
+        with_tasks(lowered, TilePlan({(step.kernel, "generic"): one})).program.steps[0]
+        for one in (macro, replace(macro, claim_rows=5))
+    )
+
+    assert planned.rows == 4 * step.rows and planned.block == told.block == 12 and told.grain == 5
+    assert planned.grain * spec.work >= CLAIM_WORK * planned.rows > (planned.grain - 1) * spec.work
+
+
 def test_what_no_kernel_computes_names_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {op: lower for op, lower in registry.lowerings().items() if op != "tanh"}
     monkeypatch.setattr(registry, "lowerings", lambda: known)

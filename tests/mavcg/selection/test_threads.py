@@ -8,7 +8,7 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.predict.claims import shared_ns
+from mavcg.planner.claims import shared_ns
 from mavcg.primitive import Epilogue, Layout, Primitive, Scenario
 from mavcg.selection.modelled import ModelledCosts, modelled_costs
 from mavcg.selection.select_workers import label_of, workers_of

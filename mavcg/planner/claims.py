@@ -26,12 +26,16 @@ def better_left(remaining: int, grain: int, weight: int, total: int, fastest: in
     return first * others // weight >= remaining + first * others // fastest
 
 
-def shared_ns(rows: int, grain: int, ns_per_row: Sequence[float], ns_per_task: Sequence[float]) -> float:
+def shared_ns(
+    rows: int, grain: int, ns_per_row: Sequence[float], ns_per_task: Sequence[float],
+    told_ns: Sequence[float] | None = None,
+) -> float:  # fmt: skip
     """When the last thread of a step ends, all having begun at 0; the first one is the caller's.
 
-    ns_per_row: of each thread's core; ns_per_task: what each `grain` rows of a claim cost besides.
+    ns_per_row: of each thread's core; ns_per_task: what each `grain` rows of a claim cost besides. told_ns: what the
+    engine takes a row to need, where that is something else than ns_per_row.
     """
-    weights = weights_of(ns_per_row)
+    weights = weights_of(told_ns or ns_per_row)
     total, fastest = sum(weights), max(weights)
     free = [(0.0, number) for number in range(len(weights))]
     inside = {0}
