@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup system demo check lint types test test-long bench clean
+.PHONY: help setup demo check lint types test fast-tests test-long bench clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -33,15 +33,18 @@ lint: setup ## ruff
 types: setup ## mypy, strict
 	@$(BIN)/mypy
 
+# The types are checked while the tests run. Files of tests stay in their order: xdist would put those of few tests, which
+# are the slow ones, last, where one worker waits for the other.
 test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (under 10 minutes)
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/pytest -n $(JOBS) --dist loadfile -m "not long"
+	@$(MAKE) --no-print-directory -j 3 lint types fast-tests
+
+fast-tests: setup $(VENV)/.ready-to-test
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long"
 
 check: test ## the same gate by its usual name
 
 test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
-	@$(BIN)/pytest -n $(JOBS) --dist loadfile
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 bench: setup ## every figure of the README, written to bench/results/
 	@$(BIN)/python -m bench.all

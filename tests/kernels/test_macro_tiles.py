@@ -59,7 +59,7 @@ def f32(rng: np.random.Generator, *shape: int) -> Array:
     return rng.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=14)
+@settings(max_examples=8)
 @given(st.data(), MACROS)
 def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile) -> None:
     def pick(low: int, high: int) -> int:

@@ -212,7 +212,7 @@ def arm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return make_road(MODELS[request.param](folder / request.param), folder, "exynos9820", ())
 
 
-@pytest.fixture(scope="module", params=list(MODELS))
+@pytest.fixture(scope="module", params=["road.onnx", pytest.param("road.tflite", marks=pytest.mark.long)])
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Road:
     """A small model for two cores of this machine's architecture."""
     folder = tmp_path_factory.mktemp("host")

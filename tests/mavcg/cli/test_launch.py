@@ -427,14 +427,39 @@ def contents(path: Path) -> dict[str, bytes]:
     return {name: sections[name] for name in wanted if ".debug" not in name}
 
 
-@pytest.mark.parametrize("hot", ["depthwise_f32", pytest.param("*_f32", marks=pytest.mark.long)])
+CMAKE = """\
+cmake_minimum_required(VERSION 3.10)
+project(small C CXX)
+add_executable(app main.cpp hot.c cold.c)
+"""
+
+
+def cmake_launchers() -> list[str]:
+    if not shutil.which("cmake"):
+        pytest.skip("cmake is not installed")
+    return [f"-DCMAKE_{language}_COMPILER_LAUNCHER={';'.join(LAUNCH)}" for language in ("C", "CXX")]
+
+
+def test_a_small_cmake_build(project: Path, tmp_path: Path, cores: Sequence[str], run_program: Any) -> None:
+    launchers = cmake_launchers()
+    (project / "CMakeLists.txt").write_text(CMAKE)
+    (project / "main.cpp").write_text(f'extern "C" {(project / "main.c").read_text()}')
+    made = run_program("cmake", "-S", ".", "-B", "out", "-DCMAKE_BUILD_TYPE=Release", *launchers, cwd=project)
+    assert made.status == 0, made.stderr
+    built = run_program("cmake", "--build", "out", cwd=project)
+    assert built.status == 0 and f"mavcg: hot.c.o: dot (generic, {cores[0]}, {cores[1]})" in built.stderr, built.stderr
+
+    ran = run_program(project / "out/app", MAVCG_TRACE="1", MAVCG_CPU_MAP="*=generic")
+    assert ran.status == 25 and versions_run(ran.stderr) == {"dot": "generic"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("hot", ["depthwise_f32", "*_f32"])
 def test_an_unchanged_cmake_build(
     plain_edge_app: tuple[Path, str], tmp_path: Path, cores: Sequence[str], run_program: Any, hot: str
 ) -> None:
-    if not shutil.which("cmake"):
-        pytest.skip("cmake is not installed")
+    launchers = cmake_launchers()
     folder = edge_app(tmp_path / "edge_app", hot, cores)
-    launchers = [f"-DCMAKE_{language}_COMPILER_LAUNCHER={';'.join(LAUNCH)}" for language in ("C", "CXX")]
     made = run_program("cmake", "-S", folder, "-B", tmp_path / "out", "-DCMAKE_BUILD_TYPE=Debug", *launchers)
     assert made.status == 0, made.stderr
     built = run_program("cmake", "--build", tmp_path / "out", "-j2")

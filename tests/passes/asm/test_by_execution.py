@@ -186,12 +186,12 @@ def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[rando
 
 
 def test_random_functions_stay_the_same() -> None:
-    tally = _check_many(70, TURNS, random_code.functions())
-    assert tally.loops >= 28, tally
-    # Half of the least that 44 seeds of hypothesis gave: what is drawn decides, not the passes alone.
-    assert tally.changed["pipelined"] >= 5, tally.changed
-    assert tally.changed["split"] >= 4, tally.changed
-    assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 2, tally.changed
+    tally = _check_many(40, TURNS, random_code.functions())
+    assert tally.loops >= 16, tally
+    # What is drawn decides, not the passes alone; of 1200 functions the long test asks for shares.
+    assert tally.changed["pipelined"] >= 3, tally.changed
+    assert tally.changed["split"] >= 2, tally.changed
+    assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 1, tally.changed
 
 
 @pytest.mark.long

@@ -51,7 +51,7 @@ LEFT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n == "densenet121" else n for n in LEFT])
 def test_one_transpose_at_the_input_is_left(name: str) -> None:
     after = optimise(imported(name))
     found = Counter(node.op for node in after.nodes if node.op not in ("pad", "reshape"))
