@@ -65,25 +65,7 @@ def planned_tiles(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def threads(record: Record, table: Table) -> str:
-    """What a second thread brings."""
-    rows = [
-        [
-            row["network"],
-            f"{row['one_ms']:.2f}",
-            f"{row['two_ms']:.2f}",
-            f"{row['speedup']:.2f}",
-            f"{row['speedup_low']:.2f} to {row['speedup_high']:.2f}",
-        ]
-        for row in record["rows"]
-    ]
-    text = f"Measured: milliseconds a picture with one thread and with two, in {record['rows'][0]['rounds']} "
-    text += "interleaved rounds on a machine of two CPUs, which others use too."
-    return f"{text}\n\n" + table(["network", "one thread", "two", "times as fast", "over the rounds"], rows)
-
-
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
-    "threads": ("What a second thread brings", threads),
     "predicted": ("Predictions beside measurements", predicted),
     "planned_tiles": ("Planned tilings against fixed ones", planned_tiles),
     "plan_search": ("Three searches for tilings", plan_search),

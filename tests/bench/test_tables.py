@@ -39,3 +39,9 @@ def test_each_record_is_on_one_page_as_it_is(name: str) -> None:
     pages = {page.name: page.read_text() for page in tables.PAGES}
     assert len([page for page, text in pages.items() if f"### {title}\n" in text]) == 1, f"{title}: not on one page"
     assert any(made in text for text in pages.values()), f"{title}: the page is older than the record"
+
+
+def test_every_record_has_a_table() -> None:
+    records = {path.stem for path in RESULTS.glob("*.json")}
+    # What docs/planning.md prints as the papers have it.
+    assert records - set(tables.TABLES) == {"plan_networks", "plan_tables", "plan_baselines"}

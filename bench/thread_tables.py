@@ -1,0 +1,80 @@
+"""The records of threads and memory as markdown tables; bench/tables.py prints them."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Record = Mapping[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+KNOWN = ("speeds known", "no speeds known")
+
+
+def threads(record: Record, table: Table) -> str:
+    """What a second thread brings."""
+    rows = [
+        [
+            row["network"],
+            f"{row['one_ms']:.2f}",
+            f"{row['two_ms']:.2f}",
+            f"{row['speedup']:.2f}",
+            f"{row['speedup_low']:.2f} to {row['speedup_high']:.2f}",
+        ]
+        for row in record["rows"]
+    ]
+    text = f"Measured: milliseconds a picture with one thread and with two, in {record['rows'][0]['rounds']} "
+    text += "interleaved rounds on a machine of two CPUs, which others use too."
+    return f"{text}\n\n" + table(["network", "one thread", "two", "times as fast", "over the rounds"], rows)
+
+
+def streaming(record: Record, table: Table) -> str:
+    """What one thread and two read from memory."""
+    found = {(row["source"], row["threads"]): row for row in record["rows"]}
+    rows = []
+    for source in dict.fromkeys(row["source"] for row in record["rows"]):
+        one, two = found[source, 1], found[source, 2]
+        rows.append([
+            source,
+            f"{one['gb_per_s']:.1f} ({one['median_gb_per_s']:.1f})",
+            f"{two['gb_per_s']:.1f} ({two['median_gb_per_s']:.1f})",
+            f"{two['gb_per_s'] / one['gb_per_s']:.2f}",
+        ])  # fmt: skip
+    text = f"Measured: GB/s of the upper decile of bursts of {record['burst_bytes'] / 1e6:.1f} MB, in brackets of the "
+    text += f"median one, in {record['rounds']} interleaved rounds; {record['bytes'] / 1e6:.0f} MB are gone through."
+    return f"{text}\n\n" + table(["what reads", "one thread", "two", "times as much"], rows)
+
+
+def handover(record: Record, table: Table) -> str:
+    """What it takes to share a step."""
+    rows = [
+        [f"{row['row_ns']:.0f} ns", *(f"{row[name]:.0f} ns" for name in ("one_ns", "two_ns", "beside_ns"))]
+        for row in record["rows"]
+    ]
+    text = "Measured: a step of two rows that do nothing but wait, by the time of a row; lower quartiles of "
+    text += "interleaved rounds."
+    return f"{text}\n\n" + table(["a row", "one thread", "two", "of that beside the rows"], rows)
+
+
+def unequal_cores(record: Record, table: Table) -> str:
+    """Two threads on cores of unequal speed beside the ideal split."""
+    rows = []
+    for ratio in dict.fromkeys(step["ratio"] for step in record["steps"]):
+        cells: list[object] = [f"1 : {ratio}"]
+        for known in KNOWN:
+            over = [
+                step["over_ideal"]
+                for step in record["steps"]
+                if step["ratio"] == ratio and step["step"].endswith(f", {known}")
+            ]
+            cells.append(f"{statistics.geometric_mean(over):.2f} (worst {max(over):.2f})")
+        rows.append(cells)
+    text = f"Measured: time of a step over that of the ideal split; steps of 14 to 224 rows, {record['rounds']} "
+    text += "rounds, one thread's rows played slower by the ratio. Geometric means."
+    return f"{text}\n\n" + table(["speeds of the two", *KNOWN], rows)
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+    "threads": ("What a second thread brings", threads),
+    "streaming": ("What memory gives one thread and two", streaming),
+    "handover": ("What sharing a step takes", handover),
+    "unequal_cores": ("Two threads on unequal cores", unequal_cores),
+}
