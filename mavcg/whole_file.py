@@ -1,5 +1,6 @@
 """Files that appear whole or not at all, and whether a picture can be one."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +13,19 @@ from mavcg.errors import MavcgError
 def whole(path: Path) -> Iterator[Path]:
     """A place beside `path` to write to; at the end it takes the place of `path`, and where that fails it is gone.
 
-    Raises: OSError where it cannot be moved there.
+    What a link points to is replaced, not the link. What is no file, such as /dev/null or a pipe, is written to itself.
+    Raises: OSError for a folder, and where it cannot be moved there.
     """
-    made = path.with_name(f".{path.name}.{os.getpid()}.part")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    target = path.resolve()
+    made = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield made
-        os.replace(made, path)
+        os.replace(made, target)
     finally:
         made.unlink(missing_ok=True)
 

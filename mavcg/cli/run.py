@@ -107,18 +107,14 @@ def _read_inputs(model: "Model", given: list[str]) -> list[Any]:
 
 
 def _write(output: Path, arrays: dict[str, Any]) -> None:
-    import os
-
     import numpy as np
+
+    from mavcg.whole_file import whole
 
     if not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another output")
-    made = output.with_name(f".{output.name}.{os.getpid()}.npz")
-    try:
-        np.savez(made, **arrays)
-        os.replace(made, output)
-    finally:
-        made.unlink(missing_ok=True)
+    with whole(output) as made, made.open("wb") as file:
+        np.savez(file, **arrays)
 
 
 def _summary(name: str, array: Any) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 import json
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from mavcg.errors import ProfileError
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.reading import COLUMNS, Key, sample_frame
+from mavcg.whole_file import whole
 
 FORMAT = "mavcg-profile"
 VERSION = 1
@@ -40,23 +39,10 @@ def save_profile(profile: Profile, path: Path) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file beside its place and move it there, so that no half-written one stays. Raises: ProfileError."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would keep others from reading the result
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with whole(path) as made:
+            made.write_bytes(content)
     except OSError as error:
         raise ProfileError(f"{path}: cannot be written: {error.strerror}; give another place") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def parse_profile(text: str, place: str) -> Profile:

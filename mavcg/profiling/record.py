@@ -14,6 +14,7 @@ from mavcg.errors import ProfileError, ToolError
 from mavcg.profiling.callgrind import read_callgrind
 from mavcg.profiling.perf_data import NO_PERF, read_perf_data
 from mavcg.profiling.reading import Reading
+from mavcg.whole_file import whole
 
 # A recording on disk, how the program ended, and what reads the recording.
 _Ran = tuple[Path, int, Callable[[Path], Reading]]
@@ -203,10 +204,8 @@ def _run(arguments: list[str], stdout: int | None) -> tuple[int, int]:
 
 
 def _keep(file: Path, place: Path) -> None:
-    half = place.with_name(f".{place.name}.part")
     try:
-        shutil.copyfile(file, half)
-        os.replace(half, place)
+        with whole(place) as made:
+            shutil.copyfile(file, made)
     except OSError as error:
-        half.unlink(missing_ok=True)
         raise ProfileError(f"{place}: cannot be written: {error.strerror}; give another place") from error

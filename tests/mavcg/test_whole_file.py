@@ -1,5 +1,7 @@
 """Files that appear whole or not at all: what stays where writing one fails."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,24 @@ def test_what_cannot_be_a_picture_is_said_before_the_work(tmp_path: Path, name: 
     with pytest.raises(MavcgError, match=words):
         check_plot(tmp_path / name)
     check_plot(tmp_path / "x.svg")
+
+
+def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit((tmp_path / "pipe").read_text)
+        with whole(tmp_path / "pipe") as made:
+            made.write_text("new")
+        assert read.result(timeout=30) == "new"
+
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "a").write_text("old")
+    (tmp_path / "link").symlink_to("there/a")
+    with whole(tmp_path / "link") as made:
+        made.write_text("new")
+
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "a").read_text() == "new"
