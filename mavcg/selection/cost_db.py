@@ -6,9 +6,7 @@ says of which kernels it is (`kernel_version`): what was measured of others is a
 """
 
 import contextlib
-import os
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +26,7 @@ from mavcg.selection.cost_rows import (
     Conversion,
     Record,
     compiler_version,
+    is_time,
     read_table,
     row_of,
     table_text,
@@ -36,6 +35,7 @@ from mavcg.selection.cost_rows import (
 )
 from mavcg.selection.costs import IMPORTED, MEASURED, Cost
 from mavcg.selection.kernel_version import kernel_version
+from mavcg.whole_file import whole
 
 __all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version", "default_path", "open_db"]
 
@@ -160,7 +160,7 @@ class CostDb:
         of_these = _of_these_kernels(record)
         with self._errors():
             rows = self._rows(query, (*row_of(of_these)[: len(KEY)], of_these.kernels))
-        return _cost(rows[0]) if rows else None
+            return _cost(rows[0]) if rows else None
 
     def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
         """What is known of a core, in warm caches. block: 0 for any; compiler: this one's version if none is given."""
@@ -173,7 +173,7 @@ class CostDb:
         kernels = kernel_version(what)
         with self._errors():
             rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
-        return _cost(rows[0]) if rows else None
+            return _cost(rows[0]) if rows else None
 
     def knows(self, core: str, threads: int) -> bool:
         """Whether any cost is kept of a core and a number of threads."""
@@ -183,12 +183,11 @@ class CostDb:
     def outdated(self, core: str, threads: int, block: int, by: str) -> "Outdated":
         """What is kept of a core, but of other kernels or by another compiler than there are."""
         with self._errors():
-            rows = self._rows(_OTHERS, (core, threads, block, block))
-        others = [
-            (text, kind)
-            for text, kind, compiler, kernels in rows
-            if compiler != by or kernels != kernel_version(what_of(text))
-        ]
+            others = [
+                (text, kind)
+                for text, kind, compiler, kernels in self._rows(_OTHERS, (core, threads, block, block))
+                if compiler != by or kernels != kernel_version(what_of(text))
+            ]
         return Outdated(
             frozenset(text for text, kind in others if kind == MEASURED),
             frozenset(text for text, kind in others if kind != MEASURED),
@@ -202,16 +201,10 @@ class CostDb:
         """Write all costs as JSON; how many. Raises: MavcgError where the file cannot be written."""
         with self._errors():
             rows = self._rows(f"SELECT {', '.join(COLUMNS)} FROM costs ORDER BY {', '.join(KEY)}", ())
-        text = table_text(rows)
+            text = table_text(rows)
         try:
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(text)
-                os.replace(temporary, path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            with whole(path) as made:
+                made.write_text(text, encoding="utf-8")
         except OSError as error:
             raise MavcgError(f"{path}: cannot be written ({error.strerror}); name another file") from None
         return len(rows)
@@ -237,7 +230,7 @@ class CostDb:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:  # rows that nothing of ours wrote, too
             raise MavcgError(
                 f"{self.path}: cannot be used as a database of costs ({error}); delete it, or name another file"
             ) from None
@@ -265,7 +258,10 @@ class Outdated:
 
 
 def _cost(row: Sequence[Any]) -> Cost:
+    """Raises: ValueError for a row that nothing of ours wrote."""
     ms, spread_ms, runs, kind, turns = row
+    if not (is_time(ms) and is_time(spread_ms)):
+        raise ValueError(f"{ms!r} and {spread_ms!r} are no milliseconds")
     return Cost(ms, kind, spread_ms, runs, turns)
 
 

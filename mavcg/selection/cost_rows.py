@@ -1,7 +1,6 @@
 """One cost as a row of a database and as an entry of a table in JSON, with all that it depends on."""
 
 import json
-import math
 import platform
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a f
 BEFORE_TURNS = 2  # of tables without rounds in turns
 FORMAT = "mavcg costs"
 WARM, COLD = "warm", "cold"
+_MOST_MS = 1e12
 
 KEY = ("what", "core", "threads", "compiler", "block", "caches")
 VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host", "kernels", "turns")
@@ -97,9 +97,14 @@ def _what(value: Any) -> tuple[Scenario, str] | Conversion:
     return scenario, _word(value["primitive"])
 
 
+def is_time(value: Any) -> bool:
+    """Whether something is milliseconds that a run can take: a number from 0 to 30 years."""
+    return isinstance(value, int | float) and 0 <= value <= _MOST_MS
+
+
 def row_of(record: Record) -> tuple[Any, ...]:
     cost = record.cost
-    if cost.kind not in KINDS or not all(math.isfinite(x) and x >= 0 for x in (cost.ms, cost.spread_ms)):
+    if cost.kind not in KINDS or not (is_time(cost.ms) and is_time(cost.spread_ms)):
         raise MavcgError(f"cost {cost}: is not in milliseconds from 0 on; measure it again")
     date = record.date or datetime.now(UTC).isoformat(timespec="seconds")
     caches, compiler = COLD if record.cold else WARM, record.compiler or compiler_version()

@@ -155,7 +155,43 @@ def test_a_damaged_database_is_one_error(path: Path) -> None:
         len(database)
 
 
-@pytest.mark.parametrize("ms", [float("nan"), float("inf"), -1.0])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("ms = 'fast'", "'fast' and 0.125 are no milliseconds"),
+        ("ms = -1", "-1.0 and"),
+        ("spread_ms = 9e999", "1.0 and inf"),
+        ("what = 'garbage', kernels = 'others'", "Expecting value"),
+    ],
+)
+def test_a_row_that_nothing_of_ours_wrote_is_named(path: Path, tmp_path: Path, change: str, words: str) -> None:
+    with open_db(path) as database:
+        database.put(record())
+    connection = sqlite3.connect(path)
+    connection.execute(f"UPDATE costs SET {change}")
+    connection.commit()
+    connection.close()
+
+    with (
+        open_db(path) as database,
+        pytest.raises(MavcgError, match=f"costs.sqlite: cannot be used as a database of costs .{words}"),
+    ):
+        known = database.provider("znver3", 1, 16)
+        known.primitive(SCENARIO, FIRST)
+        known.outdated()
+
+
+def test_a_row_without_a_scenario_is_not_exported(path: Path, tmp_path: Path) -> None:
+    with open_db(path) as database:
+        database.put(record())
+        database._connection.execute("UPDATE costs SET what = 'garbage'")
+        with pytest.raises(MavcgError, match="cannot be used as a database of costs"):
+            database.export(tmp_path / "costs.json")
+
+    assert not (tmp_path / "costs.json").exists()
+
+
+@pytest.mark.parametrize("ms", [float("nan"), float("inf"), -1.0, 1e13])
 def test_no_number_is_no_cost(path: Path, ms: float) -> None:
     with open_db(path) as database, pytest.raises(MavcgError, match="milliseconds"):
         database.put(record(ms))
