@@ -28,7 +28,8 @@ def strategies(record: Record, table: Table) -> str:
         for threads, times in found["times"].items()
     ]
     text = (
-        "Measured: milliseconds of `mavcg build --board host --strategy S` in interleaved rounds. Costs are modelled; "
+        "Measured: milliseconds of `mavcg build --board host --strategy S` in interleaved rounds; bench/results/"
+        "strategies.json says when, and how busy the machine was, for each network. Costs are modelled; "
     )
     text += (
         "those of `:tuned` are what `mavcg tune` measured of the most promising primitives, and modelled of others. "
@@ -110,8 +111,27 @@ def pbqp(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def doubts(record: Record, table: Table) -> str:
+    """What costs are worth in a network."""
+    quantiles = list(next(iter(record["of"].values()))["quantiles"])
+    rows = [
+        [kind, each["count"], *(f"{each['quantiles'][q]:.2f}" for q in quantiles)]
+        for kind, each in record["of"].items()
+    ]
+    networks = ", ".join(dict.fromkeys(row["network"] for row in record["rows"]))
+    text = (
+        "Measured: convolutions of libraries that are computed by other primitives than the engine's own: as how many "
+    )
+    text += (
+        "times as long as in the engine's library they took, over what their cost said; quantiles of those that were "
+    )
+    text += f"said to take no more than {record['near']} times as long. {networks}; one thread, least times."
+    return f"{text}\n\n" + table(["costs that are", "convolutions", *quantiles], rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "strategies": ("Whole networks by strategy of selection", strategies),
+    "doubts": ("What costs of primitives are worth in a network", doubts),
     "pbqp": ("How long a selection takes", pbqp),
     "primitive_scenarios": ("Every primitive against the definition", primitive_scenarios),
     "selection_boards": ("Strategies on cores of Arm", selection_boards),

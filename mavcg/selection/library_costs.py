@@ -36,9 +36,9 @@ class Doubts:
     """As how many times as much something counts that is not what the engine would take, by what is known of it.
 
     modelled: by the model of primitives alone; alone: measured, one after the other; in_turns: measured in turns with
-    the usual one, of which the upper end of the interval counts. What they are of: nodes of libraries, timed in the
-    network, whose ratio to the engine's own library was so many times as much as was said of them. Nine in ten are
-    below. The record is bench/results/doubts.json, `python -m bench.doubts` makes it anew.
+    the usual one, of which the upper end of the interval counts. Convolutions were timed in libraries, and took so many
+    times as long, beside the engine's own library, as these costs had said: three of four no more than this. They are
+    from bench/results/doubts.json, which `python -m bench.doubts` makes anew.
     """
 
     modelled: float
@@ -46,7 +46,7 @@ class Doubts:
     in_turns: float
 
 
-DOUBTS = Doubts(1.3, 1.3, 1.1)
+DOUBTS = Doubts(1.35, 1.3, 1.05)
 NO_DOUBTS = Doubts(1.0, 1.0, 1.0)
 
 
@@ -159,16 +159,18 @@ class _NodeCosts:
         self.joined_ms = model.copy_ms(s.m * s.out_h * s.out_w) if joined else 0.0
         one = next((one for one in found if one.name == usual), None)
         modelled = None if one is None or one.primitive is None else model.costs.primitive(s, one.primitive)
-        self.scale = self.predicted_scale = 1.0
-        if one is None or modelled is None or modelled.ms <= 0:
-            return
-        known = self._bordered(one.name, one.cost.ms)
-        usual_ms = known if one.cost.kind != MODELLED else predicted.get(usual, known)
-        self.scale = usual_ms / self._bordered(one.name, modelled.ms)
+        self.scale = 1.0
         # Of those that were measured, the one that took longest beside what was predicted of it: nothing is to be taken
         # because all that was measured is slower than was thought.
         slower = [self._bordered(a.name, a.cost.ms) / predicted[a.name] for a in found if self._is_measured_way(a)]
         self.predicted_scale = max(slower, default=1.0)
+        measured = (a for a in found if a.name == self.default and a.cost.kind != MODELLED)
+        self.default_ms = max((self._bordered(a.name, a.cost.ms) for a in measured), default=0.0)
+        if one is None or modelled is None or modelled.ms <= 0:
+            return
+        known = self._bordered(one.name, one.cost.ms)
+        usual_ms = known if one.cost.kind != MODELLED else predicted.get(usual, known) * self.predicted_scale
+        self.scale = usual_ms / self._bordered(one.name, modelled.ms)
 
     def _is_measured_way(self, one: Alternative) -> bool:
         return one.cost.kind != MODELLED and self.predicted.get(one.name, 0.0) > 0
@@ -189,7 +191,8 @@ class _NodeCosts:
         dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
         more = 0.0 if one.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
         if not measured:
-            return ms * (1.0 if one.name == self.usual else self.doubts.modelled) + more
+            # What was not measured may be taken for its layouts, not for being faster than what was.
+            return max(ms * (1.0 if one.name == self.usual else self.doubts.modelled), self.default_ms) + more
         return (ms + spread_ms) * (self.doubts.in_turns if one.cost.turns else self.doubts.alone) + more
 
     def _bordered(self, name: str, ms: float) -> float:

@@ -38,7 +38,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a network needs. jobs: the most promising first; pruned: how many more there would be without the model.
+    """What a network needs. jobs: of each scenario the usual one, then the most promising; pruned: how many more there
+    would be without the model.
 
     left_out: scenarios that are too large, in words.
     """
@@ -89,7 +90,7 @@ def _ends(link: Link) -> tuple[str, str]:
 
 
 def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostProvider) -> tuple[list[Job], int]:
-    """Best first, and how many more apply. What the model does not know is measured, after all others."""
+    """The usual one, then best first, and how many more apply. What the model does not know is measured last."""
     jobs = []
     for primitive in primitives:
         if primitive.applies(scenario):
@@ -114,12 +115,16 @@ def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostP
     limit = {pair: min(WORSE * best, WORSE_THAN_CONVERTED * instead(pair)) for pair in fastest_of}
 
     def wanted(job: Job) -> bool:
-        assert job.primitive is not None
-        usual = job.primitive.name in USUAL.values()
-        return usual or job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]
+        return _name(job) in USUAL.values() or job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]
 
     kept = [job for job in jobs if wanted(job)]
-    return sorted(kept, key=lambda job: job.predicted_ms), len(jobs) - len(kept)
+    order = sorted(kept, key=lambda job: (_name(job) not in USUAL.values(), job.predicted_ms))
+    return order, len(jobs) - len(kept)
+
+
+def _name(job: Job) -> str:
+    assert job.primitive is not None
+    return job.primitive.name
 
 
 def _layouts(job: Job) -> tuple[Layout, Layout]:
