@@ -68,6 +68,8 @@ def estimate(
         _refuse("--board", "assembly and its", "--core", {
             "--core": core, "--function": function, "--set": settings, "--blocks": blocks, "--verbose": verbose
         })  # fmt: skip
+        if not source.exists():
+            raise MavcgError(f"{source}: is not there; name a model's file, or a library that mavcg built of one")
         if not model and library_note(source) is None:
             raise MavcgError(
                 f"--board {board}: {source} is neither a model (.onnx, .tflite) nor a library that mavcg built of one; "

@@ -63,6 +63,7 @@ def test_assembly_takes_a_core(mavcg: Any, here: Path) -> None:
 
     assert "name a --core" in mavcg("estimate", "k.s").stderr
     assert "neither a model" in mavcg("estimate", "k.s", "--board", "exynos9820").stderr
+    assert "nobody.so: is not there" in mavcg("estimate", "nobody.so", "--board", "exynos9820").stderr
     assert "--plot: is for models" in mavcg("estimate", "k.s", "--core", "cortex-a55", "--plot", "t.svg").stderr
 
 
