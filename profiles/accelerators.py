@@ -29,14 +29,6 @@ MEM_SIZE_WAY_OUT = "write mem_size = [input, weight, output] in KB, or one numbe
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 
 
-def accelerator_names() -> tuple[str, ...]:
-    """The names that find_accelerator knows, in order.
-
-    Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing.
-    """
-    return tuple(files("accelerators", "json"))
-
-
 def find_accelerator(name_or_path: str) -> Accelerator:
     """An accelerator by its name, or by the path of its file: that has a "/" in it or ends in .json.
 

@@ -12,7 +12,6 @@ from mavcg.errors import MavcgError
 
 RUNTIME_ABI = 1  # MAVCG_ABI of csrc/mavcg_runtime.h: layout of the data that objects of one core set share
 TABLE_CPUS = 8192  # MAVCG_CPUS: CPU numbers that a dispatcher looks up by itself
-RSEQ_CPU_ID_OFFSET = 4  # MAVCG_RSEQ_CPU_ID: struct rseq.cpu_id, Linux include/uapi/linux/rseq.h
 
 SLOW_ID = 0  # versions[0] asks the runtime
 GENERIC_ID = 1

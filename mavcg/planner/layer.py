@@ -69,7 +69,3 @@ class ConvLayer:
     def input_rows(self, out_rows: int) -> int:
         """Rows of padded input that so many neighbouring rows of output read: with halo."""
         return (out_rows - 1) * self.stride[0] + (self.kh - 1) * self.dilation[0] + 1
-
-    def input_columns(self, out_columns: int) -> int:
-        """Columns of padded input, likewise."""
-        return (out_columns - 1) * self.stride[1] + (self.kw - 1) * self.dilation[1] + 1

@@ -20,7 +20,6 @@ import numpy as np
 
 from mavcg.accelerator import DIMENSIONS, Accelerator
 from mavcg.errors import MavcgError
-from mavcg.planner import space
 from mavcg.planner.bounds import Before
 from mavcg.planner.layer import ConvLayer
 from mavcg.planner.roofline import compute_gmac_per_s
@@ -133,14 +132,6 @@ def traffic_of_levels(layer: ConvLayer, tilings: tuple[Tiling, ...]) -> tuple[Tr
         found.append(traffic_into(layer, behind, here, tiling.dataflow))
         behind, limit = here, factors
     return tuple(reversed(found))
-
-
-def fits_levels(layer: ConvLayer, tilings: tuple[Tiling, ...], accelerator: Accelerator) -> bool:
-    """Whether each tile, with halo, fits the level that it is for."""
-    return all(
-        level.holds(*space.tile_bytes(layer, tiling.tile, halo=True))
-        for level, tiling in zip(accelerator.levels, tilings, strict=True)
-    )
 
 
 def plan_of(

@@ -49,8 +49,3 @@ def trips(layer: ConvLayer, tile: Tile) -> dict[str, int]:
     """How often each off-chip loop runs, of a group: ceil(loop / tile)."""
     factors = tile.factors
     return {name: -(-length // factors[name]) for name, length in layer.loops.items()}
-
-
-def full_tile(layer: ConvLayer) -> Tile:
-    """The tile that is the whole layer (one group of it)."""
-    return Tile(layer.oc, layer.ic, layer.oh, layer.ow, layer.kh, layer.kw)

@@ -120,12 +120,6 @@ def task_cycles(kernel: KernelModel, rows: int, grain: int) -> tuple[float, floa
     return kernel.range_cycles(0, min(grain, rows)), kernel.range_cycles((tasks - 1) * grain, rows), tasks
 
 
-def whole_cycles(kernel: KernelModel, rows: int, grain: int) -> float:
-    """Cycles of all tasks: the first stands for all whole ones."""
-    first, last, tasks = task_cycles(kernel, rows, grain)
-    return first * (tasks - 1) + last
-
-
 def kernel_models(
     specs: Sequence[KernelSpec],
     model: CoreModel,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mavcg.planner.board_machine import ClusterMachine
-from mavcg.planner.engine_weights import weights_of
 from mavcg.planner.claims import shared_ns
+from mavcg.planner.engine_weights import weights_of
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.memory import Distances, Moved, moved
 from mavcg.predict.work import StepWork

@@ -13,7 +13,6 @@ from mavcg.kernel_code import UNPLANNED
 from mavcg.machines import GENERIC, machines_for
 from mavcg.model_program import ThreadPlan
 from mavcg.planner.board_machine import cluster_machine, cluster_machines
-from mavcg.planner.engine_weights import weights_of
 from mavcg.predict.asm_blocks import built_loops
 from mavcg.predict.kernel_cycles import KernelModel, core_model, kernel_models
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
@@ -118,18 +117,6 @@ def thread_plans(prediction: Prediction) -> tuple[ThreadPlan, ...]:
     )
 
 
-def step_weights(prediction: Prediction) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """For each step the relative speed of each core type in it, as ProgramStep.weights has them: one core alone."""
-    core_of = {cluster.label: cluster.core for cluster in prediction.clusters}
-    found = []
-    for layer in prediction.layers:
-        fastest: dict[str, float] = {}
-        for label, cost in layer.on.items():
-            fastest[core_of[label]] = min(cost.ms, fastest.get(core_of[label], cost.ms))
-        found.append(tuple(zip(fastest, weights_of(list(fastest.values())), strict=True)))
-    return tuple(found)
-
-
 def predict(
     name: str,
     works: Sequence[StepWork],
@@ -153,7 +140,7 @@ def predict(
     alone = cluster_machines(board)
     cpus = sum(len(cluster.cpus) for cluster in board.clusters)
     if not 0 <= threads <= cpus:
-        raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or 0 for the best")
+        raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or auto for the best")
     target = target or parse_target(board.target)
     versions = [_version(machine.core, available) for machine in alone]
     files = load_cores()

@@ -150,11 +150,6 @@ def _add(entities: dict[str, Entity], name: str, kind: str, text: str) -> None:
     entities[name] = Entity(name, kind, text)
 
 
-def references(text: str) -> set[str]:
-    """Every @symbol that this text names, itself included; strings and asm are not looked into."""
-    return {unquote(m["name"]) for m in _TOKEN.finditer(text) if m["name"] and m[0][0] == "@"}
-
-
 def called(text: str) -> set[str]:
     """The @symbols that this text calls directly: with opaque pointers a callee is followed by its arguments."""
     return {

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from mavcg.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.profiles.accelerators import KEYS, LEVEL_KEYS, accelerator_names, find_accelerator, read_accelerator
+from mavcg.profiles.accelerators import KEYS, LEVEL_KEYS, find_accelerator, read_accelerator
+from mavcg.profiles.load import files
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURE = """{
@@ -69,7 +70,7 @@ def test_setups_of_table_8_2(name: str, kib: tuple[int, int, int]) -> None:
 
 
 def test_every_accelerator_of_ours_is_named_as_its_file() -> None:
-    names = accelerator_names()
+    names = tuple(files("accelerators", "json"))
     assert names == ("figure-6-1", "setup-a", "setup-b", "setup-c", "setup-d")
     assert tuple(find_accelerator(name).name for name in names) == names
     assert find_accelerator("figure-6-1").pes == 1024
@@ -80,7 +81,7 @@ def test_own_folder_comes_before_ours(tmp_path: Path, monkeypatch: pytest.Monkey
     written(tmp_path / "accelerators", FIGURE, "setup-a.json")
     written(tmp_path / "accelerators", FIGURE, "npu.json")
     monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
-    assert "npu" in accelerator_names()
+    assert "npu" in files("accelerators", "json")
     assert find_accelerator("setup-a").pe_len == (32, 16)
     assert find_accelerator("npu") == read_accelerator(tmp_path / "accelerators" / "npu.json")
 

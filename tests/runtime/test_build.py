@@ -159,7 +159,7 @@ def test_the_header_and_python_agree() -> None:
     assert defined == {
         "MAVCG_ABI": str(coreset.RUNTIME_ABI),
         "MAVCG_CPUS": str(coreset.TABLE_CPUS),
-        "MAVCG_RSEQ_CPU_ID": str(coreset.RSEQ_CPU_ID_OFFSET),
+        "MAVCG_RSEQ_CPU_ID": "4",  # struct rseq.cpu_id, Linux include/uapi/linux/rseq.h
     }
     ids = {"NOT_KNOWN": coreset.SLOW_ID, "GENERIC": coreset.GENERIC_ID, "FIRST_CORE": coreset.FIRST_CORE_ID}
     assert ", ".join(f"MAVCG_{name} = {number}" for name, number in ids.items()) in header

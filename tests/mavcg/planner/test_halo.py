@@ -6,13 +6,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.planner.halo import equals_equation, reads_once, traffic_with_halo
+from mavcg.planner.halo import traffic_with_halo
 from mavcg.planner.layer import ConvLayer, ItemBytes
-from mavcg.planner.order import loop_order, moved
-from mavcg.planner.tiling import Dataflow, Tile, Tiling, full_tile, trips
-from mavcg.planner.traffic import Traffic, traffic
+from mavcg.planner.order import loop_order, moved, reloads
+from mavcg.planner.tiling import Dataflow, Tile, Tiling, trips
+from mavcg.planner.traffic import Traffic, reload_input, reload_output, reload_weight, traffic
+from mavcg.planner.windows import axes, rows_read
 
 PLAIN = ConvLayer("", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1, 1, 1, 1))
+
+
+def reads_once(layer: ConvLayer, tiling: Tiling) -> bool:
+    """Whether the tiles of the input have each of its elements just once: no halo, no element that nobody reads.
+
+    So it is where neither the maps nor the kernel are cut and all rows are read, and of 1x1 kernels with stride 1.
+    """
+    tile = tiling.tile
+    down, across = axes(layer)
+    return (rows_read(down, tile.oh, tile.kh), rows_read(across, tile.ow, tile.kw)) == (layer.ih, layer.iw)
+
+
+def equals_equation(layer: ConvLayer, tiling: Tiling) -> bool:
+    """Whether `traffic_with_halo` is equation 6.1 to the byte: `reads_once`, and no loop vanished that the equation
+    takes for a reload."""
+    times = reloads(trips(layer, tiling.tile), loop_order(layer, tiling))
+    return (
+        reads_once(layer, tiling)
+        and times.input == reload_input(layer, tiling)
+        and times.weight == reload_weight(layer, tiling)
+        and 2 * times.output - 1 == reload_output(layer, tiling)
+    )
 
 
 def _walked(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> Traffic:
@@ -138,7 +161,7 @@ def test_where_the_equation_is_right() -> None:
     assert not equals_equation(PLAIN, Tiling(Tile(64, 32, 56, 56, 3, 3), Dataflow.WEIGHT))
     # A stride beyond the kernel leaves rows out at the end, which equation 6.1 loads.
     sparse = ConvLayer("", 8, 8, 14, 14, 1, 1, 28, 28, stride=(2, 2))
-    assert not reads_once(sparse, Tiling(full_tile(sparse), Dataflow.OUTPUT))
+    assert not reads_once(sparse, Tiling(Tile(*sparse.loops.values()), Dataflow.OUTPUT))
 
 
 def test_kernels_that_are_cut_read_windows_of_their_own() -> None:

@@ -16,8 +16,16 @@ from mavcg.planner.layers import layers_of
 from mavcg.planner.levels import plan_levels
 from mavcg.planner.networks import network
 from mavcg.planner.planned import NoTiling
-from mavcg.planner.tiling import Dataflow, Tile
+from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.profiles.load import load_board
+
+
+def fits_levels(layer: ConvLayer, tilings: tuple[Tiling, ...], accelerator: Accelerator) -> bool:
+    """Whether each tile, with halo, fits the level that it is for."""
+    return all(
+        level.holds(*space.tile_bytes(layer, tiling.tile, halo=True))
+        for level, tiling in zip(accelerator.levels, tilings, strict=True)
+    )
 
 
 def machine(*levels: tuple[float, int], ghz: float = 2.0) -> Accelerator:
@@ -97,7 +105,7 @@ def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Ac
         return  # the kernel is cut: another space
     found = plan_levels(layer, accelerator, most_tried=1000)
     assert found.proved
-    assert nested.fits_levels(layer, found.tilings, accelerator)
+    assert fits_levels(layer, found.tilings, accelerator)
     outer = [tile for tile in tiles(layer, layer.loops, far) if in_the_space(layer, tile, far)]
     assert found.tilings[1].tile in outer
     best = max(reached(layer, accelerator, tile) for tile in outer)
@@ -136,7 +144,7 @@ def test_tiles_are_nested_and_fit() -> None:
     accelerator = machine((60.0, 32 << 10), (20.0, 256 << 10), (6.0, 2 << 20))
     found = plan_levels(LAYER, accelerator)
     assert len(found.tilings) == len(found.traffic) == 3
-    assert nested.fits_levels(LAYER, found.tilings, accelerator)
+    assert fits_levels(LAYER, found.tilings, accelerator)
     for near, far in pairwise(found.tilings):
         assert all(a <= b for a, b in zip(near.tile.factors.values(), far.tile.factors.values(), strict=True))
     assert found.traffic[0].total_bytes >= found.traffic[1].total_bytes >= found.traffic[2].total_bytes
@@ -155,7 +163,7 @@ def test_best_tilings_of_a_network_on_a_board(number: int) -> None:
         found = plan_levels(layer, accelerator)
         assert found.proved
         assert found.gmac_per_s == found.best_gmac_per_s
-        assert nested.fits_levels(layer, found.tilings, accelerator)
+        assert fits_levels(layer, found.tilings, accelerator)
 
 
 def test_the_level_that_bounds_is_named() -> None:
@@ -179,7 +187,7 @@ def test_a_kernel_is_cut_where_it_has_to_be() -> None:
     cut = plan_levels(layer, machine((60.0, 400), (6.0, 256 << 10)))
     near = cut.tilings[0].tile
     assert near.kh * near.kw < 121
-    assert nested.fits_levels(layer, cut.tilings, machine((60.0, 400), (6.0, 256 << 10)))
+    assert fits_levels(layer, cut.tilings, machine((60.0, 400), (6.0, 256 << 10)))
 
 
 def test_the_level_that_holds_no_tile_is_named() -> None:

@@ -13,7 +13,7 @@ from mavcg.accelerator import Accelerator, MemoryLevel
 from mavcg.planner import pruned, space
 from mavcg.planner.layer import ConvLayer, ItemBytes
 from mavcg.planner.planned import NoTiling
-from mavcg.planner.tiling import Dataflow, Tile, full_tile
+from mavcg.planner.tiling import Dataflow, Tile
 
 MakeAccelerator = Callable[..., Accelerator]
 
@@ -46,8 +46,8 @@ def test_figure_6_4() -> None:
 
 def test_loops_shorter_than_the_array() -> None:
     product = ConvLayer("fc", 10, 3, 1, 1, 1, 1, 1, 1)
-    assert space.initial_tile(product, FIGURE_MACHINE) == full_tile(product)
-    assert space.size(space.axes(product, FIGURE_MACHINE, full_tile(product))) == 3
+    assert space.initial_tile(product, FIGURE_MACHINE) == Tile(*product.loops.values())
+    assert space.size(space.axes(product, FIGURE_MACHINE, Tile(*product.loops.values()))) == 3
 
 
 def test_a_width_that_the_array_works_along_is_cut() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis.strategies import DrawFn, composite, integers, sampled_from
 
 from mavcg.planner.layer import ConvLayer, ItemBytes
-from mavcg.planner.tiling import Dataflow, Tile, Tiling, full_tile, trips
+from mavcg.planner.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.planner.traffic import Traffic, no_reload, reload_input, reload_output, reload_psum, reload_weight, traffic
 
 # What a tile of each operand is made of; halos are in no equation.
@@ -114,7 +114,7 @@ def test_groups_are_convolutions_side_by_side() -> None:
 
 def test_a_layer_in_one_tile_moves_everything_once() -> None:
     for dataflow in Dataflow:
-        assert traffic(NINTH, Tiling(full_tile(NINTH), dataflow)) == no_reload(NINTH)
+        assert traffic(NINTH, Tiling(Tile(*NINTH.loops.values()), dataflow)) == no_reload(NINTH)
 
 
 @given(tilings(least_trips=2))

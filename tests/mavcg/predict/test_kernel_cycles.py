@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.machines import machines_for
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
-from mavcg.predict.kernel_cycles import PIPELINE, RATES, core_model, kernel_models, whole_cycles
+from mavcg.predict.kernel_cycles import PIPELINE, RATES, KernelModel, core_model, kernel_models, task_cycles
 from mavcg.predict.mix import USUAL, rates_of_core
 from mavcg.predict.predict import _version
 from mavcg.profiles.load import load_core
@@ -33,6 +33,12 @@ NAMED = """\
 \tret
 \t.size\t"k.cortex-a55", .-"k.cortex-a55"
 """
+
+
+def whole_cycles(kernel: KernelModel, rows: int, grain: int) -> float:
+    """Cycles of all tasks: the first stands for all whole ones."""
+    first, last, tasks = task_cycles(kernel, rows, grain)
+    return first * (tasks - 1) + last
 
 
 def test_blocks_are_known_by_the_emitter_s_names() -> None:

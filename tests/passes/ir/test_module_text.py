@@ -15,7 +15,6 @@ from mavcg.passes.ir.module_text import (
     linkage,
     parse_module,
     quote,
-    references,
     rename_symbols,
     unquote,
     with_entities,
@@ -59,6 +58,13 @@ def test_every_entity_has_its_kind_and_linkage() -> None:
     assert {name: found[name] for name in expected} == expected
     assert is_local(entities["helper"]) and is_local(entities["0"]) and not is_local(entities["linkonce"])
     assert entities["f"].body.endswith("\n}") and entities["outside"].body == ""
+
+
+def references(text: str) -> set[str]:
+    """Every @symbol that renaming would meet."""
+    found: set[str] = set()
+    rename_symbols(text, lambda name, is_callee: found.add(name) or name)  # type: ignore[func-returns-value]
+    return found
 
 
 def test_symbols_in_strings_asm_and_metadata_strings_are_no_references() -> None:

@@ -21,7 +21,7 @@ from mavcg.planner.text.interpret import Moved, count_plan, run_plan
 from mavcg.planner.text.parser import parse_plan
 from mavcg.planner.text.plan import Plan
 from mavcg.planner.text.verify import verify_plan
-from mavcg.planner.tiling import Dataflow, Tile, Tiling, full_tile
+from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.reference import DEFINITIONS
 
 Arrays = Callable[..., tuple[Array, Array]]
@@ -168,5 +168,5 @@ def test_the_five_networks_are_computed(setups: Any, paper_layers: Any, arrays: 
 def test_a_layer_that_fits_whole_is_moved_once(roomy: Any) -> None:
     layer = ConvLayer("t", 3, 4, 5, 5, 3, 3, 7, 7, groups=2)
     for dataflow in Dataflow:
-        plan = emit_plan(layer, Tiling(full_tile(layer), dataflow), roomy)
+        plan = emit_plan(layer, Tiling(Tile(*layer.loops.values()), dataflow), roomy)
         assert count_plan(plan) == Moved(8 * 49 * 4, 6 * 4 * 9 * 4, 0, 6 * 25 * 4)
