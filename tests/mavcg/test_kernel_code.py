@@ -85,7 +85,7 @@ def test_the_note_and_its_table_say_what_was_planned() -> None:
     assert note["kernels"][name]["versions"]["generic"]["macro"] == asdict(macro)
     assert "macro" not in note["kernels"][name]["versions"]["other"]
     rows = [line.split() for line in shown.getvalue().splitlines() if name in line and "channels-outer" in line]
-    assert rows == [[name, "generic", "channels-outer", "3", "16", "24", "512", "5", "4x2"]]
+    assert rows == [[name, "generic", "channels-outer", "3", "16", "24", "512", "5", "1", "0", "4x2"]]
 
 
 def test_a_dump_prints_the_plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
