@@ -1,16 +1,18 @@
 """Planned macro-tiles against fixed ones on whole networks, one thread: `python -m bench.planned_tiles [MODEL..]`.
 
 Every network runs with the planner's macro-tiles and with each of a few fixed ones for all its layers; a kernel that
-comes out the same for two of them is the same code. The runs take turns in rotating order, each step is timed (of the
-thread, on its CPU), and the lowest tenth of the rounds counts. Two rivals: one tile for all layers, the best of the
-set; and each layer's best fixed tile, found in the even rounds and timed in the odd ones, as is all the rest: a minimum
-over measurements would else gain from their noise. Weights come from memory as in a library, which runs the same code.
+comes out the same for two of them is the same code. The runs take turns in rotating order, each after one that is not
+timed, and each step is timed (of the thread, on its CPU). Ratios are of two plans in the same round, so that both see
+the same CPU in the same state; their median counts. Two rivals: one tile for all layers, the best of the set; and each
+layer's best fixed tile. Which is best is found in the even rounds, and all is compared in the odd ones: a minimum over
+measurements would else gain from their noise. Weights come from memory as in a library, which runs the same code.
 """
 
 import argparse
 import ctypes
 import json
 import math
+import os
 import statistics
 import sys
 import time
@@ -32,7 +34,7 @@ from mavcg.importers.load import import_model
 from mavcg.kernel import Array, KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
-from mavcg.lowering import Lowered, lower_graph
+from mavcg.lowering import lower_graph
 from mavcg.machines import packing_for
 from mavcg.model_program import Place
 from mavcg.passes.graph.pipeline import optimise
@@ -51,7 +53,7 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     "prefetch": {"prefetch_bytes": 4096},
     "channels outside": {"out_channels": 64, "rows": 4, "order": Order.CHANNELS},
 }
-SECONDS, ROUNDS, WARM = 30.0, (16, 240), 2  # of a network; the least and the most rounds in them
+SECONDS, ROUNDS, WARM = 30.0, (12, 160), 2  # of a network; the least and the most rounds in them
 
 
 def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any]) -> TilePlan:
@@ -136,16 +138,33 @@ def buffer(size: int) -> Array:
     return raw[start : start + size]
 
 
-def measure(name: str, seconds: float) -> dict[str, Any]:
-    """One network: the planned tiles and all fixed ones, in turns."""
+def compiled(name: str) -> tuple[Network, dict[str, list[Call]]]:
+    """A network, and the calls of the planned tiles and of all fixed ones."""
     machine = host_machine()
     network = Network(name, machine)
-    lowered: Lowered = network.lowered
+    lowered = network.lowered
     core = cores_of([machine.name], host_target(), host_board())
     plans = {"planned": plan_tiles(lowered.specs, {machine.name: machine}, core)}
     plans |= {label: fixed_plan(lowered.specs, machine.name, change) for label, change in FIXED.items()}
     calls = {label: network.calls(plan) for label, plan in plans.items()}
     print(f"bench: {name}: {len(network.codes)} kernels compiled", file=sys.stderr, flush=True)
+    return network, calls
+
+
+def measure(name: str, seconds: float) -> dict[str, Any]:
+    """One network: the planned tiles and all fixed ones, in turns."""
+    network, calls = compiled(name)
+    steps = [call.name for call in calls["planned"]]
+    return summary(name, timed(name, network, calls, seconds), steps)
+
+
+def timed(
+    name: str, network: Network, calls: Mapping[str, Sequence[Call]], seconds: float
+) -> dict[str, list[list[int]]]:
+    """Nanoseconds of each step in every round, by plan: the second of two runs, so that what the caches and the
+    branch predictor have is each plan's own code, whether the plan before shares it or not. Two rounds run on one CPU,
+    the next two on the next.
+    """
     outputs = {}
     for label, steps in calls.items():
         for _ in range(WARM):
@@ -153,45 +172,62 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
         outputs[label] = b"".join(place.tobytes() for place in network.outputs)
     if len(set(outputs.values())) != 1:
         raise SystemExit(f"{name}: macro-tiles changed a result")
-    once = sum(sum(network.run(steps)) for steps in calls.values()) / 1e9
-    rounds = max(ROUNDS[0], min(ROUNDS[1], int(seconds / once))) // 2 * 2
-    took: dict[str, list[list[int]]] = {label: [] for label in plans}
+    once = 2 * sum(sum(network.run(steps)) for steps in calls.values()) / 1e9
+    rounds = max(ROUNDS[0], min(ROUNDS[1], int(seconds / once))) // 4 * 4
+    took: dict[str, list[list[int]]] = {label: [] for label in calls}
+    order, cpus = list(calls), sorted(os.sched_getaffinity(0))
     for number in range(rounds):
-        order = list(calls)
+        os.sched_setaffinity(0, {cpus[number // 2 % len(cpus)]})
         for label in order[number % len(order) :] + order[: number % len(order)]:
+            network.run(calls[label])
             took[label].append(network.run(calls[label]))
-    return summary(name, rounds, took, [call.name for call in calls["planned"]], plans)
+    os.sched_setaffinity(0, cpus)
+    return took
 
 
-def typical(runs: Sequence[Sequence[int]]) -> list[float]:
-    """Milliseconds of each step: the lowest tenth of the runs, since what else the machine does only adds."""
-    return [statistics.quantiles(step, n=10, method="inclusive")[0] / 1e6 for step in zip(*runs, strict=True)]
+def summary(name: str, took: Mapping[str, list[list[int]]], steps: Sequence[str]) -> dict[str, Any]:
+    """What is compared: the odd rounds; which fixed tile is the best, of a step and of all, comes from the even ones.
 
+    Ratios are of two plans in the same round, and the median of the rounds counts; milliseconds are medians.
+    """
+    even, odd = ({label: runs[first::2] for label, runs in took.items()} for first in (0, 1))
+    plain = [sum(run) for run in even["plain"]]
 
-def summary(
-    name: str, rounds: int, took: Mapping[str, list[list[int]]], steps: Sequence[str], plans: Mapping[str, TilePlan]
-) -> dict[str, Any]:
-    """What is compared: the odd rounds; which fixed tile is the best of a step comes from the even ones."""
-    found = {label: typical(runs[0::2]) for label, runs in took.items()}
-    timed = {label: typical(runs[1::2]) for label, runs in took.items()}
-    best = [min(FIXED, key=lambda label: found[label][i]) for i in range(len(steps))]  # noqa: B023
-    each = sum(timed[label][i] for i, label in enumerate(best))
-    totals = {label: sum(times) for label, times in timed.items()}
-    one = min(FIXED, key=lambda label: sum(found[label]))
-    rival, planned = min(each, totals[one]), totals["planned"]
+    def of_step(label: str, step: int) -> float:
+        pairs = zip(even[label], even["plain"], strict=True)
+        return statistics.median(run[step] / beside[step] for run, beside in pairs)
+
+    best = [min(FIXED, key=lambda label: of_step(label, i)) for i in range(len(steps))]  # noqa: B023
+    one = min(FIXED, key=lambda label: median_ratio([sum(run) for run in even[label]], plain))
+    totals = {label: [sum(run) for run in runs] for label, runs in odd.items()}
+    each = [sum(odd[label][r][i] for i, label in enumerate(best)) for r in range(len(totals["planned"]))]
+    by_one, by_each = (median_ratio(totals["planned"], rival) for rival in (totals[one], each))
+
+    def ms(times: Sequence[int], digits: int = 4) -> float:
+        return round(statistics.median(times) / 1e6, digits)
+
+    def step_ms(label: str, step: int) -> float:
+        return ms([run[step] for run in odd[label]], 5)
+
     return {
-        "network": name, "rounds": rounds, "planned_ms": round(totals["planned"], 4),
-        "one_for_all": one, "one_for_all_ms": round(totals[one], 4), "each_layers_best_ms": round(each, 4),
-        "fixed_ms": {label: round(totals[label], 4) for label in FIXED},
-        "ratio": round(planned / rival, 4), "planned_by_one_for_all": round(planned / totals[one], 4),
+        "network": name, "rounds": len(took["planned"]), "planned_ms": ms(totals["planned"]),
+        "one_for_all": one, "one_for_all_ms": ms(totals[one]), "each_layers_best_ms": ms(each),
+        "fixed_ms": {label: ms(totals[label]) for label in FIXED},
+        "ratio": round(max(by_one, by_each), 4), "planned_by_each_layers_best": round(by_each, 4),
+        "planned_by_one_for_all": round(by_one, 4),
         "steps": [
             {
-                "name": step, "planned_ms": round(timed["planned"][i], 5), "best": best[i],
-                "best_ms": round(timed[best[i]][i], 5), "plain_ms": round(timed["plain"][i], 5),
+                "name": step, "planned_ms": step_ms("planned", i), "best": best[i], "best_ms": step_ms(best[i], i),
+                "plain_ms": step_ms("plain", i),
             }
             for i, step in enumerate(steps)
         ],
     }  # fmt: skip
+
+
+def median_ratio(ours: Sequence[int], theirs: Sequence[int]) -> float:
+    """Of two plans' times, round by round."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
 def main() -> None:
@@ -204,7 +240,7 @@ def main() -> None:
     rows = [measure(name, args.seconds) for name in args.models]
     mean = {
         what: round(math.exp(statistics.fmean(math.log(row[what]) for row in rows)), 4)
-        for what in ("ratio", "planned_by_one_for_all")
+        for what in ("ratio", "planned_by_each_layers_best", "planned_by_one_for_all")
     }
     record = {**facts("measured", "bench.planned_tiles"), "geometric_means": mean, "rows": rows}
     if args.models == NETWORKS:

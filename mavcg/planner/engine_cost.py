@@ -18,6 +18,8 @@ from mavcg.kernels.matmul import PIECE_ROWS, MatMul
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qtiling import GROUP, form_of
 from mavcg.kernels.tiling import Widths, choose, lanes_f32, tiling_of
+from mavcg.planner.engine_asking import Pass, known, shares
+from mavcg.planner.engine_asking import cycles as asking_cycles
 from mavcg.planner.layer import ConvLayer, ItemBytes
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, reload_input, reload_output, reload_weight
@@ -158,7 +160,7 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
     task = work.task(macro.task_rows)
     tasks = -(-work.layer.oc // task.oc) if work.by_channels else -(-work.layer.oh // task.oh)
     rows = min(macro.rows or task.oh, task.oh)
-    channels = task.oc if macro.parts > 1 else min(macro.out_channels or task.oc, task.oc)  # parts pass in turn
+    channels = _block_channels(macro, task)
     tiles = registers(work, machine, macro, channels)
     chunk = min(tiles.channels, channels)
     ic, kh, kw = k_tile(task, macro.k_block)
@@ -173,7 +175,11 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
     pixels = work.layer.oh * work.layer.ow
     moved = 2 * pixels * work.layer.oc / chunk * work.layer.groups * tiles.vectors / MOVES_PER_CYCLE[order]
     compute = steps + k_blocks * (passes * TILE_CYCLES[order] + moved)
-    if macro.prefetch_bytes:
+    one = pass_of(work, machine, macro)
+    if known(work.spec, machine) and (not macro.prefetch_bytes or shares(work.spec, machine, macro, one)):
+        times = k_blocks * work.layer.groups * work.layer.oc / chunk * work.layer.oh / rows
+        compute += times * asking_cycles(work.spec, machine, macro, one, core.levels[0].shared_bytes * L1_SHARE)
+    elif macro.prefetch_bytes:
         lines = passes * work.terms * chunk * task.items.weight / LINE_BYTES
         compute += lines * PREFETCH_CYCLES[order]
 
@@ -193,6 +199,28 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
         shown += L2_SHOWS[order] * residual / behind_l2
         l2_cycles += residual / behind_l2
     return Cost(compute, l1, l2.total_bytes + residual, max(compute + shown, l1_cycles, l2_cycles))
+
+
+def _block_channels(macro: MacroTile, task: ConvLayer) -> int:
+    """Output channels of a block; a row's parts pass in turn, as if they were one."""
+    return task.oc if macro.parts > 1 else min(macro.out_channels or task.oc, task.oc)
+
+
+def pass_of(work: Work, machine: Machine, macro: MacroTile) -> Pass:
+    """Of the rows of a block over a chunk of channels."""
+    task = work.task(macro.task_rows)
+    rows, channels = min(macro.rows or task.oh, task.oh), _block_channels(macro, task)
+    tiles = registers(work, machine, macro, channels)
+    ic, kh, kw = k_tile(task, macro.k_block)
+    terms, chunk, items = ic * kh * kw, min(tiles.channels, channels), task.items
+    returns: int | None = None
+    if not work.by_channels:
+        moved = rows * task.ow * task.oc * items.output + task.input_rows(rows) * task.iw * ic * items.input
+        returns = task.oc * terms * items.weight + moved if task.oc > chunk else 0
+    return Pass(
+        tiles.widths, tiles.crossing, rows, chunk * terms * items.weight, returns,
+        tiles.widths.mr * terms * items.input, terms,
+    )  # fmt: skip
 
 
 def _l1_bytes(core: Accelerator, task: ConvLayer, tiles: Registers, tile: Tile) -> float:
@@ -226,8 +254,12 @@ def _l2_bytes(work: Work, core: Accelerator, macro: MacroTile, task: ConvLayer, 
     flow = Dataflow.INPUT if macro.order is Order.ROWS else Dataflow.WEIGHT
     inputs, weights = reload_input(task, Tiling(tile, flow)), reload_weight(task, Tiling(tile, flow))
     of_weights, of_input = task.weight_elements * items.weight, task.input_elements * items.input
-    # What stays by the order of the blocks stays only where it fits; what is small enough stays in any order.
-    if of_weights <= free:
+    # What stays by the order of the blocks stays only where it fits; what is small enough stays in any order, and of
+    # weights that rows pass over one by one only where inputs, outputs and residual of these rows fit beside them.
+    beside = task.input_rows(rows) * task.iw * task.ic * items.input
+    beside += rows * task.ow * task.oc * items.output * (1 + work.residual)
+    of_all = layer.weight_elements * items.weight
+    if of_weights + (beside if flow is Dataflow.INPUT and rows < layer.oh else 0) <= free:
         weights = 1
     elif flow is Dataflow.WEIGHT and channels * work.terms * items.weight > free:
         weights = reload_weight(task, Tiling(tile, Dataflow.INPUT))
@@ -236,7 +268,7 @@ def _l2_bytes(work: Work, core: Accelerator, macro: MacroTile, task: ConvLayer, 
     elif flow is Dataflow.INPUT and task.input_rows(rows) * task.iw * task.ic * items.input > free:
         inputs = reload_input(task, Tiling(tile, Dataflow.WEIGHT))
     moved_weights, moved_input = of_weights * weights * tasks, of_input * inputs * tasks
-    if not work.by_channels and layer.weight_elements * items.weight <= free:
+    if not work.by_channels and of_all + beside <= free:
         moved_weights = of_weights
     if work.by_channels and of_input <= free:
         moved_input = of_input

@@ -18,7 +18,8 @@ from mavcg.kernels.conv_tiling import plain_macro
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.planner.board_machine import cluster_machine
-from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, registers, work_of
+from mavcg.planner.engine_asking import shares
+from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, pass_of, registers, work_of
 from mavcg.planner.engine_parts import Cores, panels_claimed, panels_of_a_part
 from mavcg.target import Target, parse_target
 from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
@@ -29,7 +30,7 @@ MOST_BLOCKS_OF_TERMS = 36
 LEAST_TERMS = 64  # of a block: with fewer a register tile's beginning and end cost more than they save
 # A layer in so many tasks leaves cores that differ sixfold work to even out at its end.
 LEAST_TASKS = 16
-WORTH = 0.98  # of the plain one's cycles: what another macro-tile must be below
+WORTH = 0.99  # of the plain one's cycles: what another macro-tile must be below
 LARGER_TASK_WORTH = 0.99
 PARTS_WORTH = 1.02  # of its cycles: what a row in parts may take at most
 
@@ -212,22 +213,25 @@ def candidates(work: Work, machine: Machine, core: Accelerator, plain: MacroTile
         k_blocks(work, machine, core),
         row_blocks(work, task.oh),
         (plain.out_channels,) if plain.out_channels else channel_blocks(work, machine, core, task.oc),
-        prefetches(work),
+        (0, PREFETCH_BYTES) if work.packed else (0,),
     ):
         for order in tuple(Order) if rows and channels else (plain.order,):
-            yield replace(
+            macro = replace(
                 plain, rows=rows, out_channels=channels, k_block=k_block, order=order, prefetch_bytes=prefetch
             )
+            if not prefetch or asks_once(work, machine, macro):
+                yield macro
 
 
-def prefetches(work: Work) -> tuple[int, ...]:
-    """How far ahead weights may be asked for: not at all where that is further than half a panel.
+def asks_once(work: Work, machine: Machine, macro: MacroTile) -> bool:
+    """Whether a prefetch is of lines that are not asked for again: its tiles share them, or panels are long.
 
-    Each register tile would ask for the same lines of another panel again, and take level 1 from its own: a product of
-    64 x 64 x 64 with its weights in level 2 then has two thirds of its speed.
+    Where the distance is more than half a panel each register tile would ask for the same lines of another panel again,
+    and take level 1 from its own: a product of 64 x 64 x 64 with its weights in level 2 then has two thirds of its
+    speed.
     """
     panel_bytes = work.terms * work.panel * work.layer.items.weight
-    return (0, PREFETCH_BYTES) if work.packed and panel_bytes >= 2 * PREFETCH_BYTES else (0,)
+    return panel_bytes >= 2 * PREFETCH_BYTES or shares(work.spec, machine, macro, pass_of(work, machine, macro))
 
 
 def k_blocks(work: Work, machine: Machine, core: Accelerator) -> tuple[int, ...]:

@@ -142,12 +142,31 @@ def test_a_fast_level_2_needs_no_blocks_of_terms_but_weights_from_memory_are_pre
     assert macro.k_block == 0 and macro.prefetch_bytes > 0
 
 
-@pytest.mark.parametrize(("in_ch", "asked"), [(64, False), (160, True)])
-def test_weights_are_not_asked_for_beyond_half_a_panel(in_ch: int, asked: bool) -> None:
-    work = known(conv(7, in_ch, 960, 1, 16))
+@pytest.mark.parametrize(("size", "in_ch", "asked"), [(3, 64, False), (3, 160, True), (7, 64, True)])
+def test_weights_are_not_asked_for_beyond_half_a_panel_by_tiles_that_do_not_share(
+    size: int, in_ch: int, asked: bool
+) -> None:
+    work = known(conv(size, in_ch, 960, 1, 16))
     macros = candidates(work, X86, ZEN3, plain_tile(work, task_sizes(work, [X86])[0]))
 
     assert any(macro.prefetch_bytes for macro in macros) == asked
+
+
+def test_weights_that_rows_pass_over_are_asked_for_where_they_do_not_stay_in_level_1() -> None:
+    """1x1 at 13x13: 64 to 256 channels are 64 KB in chunks of 8; 16 to 64 stay; of 512 to 64 no chunk does."""
+    plans = [best_macro(known(conv(13, a, b, 1, 16)), X86, ZEN3, 1) for a, b in ((64, 256), (16, 64), (512, 64))]
+
+    assert [macro.prefetch_bytes > 0 for macro in plans] == [True, False, False]
+
+
+def test_weights_leave_level_2_where_a_residual_takes_their_room() -> None:
+    """192 KB of weights in the 384 KB that count, beside a row's inputs and outputs of 112 KB; its residual has 84."""
+    bare, added = (known(conv(56, 128, 384, 1, 16, residual=residual)) for residual in (False, True))
+    bytes_of = [cost(work, X86, ZEN3, plain_tile(work, 1)).l2_bytes for work in (bare, added)]
+    weights, residual = 128 * 384 * 4, 56 * 56 * 384 * 4
+
+    assert bytes_of[0] < 2 * weights + residual + 56 * 56 * 128 * 4
+    assert bytes_of[1] - bytes_of[0] > residual + 10 * weights
 
 
 def test_a_product_with_one_row_is_bound_by_memory_and_left_plain() -> None:
