@@ -190,6 +190,8 @@ def main() -> None:
                 refused = json.loads(said.read_text())
             else:
                 libraries, refused = build_all(name, strategies, folder, given.db or Path(), out)
+                before = json.loads(said.read_text()) if said.exists() else {}
+                refused = {one: why for one, why in before.items() if not _library(folder, one).exists()} | refused
                 said.write_text(json.dumps(refused))
                 checked([one for one in libraries if one.strategy not in untimed], folder)
             if given.only == "build":

@@ -46,7 +46,7 @@ class Doubts:
     in_turns: float
 
 
-DOUBTS = Doubts(1.35, 1.3, 1.05)
+DOUBTS = Doubts(1.35, 1.25, 1.1)
 NO_DOUBTS = Doubts(1.0, 1.0, 1.0)
 
 

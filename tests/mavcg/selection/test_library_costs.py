@@ -1,11 +1,14 @@
 """What alternatives cost in a library: the engine's own ways as it predicts them, all others by the same scale."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from bench import doubts
+from bench.record import RESULTS
 from mavcg.graph import Graph, TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives
@@ -172,6 +175,35 @@ def test_what_the_engine_takes_counts_as_it_was_measured_and_all_else_for_its_up
     assert found[F4] == pytest.approx(0.5)
     assert found[OWN] == pytest.approx((0.7 + SPREAD) * doubt)
     assert found[other] == pytest.approx((0.4 + SPREAD) * doubt + step)
+
+
+def test_doubts_are_those_of_the_record() -> None:
+    of = doubts.doubts_of(json.loads((RESULTS / "doubts.json").read_text()))
+    assert of == {"modelled": DOUBTS.modelled, "measured alone": DOUBTS.alone, "measured in turns": DOUBTS.in_turns}
+
+
+def test_doubts_are_a_quantile_of_what_was_near_and_no_less_than_one() -> None:
+    def row(said: float, took: float, kind: str) -> dict[str, object]:
+        return {"said": said, "took": took, "kind": kind}
+
+    rows = [row(1.0, 1 + n / 100, "modelled") for n in range(101)]
+    rows += [
+        row(doubts.NEAR + 0.01, 9.0, "modelled"),
+        row(1.0, 0.5, "measured alone"),
+        row(0.8, 0.9, "measured in turns"),
+    ]
+    of = doubts.summary(rows)
+    assert {kind: each["count"] for kind, each in of.items()} == {
+        "modelled": 101, "measured alone": 1, "measured in turns": 1
+    }  # fmt: skip
+    # Three quarters took no more than 1.75 times as long; 1.125 is rounded up to a twentieth.
+    assert doubts.doubts_of({"of": of}) == {"modelled": 1.75, "measured alone": 1.0, "measured in turns": 1.15}
+
+
+def test_what_was_not_measured_does_not_undercut_what_was(graph: Graph, ways: Chosen) -> None:
+    """All that was measured disappointed: what was not would look best."""
+    found = costs_of(graph, ways, {F4: 50.0}, 14)
+    assert found[F4] == 50.0 and min(found.values()) == 50.0
 
 
 def test_conversions_count_for_no_less_than_modelled() -> None:
