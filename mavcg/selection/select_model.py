@@ -33,7 +33,7 @@ from mavcg.selection.modelled import modelled_costs
 from mavcg.selection.network import network_of
 from mavcg.selection.select_network import costs_on, model_on
 from mavcg.selection.select_workers import workers_of
-from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, select, strategy_names
+from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, check_strategy, select, strategy_names
 from mavcg.selection.weight_limit import select_within
 
 ENGINE = "engine"
@@ -130,9 +130,7 @@ def select_for_library(
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
         asked = conversions_in_network(_mean(costs), modelled, question.doubts)
         plain = make_problem(network, asked, all_primitives(), limits, shared=True)
-    if question.strategy not in strategy_names(plain):
-        there = ", ".join((ENGINE, *strategy_names(plain)))
-        raise MavcgError(f"--strategy {question.strategy}: there is none; there are {there}")
+    check_strategy(question.strategy, (ENGINE, *strategy_names(plain)))
     problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), question.doubts)
     selected = select(problem, question.strategy, question.time_limit_s)
     chosen = {node.tensor for node in network.convolutions}

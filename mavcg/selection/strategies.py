@@ -6,10 +6,11 @@ CHW and takes the fastest primitive that does; "pbqp" is the optimum over all of
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
+from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.primitive import Layout
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Alternative, Choice, Problem, instance_of, make_choice
@@ -49,14 +50,22 @@ def strategy_names(problem: Problem) -> tuple[str, ...]:
     return (PBQP, LOCAL, SUM2D, *(f"{FAMILY}{name}" for name in families if name != SUM2D))
 
 
+def check_strategy(strategy: str, names: Sequence[str]) -> None:
+    """Raises: MavcgError for a strategy that is not of these: unknown, or of a family that computes nothing here."""
+    if strategy in names:
+        return
+    families = {f"{FAMILY}{primitive.family}" for primitive in all_primitives()}
+    why = "computes none of these convolutions within the limits" if strategy in families else "there is none"
+    raise MavcgError(f"--strategy {strategy}: {why}; there are {', '.join(names)}")
+
+
 def select(problem: Problem, strategy: str = PBQP, time_limit_s: float = TIME_LIMIT_S) -> Selected:
     """Choose by a strategy; the costs are counted anew from what was chosen.
 
     Raises: MavcgError for an unknown strategy, for a node that it has nothing for; Infeasible where conversions that
     would be needed have no cost.
     """
-    if strategy not in strategy_names(problem):
-        raise MavcgError(f"--strategy {strategy}: there is none; there are {', '.join(strategy_names(problem))}")
+    check_strategy(strategy, strategy_names(problem))
     if strategy == PBQP:
         return _solved(problem, strategy, None, time_limit_s)
     if strategy == LOCAL:

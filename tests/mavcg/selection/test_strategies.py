@@ -255,6 +255,11 @@ def test_what_nothing_computes_is_said() -> None:
         make_problem(read, Drawn(1), fast)
     with pytest.raises(MavcgError, match="--strategy best: there is none; there are pbqp, local, sum2d"):
         select(make_problem(read, Drawn(1), all_primitives()), "best")
+    slow = [p for p in all_primitives() if p.family == SUM2D]
+    with pytest.raises(
+        MavcgError, match="--strategy family:fft: computes none of these convolutions within the limits"
+    ):
+        select(make_problem(read, Drawn(1), slow), "family:fft")
 
 
 def test_without_a_way_between_layouts_there_is_no_choice() -> None:
