@@ -14,7 +14,7 @@ from mavcg.kernels.emit import F32, I1, address, const, f32_splat, load_vector, 
 from mavcg.kernels.nest import maximum, minimum, shuffle
 from mavcg.kernels.primitives.common import lanes_of, load_some, transposed_pieces
 from mavcg.kernels.primitives.winograd_linear import planned
-from mavcg.kernels.primitives.winograd_lines import by_lines
+from mavcg.kernels.primitives.winograd_lines import asks_for_pixels, by_lines
 from mavcg.kernels.primitives.winograd_spec import Located, Planes, Tiles
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES
@@ -37,9 +37,12 @@ class _Window:
 
 
 class InputTransform:
-    """The code of one kernel's input transform. patch: scratch of tiles.patch_bytes."""
+    """The code of one kernel's input transform. patch: scratch of tiles.patch_bytes. ahead: pixels are asked for."""
 
-    def __init__(self, b: ir.IRBuilder, machine: Machine, tiles: Tiles, image: Located, patch: Value) -> None:
+    def __init__(
+        self, b: ir.IRBuilder, machine: Machine, tiles: Tiles, image: Located, patch: Value, ahead: bool = False
+    ) -> None:
+        self.ahead = ahead and asks_for_pixels(machine, tiles, image)
         self.b, self.machine, self.tiles, self.image = b, machine, tiles, image
         self.lanes = lanes_of(machine, image.block) if image.block else lanes_f32(machine)
         self.vector = ir.VectorType(F32, self.lanes)
@@ -119,7 +122,9 @@ class InputTransform:
             down, right = (b.select(direct, const(s), const(p)) for s, p in zip(steps, own, strict=True))
             self.transform(start, down, right, planes, address(b, target, scaled(b, number, lanes * F32_BYTES)))
 
-        by_lines(b, planes, target, vectors, lanes, one, write=True)
+        new = [i * self.row_step + j * self.column_step for i in range(tiles.t_h) for j in range(tiles.k - 1, tiles.t)]
+        pixels = address(b, corner, tiles.m * self.column_step) if self.ahead else None
+        by_lines(b, planes, target, vectors, lanes, one, True, pixels, new)
 
     def channel_bytes(self, number: Value) -> Value:
         """Where vector `number` of channels lies in a pixel."""

@@ -31,8 +31,8 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
     x, weights, out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
     ends, residual = _ends(b, spec, 3)
     inputs, sums = spec.inputs, spec.sums
-    transform = InputTransform(b, machine, tiles, spec.x, patch)
-    back = OutputTransform(b, machine, tiles, spec.out, spec.residual, ends, patch)
+    transform = InputTransform(b, machine, tiles, spec.x, patch, ahead=True)
+    back = OutputTransform(b, machine, tiles, spec.out, spec.residual, ends, patch, ahead=True)
     product = Product(b, machine, tiles, inputs, sums, min(spec.block, tiles.count))
     below = (tiles.taps - 1) * tiles.across
     transformed = address(b, patch, tiles.patch_bytes, "transformed")

@@ -16,7 +16,7 @@ from mavcg.kernels.emit import F32, I1, address, const, f32_splat, load_vector, 
 from mavcg.kernels.nest import minimum
 from mavcg.kernels.primitives.common import lanes_of, load_some, only_first, store_some, transposed_pieces
 from mavcg.kernels.primitives.winograd_linear import planned
-from mavcg.kernels.primitives.winograd_lines import by_lines
+from mavcg.kernels.primitives.winograd_lines import asks_for_pixels, by_lines
 from mavcg.kernels.primitives.winograd_spec import Located, Planes, Tiles
 from mavcg.kernels.tiling import lanes_f32
 from mavcg.primitive import F32_BYTES
@@ -49,12 +49,13 @@ class _Spot:
 
 
 class OutputTransform:
-    """The code of one kernel's output transform. patch: scratch of tiles.patch_bytes."""
+    """The code of one kernel's output transform. patch: scratch of tiles.patch_bytes. ahead: pixels are asked for."""
 
     def __init__(
         self, b: ir.IRBuilder, machine: Machine, tiles: Tiles, image: Located, residual: Located | None, ends: Ends,
-        patch: Value,
+        patch: Value, ahead: bool = False,
     ) -> None:  # fmt: skip
+        self.ahead = ahead and asks_for_pixels(machine, tiles, image)
         self.b, self.machine, self.tiles, self.image, self.ends = b, machine, tiles, image, ends
         self.other = residual
         blocks = [i.block for i in (image, residual) if i is not None and i.block]
@@ -93,7 +94,10 @@ class OutputTransform:
                 values = self.transform(planes, address(b, source, scaled(b, number, self.lanes * F32_BYTES)))
                 self.finish(spot, values, here)
 
-            by_lines(b, planes, source, vectors, self.lanes, vector, write=False)
+            _, down, right, _ = (step * F32_BYTES for step in self.image.view.strides)
+            next_tile = [i * down + j * right for i in range(tiles.m_h) for j in range(tiles.m)]
+            corner = address(b, self.place(self.image, out, y, x, const(0)), tiles.m * right) if self.ahead else None
+            by_lines(b, planes, source, vectors, self.lanes, vector, False, corner, next_tile)
 
         repeat(b, const(0), count, one, "tile")
 

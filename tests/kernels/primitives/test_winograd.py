@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from mavcg.kernel import Array, Machine, Operand, Step, View
 from mavcg.kernel_code import kernel_module
@@ -13,8 +14,10 @@ from mavcg.kernels.primitives import winograd
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.winograd import ERROR_BOUNDS, PRIMITIVES, WinogradPrimitive, pack_winograd, winograd_spec
 from mavcg.kernels.primitives.winograd_spec import Planes, Winograd
+from mavcg.kernels.registry import emit
+from mavcg.machines import machines_for
 from mavcg.primitive import Epilogue, Layout, Primitive, Scenario
-from mavcg.target import host_target
+from mavcg.target import host_target, parse_target
 from mavcg.trials.check import Case, Checked, check_all
 from tests.kernels.conftest import Buffer, Compiled, host_machines
 
@@ -149,6 +152,22 @@ def test_rows_want_less_memory_than_squares() -> None:
     squares = WinogradPrimitive(HWC, HWC, 4, 3, True, staged=True).workspace_bytes(layer)
     assert WinogradPrimitive(HWC, HWC, 4, 3, True).workspace_bytes(layer) < squares
     assert WinogradPrimitive(HWC, HWC, 4, 3, False).workspace_bytes(layer) < squares
+
+
+def test_the_next_tiles_pixels_are_asked_for_by_the_one_kernel() -> None:
+    def asked(machine: Machine, name: str) -> int:
+        lowering = find_primitive(name).lower(Scenario(16, 18, 18, 1, 3, 16), np.zeros((16, 16, 3, 3)), ENDS, 16)
+        texts = [str(emit(ir.Module(), stage.spec, machine)) for stage in lowering.stages]
+        return sum(text.count('@"llvm.prefetch') for text in texts)
+
+    x86 = machines_for((), parse_target("x86_64-linux-gnu"))["generic"]
+    arm = machines_for((), parse_target("aarch64-linux-gnu"))["generic"]
+
+    # Of 36 pixels the 24 that this tile has not read, and 16 that will be written.
+    assert asked(x86, "winograd_2d_f4_k3_hwc_hwc") == 24 + 16
+    assert asked(x86, "winograd_2d_f2_k3_hwc_hwc") == 8 + 4
+    assert asked(x86, "winograd_2d_f4_k3_staged_hwc_hwc") == asked(x86, "winograd_2d_f4_k3_chw_chw") == 0
+    assert asked(arm, "winograd_2d_f4_k3_hwc_hwc") == 0
 
 
 def test_planes_begin_in_different_sets_of_a_cache() -> None:
