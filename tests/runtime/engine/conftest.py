@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -184,20 +185,25 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
 @pytest.fixture(scope="session")
 def build_library(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """build_library(name): a model library with its companions, for this machine. plans: it chooses its threads by
-    them."""
+    them. arena_bytes, scratch_bytes: instead of what it needs."""
     made: dict[object, Path] = {}
 
-    def build_library(name: str = "exercise", target: Target | None = None, plans: tuple[ThreadPlan, ...] = ()) -> Path:
+    def build_library(
+        name: str = "exercise", target: Target | None = None, plans: tuple[ThreadPlan, ...] = (),
+        arena_bytes: int = 2 * ARENA_HALF, scratch_bytes: int = SCRATCH,
+    ) -> Path:  # fmt: skip
         target = target or host_target()
-        if (name, target, plans) not in made:
+        key = name, target, plans, arena_bytes, scratch_bytes
+        if key not in made:
             folder = tmp_path_factory.mktemp("library")
             kernels = kernel_objects(TWO_CORES, target, folder)
             program = exercise(name, plans=plans)
+            program = replace(program, arena_bytes=arena_bytes, scratch_bytes=scratch_bytes)
             objects = build_model_objects(program, CONSTANTS, kernels, TWO_CORES, {}, target, folder / "objects")
             out = folder / f"lib{name}.so"
             link_shared(objects, out, target)
             write_companions(program, out)
-            made[name, target, plans] = out
-        return made[name, target, plans]
+            made[key] = out
+        return made[key]
 
     return build_library

@@ -30,8 +30,8 @@ API = {
     "create", "destroy", "run", "run_sized", "profile", "cancel", "threads", "inputs", "outputs", "steps", "error_text",
 }  # fmt: skip
 LIBC = {
-    "calloc", "free", "posix_memalign", "memset", "getpid", "syscall", "clock_gettime", "pthread_create",
-    "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset",
+    "calloc", "free", "posix_memalign", "mmap", "munmap", "madvise", "memset", "getpid", "syscall", "clock_gettime",
+    "pthread_create", "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset",
 }  # fmt: skip
 TARGETS = [
     "aarch64-linux-gnu.2.17", "aarch64-linux-musl", "aarch64-linux-android", "x86_64-linux-gnu.2.17",
