@@ -2,10 +2,11 @@
 
 Every network runs with the planner's macro-tiles and with each of a few fixed ones for all its layers; a kernel that
 comes out the same for two of them is the same code. The runs take turns in rotating order, each after one that is not
-timed, and each step is timed (of the thread, on its CPU). Ratios are of two plans in the same round, so that both see
-the same CPU in the same state; their median counts. Two rivals: one tile for all layers, the best of the set; and each
-layer's best fixed tile. Which is best is found in the even rounds, and all is compared in the odd ones: a minimum over
-measurements would else gain from their noise. Weights come from memory as in a library, which runs the same code.
+timed, and each step is timed (of the thread, on its CPU). A step's ratio is of two plans in the same round, so that
+both see the same CPU in the same state; the median of the rounds counts. Two rivals: one tile for all layers, the best
+of the set; and each layer's best fixed tile. Which is best is found in the even rounds, and all is compared in the odd
+ones: a minimum over measurements would else gain from their noise. Weights come from memory as in a library, which
+runs the same code.
 """
 
 import argparse
@@ -188,46 +189,50 @@ def timed(
 def summary(name: str, took: Mapping[str, list[list[int]]], steps: Sequence[str]) -> dict[str, Any]:
     """What is compared: the odd rounds; which fixed tile is the best, of a step and of all, comes from the even ones.
 
-    Ratios are of two plans in the same round, and the median of the rounds counts; milliseconds are medians.
+    A step's ratio is of two plans in the same round, the median over the rounds: a round that was disturbed for one of
+    them counts no more than another. A network's is the mean of its steps', by the time that each takes as planned.
     """
-    even, odd = ({label: runs[first::2] for label, runs in took.items()} for first in (0, 1))
-    plain = [sum(run) for run in even["plain"]]
-
-    def of_step(label: str, step: int) -> float:
-        pairs = zip(even[label], even["plain"], strict=True)
-        return statistics.median(run[step] / beside[step] for run, beside in pairs)
-
-    best = [min(FIXED, key=lambda label: of_step(label, i)) for i in range(len(steps))]  # noqa: B023
-    one = min(FIXED, key=lambda label: median_ratio([sum(run) for run in even[label]], plain))
-    totals = {label: [sum(run) for run in runs] for label, runs in odd.items()}
-    each = [sum(odd[label][r][i] for i, label in enumerate(best)) for r in range(len(totals["planned"]))]
-    by_one, by_each = (median_ratio(totals["planned"], rival) for rival in (totals[one], each))
-
-    def ms(times: Sequence[int], digits: int = 4) -> float:
-        return round(statistics.median(times) / 1e6, digits)
-
-    def step_ms(label: str, step: int) -> float:
-        return ms([run[step] for run in odd[label]], 5)
-
+    found, compared = (Compared({label: runs[first::2] for label, runs in took.items()}) for first in (0, 1))
+    best = [min(FIXED, key=lambda label: found.ratios[label][i]) for i in range(len(steps))]  # noqa: B023
+    one = min(FIXED, key=lambda label: found.whole(found.ratios[label]))
+    each = [compared.ratios[label][i] for i, label in enumerate(best)]
+    planned_ms = sum(compared.planned_ms)
+    by_one, by_each = 1 / compared.whole(compared.ratios[one]), 1 / compared.whole(each)
     return {
-        "network": name, "rounds": len(took["planned"]), "planned_ms": ms(totals["planned"]),
-        "one_for_all": one, "one_for_all_ms": ms(totals[one]), "each_layers_best_ms": ms(each),
-        "fixed_ms": {label: ms(totals[label]) for label in FIXED},
+        "network": name, "rounds": len(took["planned"]), "planned_ms": round(planned_ms, 4),
+        "one_for_all": one, "one_for_all_ms": round(planned_ms / by_one, 4),
+        "each_layers_best_ms": round(planned_ms / by_each, 4),
+        "fixed_ms": {label: round(planned_ms * compared.whole(compared.ratios[label]), 4) for label in FIXED},
         "ratio": round(max(by_one, by_each), 4), "planned_by_each_layers_best": round(by_each, 4),
         "planned_by_one_for_all": round(by_one, 4),
         "steps": [
             {
-                "name": step, "planned_ms": step_ms("planned", i), "best": best[i], "best_ms": step_ms(best[i], i),
-                "plain_ms": step_ms("plain", i),
+                "name": step, "planned_ms": round(ms, 5), "best": best[i], "best_ms": round(ms * each[i], 5),
+                "plain_ms": round(ms * compared.ratios["plain"][i], 5),
             }
-            for i, step in enumerate(steps)
+            for i, (step, ms) in enumerate(zip(steps, compared.planned_ms, strict=True))
         ],
     }  # fmt: skip
 
 
-def median_ratio(ours: Sequence[int], theirs: Sequence[int]) -> float:
-    """Of two plans' times, round by round."""
-    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+class Compared:
+    """Some rounds: each step's median as planned, and of each plan its steps' median ratios to that."""
+
+    def __init__(self, took: Mapping[str, Sequence[Sequence[int]]]) -> None:
+        planned = list(zip(*took["planned"], strict=True))
+        self.planned_ms: list[float] = [statistics.median(step) / 1e6 for step in planned]
+        self.ratios = {
+            label: [
+                statistics.median(a / b for a, b in zip(step, beside, strict=True))
+                for step, beside in zip(zip(*runs, strict=True), planned, strict=True)
+            ]
+            for label, runs in took.items()
+        }
+
+    def whole(self, ratios: Sequence[float]) -> float:
+        """Of the network, by the time that each step takes."""
+        total: float = sum(ms * ratio for ms, ratio in zip(self.planned_ms, ratios, strict=True))
+        return total / sum(self.planned_ms)
 
 
 def main() -> None:

@@ -54,14 +54,18 @@ def planned_tiles(record: Record, table: Table) -> str:
             row["network"],
             f"{row['planned_ms']:.2f}",
             f"{row['one_for_all_ms']:.2f} ({row['one_for_all']})",
+            f"{row['planned_by_one_for_all']:.3f}",
             f"{row['each_layers_best_ms']:.2f}",
-            f"{row['ratio']:.3f}",
+            f"{row['planned_by_each_layers_best']:.3f}",
         ]
         for row in record["rows"]
     ]
+    means = record["geometric_means"]
+    by_one, by_each = (f"{means[what]:.3f}" for what in ("planned_by_one_for_all", "planned_by_each_layers_best"))
+    rows.append(["geometric mean", "", "", by_one, "", by_each])
     text = "Measured: milliseconds, one thread, in one interleaved run; every layer as implicit product. Fixed "
     text += "tilings: six of them, the best for the network, and for each layer its own best one."
-    head = ["network", "planned", "best one for all layers", "each layer's best", "planned / better of both"]
+    head = ["network", "planned", "best one for all layers", "planned / it", "each layer's best", "planned / these"]
     return f"{text}\n\n" + table(head, rows)
 
 
