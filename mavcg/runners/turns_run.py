@@ -1,8 +1,8 @@
 """Contests (selection/contest.py) on any machine that a runner reaches: who may be the fastest takes turns.
 
 A program of some contests is run again and again, each time for those alone of which it is not decided yet whether they
-are faster or slower than their base. Each run is a process of its own, since where a process has its memory makes a
-difference as well, and two at least count.
+are faster or slower than their base, or which of those that are faster is the fastest. Each run is a process of its
+own, since where a process has its memory makes a difference as well, and two at least count.
 """
 
 import statistics
@@ -14,7 +14,7 @@ from pathlib import Path
 from mavcg.runners.bench_lines import JobFailed, Turns
 from mavcg.runners.bench_run import BenchOptions, run_turns
 from mavcg.runners.spot import Spot, programs
-from mavcg.selection.contest import Contest, Ratio, costs_of, ratio_of
+from mavcg.selection.contest import Contest, Ratio, costs_of, leaders, ratio_of
 from mavcg.selection.costs import Cost
 from mavcg.selection.tuning import Job
 
@@ -52,7 +52,9 @@ class _Standing:
         left = [job for job in self.ratios if job not in self.failed]
         if self.processes < turns.least:
             return left
-        return [job for job in left if not self.ratios[job] or ratio_of(self.ratios[job]).open]
+        known = {job: ratio_of(self.ratios[job]) for job in left if self.ratios[job]}
+        rivals = leaders(known)
+        return [job for job in left if job not in known or known[job].open or (len(rivals) > 1 and job in rivals)]
 
     def take(self, group: Mapping[Job, Turns | JobFailed]) -> None:
         """What a process said of a group."""

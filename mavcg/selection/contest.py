@@ -100,6 +100,13 @@ def _rank(count: int) -> int:
     return max(k, 1)
 
 
+def leaders(ratios: Mapping[Job, Ratio]) -> list[Job]:
+    """Who is faster than the base, and may be the fastest: his interval begins below the end of every other one."""
+    faster = {job: ratio for job, ratio in ratios.items() if ratio.high < 1.0}
+    end = min((ratio.high for ratio in faster.values()), default=0.0)
+    return [job for job, ratio in faster.items() if ratio.low <= end]
+
+
 def costs_of(
     contest: Contest, base_ms: Sequence[float], ratios: Mapping[Job, Ratio], first: Mapping[Job, Cost], runs: int
 ) -> dict[Job, Cost]:

@@ -18,7 +18,7 @@ from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.finished import Finished
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import TunedOn, tune_on
-from mavcg.selection.contest import GROUP, NEAR, Contest, Ratio, contests_of, costs_of, ratio_of
+from mavcg.selection.contest import GROUP, NEAR, Contest, Ratio, contests_of, costs_of, leaders, ratio_of
 from mavcg.selection.cost_db import CostDb, KnownCosts, open_db
 from mavcg.selection.costs import MEASURED, Cost
 from mavcg.selection.tuning import Job, Plan, fastest
@@ -248,6 +248,14 @@ def test_all_costs_of_a_scenario_are_on_one_scale() -> None:
     # The one that took no part was 1.6 times as slow as the fastest, and still is: not faster than the base, which had
     # been disturbed.
     assert found[far].ms == pytest.approx(1.6 * 1.8) and found[far].turns == 0
+
+
+def test_who_is_faster_than_the_usual_one_is_measured_on_until_one_leads() -> None:
+    first, second, third, slow = (job(name) for name in OTHERS[:4])
+    close = {first: Ratio(0.5, 0.4, 0.6, 14), second: Ratio(0.6, 0.55, 0.65, 14), third: Ratio(0.9, 0.8, 0.95, 14)}
+    assert leaders(close | {slow: Ratio(0.5, 0.4, 1.5, 14)}) == [first, second]
+    assert leaders(close | {second: Ratio(0.7, 0.61, 0.8, 14)}) == [first]
+    assert leaders({slow: Ratio(1.2, 1.1, 1.3, 14)}) == []
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=80))
