@@ -18,6 +18,7 @@ from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
 from mavcg.planner.board_machine import ClusterMachine
 from mavcg.predict.ways import Chosen
+from mavcg.primitive import Primitive
 from mavcg.selection.choice import Choice, Limits, Problem, make_problem
 from mavcg.selection.costs import CostProvider, mean_of
 from mavcg.selection.library import library_choice, without_computed_weights
@@ -37,6 +38,7 @@ from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, check_strat
 from mavcg.selection.weight_limit import select_within
 
 ENGINE = "engine"
+_OTHER_SUMS = ("winograd", "fft")  # families whose sums are not those of the definition
 Progress = Callable[[str], None]
 
 
@@ -125,11 +127,12 @@ def select_for_library(
     workers, between = _workers(board), _bytes_of(graph)
     modelled = _mean([model_on(each, between) for each in workers])
     model = LibraryModel(modelled, modelled_costs(workers[0][0], 1, between), len(workers[-1]))
-    limits = Limits(question.max_error, question.max_workspace_bytes)
+    primitives, max_error = _admitted(question.max_error)
+    limits = Limits(max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
         asked = conversions_in_network(_mean(costs), modelled, question.doubts)
-        plain = make_problem(network, asked, all_primitives(), limits, shared=True)
+        plain = make_problem(network, asked, primitives, limits, shared=True)
     check_strategy(question.strategy, (ENGINE, *strategy_names(plain)))
     problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), question.doubts)
     selected = select(problem, question.strategy, question.time_limit_s)
@@ -137,6 +140,19 @@ def select_for_library(
     others = {tensor: way for tensor, way in engine.ways.items() if tensor not in chosen}
     threads = tuple(len(each) for each in workers)
     return written(graph, packing, workers[0][0].cluster.core, threads, problem, selected, others)
+
+
+def _admitted(max_error: float) -> tuple[tuple[Primitive, ...], float]:
+    """The primitives to select from, and what they may be off by.
+
+    In a library no error is too small: below what any is bounded by, all sums are by their definition, as those of the
+    engine's own ways.
+    """
+    known = all_primitives()
+    least = min(primitive.error_bound for primitive in known)
+    if max_error >= least:
+        return known, max_error
+    return tuple(primitive for primitive in known if primitive.family not in _OTHER_SUMS), least
 
 
 def _workers(board: Board) -> tuple[tuple[ClusterMachine, ...], ...]:

@@ -109,6 +109,17 @@ def test_the_engines_program_is_taken_as_it_is_where_nothing_is_better(graph: Gr
     assert found.graph is graph and found.ways == ways.ways and len(ways.ways) == 3
 
 
+@pytest.mark.parametrize("max_error", [0.0, 9e-6])
+def test_where_no_error_is_allowed_sums_are_by_their_definition(graph: Graph, max_error: float) -> None:
+    exact = choose_ways(graph, PACKING, MACHINES, TARGET, BOARD, max_error)
+    found = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=max_error), exact)
+    assert found is not None
+
+    families = {one.primitive.family for some in found.problem.alternatives.values() for one in some if one.primitive}
+    assert "im2" in families and not families & {"winograd", "fft"}
+    assert not any("winograd" in way for way in found.ways.values())
+
+
 SPREAD = 0.05
 
 
