@@ -36,6 +36,9 @@ def run(
     mavcg run libface.so --input image=x.npy --json
     mavcg run libmobilenet_v2.so --seed 0
     """
+    if seed is not None and (seed < 0 or inputs):
+        why = "makes all inputs; leave --input out" if inputs else "is no seed; give 0 or more"
+        raise MavcgError(f"--seed {seed}: {why}")
     import numpy as np
 
     from mavcg.loading import load, thread_count
