@@ -31,7 +31,7 @@ from rich.table import Table
 from bench.host_library import no_costs
 from bench.models import model_path, shapes_of
 from bench.record import RESULTS, facts, write
-from bench.strategy_rounds import errors_of, figures, read_rounds, take_slice
+from bench.strategy_rounds import errors_of, figures, read_rounds, take_slice, threads_of
 
 NETWORKS = (
     "squeezenet-random", "inception_v1-random", "resnet50-random", "alexnet-random", "vgg19-random", "mobilenet_v2"
@@ -198,7 +198,7 @@ def main() -> None:
                 continue
             paths = {one.strategy: one.path for one in libraries if one.strategy not in untimed}
             enough = take_slice(paths, folder, threads, given.rounds, given.seconds, given.slice_seconds)
-            found[name] = network_entry(libraries, refused, folder, threads, untimed)
+            found[name] = network_entry(libraries, refused, folder, threads_of(folder), untimed)
             show({name: found[name]}, Console())
             if not enough:
                 out.print(f"{name}: the slice is over; the next one goes on")

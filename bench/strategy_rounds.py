@@ -78,9 +78,16 @@ def read_rounds(libraries: Mapping[str, Path], folder: Path, threads: int) -> li
     return found
 
 
+def threads_of(folder: Path) -> list[int]:
+    """Numbers of threads that there are rounds of."""
+    path = folder / ROUNDS
+    return sorted({json.loads(line)["threads"] for line in path.read_text().splitlines()}) if path.exists() else []
+
+
 def _wanted(libraries: Mapping[str, Path], folder: Path, threads: int, rounds: int) -> list[str]:
     """Whose figures are too few."""
-    taken = read_rounds(libraries, folder, threads)
+    base = next(iter(libraries))
+    taken = [each for each in read_rounds(libraries, folder, threads) if base in each["ms"]]
     found = []
     for name in libraries:
         own = [each["ms"][name] for each in taken if name in each["ms"]]
