@@ -15,9 +15,9 @@ from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.primitive import Layout, Scenario
 from mavcg.profiles.load import load_core
 from mavcg.runners import bench_program
-from mavcg.runners.bench_lines import JobTimes
+from mavcg.runners.bench_lines import JobTimes, Turns
 from mavcg.runners.bench_program import BenchProgram, bench_target, build_program
-from mavcg.runners.bench_run import BenchOptions, run_bench
+from mavcg.runners.bench_run import BenchOptions, run_bench, run_turns
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
@@ -117,6 +117,21 @@ def test_times_are_of_the_work(program: BenchProgram) -> None:
     assert found[1].warm.ms > 8 * times.warm.ms
     assert times.cold is not None and times.cold.rounds >= 2 and times.cold.runs == times.cold.rounds
     assert times.warm.rounds >= 3 and times.warm.runs >= times.warm.rounds
+
+
+def test_jobs_in_turns_compute_and_take_what_they_do_alone(program: BenchProgram) -> None:
+    alone, found = run(open_runner("local"), program, HERE), dict[int, Turns]()
+
+    def taken(result: object) -> None:
+        assert isinstance(result, Turns), result
+        found[result.job] = result
+
+    with open_runner("local") as runner:
+        run_turns(runner, program, [(2, 0, 1), (3,)], HERE, None, BRIEF, taken)
+    assert list(found) == [0, 1, 2, 3]
+    assert {n: turns.checksum for n, turns in found.items()} == {n: times.checksum for n, times in alone.items()}
+    assert all(len(turns.ms) == len(turns.lost) == BRIEF.rounds and turns.runs >= 3 for turns in found.values())
+    assert min(found[1].ms) > 8 * min(found[0].ms) > 0
 
 
 @pytest.mark.parametrize("name", ["ssh", "adb"])
