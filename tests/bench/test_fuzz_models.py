@@ -83,7 +83,7 @@ def test_the_command_refuses_on_one_line_and_leaves_nothing(
     model.write_bytes(data)
 
     command = [sys.executable, "-m", "mavcg.cli", "build", str(model), "--board", "host", "-o", "libmodel.so", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
 
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""

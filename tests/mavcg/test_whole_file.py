@@ -55,7 +55,7 @@ def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:
         read = reader.submit((tmp_path / "pipe").read_text)
         with whole(tmp_path / "pipe") as made:
             made.write_text("new")
-        assert read.result(timeout=30) == "new"
+        assert read.result(timeout=300) == "new"
 
     assert (tmp_path / "pipe").is_fifo()
 

@@ -54,7 +54,7 @@ def version(program: Path, midr: int, *words: str, **environment: str) -> dict[s
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return dict(line.split(" ", 1) for line in done.stdout.splitlines()) | {"stderr": done.stderr}

@@ -25,7 +25,7 @@ HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elfto
 
 def imported_by(*arguments: str) -> set[str]:
     command = [sys.executable, "-X", "importtime", "-m", "mavcg.cli", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-500:]
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
 

@@ -22,9 +22,7 @@ label_image 1 [006] 1.1: 30 cycles: 10 _ZN2nn4gemmEPfi+0x4 (/data/l.so)
 label_image 1 [006] 1.2: 10 cycles: ff do_syscall_64 ([kernel.kallsyms])
 """
 # A program that prints, works long enough to be sampled, and fails.
-BUSY = (
-    "import sys, time\nprint('from the program')\nend = time.time() + 0.3\nwhile time.time() < end: pass\nsys.exit(4)"
-)
+BUSY = "import sys, time\nprint('from the program')\nwhile time.process_time() < 0.3: pass\nsys.exit(4)"
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ class Sshd:
         log = (self.folder / "sshd.log").open("ab")
         command = [sshd, "-D", "-e", "-f", str(self.folder / "sshd_config")]
         self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 100
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

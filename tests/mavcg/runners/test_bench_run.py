@@ -118,7 +118,7 @@ def cut_when_it_stands(fake: Any, cut: Any) -> threading.Thread:
     """Cuts the connection when the program has come to the job at which it waits."""
 
     def work() -> None:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 200
         while not (fake.folder / "at").exists() and time.monotonic() < until:
             time.sleep(0.01)
         cut()

@@ -64,7 +64,7 @@ def _assembles(lines: list[str], folder: Path) -> list[bool]:
     source.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu", "-c", str(source),
                "-ferror-limit=0", "-o", str(folder / "offsets.o")]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     wrong = {int(line.split("offsets.s:")[1].split(":")[0]) for line in done.stderr.splitlines() if ": error:" in line}
     assert done.returncode == 0 or wrong, done.stderr
     return [number not in wrong for number in range(1, len(lines) + 1)]

@@ -38,7 +38,7 @@ def test_long_rows(kind: str) -> None:
     if kind in ("relu", "mul", "square"):
         x = b.add("matmul", (x, b.constant(np.ones((8, 3), np.float32))))
     graph = b.finish([b.add("quantize", (x, scale, zero), to="i8")])
-    started = time.monotonic()
+    started = time.process_time()
     after = optimise(graph)
-    assert time.monotonic() - started < 30
+    assert time.process_time() - started < 30
     assert after.outputs == graph.outputs
