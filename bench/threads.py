@@ -1,9 +1,10 @@
 """What a second thread brings: `python -m bench.threads [MODEL ..] [--json | --layers]`.
 
 Libraries of the host, each in a process with one thread and in one with two, taking turns (as bench.peers); the
-median of the rounds' ratios counts. Without names it takes the networks that have a bound, and more, and writes
-bench/results/threads.json; it ends with status 1 where a bound is missed. With --layers it says instead where a network
-loses: the layers that take most above half of one thread's time, by the least times of all rounds.
+median of the rounds' ratios counts; the one thread runs on the other CPU in each round. Without names it takes the
+networks that have a bound, and more, and writes bench/results/threads.json; it ends with status 1 where a bound is
+missed. With --layers it says instead where a network loses: the layers that take most above half of one thread's time,
+by the least times of all rounds.
 """
 
 import argparse
@@ -15,13 +16,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.interleaved import MIN_RUNS, SECONDS, WARM, start
+from bench.interleaved import MIN_RUNS, SECONDS, WARM, bound, start
 from bench.models import model_path
 from bench.record import facts, write
 
 LEAST = {"resnet50-random": 1.75, "vgg19-random": 1.75}  # times as fast
 NETWORKS = (*LEAST, "squeezenet-random", "mobilenet_v2")
-ROUNDS = 7
+ROUNDS = 16  # an even number: one thread runs on each of two CPUs as often
 LAYER_RUNS, MOST_LAYERS = 5, 15
 
 
@@ -31,7 +32,8 @@ def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
     medians: list[list[float]] = [[], []]
     try:
         for number in range(rounds):
-            for which in (0, 1) if number % 2 else (1, 0):
+            bound(workers, number)
+            for which in (0, 1) if number // 2 % 2 else (1, 0):
                 times = workers[which].ask(f"run {WARM} {MIN_RUNS} {SECONDS}")["ms"]
                 medians[which].append(statistics.median(times))
     finally:
@@ -52,7 +54,8 @@ def layers(name: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     asked: list[list[list[dict[str, Any]]]] = [[], []]
     try:
         for number in range(rounds):
-            for which in (0, 1) if number % 2 else (1, 0):
+            bound(workers, number)
+            for which in (0, 1) if number // 2 % 2 else (1, 0):
                 asked[which].append(workers[which].ask(f"layers {LAYER_RUNS}")["layers"])
     finally:
         for worker in workers:
