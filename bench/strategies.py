@@ -42,7 +42,6 @@ STRATEGIES = (
     "family:kn2", "family:fft", "family:winograd",
 )  # fmt: skip
 ROUNDS, SECONDS = 9, 0.3
-SAID = "said.json"
 
 
 @dataclass(frozen=True)

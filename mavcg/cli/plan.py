@@ -74,7 +74,12 @@ def plan(
     mavcg plan --run-ir conv3_1.plan --json
     """
     if check_ir is not None or run_ir is not None:
-        given = {"MODEL": model, "--board": board, "--accelerator": accelerator, "--emit-ir": emit_ir, "--plot": plot}
+        flags = {"--halo": halo, "--double-buffer": double_buffer, "--full-grid": full_grid, "--levels": levels}
+        given = {
+            "MODEL": model, "--board": board, "--accelerator": accelerator, "--layer": layer, "--shape": shape,
+            "--emit-ir": emit_ir, "--emit-c": emit_c, "--plot": plot, "--baselines": baselines or None,
+            **{flag: on or None for flag, on in flags.items()},
+        }  # fmt: skip
         _plan_text(check_ir, run_ir, given, as_json)
         return
     if model is None:

@@ -54,7 +54,7 @@ def selection_sentence(note: Mapping[str, Any]) -> str:
     """The strategy, what of it there is how often, and its conversions."""
     counts = Counter(one["primitive"] for one in primitives_json(note))
     words = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    return f"{note['selection']['strategy']}: {words}" if words else str(note["selection"]["strategy"])
+    return f"{note['selection']['strategy']}: {words}" if words else f"{note['selection']['strategy']}: no convolutions"
 
 
 def weights_sentence(note: Mapping[str, Any]) -> str:

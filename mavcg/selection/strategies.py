@@ -146,5 +146,8 @@ def _fastest(problem: Problem, node: str, words: str, wanted: Callable[[Alternat
     found = problem.alternatives[node]
     able = [i for i, one in enumerate(found) if wanted(one)]
     if not able:
-        raise NothingFor(f"node '{node}': {words} has no primitive with a cost for it; take --strategy {PBQP}")
+        raise NothingFor(
+            f"node '{node}': {words} has no primitive for it that has a cost and is within the limits; "
+            f"take --strategy {PBQP}"
+        )
     return min(able, key=lambda i: (found[i].cost.ms, i))

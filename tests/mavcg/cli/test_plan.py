@@ -172,6 +172,8 @@ def test_people_get_a_table(mavcg: Any) -> None:
         (("vgg16", "--accelerator", "setup-a", "--emit-c", "all.c"), "--layer"),
         (("--check-ir", "missing.plan"), "cannot be read"),
         (("vgg16", "--check-ir", "missing.plan"), "MODEL"),
+        (("--run-ir", "missing.plan", "--halo"), "leave out --halo"),
+        (("--check-ir", "missing.plan", "--emit-c", "made.c"), "leave out --emit-c"),
     ],
 )
 def test_bad_input_is_one_line(mavcg: Any, arguments: tuple[str, ...], words: str) -> None:
