@@ -63,7 +63,6 @@ def make_model_request(
     if threads == AUTO_THREADS:
         if its_board is None:
             raise MavcgError("--threads auto: what is fastest is predicted for a board; name one, or give a number")
-        its_board = measured_host_board() if board == HOST else its_board
     elif not 1 <= threads <= MAX_THREADS:
         raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
     if max_error is not None and not 0 <= max_error < 1:  # a NaN is not, either
@@ -75,7 +74,7 @@ def make_model_request(
                 raise MavcgError(f"{option}: says nothing about --strategy {ENGINE}; give another, such as {PBQP}")
     elif its_board is None:
         raise MavcgError(f"--strategy {strategy}: costs are of a board; name one, or leave the choice to {ENGINE}")
-    elif board == HOST:
+    if board == HOST:  # with whatever strategy: what is selected and what the engine would take go by the same facts
         its_board = measured_host_board()
     request = ModelRequest(
         model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
