@@ -30,7 +30,7 @@ from rich.table import Table
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from mavcg.hosts.host import host_board
+from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernel import Array, KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name, prepared
@@ -144,7 +144,7 @@ def compiled(name: str) -> tuple[Network, dict[str, list[Call]]]:
     machine = host_machine()
     network = Network(name, machine)
     lowered = network.lowered
-    core = cores_of([machine.name], host_target(), host_board())
+    core = cores_of([machine.name], host_target(), measured_host_board())
     plans = {"planned": plan_tiles(lowered.specs, {machine.name: machine}, core)}
     plans |= {label: fixed_plan(lowered.specs, machine.name, change) for label, change in FIXED.items()}
     calls = {label: network.calls(plan) for label, plan in plans.items()}
