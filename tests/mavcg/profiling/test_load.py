@@ -191,7 +191,7 @@ def recorded(perf: str, hot_program: Path, tmp_path_factory: pytest.TempPathFact
         str(path),
         "--",
         str(hot_program),
-        "600",
+        "3000",
     ]
     subprocess.run(command, check=True)
     return path

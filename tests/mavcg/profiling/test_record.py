@@ -27,7 +27,7 @@ shift
 
 def test_perf_records_the_program_and_hands_on_its_status(perf: str, hot_program: Path, tmp_path: Path) -> None:
     script = tmp_path / "fails.sh"
-    script.write_text(f"#!/bin/sh\n{hot_program} 600\nexit 3\n")
+    script.write_text(f"#!/bin/sh\n{hot_program} 3000\nexit 3\n")
     script.chmod(0o755)
     kept = tmp_path / "kept.data"
     recording = record([str(script)], options=RecordOptions(frequency_hz=500, keep=kept, call_graph=True))
