@@ -7,6 +7,7 @@ from typing import Any
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 KNOWN = ("speeds known", "no speeds known")
+CUT = ("in parts", "no parts")  # of bench/unequal_layers.py
 
 
 def threads(record: Record, table: Table) -> str:
@@ -69,7 +70,28 @@ def unequal_cores(record: Record, table: Table) -> str:
         rows.append(cells)
     text = f"Measured: time of a step over that of the ideal split; steps of 14 to 224 rows, {record['rounds']} "
     text += "rounds, one thread's rows played slower by the ratio. Geometric means."
-    return f"{text}\n\n" + table(["speeds of the two", *KNOWN], rows)
+    rows_text = table(["speeds of the two", *KNOWN], rows)
+    return f"{text}\n\n{rows_text}\n\nReal layers, over all ratios:\n\n" + _small_layers(record, table)
+
+
+def _small_layers(record: Record, table: Table) -> str:
+    """1x1 convolutions of small images, with their rows in parts and whole: the median, and the worst."""
+    over: dict[str, dict[str, list[float]]] = {}
+    took: dict[str, list[float]] = {}
+    for step in record["steps"]:
+        layer, _, how = step["step"].rpartition(", ")
+        if how in CUT:
+            over.setdefault(layer, {}).setdefault(how, []).append(step["over_ideal"])
+            took.setdefault(layer, []).append(step["both_ms"])
+    rows = [
+        [
+            layer,
+            f"{min(took[layer]):.3f} to {max(took[layer]):.3f}",
+            *(f"{statistics.median(by_cut[how]):.2f} (worst {max(by_cut[how]):.2f})" for how in CUT),
+        ]
+        for layer, by_cut in over.items()
+    ]
+    return table(["1x1 convolution", "ms", *CUT], rows)
 
 
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
