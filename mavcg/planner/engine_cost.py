@@ -32,6 +32,8 @@ L1_SHARE, L2_SHARE = 0.75, 0.75
 L1_SHOWS = {"in": 0.3, "out": 0.02}
 # The same of lines to level 2, without and with a prefetch.
 L2_SHOWS, L2_SHOWS_PREFETCHED = {"in": 0.9, "out": 0.6}, {"in": 0.3, "out": 0.25}
+# And of weights that come from memory and are passed over once, where engine_asking has a model and none are asked for.
+FAR_SHOWS = 1.0
 PREFETCH_CYCLES = {"in": 0.5, "out": 0.1}  # of one: it takes an issue slot
 TILE_CYCLES = {"in": 20, "out": 12}  # of a register tile's loops to begin and to end, beside its accumulators
 MOVES_PER_CYCLE = {"in": 1.0, "out": 2.0}  # accumulators read or written, at the ends of a tile
@@ -176,7 +178,9 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
     moved = 2 * pixels * work.layer.oc / chunk * work.layer.groups * tiles.vectors / MOVES_PER_CYCLE[order]
     compute = steps + k_blocks * (passes * TILE_CYCLES[order] + moved)
     one = pass_of(work, machine, macro)
-    if known(work.spec, machine) and (not macro.prefetch_bytes or shares(work.spec, machine, macro, one)):
+    modelled = known(work.spec, machine)
+    asked = macro.prefetch_bytes > 0 and (not modelled or shares(work.spec, machine, macro, one))
+    if modelled and (asked or not macro.prefetch_bytes):
         times = k_blocks * work.layer.groups * work.layer.oc / chunk * work.layer.oh / rows
         compute += times * asking_cycles(work.spec, machine, macro, one, core.levels[0].shared_bytes * L1_SHARE)
     elif macro.prefetch_bytes:
@@ -189,10 +193,12 @@ def cost(work: Work, machine: Machine, core: Accelerator, macro: MacroTile) -> C
     behind_l2 = per_cycle[min(1, len(per_cycle) - 1)]
     # Weights come the first time from memory: those of a whole network fit no cache.
     first = work.layer.weight_elements * task.items.weight
-    weights_cycles = first / per_cycle[-1] + (l2.weight_bytes - first) / behind_l2
+    far_cycles, again_cycles = first / per_cycle[-1], (l2.weight_bytes - first) / behind_l2
     others_cycles = (l2.input_bytes + l2.output_bytes) / behind_l2
-    l1_cycles, l2_cycles = l1 / per_cycle[0], weights_cycles + others_cycles
-    shown = (L2_SHOWS_PREFETCHED if macro.prefetch_bytes else L2_SHOWS)[order] * weights_cycles
+    l1_cycles, l2_cycles = l1 / per_cycle[0], far_cycles + again_cycles + others_cycles
+    shows = (L2_SHOWS_PREFETCHED if macro.prefetch_bytes else L2_SHOWS)[order]
+    far_shows = FAR_SHOWS if modelled and work.by_channels and not asked else shows
+    shown = far_shows * far_cycles + shows * again_cycles
     shown += L1_SHOWS[order] * l1_cycles + L2_SHOWS[order] * others_cycles
     residual = work.layer.output_elements * task.items.output if work.residual else 0
     if residual:
