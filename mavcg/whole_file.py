@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and whether a picture can be one."""
+"""Files that appear whole or not at all."""
 
 import errno
 import os
@@ -30,11 +30,14 @@ def whole(path: Path) -> Iterator[Path]:
         made.unlink(missing_ok=True)
 
 
-def check_plot(path: Path) -> None:
-    """Raises: MavcgError for what cannot become the file of a picture: before the work, not after it."""
-    if path.suffix != ".svg":
-        raise MavcgError(f"--plot {path}: pictures are SVG; name a file that ends in .svg")
-    if not path.parent.is_dir():
-        raise MavcgError(f"--plot {path}: the folder {path.parent} is not there; make it, or name another file")
-    if path.is_dir():
-        raise MavcgError(f"--plot {path}: is a folder; name another file")
+def write_whole(path: Path, content: bytes | str, option: str = "") -> None:
+    """Write a file, whole or not at all. content: text is written as UTF-8. option: that named the file, for errors.
+
+    Raises: MavcgError where it cannot be written.
+    """
+    try:
+        with whole(path) as made:
+            made.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        place = f"{option} {path}".lstrip()
+        raise MavcgError(f"{place}: cannot be written ({error.strerror}); name another file") from error

@@ -15,6 +15,7 @@ from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_text import api_name, constants_symbol, header_text, kernels_of, tables_text
 from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.whole_file import write_whole
 
 GENERIC = "generic"
 TABLES = "mavcg_model_tables.h"
@@ -176,14 +177,3 @@ def cmake_text(stem: str, output: Path) -> str:
 def _digest(program: Program) -> str:
     """A version: pkg-config wants one, and a model has none but what it is."""
     return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all. Raises: MavcgError when its folder cannot be written."""
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".mavcg-") as scratch:
-            made = Path(scratch) / path.name
-            made.write_text(text, encoding="utf-8")
-            os.replace(made, path)
-    except OSError as error:
-        raise MavcgError(f"{path}: cannot be written ({error.strerror}); name another output") from error

@@ -114,7 +114,7 @@ def _estimate_model(
     from mavcg.model_road.request import parse_shapes
     from mavcg.predict.report import prediction_json, show_prediction
     from mavcg.predict.timeline import write_timeline
-    from mavcg.whole_file import check_plot
+    from mavcg.svg_plots import check_plot
 
     count = _threads(threads)
     if plot is not None:

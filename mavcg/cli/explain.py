@@ -81,7 +81,7 @@ def _number(text: str) -> int | None:
 
 def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
     from mavcg.assembly.schedule_picture import as_svg
-    from mavcg.profiling.profile_file import write_atomically
+    from mavcg.whole_file import write_whole
 
     drawn = [one for one in found if one.estimate is not None]
     if not drawn:
@@ -90,5 +90,5 @@ def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
     for number, one in enumerate(drawn, 1):
         path = svg if len(drawn) == 1 else svg.with_suffix(f".{number}{svg.suffix}")
         assert one.estimate is not None
-        write_atomically(path, as_svg(one.estimate, f"{function}, {one.kind} at {one.place}").encode())
+        write_whole(path, as_svg(one.estimate, f"{function}, {one.kind} at {one.place}"), "--svg")
         note(f"{path}: {one.kind} at {one.place}")

@@ -152,26 +152,17 @@ def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:
     from mavcg.planner.text.emit import emit_plan
     from mavcg.planner.text.printer import print_plans
     from mavcg.planner.text.verify import verify_plan
+    from mavcg.whole_file import write_whole
 
     plans = [emit_plan(p.layer, p.tiling, plan.accelerator) for p in plan.planned]
     for one in plans:
         verify_plan(one)
     if text is not None:
-        _write(text, print_plans(plans), "--emit-ir")
+        write_whole(text, print_plans(plans), "--emit-ir")
     if c is not None:
         if len(plans) != 1:
             raise MavcgError(f"--emit-c {c}: a C file is of one layer, and there are {len(plans)}; name one by --layer")
-        _write(c, plan_c(plans[0]), "--emit-c")
-
-
-def _write(path: Path, text: str, option: str) -> None:
-    from mavcg.whole_file import whole
-
-    try:
-        with whole(path) as made:
-            made.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise MavcgError(f"{option} {path}: cannot be written ({error.strerror}); name another file") from error
+        write_whole(c, plan_c(plans[0]), "--emit-c")
 
 
 def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_json: bool) -> None:

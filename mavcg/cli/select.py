@@ -105,7 +105,7 @@ def select(
     from mavcg.selection.picture import write_picture
     from mavcg.selection.report import selection_json, show_selection
     from mavcg.selection.select_network import SelectQuestion, read_network, select_network
-    from mavcg.whole_file import check_plot
+    from mavcg.svg_plots import check_plot
 
     if plot is not None:
         check_plot(plot)

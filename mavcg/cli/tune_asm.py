@@ -57,7 +57,7 @@ def tune_asm(
     from mavcg.assembly.schedule_store import open_store
     from mavcg.passes.asm.loop_tuning import Effort
     from mavcg.passes.asm.tune import tune
-    from mavcg.profiling.profile_file import write_atomically
+    from mavcg.whole_file import write_whole
 
     _check_output(source, output)
     kind, timing = core_timing(core, settings or ())
@@ -78,7 +78,7 @@ def tune_asm(
         progress("assembling the result")
         assemble(AsmSource(tuned.text, str(output)), [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
         checked = _checked(asm, tuned, progress) if check else {}
-    write_atomically(output.resolve(), tuned.text.encode("utf-8", "surrogateescape"))
+    write_whole(output, tuned.text.encode("utf-8", "surrogateescape"), "-o")
     if asm.expanded:
         note(f"{output}: is the expanded text: the macros of {source} are written out in it, and lines are counted so")
     elif asm.preprocessed:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from mavcg.planner.planned import Planned
 from mavcg.planner.roofline import pe_utilisation, reached
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, traffic
-from mavcg.whole_file import whole
+from mavcg.svg_plots import save_plot, start_plots
 
 MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
 MOST_TILES = 1 << 18  # that are looked at for a cloud, whether they fit or not
@@ -33,13 +32,7 @@ def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], folder: Path
 
     Raises: MavcgError where matplotlib is missing, or the folder cannot be written.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MavcgError("--plot: pictures need matplotlib; install mavcg[plots]") from error
-    matplotlib.use("svg")
-    # The same plan makes the same file.
-    matplotlib.rcParams.update({"svg.hashsalt": "mavcg", "svg.fonttype": "none"})
+    start_plots()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = [_traffic_picture(plan, compared, folder / "traffic.svg")]
@@ -121,7 +114,8 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
     axes.plot(x_line, np.minimum(roof, slope * x_line), c="black", lw=1, label="roofline")
     axes.set_title(f"{layer.name} on {accelerator.name}")
     axes.legend(fontsize=7, loc="lower right")
-    return _saved(figure, path)
+    save_plot(figure, path)
+    return path
 
 
 def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path) -> Path:
@@ -142,11 +136,5 @@ def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path
         axes.set_title(f"{name}: {bottom.sum():.1f} MiB (modelled)", fontsize=9)
     grid[0].legend(fontsize=8)
     grid[-1].set_xticks(at, [p.layer.name for p in plan.planned], rotation=90, fontsize=7)
-    return _saved(figure, path)
-
-
-def _saved(figure: Any, path: Path) -> Path:
-    figure.tight_layout()
-    with whole(path) as made:
-        figure.savefig(made, format="svg", metadata={"Date": None})
+    save_plot(figure, path)
     return path

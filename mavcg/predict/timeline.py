@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from mavcg.errors import MavcgError
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import ARE, best_sentence, slower_sets
-from mavcg.whole_file import check_plot, whole
+from mavcg.svg_plots import check_plot
+from mavcg.whole_file import write_whole
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0
 _INK, _FAINT = "#1b1f23", "#6a737d"
@@ -112,11 +112,7 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
 def write_timeline(prediction: Prediction, measured: Sequence[float] | None, path: Path) -> None:
     """Write the picture, whole or not at all. Raises: MavcgError where it cannot be written."""
     check_plot(path)
-    try:
-        with whole(path) as made:
-            made.write_text(timeline_svg(prediction, measured), encoding="utf-8")
-    except OSError as error:
-        raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
+    write_whole(path, timeline_svg(prediction, measured), "--plot")
 
 
 def _lane(lane: Lane, y: float, scale: float) -> list[str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mavcg.errors import MavcgError
 from mavcg.profiling.names import short_names, shortened
 from mavcg.profiling.profile import Profile
-from mavcg.profiling.profile_file import write_atomically
 from mavcg.profiling.ranking import DEFAULT_THRESHOLD, Function, is_over, rank, trusted_cores
+from mavcg.whole_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def plot_shares(profile: Profile, path: Path, threshold: float = DEFAULT_THRESHO
         figure = share_figure(profile, threshold, top)
         metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
         figure.savefig(picture, format=kind, dpi=150, metadata=metadata)
-    write_atomically(path, picture.getvalue())
+    write_whole(path, picture.getvalue(), "--plot")
 
 
 def share_figure(profile: Profile, threshold: float = DEFAULT_THRESHOLD, top: int = 10) -> "Figure":

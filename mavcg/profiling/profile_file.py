@@ -8,7 +8,7 @@ from typing import Any
 from mavcg.errors import ProfileError
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.reading import COLUMNS, Key, sample_frame
-from mavcg.whole_file import whole
+from mavcg.whole_file import write_whole
 
 FORMAT = "mavcg-profile"
 VERSION = 1
@@ -16,7 +16,7 @@ KINDS = ("samples", "instructions")
 
 
 def save_profile(profile: Profile, path: Path) -> None:
-    """Write the profile as one JSON file, whole or not at all. Raises: ProfileError when it cannot be written."""
+    """Write the profile as one JSON file, whole or not at all. Raises: MavcgError when it cannot be written."""
     import pandas as pd
 
     def plain(value: Any) -> Any:
@@ -33,16 +33,7 @@ def save_profile(profile: Profile, path: Path) -> None:
         "notes": list(profile.notes),
         "samples": [{c: plain(v) for c, v in zip(COLUMNS, row, strict=True)} for row in rows],
     }
-    write_atomically(path, json.dumps(document, indent=1, default=int).encode() + b"\n")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file beside its place and move it there, so that no half-written one stays. Raises: ProfileError."""
-    try:
-        with whole(path) as made:
-            made.write_bytes(content)
-    except OSError as error:
-        raise ProfileError(f"{path}: cannot be written: {error.strerror}; give another place") from error
+    write_whole(path, json.dumps(document, indent=1, default=int) + "\n")
 
 
 def parse_profile(text: str, place: str) -> Profile:

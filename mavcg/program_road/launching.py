@@ -196,12 +196,12 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
         return named + tuple(HotSymbol(**entry) for entry in entries)
     except (OSError, ValueError, TypeError):
         pass  # not there yet, or not ours: rank it again
-    from mavcg.profiling.profile_file import write_atomically
     from mavcg.program_road.request import profile_hot
+    from mavcg.whole_file import write_whole
 
     found = profile_hot(path, file.threshold, file.max_functions)
     # A cache that cannot be written costs time, not the build.
     with suppress(OSError, MavcgError):
         remembered.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(remembered, json.dumps([symbol.__dict__ for symbol in found]).encode())
+        write_whole(remembered, json.dumps([symbol.__dict__ for symbol in found]))
     return named + found

@@ -11,8 +11,9 @@ from statistics import median
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.profiling.profile_file import clean_text, write_atomically
+from mavcg.profiling.profile_file import clean_text
 from mavcg.program_road.choosing import Gain, Gains
+from mavcg.whole_file import write_whole
 
 FORMAT = "mavcg-measurements"
 VERSION = 1
@@ -89,7 +90,7 @@ def merged(old: Sequence[Measurement], new: Sequence[Measurement]) -> tuple[Meas
 def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
     """Write the file, whole or not at all. Raises: MavcgError when it cannot be written."""
     document = {"format": FORMAT, "version": VERSION, "measurements": [_entry(m) for m in measurements]}
-    write_atomically(path, json.dumps(document, indent=1).encode() + b"\n")
+    write_whole(path, json.dumps(document, indent=1) + "\n")
 
 
 def _entry(m: Measurement) -> dict[str, Any]:

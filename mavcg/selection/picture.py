@@ -8,7 +8,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.selection.answer import Selection, family_of
 from mavcg.selection.paper_tables import families_json, rows_of, speed_ups
-from mavcg.whole_file import whole
+from mavcg.svg_plots import save_plot, start_plots
 
 
 def write_picture(found: Selection, path: Path) -> None:
@@ -16,13 +16,7 @@ def write_picture(found: Selection, path: Path) -> None:
 
     Raises: MavcgError where matplotlib is missing, or the file cannot be written.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MavcgError("--plot: pictures need matplotlib; install mavcg[plots]") from error
-    matplotlib.use("svg")
-    # The same selection makes the same file.
-    matplotlib.rcParams.update({"svg.hashsalt": "mavcg", "svg.fonttype": "none"})
+    start_plots()
     from matplotlib.figure import Figure
 
     layers = [node.name for node in found.problem.network.convolutions]
@@ -33,10 +27,8 @@ def write_picture(found: Selection, path: Path) -> None:
     kinds = sorted({one.cost.kind for one in found.choice.chosen.values() if one.primitive})
     threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
     figure.suptitle(f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}", fontsize=10)
-    figure.tight_layout()
     try:
-        with whole(path) as made:
-            figure.savefig(made, format="svg", metadata={"Date": None})
+        save_plot(figure, path)
     except OSError as error:
         raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
 

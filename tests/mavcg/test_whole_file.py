@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.whole_file import check_plot, whole
+from mavcg.whole_file import whole, write_whole
 
 
 def test_what_was_written_takes_the_place_of_the_old(tmp_path: Path) -> None:
@@ -38,15 +38,17 @@ def test_a_folder_in_its_place_is_an_error_that_leaves_nothing(tmp_path: Path) -
     assert [each.name for each in tmp_path.iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("x.png", "ends in .svg"), ("nobody/x.svg", "nobody is not there"), ("folder.svg", "is a folder")],
-)
-def test_what_cannot_be_a_picture_is_said_before_the_work(tmp_path: Path, name: str, words: str) -> None:
-    (tmp_path / "folder.svg").mkdir()
-    with pytest.raises(MavcgError, match=words):
-        check_plot(tmp_path / name)
-    check_plot(tmp_path / "x.svg")
+def test_content_is_written_and_where_it_cannot_be_the_option_is_named(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", "größer")
+    assert (tmp_path / "a").read_bytes() == "größer".encode()
+    with pytest.raises(
+        MavcgError, match=r"^-o .*/no/such\.json: cannot be written \(No such file.*; name another file"
+    ):
+        write_whole(tmp_path / "no" / "such.json", b"x", "-o")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(MavcgError, match=r"^/.*/folder: cannot be written"):
+        write_whole(tmp_path / "folder", b"x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder"]
 
 
 def test_what_is_no_file_is_written_to_and_stays(tmp_path: Path) -> None:

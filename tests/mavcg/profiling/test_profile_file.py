@@ -13,7 +13,7 @@ from mavcg.board import Board
 from mavcg.errors import ProfileError
 from mavcg.profiling.load import load_profile
 from mavcg.profiling.profile import Profile, on_board
-from mavcg.profiling.profile_file import parse_profile, save_profile, write_atomically
+from mavcg.profiling.profile_file import parse_profile, save_profile
 from mavcg.profiling.reading import Key, sample_frame
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
@@ -91,15 +91,6 @@ def test_truncated_json_and_half_a_surrogate_pair() -> None:
         parse_profile(json.dumps(GOOD)[:-5], "p.json")
     text = json.dumps(GOOD).replace('"f"', r'"\ud800"')
     assert list(parse_profile(text, "p.json").frame["symbol"]) == ["?"]
-
-
-def test_nothing_half_written_stays(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="cannot be written: .*; give another place"):
-        write_atomically(tmp_path / "no" / "such" / "folder.json", b"x")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ProfileError, match="cannot be written"):
-        write_atomically(tmp_path / "folder", b"x")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
 def test_board_maps_cpus_to_core_types(exynos: Board) -> None:
