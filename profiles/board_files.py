@@ -1,7 +1,9 @@
 """Boards from their TOML files: docs/add-a-board.md describes them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from mavcg.board import Board, Cluster
@@ -15,6 +17,11 @@ CLUSTER_KEYS = (
     "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes", "l2_gb_per_s", "l3_gb_per_s",
     "memory_gb_per_s",
 )  # fmt: skip
+
+GENERIC = "generic"  # the version of a function for cores that nobody named
+UNITS = {"_khz": "kHz", "_bytes": "bytes", "_cores": "cores", "_gb_per_s": "GB/s"}  # by the end of a key
+# From far below to far above all that is built, so that a figure in the wrong unit (MHz or Hz, KB) is told.
+RANGES = {"max_khz": (10_000, 100_000_000), "l2_cores": (1, 4096), "bytes": (1024, 1 << 40)}
 
 
 def read_board(path: Path) -> Board:
@@ -47,6 +54,7 @@ def read_board(path: Path) -> Board:
         wrong = "the board has one that all clusters share"
         raise refuse(path, f"clusters[{own}].l3_bytes", wrong, "give the one or the other")
     memory = _rate(path, table, "memory_gb_per_s", "memory_gb_per_s", sources)
+    _refuse_contradictions(path, clusters, l3_bytes, memory)
     return Board(table["name"], schema.text(path, table, "soc"), target, clusters, tuple(sources), l3_bytes, memory)
 
 
@@ -70,10 +78,12 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Cluster:
     schema.only(path, entry, CLUSTER_KEYS, f"{place}.")
     try:
-        cpus = parse_cpus(schema.text(path, entry, "cpus"))
+        cpus = parse_cpus(schema.text(path, entry, "cpus", place=f"{place}.cpus"))
     except ValueError as error:
         raise refuse(path, f"{place}.cpus", str(error), 'write it as the kernel does, such as cpus = "0-3,6"') from None
-    cluster = Cluster(schema.text(path, entry, "core"), cpus)
+    cluster = Cluster(schema.text(path, entry, "core", place=f"{place}.core"), cpus)
+    if cluster.core == GENERIC:
+        raise refuse(path, f"{place}.core", "generic is no core", "name the core; `mavcg cores` lists them")
     return replace(
         cluster,
         max_khz=_size(path, entry, "max_khz", f"{place}.max_khz", sources),
@@ -88,10 +98,65 @@ def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]
 
 
 def _size(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> int | None:
-    value = schema.fact(path, table, key, sources, place)
-    return None if value is None else schema.whole(path, {key: value}, key, place, 1, 1 << 40)
+    value = _fact(path, table, key, place, sources)
+    if value is None:
+        return None
+    kind = key if key in RANGES else "bytes"
+    return schema.whole(path, {key: value}, key, place, *RANGES[kind], of=_unit(key))
 
 
 def _rate(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> float | None:
-    value = schema.fact(path, table, key, sources, place)
+    value = _fact(path, table, key, place, sources)
     return None if value is None else schema.rate(path, value, place)
+
+
+def _fact(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> object:
+    """The value of a fact, in the unit that its key names; None when it is absent."""
+    value = schema.fact(path, table, key, sources, place)
+    unit = _unit(key) if value is None else table[key].get("unit", _unit(key))
+    if unit != _unit(key):
+        wrong = f"{schema.shown(unit)} is not the unit of {key}"
+        raise refuse(path, f"{place}.unit", wrong, f"give the value in {_unit(key)}, and that unit or none")
+    return value
+
+
+def _unit(key: str) -> str:
+    return next(unit for ending, unit in UNITS.items() if key.endswith(ending))
+
+
+def _refuse_contradictions(
+    path: Path, clusters: Sequence[Cluster], l3_bytes: int | None, memory_gb_per_s: float | None
+) -> None:
+    """Raises: ProfileError for a fact of a cluster that another one rules out."""
+    for number, cluster in enumerate(clusters):
+        place = f"clusters[{number}]"
+        own_l3 = cluster.l3_bytes is not None
+        caches = [
+            (f"{place}.l1d_bytes", cluster.l1d_bytes),
+            (f"{place}.l2_bytes", cluster.l2_bytes),
+            (f"{place}.l3_bytes" if own_l3 else "l3_bytes", cluster.l3_bytes if own_l3 else l3_bytes),
+        ]
+        rates = [
+            (f"{place}.l2_gb_per_s", cluster.l2_gb_per_s),
+            (f"{place}.l3_gb_per_s", cluster.l3_gb_per_s),
+            (f"{place}.memory_gb_per_s", cluster.memory_gb_per_s),
+        ]
+        _in_order(path, caches, "is less than the nearer cache's", "mend one of them")
+        _in_order(path, rates[::-1], "is less than what is behind it gives", "mend one of them, or remove it")
+        _in_order(
+            path,
+            [rates[-1], ("memory_gb_per_s", memory_gb_per_s)],
+            "of all cores is less than one core's",
+            "mend one of them, or remove it",
+        )
+        if cluster.l2_cores is not None and cluster.l2_cores > len(cluster.cpus):
+            wrong = f"{cluster.l2_cores} cores share an L2, and the cluster has {len(cluster.cpus)} CPUs"
+            raise refuse(path, f"{place}.l2_cores", wrong, f"mend it, or {place}.cpus")
+
+
+def _in_order(path: Path, facts: Sequence[tuple[str, float | None]], wrong: str, way_out: str) -> None:
+    """Raises: ProfileError for a figure that is less than the one before it."""
+    known = [(place, value) for place, value in facts if value is not None]
+    for (before, least), (place, value) in pairwise(known):
+        if value < least:
+            raise refuse(path, place, f"{value} {wrong}, {before} = {least}", way_out)

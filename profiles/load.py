@@ -19,7 +19,7 @@ from mavcg.profiles.board_files import read_board
 from mavcg.profiles.mates import runnable_beside_mates
 from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
-from mavcg.target import ARCHES
+from mavcg.target import ARCHES, parse_target
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/")  # of a folder of MAVCG_PROFILES
@@ -58,9 +58,17 @@ def load_core(name: str) -> Core:
 def load_board(name: str) -> Board:
     """One board.
 
-    Raises: MavcgError for an unknown name, with the near ones.
+    Raises: MavcgError for an unknown name, with the near ones; ProfileError for a core of another architecture.
     """
-    return read_board(_file("boards", name))
+    path, cores = _file("boards", name), files("cores")
+    board = read_board(path)
+    arch = parse_target(board.target).arch
+    for number, cluster in enumerate(board.clusters):
+        core = read_core(cores[cluster.core]) if cluster.core in cores else None
+        if core is not None and core.arch != arch:
+            wrong = f"{core.name} is {core.arch}, but target is {board.target}"
+            raise refuse(path, f"clusters[{number}].core", wrong, "mend one of them")
+    return board
 
 
 def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
@@ -133,7 +141,9 @@ def _core(path: Path, text: str) -> Core:
     features = schema.names(path, llvm, "features", "llvm.features")
     for feature in features:
         if feature[0] not in "+-":
-            raise refuse(path, "llvm.features", f"{feature!r} has no sign", f'write "+{feature}" or "-{feature}"')
+            raise refuse(
+                path, "llvm.features", f"{schema.shown(feature)} has no sign", f'write "+{feature}" or "-{feature}"'
+            )
     order = schema.one_of(path, order, "order", ("in", "out"))
     facts = tuple(
         fact
@@ -214,7 +224,12 @@ def _x86_model(path: Path, entry: Table, place: str, sources: list[tuple[str, st
     vendor = schema.one_of(path, entry.get("vendor"), f"{place}.vendor", ("GenuineIntel", "AuthenticAMD"))
     models = entry.get("models")
     if not isinstance(models, list) or not models:
-        raise refuse(path, f"{place}.models", f"{models!r} is no list of model numbers", "write models = [0x97, 0x9a]")
+        raise refuse(
+            path,
+            f"{place}.models",
+            f"{schema.shown(models)} is no list of model numbers",
+            "write models = [0x97, 0x9a]",
+        )
     numbers = tuple(number for model in models for number in _models(path, model, f"{place}.models"))
     return X86Model(vendor, schema.whole(path, entry, "family", f"{place}.family", 0, 0xFF), numbers)
 
@@ -224,6 +239,6 @@ def _models(path: Path, model: object, place: str) -> Iterable[int]:
     if isinstance(model, str):
         ends = re.fullmatch(r"(0x[0-9a-f]{1,2})-(0x[0-9a-f]{1,2})", model)
         if ends is None or int(ends[1], 16) > int(ends[2], 16):
-            raise refuse(path, place, f"{model!r} is no range of models", 'write it as "0x30-0x3f"')
+            raise refuse(path, place, f"{schema.shown(model)} is no range of models", 'write it as "0x30-0x3f"')
         return range(int(ends[1], 16), int(ends[2], 16) + 1)
     return (schema.whole(path, {"models": model}, "models", place, 0, 0xFF),)

@@ -12,6 +12,7 @@ from mavcg.errors import ProfileError
 
 Table = Mapping[str, Any]
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
+MOST_SHOWN = 80  # characters of a value in an error
 MOST_GB_PER_S = 2000  # more than any CPU's memory or cache gives; a figure that was left in MB/s mostly is more
 
 
@@ -37,6 +38,12 @@ def toml_of(path: Path, text: str) -> dict[str, Any]:
         return _parsed(text)
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(f"{path}: not TOML: {error}; mend the file or remove it") from None
+    except RecursionError:
+        raise ProfileError(f"{path}: not TOML of facts: nested too deep; mend the file or remove it") from None
+    except ValueError:  # of int()
+        raise ProfileError(
+            f"{path}: a number of thousands of digits is no figure; mend the file or remove it"
+        ) from None
 
 
 @lru_cache(maxsize=256)
@@ -45,25 +52,40 @@ def _parsed(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
+def shown(value: object) -> str:
+    """A value as an error shows it: on one line, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal
+        return "a number of thousands of digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+
+
 def refuse(path: Path, key: str, wrong: str, way_out: str) -> ProfileError:
     """The error for one key of one file; the caller raises it."""
     return ProfileError(f"{path}: {key}: {wrong}; {way_out}")
 
 
-def text(path: Path, table: Table, key: str, default: str | None = None) -> str:
-    """A plain string that is no fact: a name, a description, a note."""
+def text(path: Path, table: Table, key: str, default: str | None = None, place: str = "") -> str:
+    """A plain string that is no fact: a name, a description, a note. place: the key that an error names, if another."""
     value = table.get(key, default)
     if not isinstance(value, str) or (default is None and not value):
-        wrong = "missing" if value is None else f"{value!r} is not text"
-        raise refuse(path, key, wrong, f'give it as {key} = "..."')
+        wrong = "missing" if value is None else f"{shown(value)} is not text"
+        raise refuse(path, place or key, wrong, f'give it as {key} = "..."')
     return value
 
 
-def whole(path: Path, table: Table, key: str, place: str, low: int, high: int, default: int | None = None) -> int:
-    """A whole number of a table, from low to high, both allowed; place is the key that an error names."""
+def whole(
+    path: Path, table: Table, key: str, place: str, low: int, high: int, default: int | None = None, of: str = ""
+) -> int:
+    """A whole number of a table, from low to high, both allowed; place is the key that an error names.
+
+    of: what is counted; without it an error writes the range in hexadecimal, as identity registers are.
+    """
     value = table.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        wrong = "missing" if value is None else f"{value!r} is not a whole number from {low:#x} to {high:#x}"
+        words = f"number of {of} from {low} to {high}" if of else f"number from {low:#x} to {high:#x}"
+        wrong = "missing" if value is None else f"{shown(value)} is not a whole {words}"
         raise refuse(path, place, wrong, f"give {key} as a number in that range")
     return value
 
@@ -71,7 +93,7 @@ def whole(path: Path, table: Table, key: str, place: str, low: int, high: int, d
 def rate(path: Path, value: object, place: str) -> float:
     """A bandwidth in 10^9 bytes a second: a number above 0 and at most MOST_GB_PER_S."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
-        wrong = f"{value!r} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
+        wrong = f"{shown(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
         raise refuse(path, place, wrong, "give a number in that range, such as 12.8, or remove the fact")
     return float(value)
 
@@ -80,14 +102,14 @@ def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
     """A list of strings; absent is empty."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise refuse(path, place, f"{value!r} is not a list of names", f'give it as {key} = ["...", "..."]')
+        raise refuse(path, place, f"{shown(value)} is not a list of names", f'give it as {key} = ["...", "..."]')
     return tuple(value)
 
 
 def one_of(path: Path, value: object, key: str, allowed: tuple[str, ...]) -> str:
     """The value, which must be one of the allowed words."""
     if value not in allowed:
-        raise refuse(path, key, f"{value!r} is not known", f"give one of {', '.join(allowed)}")
+        raise refuse(path, key, f"{shown(value)} is not known", f"give one of {', '.join(allowed)}")
     return str(value)
 
 
@@ -103,7 +125,7 @@ def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
     """A list of tables; absent is empty."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise refuse(path, key, "not a list of tables", f"give it as {key} = [{{ ... }}, {{ ... }}]")
+        raise refuse(path, key, f"{shown(value)} is not a list of tables", f"give it as {key} = [{{ ... }}, {{ ... }}]")
     return tuple(value)
 
 
@@ -125,7 +147,7 @@ def sourced(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, s
         return None
     fact = table[key]
     if not isinstance(fact, dict) or "value" not in fact:
-        wrong = f"{fact!r} has no value and source"
+        wrong = f"{shown(fact)} has no value and source"
         raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
     only(path, fact, ("value", "unit", "source"), f"{place}.")
     return fact["value"], source_of(path, fact, place)
@@ -135,9 +157,11 @@ def check_name(path: Path, table: Table) -> None:
     """The name must be the file's, and such that it can be part of a symbol."""
     name = text(path, table, "name")
     if name != path.stem:
-        raise refuse(path, "name", f"{name!r} is not the file's name", f'write name = "{path.stem}" or rename the file')
+        raise refuse(
+            path, "name", f"{shown(name)} is not the file's name", f'write name = "{path.stem}" or rename the file'
+        )
     if not NAME.fullmatch(name) or name == "generic":
-        raise refuse(path, "name", f"{name!r} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken")
+        raise refuse(path, "name", f"{shown(name)} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken")
 
 
 def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
@@ -168,7 +192,7 @@ def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:
             raise refuse(
                 path,
                 f"{place}.{key}",
-                f"{below!r} has no unit and source",
+                f"{shown(below)} has no unit and source",
                 f'write {key} = {{ value = ..., unit = "...", source = "..." }}',
             )
         found += figures(path, below, f"{place}.{key}")

@@ -62,7 +62,7 @@ def read_build_file(path: Path) -> BuildFile:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); write one, or give options") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise MavcgError(f"{path}: not TOML ({error}); correct it") from error
     unknown = sorted(set(document) - {"build"})
     if unknown:
