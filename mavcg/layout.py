@@ -20,6 +20,11 @@ class Layout(StrEnum):
     HWC = "HWC"
     CHWC = "CHWc"
 
+    @property
+    def planar(self) -> bool:
+        """Whether the columns of a row are neighbours, so that vectors are of pixels; else they are of channels."""
+        return self in (Layout.CHW, Layout.HCW)
+
 
 # Where N, H, W, C of an image are among the dimensions of its tensor.
 AXES: dict[Layout, tuple[int, int, int, int]] = {

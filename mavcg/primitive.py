@@ -131,6 +131,11 @@ class Primitive(ABC):
         over random scenarios; 1e-5 for plain sums of products, whose errors grow with the root of their length."""
         return 1e-5
 
+    @property
+    def plain_sums(self) -> bool:
+        """Whether outputs are the definition's sums of products, and nothing is transformed on the way."""
+        return True
+
 
 def image_view(layout: Layout, c: int, h: int, w: int) -> View:
     """The view of an image as N, H, W, C, which all layouts but CHWc have by strides alone."""

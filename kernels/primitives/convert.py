@@ -159,9 +159,9 @@ def _each_column(b: ir.IRBuilder, spec: RaggedBlocks, body: Callable[[Value], No
 
 def _mover(source: Image, target: Image) -> Callable[[ir.IRBuilder, _Line, int], None]:
     """How the first so many channels of a block are moved."""
-    if source.column_step == 1 and source.layout in (Layout.CHW, Layout.HCW):
+    if source.column_step == 1 and source.layout.planar:
         return _gathered
-    return _scattered if target.layout in (Layout.CHW, Layout.HCW) else _copied
+    return _scattered if target.layout.planar else _copied
 
 
 def _copied(b: ir.IRBuilder, line: _Line, channels: int) -> None:

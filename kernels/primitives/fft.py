@@ -55,6 +55,10 @@ class Fft(Primitive):
         error is 1.1e-6 of the largest output, the median 2.2e-7."""
         return 1e-5
 
+    @property
+    def plain_sums(self) -> bool:
+        return False
+
     def applies(self, scenario: Scenario) -> bool:
         """Stride 1, a kernel of 3 or more whose row fits a transform twice; in CHWc blocks must not straddle groups."""
         s = scenario

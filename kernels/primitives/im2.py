@@ -50,7 +50,7 @@ class Im2(Primitive):
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, patches = scenario, self._patches(scenario, block)
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
-        along_pixels = self.layout_out in (Layout.CHW, Layout.HCW)
+        along_pixels = self.layout_out.planar
         spec = PatchProduct(patches, out, self.turned and along_pixels, self.strips, epilogue)
         ordered = weights.transpose(0, 2, 3, 1) if patches.taps_first else weights
         matrix = np.ascontiguousarray(ordered.reshape(s.m, -1), np.float32)

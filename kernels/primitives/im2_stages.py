@@ -69,6 +69,12 @@ def pieces_of(height: int, width: int, one_row: bool) -> Pieces:
     return Pieces(height, width, -(-height // down), width)
 
 
+def channels_of_part(channels: int, pieces: int) -> int:
+    """Output channels of a part of a group's: all, unless there are few pieces to share out."""
+    parts = -(-FEW_PIECES // pieces)
+    return channels if parts == 1 else min(channels, max(LEAST_CHANNELS, -(-channels // (parts * PANEL)) * PANEL))
+
+
 @dataclass(frozen=True)
 class PatchProduct(KernelSpec):
     """act(bias + patches x weights + residual); operands: patches, weights, out, bias?, residual?.
@@ -91,7 +97,7 @@ class PatchProduct(KernelSpec):
     @property
     def along_pixels(self) -> bool:
         """Whether vectors are of pixels."""
-        return self.out.layout in (Layout.CHW, Layout.HCW)
+        return self.out.layout.planar
 
     @property
     def pieces(self) -> Pieces:
@@ -110,11 +116,8 @@ class PatchProduct(KernelSpec):
 
     @property
     def part_channels(self) -> int:
-        """Output channels of a part: all of a group, unless there are few pieces."""
-        parts = -(-FEW_PIECES // (self.pieces.count * self.groups))
-        if self.strips or parts == 1:
-            return self.channels
-        return min(self.channels, max(LEAST_CHANNELS, -(-self.channels // (parts * PANEL)) * PANEL))
+        """Output channels of a part."""
+        return self.channels if self.strips else channels_of_part(self.channels, self.pieces.count * self.groups)
 
     @property
     def parts(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mavcg.kernel import Array, KernelSpec, View
+from mavcg.kernels.conv2d import PIECE_PIXELS
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.packing import pack, pack_depthwise
@@ -16,8 +17,6 @@ from mavcg.kernels.pieces import in_pieces
 from mavcg.kernels.primitives.border import Input, bordered
 from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_places
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage, image_view
-
-PIECE_PIXELS = 64  # as the engine has it
 
 
 @dataclass(frozen=True)

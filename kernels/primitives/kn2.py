@@ -15,7 +15,7 @@ from mavcg.kernels.primitives.common import Image, aligned, epilogue_places, ima
 from mavcg.kernels.primitives.im2_product import PANEL, blocks_fit
 from mavcg.kernels.primitives.im2_stages import STRIP_PIXELS
 from mavcg.kernels.primitives.kn2_shift import ShiftedSum, emit_shifted_sum
-from mavcg.kernels.primitives.kn2_taps import ALONG_PIXELS, TapProducts, emit_tap_products
+from mavcg.kernels.primitives.kn2_taps import TapProducts, emit_tap_products
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
 
 
@@ -41,7 +41,7 @@ class Kn2(Primitive):
 
     @property
     def name(self) -> str:
-        way = "kn2row" if self.layout_out in ALONG_PIXELS else "kn2col"
+        way = "kn2row" if self.layout_out.planar else "kn2col"
         words = [way, "acc" if self.accumulating else "full", self.layout_in.lower(), self.layout_out.lower()]
         return "_".join(words)
 
@@ -82,7 +82,7 @@ class Kn2(Primitive):
         taps = np.asarray(weights, np.float32).transpose(2, 3, 0, 1).reshape(s.k * s.k, s.m, -1)
         filled = np.zeros((s.k * s.k, s.m, spec.terms), np.float32)
         filled[:, :, : taps.shape[2]] = taps
-        if self.layout_out in ALONG_PIXELS:
+        if self.layout_out.planar:
             return filled
         return np.stack([pack_panels(tap, s.groups, PANEL) for tap in filled])
 

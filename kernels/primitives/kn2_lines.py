@@ -40,7 +40,7 @@ class Ends:
 
     def begin(self, row: Value, channels: Channels) -> None:
         """Write the bias, or zeros."""
-        b, alone = self.b, self.image.layout in (Layout.CHW, Layout.HCW)
+        b, alone = self.b, self.image.layout.planar
 
         def line(place: Value, channel: Value, length: int) -> None:
             bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
@@ -98,7 +98,7 @@ class Ends:
             channel = b.add(channels.first, scaled(b, number, image.block))
             body(b.add(place, scaled(b, pixel, image.column_step * F32_BYTES)), channel, count)
 
-        if image.layout in (Layout.CHW, Layout.HCW):
+        if image.layout.planar:
             step = image.channel_step * F32_BYTES
 
             def channel(index: Value) -> None:

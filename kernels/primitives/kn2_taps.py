@@ -10,12 +10,11 @@ from mavcg.kernels.emit import I1, address, const, kernel_function, operand, rep
 from mavcg.kernels.gemm_tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2_product import PANEL, Product, emit_in_blocks, emit_product, of_two, packed_product
-from mavcg.kernels.primitives.im2_stages import FEW_PIECES, LEAST_CHANNELS, STRIP_PIXELS
+from mavcg.kernels.primitives.im2_stages import STRIP_PIXELS, channels_of_part
 from mavcg.kernels.primitives.kn2_lines import Channels, Ends
 from mavcg.primitive import F32_BYTES, Epilogue, Layout, Scenario
 
 Value: TypeAlias = ir.Value
-ALONG_PIXELS = (Layout.CHW, Layout.HCW)
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,10 @@ class TapProducts(KernelSpec):
 
     @property
     def part_channels(self) -> int:
-        """Output channels of a part: all of a group, unless there are few blocks."""
-        parts = -(-FEW_PIECES // (self.blocks * self.scenario.groups))
-        if parts == 1 or not self.accumulating:
+        """Output channels of a part."""
+        if not self.accumulating:
             return self.channels
-        return min(self.channels, max(LEAST_CHANNELS, -(-self.channels // (parts * PANEL)) * PANEL))
+        return channels_of_part(self.channels, self.blocks * self.scenario.groups)
 
     @property
     def parts(self) -> int:
@@ -188,7 +186,7 @@ class _Emitter:
         per_group = spec.scenario.c // spec.scenario.groups
         source = b.add(source, x.channel_bytes(b, scaled(b, group, per_group)))
         to, from_ = address(b, self.out, out), address(b, self.x, source)
-        if spec.out.layout in ALONG_PIXELS:
+        if spec.out.layout.planar:
             channel = b.add(b.add(scaled(b, tap, spec.scenario.m), scaled(b, group, spec.channels)), first)
             weights = address(b, self.w, scaled(b, channel, spec.terms * F32_BYTES))
             product = Product(

@@ -121,6 +121,10 @@ class WinogradPrimitive(Primitive):
     def error_bound(self) -> float:
         return ERROR_BOUNDS[self.two_d, self.m, self.k]
 
+    @property
+    def plain_sums(self) -> bool:
+        return False
+
     def applies(self, scenario: Scenario) -> bool:
         s = scenario
         return s.k == self.k and s.stride == s.dilation == s.groups == 1

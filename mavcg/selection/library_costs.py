@@ -216,7 +216,7 @@ def _as_dummy(one: Alternative, node: NetworkNode, graph: Graph, model: LibraryM
     if node.tensor and one.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
         _, h, w, c = graph.shape(node.tensor)
         return replace(one, cost=model.costs.conversion(Layout.CHW, Layout.HWC, c, h, w) or one.cost)
-    if not node.op.endswith("pool2d") or one.layout_in not in (Layout.CHW, Layout.HCW):
+    if not node.op.endswith("pool2d") or not one.layout_in.planar:
         return one
     taps = graph.producers()[node.tensor].attr("kernel")[1]
     return replace(one, cost=Cost(model.pool_ms(graph.types[node.tensor].elements * taps), MODELLED))

@@ -24,8 +24,6 @@ from mavcg.kernels.tiling import FMA_LATENCY, most_pixels, most_vectors, step_cy
 from mavcg.primitive import F32_BYTES, Layout, Primitive, Scenario
 from mavcg.selection.core_model import CoreModel, Parts
 
-ALONG_PIXELS = (Layout.CHW, Layout.HCW)
-
 
 def parts_of(model: CoreModel, scenario: Scenario, primitive: Primitive) -> Parts | None:
     """Of a primitive that applies; None where it is of no family that is known here."""
@@ -64,7 +62,7 @@ def _border(s: Scenario, phases: bool) -> dict[str, float]:
 
 def _turned(layout: Layout, along_pixels: bool, elements: float) -> dict[str, float]:
     """Of an end whose neighbours in memory are not those of the vectors."""
-    return {"turn": elements} if (layout in ALONG_PIXELS) is not along_pixels else {}
+    return {"turn": elements} if layout.planar is not along_pixels else {}
 
 
 def _added(*several: Parts) -> dict[str, float]:
@@ -134,7 +132,7 @@ def _implicit(model: CoreModel, s: Scenario, p: Implicit) -> Parts:
 def _im2(model: CoreModel, s: Scenario, p: Im2) -> Parts:
     in_ch, out_ch = _per_group(s)
     terms, pixels = in_ch * s.k * s.k, s.out_h * s.out_w
-    along_pixels = p.layout_out in ALONG_PIXELS
+    along_pixels = p.layout_out.planar
     strip = min(64, pixels)
     if along_pixels:
         cycles = model.product(out_ch, strip, terms) * pixels / strip
@@ -144,7 +142,7 @@ def _im2(model: CoreModel, s: Scenario, p: Im2) -> Parts:
         name = "im2_rows"
     elements = s.c * s.k * s.k * pixels
     matrix = 0.0 if p.strips else model.bytes_ns(2 * elements * F32_BYTES)
-    straight = (p.layout_in in ALONG_PIXELS) is p.columns and (p.columns or in_ch >= model.lanes)
+    straight = p.layout_in.planar is p.columns and (p.columns or in_ch >= model.lanes)
     copied = ("patch" if s.stride == 1 or not p.columns else "patch_far") if straight else "patch_far"
     passes = pixels / 64 if p.strips else 1
     weights = s.m * terms * F32_BYTES
@@ -156,7 +154,7 @@ def _im2(model: CoreModel, s: Scenario, p: Im2) -> Parts:
 
 def _kn2(model: CoreModel, s: Scenario, p: Kn2) -> Parts:
     in_ch, out_ch = _per_group(s)
-    taps, along_pixels = s.k * s.k, p.layout_out in ALONG_PIXELS
+    taps, along_pixels = s.k * s.k, p.layout_out.planar
     pixels = s.out_h * s.out_w if p.accumulating else s.h * s.w
     strip = min(pixels, max(s.out_w, 64 if s.k == 1 else s.out_w))
     a, b = (out_ch, strip) if along_pixels else (strip, out_ch)
@@ -186,7 +184,7 @@ def _winograd(model: CoreModel, s: Scenario, p: WinogradPrimitive) -> Parts:
         "turn_winograd": sum(
             elements
             for layout, elements in ((p.layout_in, s.c * s.h * s.w), (p.layout_out, s.m * s.out_h * s.out_w))
-            if layout in ALONG_PIXELS
+            if layout.planar
         )
     }
     return _added(

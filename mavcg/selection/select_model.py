@@ -38,7 +38,6 @@ from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, check_strat
 from mavcg.selection.weight_limit import select_within
 
 ENGINE = "engine"
-_OTHER_SUMS = ("winograd", "fft")  # families whose sums are not those of the definition
 Progress = Callable[[str], None]
 
 
@@ -152,7 +151,7 @@ def _admitted(max_error: float) -> tuple[tuple[Primitive, ...], float]:
     least = min(primitive.error_bound for primitive in known)
     if max_error >= least:
         return known, max_error
-    return tuple(primitive for primitive in known if primitive.family not in _OTHER_SUMS), least
+    return tuple(primitive for primitive in known if primitive.plain_sums), least
 
 
 def _workers(board: Board) -> tuple[tuple[ClusterMachine, ...], ...]:

@@ -8,23 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mavcg.kernels.primitives.depthwise_channels import DepthwisePrimitive
+from mavcg.kernels import conv_spec
+from mavcg.kernels.conv2d import PIECE_PIXELS
+from mavcg.kernels.primitives import direct_primitive
+from mavcg.kernels.primitives.depthwise_channels import CHUNK_CHANNELS, DepthwisePrimitive
 from mavcg.kernels.primitives.direct_conv import Along
-from mavcg.kernels.primitives.direct_primitive import DirectPrimitive, Special
+from mavcg.kernels.primitives.direct_primitive import COLUMN_PANEL, PIECE_LEAST, PIECE_MOST, DirectPrimitive, Special
 from mavcg.kernels.primitives.fft import Fft, best_length
 from mavcg.kernels.primitives.im2 import Im2
+from mavcg.kernels.primitives.im2_stages import STRIP_PIXELS, channels_of_part, pieces_of
 from mavcg.kernels.primitives.implicit import Implicit, ImplicitDepthwise
 from mavcg.kernels.primitives.kn2 import Kn2, as_one_row
 from mavcg.kernels.primitives.sum2d import Sum2d
-from mavcg.kernels.primitives.winograd import WinogradPrimitive
+from mavcg.kernels.primitives.winograd import CHUNK, WinogradPrimitive
 from mavcg.primitive import F32_BYTES, Layout, Primitive, Scenario
-
-# As the kernels have them.
-FEW_ROWS, MANY_WEIGHTS_BYTES = 4, 1 << 18  # fewer rows of pixels, or more weights: cut along the output channels, too
-STRIP_PIXELS, FEW_PIECES, LEAST_CHANNELS, PANEL = 64, 8, 32, 16
-CHANNEL_PIECE, COLUMN_PIECE, LEAST_PIECE = 64, 256, 16  # pixels of a row of a 1x1 convolution
-DEPTHWISE_CHANNELS = 64
-PLANE_CHANNELS = 128  # output channels of a row of Winograd's products
 
 
 @dataclass(frozen=True)
@@ -61,48 +58,42 @@ def _pieces(pixels: int, rows: int, most: int) -> int:
     """Rows of pixels that are counted through: of a length that divides them, or as they were."""
     if pixels <= most:
         return 1
-    whole = [n for n in range(LEAST_PIECE, most + 1) if pixels % n == 0]
+    whole = [n for n in range(PIECE_LEAST, most + 1) if pixels % n == 0]
     return pixels // whole[-1] if whole else rows
 
 
 def _parts(pieces: int, groups: int, channels: int) -> int:
     """Into which a group's output channels are cut where there are few pieces."""
-    wanted = -(-FEW_PIECES // (pieces * groups))
-    if wanted == 1:
-        return 1
-    return -(-channels // min(channels, max(LEAST_CHANNELS, -(-channels // (wanted * PANEL)) * PANEL)))
+    return -(-channels // channels_of_part(channels, pieces * groups))
 
 
 def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
     per_group, columns = s.m // s.groups, p.along is Along.COLUMNS
     rows = s.out_h
     if p.special is Special.ONE_BY_ONE:
-        rows = _pieces(s.out_h * s.out_w, s.out_h, COLUMN_PIECE if columns else CHANNEL_PIECE)
-    heavy = s.m * (s.c // s.groups) * s.k * s.k * F32_BYTES > MANY_WEIGHTS_BYTES or rows < FEW_ROWS
-    chunk = min(per_group, 2 * (8 if columns else block)) if heavy else per_group
+        rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_MOST[p.along])
+    weight_bytes = s.m * (s.c // s.groups) * s.k * s.k * F32_BYTES
+    heavy = weight_bytes > direct_primitive.MANY_WEIGHTS_BYTES or rows < direct_primitive.FEW_ROWS
+    panel = COLUMN_PANEL if columns else block
+    chunk = min(per_group, direct_primitive.CHUNK_PANELS * panel) if heavy else per_group
     return _bordered(s, s.groups * -(-per_group // chunk) * rows, columns)
 
 
 def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
     blocks = s.m // block if p.layout_out is Layout.CHWC else 1
-    rows = _pieces(s.out_h * s.out_w, s.out_h, CHANNEL_PIECE) if (s.k, s.stride) == (1, 1) else s.out_h
+    rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_PIXELS) if (s.k, s.stride) == (1, 1) else s.out_h
     channels = s.m // blocks
     panels = s.groups * -(-(channels // s.groups) // block)
     weights = channels * (s.c // s.groups) * s.k * s.k
     pixels = s.out_h * s.out_w
     images = s.c * min((s.h + 2 * s.pad) * (s.w + 2 * s.pad), pixels * s.k * s.k) + channels * pixels
-    heavy = weights > max(MANY_WEIGHTS_BYTES // F32_BYTES, images)
-    by_channels = panels >= FEW_ROWS and (heavy or rows < FEW_ROWS)
+    heavy = weights > max(conv_spec.MANY_WEIGHTS // F32_BYTES, images)
+    by_channels = panels >= conv_spec.FEW_ROWS and (heavy or rows < conv_spec.FEW_ROWS)
     return _bordered(s, panels if by_channels else rows, False, blocks)
 
 
 def _im2(s: Scenario, p: Im2, block: int) -> StageRows:
-    if p.layout_out is Layout.HCW or s.out_w >= STRIP_PIXELS:
-        columns = -(-s.out_w // -(-s.out_w // STRIP_PIXELS))
-        pieces = s.out_h * -(-s.out_w // min(s.out_w, -(-columns // PANEL) * PANEL))
-    else:
-        down = -(-s.out_h // max(1, STRIP_PIXELS // s.out_w))
-        pieces = -(-s.out_h // -(-s.out_h // down))
+    pieces = pieces_of(s.out_h, s.out_w, p.layout_out is Layout.HCW).count
     if p.strips:
         return StageRows(pieces)
     made = s.c * s.k if p.columns else s.out_h
@@ -127,7 +118,7 @@ def _winograd(s: Scenario, p: WinogradPrimitive, block: int) -> StageRows:
         return StageRows(tiles)
     planes = (p.m + p.k - 1) ** (2 if p.two_d else 1)
     lanes = -(-s.m // block) * block
-    return StageRows(planes * -(-lanes // PLANE_CHANNELS), {"transform": tiles, "turn_winograd": tiles}, 3)
+    return StageRows(planes * -(-lanes // CHUNK), {"transform": tiles, "turn_winograd": tiles}, 3)
 
 
 def _fft(s: Scenario, p: Fft, block: int) -> StageRows:
@@ -136,7 +127,7 @@ def _fft(s: Scenario, p: Fft, block: int) -> StageRows:
 
 
 def _depthwise(s: Scenario, p: Primitive, block: int) -> StageRows:
-    return _bordered(s, s.out_h * -(-s.m // DEPTHWISE_CHANNELS), False)
+    return _bordered(s, s.out_h * -(-s.m // CHUNK_CHANNELS), False)
 
 
 def _of_engine(s: Scenario, p: Primitive, block: int) -> StageRows:

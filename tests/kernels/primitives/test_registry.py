@@ -43,6 +43,15 @@ def test_every_primitive_is_found_by_its_name() -> None:
         find_primitive("sum2d_scaler_chw_chw")
 
 
+def test_plain_sums_multiply_the_filters_numbers_themselves() -> None:
+    for primitive in all_primitives():
+        s = next(scenario for scenario in SCENARIOS if primitive.applies(scenario))
+        count = s.m * (s.c // s.groups) * s.k * s.k
+        filters = np.arange(1, count + 1, dtype=np.float32).reshape(s.m, -1, s.k, s.k)  # all of them exact in f32
+        packed = set(primitive.lower(s, filters, Epilogue(), 16).weights.ravel().tolist()) - {0.0}
+        assert (packed == set(range(1, count + 1))) is primitive.plain_sums, primitive.name
+
+
 def test_every_stage_has_an_emitter_and_places_that_there_are() -> None:
     for primitive in all_primitives():
         applying = [scenario for scenario in SCENARIOS if primitive.applies(scenario)]
