@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.conv_spec import Conv2d
-from mavcg.kernels.conv_tiling import ask_bytes
+from mavcg.kernels.conv_tiling import LEAST_SHARING, ask_bytes
 from mavcg.kernels.tiling import Widths, unrolled
 from mavcg.tile_plan import MacroTile
 
@@ -47,9 +47,9 @@ def known(spec: KernelSpec, machine: Machine) -> TypeGuard[Conv2d]:
     return machine.arch == "x86_64" and isinstance(spec, Conv2d) and spec.packed
 
 
-def shares(spec: KernelSpec, machine: Machine, macro: MacroTile, one: Pass) -> bool:
-    """Whether register tiles share the asking, where this model is of them."""
-    return known(spec, machine) and _of_a_term(spec, macro, one) > 0
+def shares(spec: KernelSpec, machine: Machine, one: Pass) -> bool:
+    """Whether register tiles share the asking, if their macro-tile asks, where this model is of them."""
+    return known(spec, machine) and _tiles(one) >= LEAST_SHARING
 
 
 def cycles(spec: Conv2d, machine: Machine, macro: MacroTile, one: Pass, free_bytes: float) -> float:

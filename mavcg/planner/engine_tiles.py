@@ -142,8 +142,6 @@ def _shared_out(
         claim, parts = panels_claimed(work, task_rows, together)
         whole = parts == 1 and claim == task_rows
         return tiles if whole else tuple(replace(macro, claim_rows=claim, parts=parts) for macro in tiles)
-    if isinstance(spec, QConv2d):
-        return tiles
     panels = panels_of_a_part(work, together)
     if panels >= spec.panels:
         return tiles
@@ -232,7 +230,7 @@ def asks_once(work: Work, machine: Machine, macro: MacroTile) -> bool:
     speed.
     """
     panel_bytes = work.terms * work.panel * work.layer.items.weight
-    return panel_bytes >= 2 * PREFETCH_BYTES or shares(work.spec, machine, macro, pass_of(work, machine, macro))
+    return panel_bytes >= 2 * PREFETCH_BYTES or shares(work.spec, machine, pass_of(work, machine, macro))
 
 
 def k_blocks(work: Work, machine: Machine, core: Accelerator) -> tuple[int, ...]:

@@ -59,7 +59,6 @@ def test_where_a_chunk_does_not_stay_in_level_1_asking_takes_room_and_no_wait_is
 
 
 def test_only_many_tiles_of_an_x86_core_share() -> None:
-    assert shares(spec(), X86, ASKING, NEAR)
-    assert not shares(spec(), X86, ASKING, replace(NEAR, widths=Widths(3, 3, 0)))
-    assert not shares(spec(), X86, SILENT, NEAR)
-    assert not shares(spec(), BIG, ASKING, NEAR)
+    assert shares(spec(), X86, NEAR)
+    assert not shares(spec(), X86, replace(NEAR, widths=Widths(3, 3, 0)))
+    assert not shares(spec(), BIG, NEAR)

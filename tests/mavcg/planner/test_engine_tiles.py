@@ -13,7 +13,7 @@ from mavcg.kernel import KernelSpec, Machine, Packing, dense_view
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import lower_graph
-from mavcg.planner.engine_cost import L1_SHARE, Work, cost, registers, work_of
+from mavcg.planner.engine_cost import L1_SHARE, RESUMED_CYCLES, TILE_CYCLES, Work, cost, registers, work_of
 from mavcg.planner.engine_tiles import (
     LEAST_TASKS,
     WORTH,
@@ -177,6 +177,42 @@ def test_a_product_with_one_row_is_bound_by_memory_and_left_plain() -> None:
 
     assert macro == plain_tile(work, task_rows)
     assert found.cycles == pytest.approx(found.l2_bytes / 8, rel=0.05) and found.cycles > 2 * found.compute_cycles
+
+
+def by_channels(size: int, in_ch: int, out_ch: int, kernel: int = 1) -> Work:
+    """The work of a layer with more weights than images, which is cut along its output channels."""
+    work = known(conv(size, in_ch, out_ch, kernel, 16))
+    assert work.by_channels
+    return work
+
+
+@pytest.mark.parametrize(
+    ("size", "in_ch", "out_ch", "kernel"), [(14, 256, 256, 3), (14, 1024, 256, 1), (7, 512, 2048, 1)]
+)
+def test_weights_from_memory_that_are_passed_over_once_are_asked_for(
+    size: int, in_ch: int, out_ch: int, kernel: int
+) -> None:
+    """They show in full unless they are, whether a chunk of them stays in level 1 or not."""
+    work = by_channels(size, in_ch, out_ch, kernel)
+    task_rows = task_sizes(work, [X86])[0]
+    plain = plain_tile(work, task_rows)
+    asking = replace(plain, prefetch_bytes=4096)
+    far_cycles = work.layer.weight_elements * 4 / 8
+    saved = cost(work, X86, ZEN3, plain).cycles - cost(work, X86, ZEN3, asking).cycles
+
+    assert best_macro(work, X86, ZEN3, task_rows).prefetch_bytes
+    assert 0.4 * far_cycles < saved <= 0.75 * far_cycles  # 0.75, less the prefetches
+
+
+def test_blocks_of_terms_cost_each_tile_a_wait_for_its_sums() -> None:
+    """960 to 160 channels at 7x7 in five blocks: nine tiles of ten chunks go on four times."""
+    work = by_channels(7, 960, 160)
+    whole = replace(plain_tile(work, 1), prefetch_bytes=4096)
+    parts = replace(whole, k_block=192)
+    waits = cost(work, X86, ZEN3, parts).compute_cycles - cost(work, X86, ZEN3, whole).compute_cycles
+
+    assert waits > 4 * 10 * 9 * (RESUMED_CYCLES["out"] + TILE_CYCLES["out"]) - 10 * 960 * 16 * 4 / 64
+    assert not best_macro(work, X86, ZEN3, 1).k_block
 
 
 def test_8_bit_outputs_hold_no_partial_sums() -> None:
