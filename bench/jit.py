@@ -7,7 +7,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from mavcg.hosts.host import host_board
+from mavcg.hosts.host import host_board, measured_host_board
 from mavcg.kernel import Array, Machine, Step
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
@@ -60,7 +60,7 @@ def compile_step(step: Step, machine: Machine, macro: MacroTile | None = None) -
 
 def planned(step: Step, machine: Machine) -> MacroTile | None:
     """The macro-tile that a library for this machine has for a kernel; None for kernels that have none."""
-    cores = cores_of([machine.name], host_target(), host_board())
+    cores = cores_of([machine.name], host_target(), measured_host_board())
     return plan_tiles([step.spec], {machine.name: machine}, cores).of(kernel_name(step.spec), machine.name)
 
 
