@@ -7,11 +7,12 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from mavcg.core import GENERIC
 from mavcg.hosts.host import host_board, measured_host_board
 from mavcg.kernel import Array, Machine, Step
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
-from mavcg.machines import GENERIC, machines_for
+from mavcg.machines import machines_for
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.profiles.load import cores_for
 from mavcg.target import host_target, parse_target

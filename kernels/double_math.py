@@ -12,7 +12,7 @@ from mavcg.kernels.emit import F64, I1, I64, fma, intrinsic, vector
 
 _SHIFTER = 1.5 * 2.0**52  # added to a small number it leaves the nearest integer in the last bits
 _SHIFTER_BITS = 0x4338000000000000
-_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
+ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of f64
 _LOG2_HIGH = float.fromhex("0x1.62e42fefa0000p-1")  # 33 bits of ln 2: its product with an exponent is exact
 _LOG2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")  # the rest
 # exp(r) - 1 - r = r^2 (1/2 + r/6 + ..): for |r| <= ln(2)/2 the next term is below 1e-18.
@@ -71,7 +71,7 @@ def log64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """The natural logarithm of f64; -inf at 0, NaN below."""
     tiny = b.fcmp_ordered("<", x, _real(x, 2.0**-1022))
     bits = _bits(b, b.select(tiny, b.fmul(x, _real(x, 2.0**52)), x))
-    away = b.sub(bits, _whole(x, _ROOT_HALF_BITS))
+    away = b.sub(bits, _whole(x, ROOT_HALF_BITS))
     exponent = b.sub(b.lshr(b.add(away, _whole(x, 1 << 62)), _whole(x, 52)), _whole(x, 1 << 10))
     mantissa = _floats(b, b.sub(bits, b.shl(exponent, _whole(x, 52))))
     exponent = b.sub(exponent, b.select(tiny, _whole(x, 52), _whole(x, 0)))

@@ -6,8 +6,9 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernel import F32_BYTES as F32_BYTES
+
 Value: TypeAlias = ir.Value
-F32_BYTES = 4
 
 
 @dataclass(frozen=True)

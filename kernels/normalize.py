@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.arithmetic import number
 from mavcg.kernels.emit import (
     F32,
@@ -33,7 +33,6 @@ from mavcg.kernels.nest import Nest, advance, broadcast_strides, collapsed, deco
 from mavcg.kernels.power import power
 
 PARTS = 16  # partial sums of a line, and the elements that are taken at once
-_SIZE = 4
 
 
 def _only_f32(node: Node, view: View) -> None:
@@ -97,7 +96,7 @@ def _over_lines(
         steps = [strides[dim] for strides in nest.strides]
 
         def turn(i: ir.Value, carried: Values) -> Values:
-            return level(dim + 1, advance(b, places, steps, i, (_SIZE,) * len(steps)), carried)
+            return level(dim + 1, advance(b, places, steps, i, (F32_BYTES,) * len(steps)), carried)
 
         return for_range(b, const(0), const(nest.shape[dim]), 1, acc, turn, f"i{dim}")
 
@@ -127,7 +126,7 @@ def total(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
 
 def _line_load(b: ir.IRBuilder, place: ir.Value, i: ir.Value, step: int, lanes: int, used: int) -> ir.Value:
     """Elements of a line from the i-th on; step 0: the same in every lane."""
-    at = address(b, place, scaled(b, i, step * _SIZE))
+    at = address(b, place, scaled(b, i, step * F32_BYTES))
     return splat(b, load_vector(b, at, F32), lanes) if step == 0 else load_lanes(b, at, F32, lanes, used)
 
 
@@ -156,7 +155,7 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
     def row(index: ir.Value) -> None:
         x, *parameters, out = pointers
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            x, out = advance(b, (x, out), (x_step, out_step), i, (_SIZE, _SIZE))
+            x, out = advance(b, (x, out), (x_step, out_step), i, (F32_BYTES, F32_BYTES))
         places = [x, *parameters, out]
         mean = b.fdiv(summed(places, lambda value: value), ir.Constant(F32, count), name="mean")
         means = splat(b, mean, lanes)
@@ -176,7 +175,7 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
                 )
                 value = b.fmul(b.fmul(b.fsub(value, means), factor), others[0])
                 value = b.fadd(value, others[1]) if spec.bias else value
-                store_lanes(b, value, address(b, at[-1], scaled(b, i, steps[-1] * _SIZE)), lanes, used)
+                store_lanes(b, value, address(b, at[-1], scaled(b, i, steps[-1] * F32_BYTES)), lanes, used)
                 return ()
 
             return _along(b, length, lanes, acc, turn)
@@ -213,7 +212,7 @@ class LrnSpec(KernelSpec):
 
     @property
     def scratch_bytes(self) -> int:
-        return _SIZE * (self.channels[0] + self.size + 2 * PARTS)
+        return F32_BYTES * (self.channels[0] + self.size + 2 * PARTS)
 
     @property
     def work(self) -> int:
@@ -254,10 +253,10 @@ def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
     length, x_step, out_step = spec.channels
     lanes = PARTS if x_step == out_step == 1 else 1
     before = (spec.size - 1) // 2
-    squares = address(b, scratch, before * _SIZE, "squares")
+    squares = address(b, scratch, before * F32_BYTES, "squares")
 
     def clear(i: ir.Value) -> None:
-        store_vector(b, ir.Constant(F32, 0.0), address(b, scratch, scaled(b, i, _SIZE)))
+        store_vector(b, ir.Constant(F32, 0.0), address(b, scratch, scaled(b, i, F32_BYTES)))
 
     repeat(b, 0, before, clear, "zero_before")
     repeat(b, before + length, before + length + spec.size // 2 + lanes, clear, "zero_after")
@@ -265,25 +264,25 @@ def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
     def row(index: ir.Value) -> None:
         places = [x, out]
         for i, *strides in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            places = advance(b, places, strides, i, (_SIZE, _SIZE))
+            places = advance(b, places, strides, i, (F32_BYTES, F32_BYTES))
         from_, to = places
 
         def square(i: ir.Value, used: int, _: Values) -> Values:
             value = _line_load(b, from_, i, x_step, lanes, used)
-            store_lanes(b, b.fmul(value, value), address(b, squares, scaled(b, i, _SIZE)), lanes, used)
+            store_lanes(b, b.fmul(value, value), address(b, squares, scaled(b, i, F32_BYTES)), lanes, used)
             return ()
 
         def result(i: ir.Value, used: int, _: Values) -> Values:
-            first = address(b, scratch, scaled(b, i, _SIZE))
+            first = address(b, scratch, scaled(b, i, F32_BYTES))
             typ = vector(F32, lanes)
 
             def tap(k: ir.Value, acc: Values) -> Values:
-                return (b.fadd(acc[0], load_vector(b, address(b, first, scaled(b, k, _SIZE)), typ)),)
+                return (b.fadd(acc[0], load_vector(b, address(b, first, scaled(b, k, F32_BYTES)), typ)),)
 
             (around,) = for_range(b, const(1), const(spec.size), 1, (load_vector(b, first, typ),), tap, "tap")
             base = fma(b, around, number(around, spec.alpha / spec.size), number(around, spec.bias))
             value = _divided(b, _line_load(b, from_, i, x_step, lanes, used), base, spec.beta)
-            store_lanes(b, value, address(b, to, scaled(b, i, out_step * _SIZE)), lanes, used)
+            store_lanes(b, value, address(b, to, scaled(b, i, out_step * F32_BYTES)), lanes, used)
             return ()
 
         _along(b, length, lanes, (), square)

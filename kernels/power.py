@@ -7,6 +7,7 @@ from math import factorial, inf, log, nan
 
 from llvmlite import ir
 
+from mavcg.kernels.double_math import ROOT_HALF_BITS
 from mavcg.kernels.emit import F32, F64, I64, fma, for_range, intrinsic, vector
 
 
@@ -32,14 +33,13 @@ def _series(b: ir.IRBuilder, x: ir.Value, coefficients: list[float]) -> ir.Value
 # log2((1+s)/(1-s)) = 2/ln 2 (s + s^3/3 + ..); for |s| <= 0.172 the next term is below 1e-14.
 _LOG2 = [2 / log(2) / (2 * k + 1) for k in range(9)]
 _EXP2 = [log(2) ** k / factorial(k) for k in range(12)]  # for |x| <= 1/2 the next term is below 1e-14
-_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of f64
 
 
 def _log2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """log2 of normal, positive f64."""
     ints = vector(I64, _lanes(x))
     bits = b.bitcast(x, ints)
-    exponent = b.ashr(b.sub(bits, _number(ints, _ROOT_HALF_BITS)), _number(ints, 52))
+    exponent = b.ashr(b.sub(bits, _number(ints, ROOT_HALF_BITS)), _number(ints, 52))
     mantissa = b.bitcast(b.sub(bits, b.shl(exponent, _number(ints, 52))), x.type)
     s = b.fdiv(b.fsub(mantissa, _number(x.type, 1.0)), b.fadd(mantissa, _number(x.type, 1.0)))
     # A small integer as f64: added to the bits of 1.5 * 2^52, no conversion from i64, which not every core has.

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernel import F32_BYTES as F32_BYTES
 from mavcg.kernel import Machine
 from mavcg.kernels.emit import F32, I8, I16, I32, Values, address, const, for_range, note_tile, scaled, splat
 from mavcg.kernels.nest import shuffle, store_lanes
@@ -18,7 +19,6 @@ from mavcg.kernels.qtiling import GROUP, Form, chains
 from mavcg.kernels.requantise import Ending, joined, to_eight_bits
 
 Value: TypeAlias = ir.Value
-F32_BYTES = 4
 # Groups of terms a turn; of x86 with 16 registers half of them, and of NEON's in-order cores as said below.
 UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2, "maddubs": 2}
 # Groups of a pixel's inputs in one load, where products read them by lane. An in-order core issues a load of 64 bits

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.emit import (
     F32,
     address,
@@ -27,7 +27,6 @@ from mavcg.kernels.gather import index_at
 from mavcg.kernels.nest import Line, Nest, along_line, collapsed, load_lanes, nest_rows, store_lanes
 
 _FEW = 8  # taps whose places and weights are kept in registers
-_SIZE = 4
 
 
 @dataclass(frozen=True)
@@ -83,15 +82,15 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
     """Vectors along what is inside the axis; one output at a time where the axis is innermost."""
     assert isinstance(spec, ResampleSpec)
     function, b = kernel_function(module, spec, machine)
-    lanes = machine.vector_bytes // _SIZE
+    lanes = machine.vector_bytes // F32_BYTES
     steps = [strides[-1] for strides in spec.nest.strides]
 
     def tap(places: list[ir.Value], t: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Where tap t reads, and its weight."""
-        offset = scaled(b, t, _SIZE)
+        offset = scaled(b, t, F32_BYTES)
         index = index_at(b, address(b, places[1], offset), 4, spec.length)
         weight = load_vector(b, address(b, places[2], offset), F32, name="weight")
-        return address(b, places[0], scaled(b, index, spec.step * _SIZE), "tap"), weight
+        return address(b, places[0], scaled(b, index, spec.step * F32_BYTES), "tap"), weight
 
     def weighted(value: ir.Value, weight: ir.Value, total: ir.Value | None, wide: int) -> ir.Value:
         factor = splat(b, weight, wide)
@@ -121,7 +120,7 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
             return for_range(b, const(1), const(spec.taps), 1, (start,), turn, "tap")[0]
 
         def some(at: ir.Value, count: int, used: int) -> None:
-            offsets = [scaled(b, b.add(at, const(i * lanes)), _SIZE) for i in range(count)]
+            offsets = [scaled(b, b.add(at, const(i * lanes)), F32_BYTES) for i in range(count)]
             totals = [total_at(offset, used) for offset in offsets]
             for offset, total in zip(offsets, totals, strict=True):
                 store_lanes(b, total, address(b, places[3], offset), lanes, used)
@@ -130,7 +129,7 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
 
     def singly(places: list[ir.Value], line: Line) -> None:
         def one(at: ir.Value) -> None:
-            here = [address(b, p, scaled(b, at, step * _SIZE)) for p, step in zip(places, steps, strict=True)]
+            here = [address(b, p, scaled(b, at, step * F32_BYTES)) for p, step in zip(places, steps, strict=True)]
 
             def turn(t: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
                 source, weight = tap(here, t)
@@ -145,7 +144,7 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
 
     pointers = [operand(b, i, name) for i, name in enumerate(("x", "index", "weight", "out"))]
     in_lines = steps == [1, 0, 0, 1] and spec.taps > 0
-    nest_rows(b, spec.nest, pointers, (_SIZE,) * 4, lines if in_lines else singly)
+    nest_rows(b, spec.nest, pointers, (F32_BYTES,) * 4, lines if in_lines else singly)
     b.ret_void()
     return function
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.kernels.activation import at_least
 from mavcg.kernels.emit import F32, Values, address, const, kernel_function, operand, repeat, scaled, splat
 from mavcg.kernels.float_math import exp, log_
@@ -17,7 +17,6 @@ from mavcg.kernels.nest import Nest, decode, load_lanes, store_lanes
 from mavcg.kernels.reduce import combiner, total_of, walk
 
 Value: TypeAlias = ir.Value
-SIZE = 4
 LANES = 8  # the same on every core: a vector of another length is made of these or cut into them
 
 
@@ -74,8 +73,8 @@ def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
     def row(index: Value) -> None:
         from_, to = x, out
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            from_ = address(b, from_, scaled(b, i, x_step * SIZE))
-            to = address(b, to, scaled(b, i, out_step * SIZE))
+            from_ = address(b, from_, scaled(b, i, x_step * F32_BYTES))
+            to = address(b, to, scaled(b, i, out_step * F32_BYTES))
         (_along_axis if spec.line == 1 else _across_lines)(b, spec, from_, to)
 
     repeat(b, function.args[1], function.args[2], row, "row")
@@ -94,15 +93,15 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
         if not dense:
 
             def one(i: Value) -> None:
-                value = b.load(address(b, x, scaled(b, i, x_step * SIZE)), align=SIZE, typ=F32)
-                old = b.load(address(b, out, scaled(b, i, out_step * SIZE)), align=SIZE, typ=F32)
-                b.store(change(value, old, 1), address(b, out, scaled(b, i, out_step * SIZE)), align=SIZE)
+                value = b.load(address(b, x, scaled(b, i, x_step * F32_BYTES)), align=F32_BYTES, typ=F32)
+                old = b.load(address(b, out, scaled(b, i, out_step * F32_BYTES)), align=F32_BYTES, typ=F32)
+                b.store(change(value, old, 1), address(b, out, scaled(b, i, out_step * F32_BYTES)), align=F32_BYTES)
 
             repeat(b, 0, length, one, "element")
             return
 
         def vectors(i: Value, used: int) -> None:
-            at = [address(b, p, scaled(b, i, SIZE)) for p in (x, out)]
+            at = [address(b, p, scaled(b, i, F32_BYTES)) for p in (x, out)]
             value, old = (load_lanes(b, p, F32, LANES, used) for p in at)
             store_lanes(b, change(value, old, LANES), at[1], LANES, used)
 
@@ -134,7 +133,7 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     length, x_step, out_step = spec.axis
 
     def vectors(first: Value, used: int) -> None:
-        from_, to = (address(b, p, scaled(b, first, SIZE)) for p in (x, out))
+        from_, to = (address(b, p, scaled(b, first, F32_BYTES)) for p in (x, out))
         typ = ir.VectorType(F32, LANES)
 
         def load(at: Value) -> Value:
@@ -142,14 +141,14 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
 
         along_x, along_out = Nest((length,), ((x_step,),)), Nest((length,), ((out_step,),))
         low = ir.Constant(typ, [-inf] * LANES)
-        (largest,) = walk(b, along_x, SIZE, from_, (low,), lambda at, acc: (at_least(b, load(at), acc[0]),))
+        (largest,) = walk(b, along_x, F32_BYTES, from_, (low,), lambda at, acc: (at_least(b, load(at), acc[0]),))
 
         def each(change: object) -> None:
             assert callable(change)
 
             def one(i: Value) -> None:
-                place = address(b, to, scaled(b, i, out_step * SIZE))
-                value = load(address(b, from_, scaled(b, i, x_step * SIZE)))
+                place = address(b, to, scaled(b, i, out_step * F32_BYTES))
+                value = load(address(b, from_, scaled(b, i, x_step * F32_BYTES)))
                 store_lanes(b, change(value, load(place)), place, LANES, used)
 
             repeat(b, 0, length, one, "element")
@@ -160,11 +159,11 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
             def term(at: Value, acc: Values) -> Values:
                 return (b.fadd(acc[0], exp(b, b.fsub(load(at), largest))),)
 
-            less = log_(b, walk(b, along_x, SIZE, from_, (zero,), term)[0])
+            less = log_(b, walk(b, along_x, F32_BYTES, from_, (zero,), term)[0])
             each(lambda value, _: b.fsub(b.fsub(value, largest), less))
         else:
             each(lambda value, _: exp(b, b.fsub(value, largest)))
-            (total,) = walk(b, along_out, SIZE, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
+            (total,) = walk(b, along_out, F32_BYTES, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
             factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
             each(lambda _, old: b.fmul(old, factor))
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+GENERIC = "generic"  # the label of what every core can run, and of cores that a library knows nothing of
+
 
 @dataclass(frozen=True)
 class Midr:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mavcg.graph import DTYPES, TensorType
 
 Array = NDArray[Any]
+F32_BYTES = 4
 
 
 @dataclass(frozen=True)

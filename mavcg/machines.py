@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from mavcg.core import Core
+from mavcg.core import GENERIC, Core
 from mavcg.errors import MavcgError
 from mavcg.kernel import Machine, Packing
 from mavcg.runtime.build import compiler_needs, x86_needs
 from mavcg.target import Target
 
-GENERIC = "generic"
 # What every x86 processor that runs a model library must have: AVX2 and fused multiply-add (Haswell, 2013, and later).
 X86_GENERIC_CPU = "x86-64-v3"
 

@@ -7,7 +7,7 @@ primitive is a 3-tuple (layout in, way to compute, layout out), a scenario says 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from mavcg.kernel import Array, KernelSpec, View
+from mavcg.kernel import F32_BYTES, Array, KernelSpec, View
 from mavcg.layout import Layout
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
     "image_elements",
     "image_view",
 ]
-
-F32_BYTES = 4
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from mavcg.board import Board, Cluster
+from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse
@@ -18,7 +19,6 @@ CLUSTER_KEYS = (
     "memory_gb_per_s",
 )  # fmt: skip
 
-GENERIC = "generic"  # the version of a function for cores that nobody named
 UNITS = {"_khz": "kHz", "_bytes": "bytes", "_cores": "cores", "_gb_per_s": "GB/s"}  # by the end of a key
 # From far below to far above all that is built, so that a figure in the wrong unit (MHz or Hz, KB) is told.
 RANGES = {"max_khz": (10_000, 100_000_000), "l2_cores": (1, 4096), "bytes": (1024, 1 << 40)}

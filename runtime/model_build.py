@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mavcg.core import Core
+from mavcg.core import GENERIC, Core
 from mavcg.elf import function_symbols, undefined_symbols
 from mavcg.errors import MavcgError
 from mavcg.model_program import Program
@@ -17,7 +17,6 @@ from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 from mavcg.whole_file import write_whole
 
-GENERIC = "generic"
 TABLES = "mavcg_model_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
 X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for

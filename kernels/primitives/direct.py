@@ -10,7 +10,7 @@ from mavcg.kernels.primitives.direct_primitive import DirectPrimitive
 from mavcg.kernels.primitives.terms import Order
 from mavcg.primitive import Layout, Primitive
 
-PLANAR = (Layout.CHW, Layout.HCW)
+PLANAR = tuple(layout for layout in Layout if layout.planar)
 DEEP = (Layout.HWC, Layout.CHWC)
 # In which the inputs of neighbouring terms are near each other.
 NATURAL = {

@@ -8,7 +8,7 @@ from mavcg.kernels.primitives.border import Input, bordered
 from mavcg.kernels.primitives.common import MOST_BLOCK, WORKSPACE_ALIGN, Image, epilogue_places, image_of, pack_panels
 from mavcg.kernels.primitives.direct_conv import Along, DirectConv, Held
 from mavcg.kernels.primitives.terms import Order, ordered_weights
-from mavcg.primitive import Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
+from mavcg.primitive import F32_BYTES, Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
 
 COLUMN_PANEL = 8  # channels of a panel of weights that are multiplied with vectors of columns
 MANY_WEIGHTS_BYTES = 1 << 18  # no longer kept in a level-2 cache between two rows
@@ -69,7 +69,7 @@ class DirectPrimitive(Primitive):
             image, out = self._flat(image), self._flat(out)
         panel = COLUMN_PANEL if self.along is Along.COLUMNS else block
         per_group, terms = s.m // s.groups, s.c // s.groups * s.k * s.k
-        heavy = s.m * terms * 4 > MANY_WEIGHTS_BYTES or out.height < FEW_ROWS
+        heavy = s.m * terms * F32_BYTES > MANY_WEIGHTS_BYTES or out.height < FEW_ROWS
         chunk = min(per_group, CHUNK_PANELS * panel) if heavy else per_group
         spec = DirectConv(
             image, out, s.k, s.stride, s.dilation, s.groups, epilogue, self.order, self.along, self.held, panel, chunk,

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from mavcg.assembly.asm_source import AsmSource, read_asm_source
 from mavcg.assembly.disassembly import CodeFile
-from mavcg.core import Core
+from mavcg.core import GENERIC, Core
 from mavcg.errors import MavcgError
 from mavcg.passes.asm.blocks import Function, functions_of
 from mavcg.passes.asm.source import Statement, parse_source
-
-GENERIC = "generic"  # the label of the version for cores that a library knows nothing of
 
 
 @dataclass(frozen=True)

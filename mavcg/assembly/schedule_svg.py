@@ -1,12 +1,11 @@
 """A schedule or unit pressure as SVG, written by hand: no library, no script, valid on its own and inside a page."""
 
-import re
 from collections.abc import Iterable
-from xml.sax.saxutils import escape, quoteattr
 
 from mavcg.assembly.schedule_grid import Cell, headline, schedule_rows, verdict
 from mavcg.instr_classes import CLASSES, FAMILIES
 from mavcg.passes.asm.estimate import IN_ORDER, LoopEstimate, OpEstimate
+from mavcg.svg_text import FAINT, INK, escaped, quoted
 
 # Light fills that keep black text readable, apart in lightness too, so that they differ without colour vision.
 _FILL = {
@@ -17,10 +16,9 @@ _FILL = {
     "fp": "#90caf9",
     "vector": "#a5d6a7",
 }
-_INK, _FAINT, _ALARM = "#1b1f23", "#6a737d", "#c62828"
+_ALARM = "#c62828"
 _CHAR = 7.25  # width of a character of the monospaced font at 12 px
 _ROW, _PAD, _BARS = 20, 16, 420
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 does not allow
 
 
 def as_svg(estimate: LoopEstimate, title: str) -> str:
@@ -34,14 +32,14 @@ def as_svg(estimate: LoopEstimate, title: str) -> str:
     head = [
         _text(_PAD, 26, title, size=15, weight="bold"),
         _text(_PAD, 46, lines[1]),
-        _text(_PAD, 64, lines[2], fill=_FAINT),
+        _text(_PAD, 64, lines[2], fill=FAINT),
     ]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height + 80:.0f}" '
-            f'viewBox="0 0 {width:.0f} {height + 80:.0f}" role="img" aria-label={_attribute(title)} '
+            f'viewBox="0 0 {width:.0f} {height + 80:.0f}" role="img" aria-label={quoted(title)} '
             'font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" font-size="12">',
-            f"<title>{_escaped(title)}</title>",
+            f"<title>{escaped(title)}</title>",
             "<defs>",
             _hatch("stall", "#ffcdd2", _ALARM),
             _hatch("empty", "#f6f8fa", "#d1d5da"),
@@ -66,23 +64,23 @@ def _schedule(estimate: LoopEstimate) -> tuple[list[str], float, float]:
     families = [name for name in FAMILIES if any(cell.family == name for row in rows for cell in row.cells)]
     out = _legend(families, stalls=True)
     top = 52
-    out.append(_text(left - 10, top - 8, "cycle", fill=_FAINT, anchor="end"))
+    out.append(_text(left - 10, top - 8, "cycle", fill=FAINT, anchor="end"))
     for slot in range(estimate.width):
-        out.append(_text(left + slot * (lane + 4), top - 8, f"slot {slot}", fill=_FAINT))
+        out.append(_text(left + slot * (lane + 4), top - 8, f"slot {slot}", fill=FAINT))
     previous, iteration = "", 0
     for row in rows:
         y = top + row.cycle * _ROW
         started = max((cell.iteration for cell in row.cells if cell.op is not None and not cell.from_before), default=0)
         if started > iteration:
             iteration = started
-            out.append(f'<path d="M{_PAD} {y - 0.5}H{reasons - 10:.1f}" stroke="{_INK}" stroke-dasharray="4 3"/>')
-        out.append(_text(left - 10, y + 14, str(row.cycle), fill=_ALARM if row.is_stall else _FAINT, anchor="end"))
+            out.append(f'<path d="M{_PAD} {y - 0.5}H{reasons - 10:.1f}" stroke="{INK}" stroke-dasharray="4 3"/>')
+        out.append(_text(left - 10, y + 14, str(row.cycle), fill=_ALARM if row.is_stall else FAINT, anchor="end"))
         for slot, cell in enumerate(row.cells):
             out += _cell(cell, row.cycle, slot, left + slot * (lane + 4), y, lane)
         if row.reason and row.reason != previous:
-            out.append(_text(reasons, y + 14, row.reason, fill=_ALARM if row.is_stall else _FAINT))
+            out.append(_text(reasons, y + 14, row.reason, fill=_ALARM if row.is_stall else FAINT))
         elif row.reason:
-            out.append(_text(reasons, y + 14, "\u2033", fill=_FAINT))
+            out.append(_text(reasons, y + 14, "\u2033", fill=FAINT))
         previous = row.reason
     width = reasons + max((len(row.reason) for row in rows), default=0) * _CHAR + _PAD
     return out, width, top + len(rows) * _ROW + _PAD
@@ -119,7 +117,7 @@ def _pressure(estimate: LoopEstimate) -> tuple[list[str], float, float]:
         fill = _ALARM if name == estimate.bound_by else "#b0bec5"
         out.append(_text(left - 10, y + 14, name, anchor="end"))
         out.append(_box(left, y + 2, value * scale, _ROW - 4, fill, hover))
-        out.append(_text(left + value * scale + 6, y + 14, f"{value:.2f}", fill=_FAINT))
+        out.append(_text(left + value * scale + 6, y + 14, f"{value:.2f}", fill=FAINT))
         y += _ROW
     y += 14
     out.append(_text(_PAD, y + 8, "busy cycles of each unit, by family", weight="bold"))
@@ -134,7 +132,7 @@ def _pressure(estimate: LoopEstimate) -> tuple[list[str], float, float]:
                 out.append(_box(x, y + 2, part * scale, _ROW - 4, _FILL[family], f"{pool}: {family} {part:.2f} cycles"))
                 x += part * scale
         share = busy / estimate.cycles if estimate.cycles else 0.0
-        out.append(_text(x + 6, y + 14, f"{busy:.2f} ({share:.0%})", fill=_FAINT))
+        out.append(_text(x + 6, y + 14, f"{busy:.2f} ({share:.0%})", fill=FAINT))
         y += _ROW
     limit = left + estimate.cycles * scale
     out.append(f'<path d="M{limit:.1f} {first - 2}V{y + 2}" stroke="{_ALARM}" stroke-dasharray="3 2"/>')
@@ -151,7 +149,7 @@ def _matrix(estimate: LoopEstimate, y: float) -> tuple[list[str], float, float]:
     most = max((share for detail in estimate.ops for share in detail.pressure.values()), default=1.0)
     out = [_text(_PAD, y + 8, "each instruction's part", weight="bold")]
     out += [
-        _text(left + n * column + column / 2, y + 8, pool, fill=_FAINT, anchor="middle") for n, pool in enumerate(used)
+        _text(left + n * column + column / 2, y + 8, pool, fill=FAINT, anchor="middle") for n, pool in enumerate(used)
     ]
     y += 16
     for detail in estimate.ops:
@@ -169,7 +167,7 @@ def _matrix(estimate: LoopEstimate, y: float) -> tuple[list[str], float, float]:
         y += _ROW
     if any(detail.why for detail in estimate.ops):
         out.append(f'<circle cx="{_PAD + 4}" cy="{y + 12:.1f}" r="3" fill="{_ALARM}"/>')
-        out.append(_text(_PAD + 14, y + 16, f"makes the bound: {estimate.bound_by}", fill=_FAINT))
+        out.append(_text(_PAD + 14, y + 16, f"makes the bound: {estimate.bound_by}", fill=FAINT))
         y += _ROW
     return out, left + len(used) * column + _PAD, y
 
@@ -185,7 +183,7 @@ def _legend(families: Iterable[str], stalls: bool) -> list[str]:
     out, x = [], float(_PAD)
     for name, fill in entries:
         out.append(f'<rect x="{x:.1f}" y="4" width="14" height="14" rx="2" fill="{fill}" stroke="#d1d5da"/>')
-        out.append(_text(x + 20, 15, name, fill=_FAINT))
+        out.append(_text(x + 20, 15, name, fill=FAINT))
         x += 20 + len(name) * _CHAR + 18
     return out
 
@@ -201,21 +199,13 @@ def _box(
     x: float, y: float, width: float, height: float, fill: str, hover: str, inner: str = "", more: str = ""
 ) -> str:
     rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" fill="{fill}" {more}/>'
-    return f"<g><title>{_escaped(hover)}</title>{rect}{inner}</g>"
+    return f"<g><title>{escaped(hover)}</title>{rect}{inner}</g>"
 
 
 def _text(
-    x: float, y: float, text: str, fill: str = _INK, anchor: str = "start", size: int = 12, weight: str = "normal"
+    x: float, y: float, text: str, fill: str = INK, anchor: str = "start", size: int = 12, weight: str = "normal"
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" font-size="{size}" '
-        f'font-weight="{weight}" xml:space="preserve">{_escaped(text)}</text>'
+        f'font-weight="{weight}" xml:space="preserve">{escaped(text)}</text>'
     )
-
-
-def _escaped(text: str) -> str:
-    return escape(_UNPRINTABLE.sub("\ufffd", text))
-
-
-def _attribute(text: str) -> str:
-    return quoteattr(_UNPRINTABLE.sub("\ufffd", text))

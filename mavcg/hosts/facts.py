@@ -196,7 +196,8 @@ def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
 
 def _loops(core: str) -> "mavcg.hosts.probe.Probe":
     """The measuring loops, for vectors as the kernels for this core use them."""
-    from mavcg.machines import GENERIC, machines_for
+    from mavcg.core import GENERIC
+    from mavcg.machines import machines_for
     from mavcg.profiles.load import load_core
     from mavcg.target import host_target
 

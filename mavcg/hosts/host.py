@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mavcg.board import Board, Cluster
+from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
 from mavcg.profiles.load import load_board
 from mavcg.runtime.binding import detect
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from mavcg.hosts.facts import CoreFacts
 
 HOST = "host"
-GENERIC = "generic"
 
 
 def find_board(name: str) -> Board:

@@ -48,10 +48,10 @@ def _lrn(case: Case) -> tuple[TensorType, ...]:
     return (case.type("x", FLOATS, rank_min=1),)
 
 
-_REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
+REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
 _AXIS = Attr("int")
 OPS = (
-    *(Op(name, ("x",), _reduce, {"axes": Attr("ints"), "keepdims": Attr("bool", True)}) for name in _REDUCTIONS),
+    *(Op(name, ("x",), _reduce, {"axes": Attr("ints"), "keepdims": Attr("bool", True)}) for name in REDUCTIONS),
     *(
         Op(name, ("x",), _arg, {"axis": _AXIS, "keepdims": Attr("bool", True), "last": Attr("bool", False)})
         for name in ("arg_max", "arg_min")

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 
 from mavcg.accelerator import Accelerator, MemoryLevel
 from mavcg.board import Board, Cluster
-from mavcg.core import Core
+from mavcg.core import GENERIC, Core
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.machines import GENERIC, machines_for
+from mavcg.kernel import F32_BYTES
+from mavcg.machines import machines_for
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.timing import load_timing
 from mavcg.target import parse_target
 from mavcg.timing import MissingFact
 
-F32_BYTES = 4
 HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/hosts, which is above
 
 # What is assumed where no source says more: figures at the low end of what cores of the kind have or were measured to

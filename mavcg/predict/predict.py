@@ -6,11 +6,11 @@ from pathlib import Path
 
 from mavcg.assembly.tuning import wants_tuning
 from mavcg.board import Board
-from mavcg.core import Core
+from mavcg.core import GENERIC, Core
 from mavcg.errors import MavcgError
 from mavcg.kernel import KernelSpec
 from mavcg.kernel_code import UNPLANNED
-from mavcg.machines import GENERIC, machines_for
+from mavcg.machines import machines_for
 from mavcg.model_program import ThreadPlan
 from mavcg.planner.board_machine import cluster_machine, cluster_machines
 from mavcg.predict.asm_blocks import built_loops

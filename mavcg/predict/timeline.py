@@ -1,21 +1,18 @@
 """A prediction as a picture: the steps of a run one after the other, a lane for each cluster; SVG, written by hand."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
 
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import ARE, best_sentence, slower_sets
 from mavcg.svg_plots import check_plot
+from mavcg.svg_text import FAINT, INK, escaped, quoted
 from mavcg.whole_file import write_whole
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0
-_INK, _FAINT = "#1b1f23", "#6a737d"
 # By what bounds a step; apart in lightness, too. Patterns of black on them stay readable.
 _FILL = {"compute": "#90caf9", "memory": "#ffb74d", "overhead": "#cfd8dc", "measured": "#a5d6a7"}
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 does not allow
 _LABEL_CHAR = 6.6  # of the 11 px font
 
 
@@ -94,9 +91,9 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
     height = top + len(lanes) * (_LANE + _GAP) + 30 + 18 * len(notes) + _PAD
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" aria-label={quoteattr(_clean(title))} '
+        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" aria-label={quoted(title)} '
         'font-family="ui-sans-serif, \'DejaVu Sans\', sans-serif" font-size="11">',
-        f"<title>{_escaped(title)}</title>",
+        f"<title>{escaped(title)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         _text(_PAD, 26, title, size=15, weight="bold"),
         *_legend(measured is not None),
@@ -105,7 +102,7 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
         out += _lane(lane, top + number * (_LANE + _GAP), scale)
     bottom = top + len(lanes) * (_LANE + _GAP)
     out += _axis(longest, scale, top, bottom)
-    out += [_text(_PAD, bottom + 40 + 18 * number, note, fill=_FAINT) for number, note in enumerate(notes)]
+    out += [_text(_PAD, bottom + 40 + 18 * number, note, fill=FAINT) for number, note in enumerate(notes)]
     return "\n".join([*out, "</svg>", ""])
 
 
@@ -123,12 +120,12 @@ def _lane(lane: Lane, y: float, scale: float) -> list[str]:
         shown = bar.label if len(bar.label) * _LABEL_CHAR + 6 < width else ""
         label = _text(x + 4, y + _LANE / 2 + 4, shown) if shown else ""
         out.append(
-            f"<g><title>{_escaped(bar.hover)}</title>"
+            f"<g><title>{escaped(bar.hover)}</title>"
             f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{_LANE:.1f}" fill="{_FILL[bar.kind]}" '
             f'stroke="#ffffff" stroke-width="{0.6 if width > 3 else 0.0}"/>{label}</g>'
         )
         x += width
-    out.append(_text(x + 6, y + _LANE / 2 + 4, f"{lane.ms:.3f} ms", fill=_FAINT))
+    out.append(_text(x + 6, y + _LANE / 2 + 4, f"{lane.ms:.3f} ms", fill=FAINT))
     return out
 
 
@@ -142,7 +139,7 @@ def _axis(longest: float, scale: float, top: float, bottom: float) -> list[str]:
     for number in range(int(longest / step) + 1):
         x = _LEFT + number * step * scale
         out.append(f'<path d="M{x:.1f} {top - 6:.1f}V{bottom:.1f}" stroke="#d1d5da" stroke-width="0.5"/>')
-        out.append(_text(x, bottom + 14, f"{number * step:g} ms", fill=_FAINT, anchor="middle"))
+        out.append(_text(x, bottom + 14, f"{number * step:g} ms", fill=FAINT, anchor="middle"))
     return out
 
 
@@ -151,23 +148,15 @@ def _legend(measured: bool) -> list[str]:
     for kind in [*("compute", "memory", "overhead"), *(("measured",) if measured else ())]:
         words = kind if kind == "measured" else f"predicted, bound by {kind}"
         out.append(f'<rect x="{x:.1f}" y="42" width="14" height="14" fill="{_FILL[kind]}" stroke="#d1d5da"/>')
-        out.append(_text(x + 20, 53, words, fill=_FAINT))
+        out.append(_text(x + 20, 53, words, fill=FAINT))
         x += 34 + len(words) * _LABEL_CHAR
     return out
 
 
 def _text(
-    x: float, y: float, text: str, fill: str = _INK, anchor: str = "start", size: int = 11, weight: str = "normal"
+    x: float, y: float, text: str, fill: str = INK, anchor: str = "start", size: int = 11, weight: str = "normal"
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" font-size="{size}" '
-        f'font-weight="{weight}">{_escaped(text)}</text>'
+        f'font-weight="{weight}">{escaped(text)}</text>'
     )
-
-
-def _clean(text: str) -> str:
-    return _UNPRINTABLE.sub("\ufffd", text)
-
-
-def _escaped(text: str) -> str:
-    return escape(_clean(text))

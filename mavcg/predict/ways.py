@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.board import Board, Cluster
+from mavcg.core import GENERIC
 from mavcg.graph import Graph
 from mavcg.kernel import KernelSpec, Machine, Packing
 from mavcg.kernels.emit import kernel_name
 from mavcg.lowering import Lowered, lower_graph, ways_of
-from mavcg.machines import GENERIC
 from mavcg.planner.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.planner.engine_tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.predict.kernel_cycles import CoreModel, core_model, kernel_models

@@ -7,7 +7,8 @@ its 3.66 % of code growth for six clones (chapter 4.2) as what `--max-growth` bo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.program_road.versions import GENERIC, Body
+from mavcg.core import GENERIC
+from mavcg.program_road.versions import Body
 
 MIN_GAIN = 0.01
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mavcg.core import GENERIC
 from mavcg.cpu_list import cpus_text
 from mavcg.errors import MavcgError, ToolError
 from mavcg.profiling.reading import Reading
 from mavcg.profiling.record import RecordOptions, check_program, describe_exit, record
 from mavcg.program_road.measurements import MIN_SAMPLES, Measurement
 from mavcg.program_road.version_symbols import VersionedLibrary
-from mavcg.program_road.versions import GENERIC
 from mavcg.runtime.binding import DetectedCpu
 
 DEFAULT_RUNS = 5

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.core import GENERIC
 from mavcg.elf import function_symbols
 from mavcg.errors import MavcgError
 from mavcg.inspection import inspect_library
-from mavcg.program_road.versions import GENERIC
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mavcg.assembly.tuning import (
     why_untouched,
 )
 from mavcg.codegen import CodegenJob, Failure, canonical, compile_all
-from mavcg.core import Core
+from mavcg.core import GENERIC, Core
 from mavcg.passes.asm.identical import names_symbol, refined, without_label
 from mavcg.passes.ir.arithmetic import (
     declare_fma,
@@ -39,8 +39,6 @@ from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabelled
 from mavcg.target import Target
-
-GENERIC = "generic"
 
 
 @dataclass(frozen=True)

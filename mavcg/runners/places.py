@@ -1,8 +1,8 @@
 """Which CPUs of a machine stand for a core, and where the machine is not as the board's file says."""
 
 from mavcg.board import Board
+from mavcg.core import GENERIC
 from mavcg.cpu_list import cpus_text
-from mavcg.machines import GENERIC
 from mavcg.runners.facts import CpuFacts, MachineFacts
 from mavcg.runners.finished import RunnerError
 

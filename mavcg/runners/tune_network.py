@@ -7,12 +7,12 @@ from typing import Any
 
 from mavcg.board import Board
 from mavcg.codegen import default_workers
-from mavcg.core import Core
+from mavcg.core import GENERIC, Core
 from mavcg.cpu_list import cpus_text
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.kernel import Machine
-from mavcg.machines import GENERIC, machines_for
+from mavcg.machines import machines_for
 from mavcg.planner.board_machine import ClusterMachine, cluster_machines
 from mavcg.primitive import Primitive
 from mavcg.profiles.load import cores_for

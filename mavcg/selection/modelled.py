@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from mavcg.core import GENERIC
 from mavcg.kernels.tiling import FMA_PER_CYCLE
-from mavcg.machines import GENERIC, machines_for
+from mavcg.machines import machines_for
 from mavcg.planner.board_machine import ClusterMachine
 from mavcg.primitive import F32_BYTES, Layout, Primitive, Scenario
 from mavcg.selection.core_model import CoreModel, Parts

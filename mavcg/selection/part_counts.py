@@ -10,7 +10,7 @@ from typing import Any
 
 from mavcg.kernels.primitives.depthwise_channels import DepthwisePrimitive
 from mavcg.kernels.primitives.direct_conv import Along, Held
-from mavcg.kernels.primitives.direct_primitive import DirectPrimitive, Special
+from mavcg.kernels.primitives.direct_primitive import MANY_WEIGHTS_BYTES, DirectPrimitive, Special
 from mavcg.kernels.primitives.fft import Fft, best_length
 from mavcg.kernels.primitives.fft_specs import Transforms
 from mavcg.kernels.primitives.im2 import Im2
@@ -94,7 +94,7 @@ def _direct(model: CoreModel, s: Scenario, p: DirectPrimitive) -> Parts:
         name = "columns_single" if not across_channels else "pixel" if p.held is Held.ONE_SCALAR else "one_vector"
         cycles = _single(model, p.held, scalars, columns) * terms
     parts: dict[str, float] = {f"product_{name}": cycles * rows * s.groups}
-    heavy = s.m * terms * F32_BYTES > 1 << 18
+    heavy = s.m * terms * F32_BYTES > MANY_WEIGHTS_BYTES
     passes = 1 if heavy else s.out_h
     ends = _turned(p.layout_out, not across_channels, s.m * s.out_h * s.out_w)
     return _added(

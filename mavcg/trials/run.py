@@ -3,12 +3,13 @@
 import ctypes
 from collections.abc import Mapping, Sequence
 
+from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import HOST, host_board
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_module, version_symbol
 from mavcg.kernels.emit import kernel_name
-from mavcg.machines import GENERIC, machines_for
+from mavcg.machines import machines_for
 from mavcg.primitive import Lowering
 from mavcg.profiles.load import cores_for
 from mavcg.target import host_target

@@ -2,14 +2,13 @@
 
 from mavcg.graph import AttrValue, Node
 from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
+from mavcg.ops.reduction import REDUCTIONS
 from mavcg.passes.graph.permutation import Perm, scattered
 
 ELEMENTWISE = frozenset(
     (*(op.name for op in UNARY), *ARITHMETIC, *COMPARISONS, *LOGICAL, "prelu", "where", "cast", "broadcast_to")
 )
-REDUCTIONS = frozenset(
-    ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "arg_max", "arg_min")
-)  # fmt: skip
+OVER_AXES = frozenset((*REDUCTIONS, "arg_max", "arg_min"))
 BY_ENTRY = frozenset(("slice", "pad"))
 BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequantize", "concat"))
 
@@ -18,7 +17,7 @@ def indifferent(node: Node) -> bool:
     """Whether an operator, with its attributes changed accordingly, works in any order of dimensions."""
     return (
         node.op in ELEMENTWISE
-        or node.op in REDUCTIONS
+        or node.op in OVER_AXES
         or node.op in BY_ENTRY
         or node.op in BY_AXIS
         or node.op in ("transpose", "reshape")
@@ -41,7 +40,7 @@ def reordered(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
     if node.op in BY_AXIS:
         axis = node.attr("axis")
         return attrs | {"axis": perm[axis] if axis < len(perm) else axis}, perm
-    if node.op not in REDUCTIONS:
+    if node.op not in OVER_AXES:
         return attrs, perm
     axes = node.attr("axes") if "axes" in attrs else (node.attr("axis"),)
     gone = sorted(perm[i] for i in axes)

@@ -13,13 +13,13 @@ import numpy as np
 from mavcg.graph import Array, Graph, Node, TensorType
 from mavcg.layout import AXES, Layout, image_shape, laid_out
 from mavcg.ops.elementwise import ACTIVATIONS
+from mavcg.ops.reduction import REDUCTIONS
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.reference.elementwise import activate
 
 ALL = tuple(Layout)
-PLANAR = (Layout.CHW, Layout.HCW)
+PLANAR = tuple(layout for layout in Layout if layout.planar)
 WITHOUT_BLOCKS = (*PLANAR, Layout.HWC)
-_REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
 # Of zeros they make zeros, and of a zero and anything.
 _KEEP_ZEROS = ("add", "sub", "mul", "max", "min", "prelu")
 _BINARY = (*_KEEP_ZEROS, "div", "pow", "mod")
@@ -279,7 +279,7 @@ FORMS: Mapping[str, Form] = {
     **{name: Form(_unary, Placed.same) for name in ACTIVATIONS},
     **{name: Form(_binary, Placed.same) for name in _BINARY},
     **{name: Form(_pool, _write_pool) for name in ("max_pool2d", "avg_pool2d")},
-    **{name: Form(_reduce, _write_reduce) for name in _REDUCTIONS},
+    **{name: Form(_reduce, _write_reduce) for name in REDUCTIONS},
     "concat": Form(_concat, _write_concat),
     "slice": Form(_slice, _write_slice),
     "pad": Form(_pad, _write_pad),

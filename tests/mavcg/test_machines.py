@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
-from mavcg.machines import GENERIC, machines_for, packing_for
+from mavcg.machines import machines_for, packing_for
 from mavcg.profiles.load import cores_for, load_cores
 from mavcg.target import parse_target
 

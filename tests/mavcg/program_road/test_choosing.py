@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mavcg.core import GENERIC
 from mavcg.program_road.choosing import (
     FunctionChoice,
     Gain,
@@ -12,7 +13,7 @@ from mavcg.program_road.choosing import (
     drop_useless,
     share_equal,
 )
-from mavcg.program_road.versions import GENERIC, Body
+from mavcg.program_road.versions import Body
 
 CORES = ("a53", "a75", "m4")
 
