@@ -7,14 +7,13 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.errors import MavcgError
 from mavcg.kernel import Machine
 from mavcg.kernels.block_loops import block_channels, blocks, row_blocks
 from mavcg.kernels.conv_blocks import Blocks, Run
 from mavcg.kernels.conv_spec import Conv2d
-from mavcg.kernels.conv_tiling import part_rows, parts_of, plain_macro, register_tiling
-from mavcg.kernels.emit import Values, const, for_range, kernel_function, kernel_name, repeat
-from mavcg.kernels.part_loops import part_runs, rectangles
+from mavcg.kernels.conv_tiling import plain_macro, register_tiling
+from mavcg.kernels.emit import Values, const, for_range, kernel_function, repeat
+from mavcg.kernels.part_loops import check_parts, part_runs, rectangles, rows_of_parts
 from mavcg.kernels.sum_blocks import SumBlock, sum_blocks
 from mavcg.tile_plan import MacroTile, Order
 
@@ -24,8 +23,7 @@ Value: TypeAlias = ir.Value
 def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroTile | None = None) -> ir.Function:
     """The function of a spec for a machine; macro: as planned, else by what all machines have in common."""
     macro = macro or plain_macro(spec)
-    if macro.parts > 1 and macro.parts != parts_of(spec, macro):
-        raise MavcgError(f"{kernel_name(spec)}: has no {macro.parts} parts of {macro.out_channels} channels in a row")
+    check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
     _Emitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
     b.ret_void()
@@ -53,12 +51,7 @@ class _Emitter(Blocks):
 
     def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
         """Rows of pixels, in parts from low to high, of the only group's panels from first to last."""
-        b, rows = self.b, part_rows(self.spec, self.macro)
-        end = b.mul(high, const(rows))
-        if self.spec.pixel_rows % rows:
-            every = const(self.spec.pixel_rows)
-            end = b.select(b.icmp_signed("<", end, every), end, every)
-        self.in_order(const(0), first, last, (b.mul(low, const(rows)), end))
+        self.in_order(const(0), first, last, rows_of_parts(self.b, self.spec, self.macro, low, high))
 
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
         """Output channels, in parts from low to high, of the rows from first to last; there is one group."""

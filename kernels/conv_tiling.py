@@ -1,7 +1,6 @@
 """What is decided of a convolution's loops before they are written: register tiles, and what is asked for early."""
 
 from mavcg.kernel import Machine
-from mavcg.kernels.block_loops import block_channels
 from mavcg.kernels.conv_spec import Conv2d, conv_sum
 from mavcg.kernels.gemm_tile import F32_BYTES
 from mavcg.kernels.tiling import Tiling, choose, lanes_f32, plain_rows, tiling_of
@@ -20,23 +19,6 @@ def plain_macro(spec: Conv2d) -> MacroTile:
     row_bytes = spec.out.shape[2] * spec.stride[1] * spec.stride[0] * spec.x.shape[3] * F32_BYTES
     rows = 0 if spec.by_channels else plain_rows(row_bytes)
     return MacroTile(rows, pack_lanes=spec.lanes if spec.packed else 0)
-
-
-def parts_of(spec: Conv2d, macro: MacroTile) -> int:
-    """How many parts a row of work really has where a macro-tile says `parts`: 1 where there are groups.
-
-    Of a row of pixels parts are `macro.out_channels` each; of a panel they are rows of pixels, as evenly as can be.
-    """
-    if spec.groups > 1:
-        return 1
-    if spec.by_channels:
-        return -(-spec.pixel_rows // part_rows(spec, macro))
-    return -(-spec.out_channels // block_channels(macro, spec.lanes)) if macro.out_channels else 1
-
-
-def part_rows(spec: Conv2d, macro: MacroTile) -> int:
-    """Rows of pixels of a panel's parts."""
-    return -(-spec.pixel_rows // macro.parts)
 
 
 def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> tuple[Tiling, bool]:

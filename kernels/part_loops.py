@@ -1,7 +1,8 @@
 """Rows of work cut into parts: a range of parts, those of a row one after the other, as rectangles of rows by parts.
 
 A thread's range begins and ends in the middle of a row where rows alone are too few to be shared out fairly. Parts of a
-row of pixels are output channels; where a row of work is a panel of these, its parts are rows of pixels.
+row of pixels are output channels; where a row of work is a panel of these, its parts are rows of pixels. This is the
+same for convolutions of all types; what they compute of a rectangle is their own loops' affair.
 """
 
 from collections.abc import Callable
@@ -9,13 +10,48 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.errors import MavcgError
 from mavcg.kernels.block_loops import block_channels
-from mavcg.kernels.emit import const, repeat
+from mavcg.kernels.conv_spec import Convolution
+from mavcg.kernels.emit import const, kernel_name, repeat
 from mavcg.tile_plan import MacroTile
 
 Value: TypeAlias = ir.Value
 Rectangle = Callable[[Value, Value, Value, Value], None]  # (first row, row after the last, first part, part after)
 Run = Callable[[Value, int], None]  # (first channel, how many)
+
+
+def parts_of(spec: Convolution, macro: MacroTile) -> int:
+    """How many parts a row of work really has where a macro-tile says `parts`: 1 where there are groups.
+
+    Of a row of pixels parts are `macro.out_channels` each; of a panel they are rows of pixels, as evenly as can be.
+    """
+    if spec.groups > 1:
+        return 1
+    if spec.by_channels:
+        return -(-spec.pixel_rows // part_rows(spec, macro))
+    return -(-spec.out_channels // block_channels(macro, spec.lanes)) if macro.out_channels else 1
+
+
+def part_rows(spec: Convolution, macro: MacroTile) -> int:
+    """Rows of pixels of a panel's parts."""
+    return -(-spec.pixel_rows // macro.parts)
+
+
+def check_parts(spec: Convolution, macro: MacroTile) -> None:
+    """Raises: MavcgError where the macro-tile's parts are not those that a row of work has."""
+    if macro.parts > 1 and macro.parts != parts_of(spec, macro):
+        raise MavcgError(f"{kernel_name(spec)}: has no {macro.parts} parts of {macro.out_channels} channels in a row")
+
+
+def rows_of_parts(b: ir.IRBuilder, spec: Convolution, macro: MacroTile, low: Value, high: Value) -> tuple[Value, Value]:
+    """(first, after the last) of the rows of pixels that a panel's parts from low to high are."""
+    rows = part_rows(spec, macro)
+    begin, end = b.mul(low, const(rows)), b.mul(high, const(rows))
+    if spec.pixel_rows % rows:
+        every = const(spec.pixel_rows)
+        end = b.select(b.icmp_signed("<", end, every), end, every)
+    return begin, end
 
 
 def rectangles(b: ir.IRBuilder, parts: int, begin: Value, end: Value, body: Rectangle) -> None:
@@ -52,23 +88,26 @@ def part_runs(
 ) -> None:
     """body of the parts from low to high, in order, as runs of channels.
 
-    chunk: channels of a register tile. Neighbouring parts that such a tile is wider than are one run, as far as whole
-    tiles fit; what is left then is a run each.
+    chunk: channels of a register tile. Parts of whole tiles are runs of one tile each, and the last of all channels is
+    what no tile is filled by: the same tiles as if there were no parts. Of narrower parts neighbours that such a tile
+    is wider than are one run, as far as whole tiles fit; what is left then is a run each.
     """
     count = block_channels(macro, lanes)
-    whole, rest = divmod(channels, count)
-    together = chunk // count if chunk % count == 0 and count < chunk <= whole * count else 1
-    stop = b.select(b.icmp_signed("<", high, const(whole)), high, const(whole))
-    at = low
-    for number in dict.fromkeys((together, 1)):
+    together = chunk // count if chunk % count == 0 and count < chunk <= channels // count * count else 1
+    sizes = (chunk,) if count % chunk == 0 else tuple(dict.fromkeys((together * count, count)))
+    first, last = b.mul(low, const(count)), b.mul(high, const(count))
+    whole = channels // sizes[-1] * sizes[-1]
+    stop = b.select(b.icmp_signed("<", last, const(whole)), last, const(whole))
+    at: Value = first
+    for size in sizes:
         # Where nothing is left of whole parts the division gives 0 or less, and `upto` is not above `at`.
-        upto = b.add(at, b.mul(b.sdiv(b.sub(stop, at), const(number)), const(number)))
+        upto = b.add(at, b.mul(b.sdiv(b.sub(stop, at), const(size)), const(size))) if len(sizes) > 1 else stop
 
-        def run(part: Value, size: int = number * count) -> None:
-            body(b.mul(part, const(count)), size)
+        def run(channel: Value, size: int = size) -> None:
+            body(channel, size)
 
-        repeat(b, at, upto, run, "part", number)
+        repeat(b, at, upto, run, "part", size)
         at = b.select(b.icmp_signed(">", upto, at), upto, at)
-    if rest:
-        with b.if_then(b.icmp_signed(">", high, const(whole))):
-            body(const(whole * count), rest)
+    if rest := channels - whole:
+        with b.if_then(b.icmp_signed(">", last, const(whole))):
+            body(const(whole), rest)

@@ -8,6 +8,7 @@ from llvmlite import ir
 from mavcg.kernel import KernelSpec, Machine, View
 from mavcg.kernels.block_loops import blocks, row_blocks
 from mavcg.kernels.emit import I8, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.part_loops import check_parts, part_runs, rectangles, rows_of_parts
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qgemm import F32_BYTES, QPointers, QTile, emit_qtile
 from mavcg.kernels.qtiling import GROUP, Tiling, choose_tiling, form_of, widths_of
@@ -22,6 +23,7 @@ PLAIN = MacroTile(order=Order.CHANNELS)
 def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """The function of a spec for a machine. The macro-tile's k_block says nothing here: 8-bit outputs hold no sums."""
     assert isinstance(spec, QConv2d)
+    check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
     _Emitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
     b.ret_void()
@@ -62,8 +64,10 @@ class _Emitter:
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
-        if spec.by_channels:
-            self.by_channels(begin, end)
+        if self.macro.parts > 1:
+            rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
+        elif spec.by_channels:
+            self.by_channels(begin, end, const(0), const(spec.pixel_rows))
         elif self.macro.order is Order.ROWS and spec.groups > 1:
 
             def rows(first: Value, last: Value) -> None:
@@ -81,20 +85,36 @@ class _Emitter:
 
         blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
 
-    def by_channels(self, begin: Value, end: Value) -> None:
-        """The panels from begin to end, one by one, for all rows."""
+    def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Rows of pixels, in parts from low to high, of the only group's panels from first to last."""
+        self.by_channels(first, last, *rows_of_parts(self.b, self.spec, self.macro, low, high))
+
+    def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Output channels, in parts from low to high, of the rows from first to last; there is one group."""
+        b, spec, macro = self.b, self.spec, self.macro
+        chunk = register_tiling(spec, self.machine, macro, spec.out_channels).vectors * self.form.lanes
+
+        def rows(begin: Value, end: Value) -> None:
+            def part(channel: Value, count: int) -> None:
+                self.channels(const(0), channel, count, begin, end)
+
+            part_runs(b, macro, spec.out_channels, spec.lanes, chunk, low, high, part)
+
+        row_blocks(b, first, last, macro.rows, rows)
+
+    def by_channels(self, begin: Value, end: Value, low: Value, high: Value) -> None:
+        """The panels from begin to end, one by one, for the rows of pixels from low to high."""
         b, rows = self.b, self.macro.rows if self.macro.rows < self.spec.pixel_rows else 0
-        all_rows = const(0), const(self.spec.pixel_rows)
         if self.macro.order is Order.ROWS:
 
             def block(first: Value, last: Value) -> None:
                 repeat(b, begin, end, lambda index: self.panel(index, first, last), "panel")
 
-            row_blocks(b, *all_rows, rows, block)
+            row_blocks(b, low, high, rows, block)
             return
 
         def panel(index: Value) -> None:
-            row_blocks(b, *all_rows, rows, lambda first, last: self.panel(index, first, last))
+            row_blocks(b, low, high, rows, lambda first, last: self.panel(index, first, last))
 
         repeat(b, begin, end, panel, "panel")
 

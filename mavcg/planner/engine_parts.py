@@ -13,7 +13,7 @@ from math import lcm
 from mavcg.board import Board
 from mavcg.kernel import Machine
 from mavcg.kernels import conv_tiling
-from mavcg.kernels.conv_spec import Conv2d
+from mavcg.kernels.conv_spec import Conv2d, Convolution
 from mavcg.planner.claims import shared_ns
 from mavcg.planner.engine_cost import Work, registers
 from mavcg.tile_plan import MacroTile, least_claim_rows
@@ -84,7 +84,8 @@ def panels_claimed(work: Work, task_rows: int, cores: Cores) -> tuple[int, int]:
 def _row_parts(work: Work, cores: Cores) -> list[tuple[int, int]]:
     """(claim, parts) of panels that are cut along the rows of pixels: none where tiles go on from row to row."""
     spec = work.spec
-    if not isinstance(spec, Conv2d) or spec.groups > 1 or spec.pixel_rows < 2:
+    assert isinstance(spec, Convolution)
+    if spec.groups > 1 or spec.pixel_rows < 2:
         return []
     if any(registers(work, machine, MacroTile(), spec.out_channels).crossing for machine in cores.machines):
         return []
@@ -95,7 +96,7 @@ def _row_parts(work: Work, cores: Cores) -> list[tuple[int, int]]:
 def panels_of_a_part(work: Work, cores: Cores) -> int:
     """Panels of the parts that a row of pixels is cut into; all of a row's where it need not be, or cannot be cut."""
     spec = work.spec
-    assert isinstance(spec, Conv2d)
+    assert isinstance(spec, Convolution)
     if work.by_channels or not work.packed or spec.groups > 1:
         return spec.panels
     best, so_far = spec.panels, over_ideal(spec.rows, least_claim_rows(spec), cores, [1.0] * len(cores.machines))
@@ -124,11 +125,14 @@ def chunk_panels(work: Work, cores: Cores) -> int:
 def slowed(work: Work, machine: Machine, panels: int) -> float:
     """How many times as long so few panels at a time take: their register tiles may be narrower than a core's best."""
     spec = work.spec
-    if not isinstance(spec, Conv2d):
-        return 1.0  # 8-bit panels are computed one by one where they are work, and are no parts of rows
+    assert isinstance(spec, Convolution)
 
-    def cycles(conv: Conv2d, channels: int) -> float:
-        tiling, crossing = conv_tiling.register_tiling(conv, machine, MacroTile(), channels)
-        return tiling.shared * (1 if crossing else conv.pixel_rows) / channels
+    def cycles(channels: int) -> float:
+        if not isinstance(spec, Conv2d):
+            return registers(work, machine, MacroTile(), channels).cycles / channels
+        tiling, crossing = conv_tiling.register_tiling(spec, machine, MacroTile(), channels)
+        return tiling.shared * (1 if crossing else spec.pixel_rows) / channels
 
-    return max(1.0, cycles(spec, min(spec.out_channels, panels * spec.lanes)) / cycles(spec, spec.out_channels))
+    if not isinstance(spec, Conv2d) and work.by_channels:
+        return 1.0  # 8-bit panels are computed one by one where they are work, as many as there may be
+    return max(1.0, cycles(min(spec.out_channels, panels * spec.lanes)) / cycles(spec.out_channels))

@@ -214,6 +214,71 @@ def test_register_tiles_of_8_bits_are_whole_panels() -> None:
     check_8_bit(MacroTile(tile_channels=24), 1, 1, 1, 5, 33, [1, 2], 1)
 
 
+@settings(max_examples=6)
+@given(st.data(), MACROS)
+def test_rows_of_8_bits_cut_into_parts_give_the_same_bytes(data: st.DataObject, macro: MacroTile) -> None:
+    def pick(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    out_ch = pick(17, 90)
+    panels = pick(1, -(-out_ch // 16) - 1)
+    cut = replace(macro, out_channels=16 * panels - pick(0, 15), parts=-(-out_ch // (16 * panels)))
+    check_8_bit(cut, 1, pick(2, 3), pick(1, 2), pick(1, 20), out_ch, [pick(4, 7), pick(1, 9)], pick(1, 23))
+
+
+@pytest.mark.parametrize(("rows", "parts", "ranges"), [(3, 2, 1), (3, 2, 7), (3, 3, 11), (2, 2, 5)])
+@pytest.mark.parametrize("macro", [MacroTile(order=Order.CHANNELS), MacroTile(1, order=Order.ROWS)])
+def test_panels_of_8_bits_cut_into_rows_of_pixels_give_the_same_bytes(
+    macro: MacroTile, rows: int, parts: int, ranges: int
+) -> None:
+    """Five panels of output channels, the last one shorter; of three rows the second of two parts is one."""
+    check_8_bit(replace(macro, parts=parts), 1, 2, 1, 20, 70, [rows, 5], ranges)
+
+
+def on_a_line(array: Array) -> Array:
+    """A copy that begins on a cache line, as packed constants do."""
+    raw = np.zeros(array.nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    raw[start : start + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+    return raw[start : start + array.nbytes]
+
+
+def test_every_range_of_parts_of_8_bits_is_computed_and_nothing_else() -> None:
+    """All ranges of 4 rows in 3 parts, of which the last is shorter."""
+    rng = np.random.default_rng(7)
+    x, weights = rng.integers(0, 256, (1, 5, 4, 8)).astype(np.uint8), rng.integers(-9, 10, (40, 2, 2, 8))
+    arrays: dict[str, Array] = {"x": x, "w": weights.astype(np.int8), "bias": np.zeros(40, np.int32)}
+    arrays["multiplier"] = np.full(40, 2**-7, np.float32)
+    graph, node = node_of(
+        "qconv2d", arrays, {"w", "bias", "multiplier"}, pads=(0, 0, 0, 0), groups=1, stride=(1, 1), x_zero=0,
+        out_zero=128, lo=1, hi=255, to="u8",
+    )  # fmt: skip
+    views = {name: dense_view(graph.types[name]) for name in (*node.inputs, *node.outputs)}
+    (step,) = lower(node, graph, views, Packing(16))
+    assert step.spec.rows == 4
+    compiled = Compiled([step], host_machines()[0], MacroTile(out_channels=16, parts=3), optimised=False)
+    windows = np.lib.stride_tricks.sliding_window_view(x[0].astype(np.int64), (2, 2), (0, 1))
+    sums = np.einsum("hwiyx,oyxi->hwo", windows, weights)
+    expected = np.clip(np.rint(sums * 2**-7) + 128, 1, 255)
+    out = np.zeros((4, 3, 40), np.uint8)
+    tensors = {node.inputs[0]: x, node.output: out}
+    kept = [tensors[o.tensor] if o.constant is None else on_a_line(o.constant) for o in step.operands]
+    for begin in range(13):
+        for end in range(begin, 13):
+            out[:] = 0  # which no output is
+            compiled.run(step, [array.ctypes.data for array in kept], [(begin, end)])
+            done = np.zeros((4, 40), bool)
+            for part in range(begin, end):
+                done[part // 3, part % 3 * 16 : part % 3 * 16 + 16] = True
+            assert (out == np.where(done[:, None, :], expected, 0)).all(), (begin, end)
+
+
+def test_parts_that_a_row_of_8_bits_has_not_are_refused() -> None:
+    for groups, channels in ((1, 33), (2, 32)):  # 33 channels are 3 parts of 16; with groups there are none
+        with pytest.raises(MavcgError, match="has no 2 parts of 16 channels"):
+            check_8_bit(MacroTile(out_channels=16, parts=2), groups, 1, 1, 8, channels, [5, 5], 1)
+
+
 def check_8_bit(
     macro: MacroTile, groups: int, kernel: int, stride: int, in_ch: int, out_ch: int, out: list[int], parts: int
 ) -> None:

@@ -8,8 +8,8 @@ from mavcg.graph import TensorType
 from mavcg.graph_builder import GraphBuilder
 from mavcg.kernel import Machine, Packing
 from mavcg.kernels.conv_spec import Conv2d
-from mavcg.kernels.conv_tiling import parts_of
 from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.part_loops import parts_of
 from mavcg.lowering import lower_graph
 from mavcg.machines import machines_for
 from mavcg.planner.claims import shared_ns
