@@ -94,7 +94,9 @@ def plan(
     plans = [plan_network(layers, machine, question, machine.name, assumed) for machine, assumed in machines]
     first = plans[0]
     space = space_of(layers, first.accelerator)
-    compared = compare(first, metric) if baselines or plot is not None else ()
+    compared, left_out = compare(first, metric) if baselines or plot is not None else ((), {})
+    for name, why in left_out.items():
+        note(f"{name} is left out of the comparison: {why}")
     least = floors(first) if baselines else None
     if emit_ir is not None or emit_c is not None:
         _emit(first, emit_ir, emit_c)
@@ -154,14 +156,15 @@ def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:
     from mavcg.planner.text.verify import verify_plan
     from mavcg.whole_file import write_whole
 
+    if c is not None and len(plan.planned) != 1:
+        count = len(plan.planned)
+        raise MavcgError(f"--emit-c {c}: a C file is of one layer, and there are {count}; name one by --layer")
     plans = [emit_plan(p.layer, p.tiling, plan.accelerator) for p in plan.planned]
     for one in plans:
         verify_plan(one)
     if text is not None:
         write_whole(text, print_plans(plans), "--emit-ir")
     if c is not None:
-        if len(plans) != 1:
-            raise MavcgError(f"--emit-c {c}: a C file is of one layer, and there are {len(plans)}; name one by --layer")
         write_whole(c, plan_c(plans[0]), "--emit-c")
 
 

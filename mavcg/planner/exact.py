@@ -30,7 +30,7 @@ from mavcg.planner import space
 from mavcg.planner.bounds import Channels, Spatial, channels, largest, least, most_input_channels, spatial, totals
 from mavcg.planner.halo import traffic_with_halo
 from mavcg.planner.layer import ConvLayer
-from mavcg.planner.planned import NoTiling, Planned
+from mavcg.planner.planned import Planned
 from mavcg.planner.roofline import Metric, Reached, compute_gmac_per_s, memory_gmac_per_s, performance_per_access
 from mavcg.planner.space import Axes, Integers
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
@@ -180,7 +180,8 @@ def _task(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: E
     memory = _half(accelerator.memory) if options.double_buffer else accelerator.memory
     smallest = Tile(*(int(grid[name][0]) for name in DIMENSIONS))
     if not memory.holds(*space.tile_bytes(layer, smallest, options.halo_fits)):
-        raise _no_tiling(layer, accelerator, smallest, options)
+        copies, any_size = 2 if options.double_buffer else 1, "--full-grid" if options.grid == "pe" else ""
+        raise space.no_tiling(layer, accelerator, options.halo_fits, smallest, copies, any_size)
     oc, ic = (channels(accelerator, name, layer.loops[name], grid[name], options.tile_roof) for name in ("OC", "IC"))
     entries = spatial(
         layer,
@@ -258,20 +259,4 @@ def _half(memory: MemoryLevel) -> MemoryLevel:
         weight_bytes=memory.weight_bytes // 2,
         output_bytes=memory.output_bytes // 2,
         shared_bytes=memory.shared_bytes // 2,
-    )
-
-
-def _no_tiling(layer: ConvLayer, accelerator: Accelerator, smallest: Tile, options: ExactOptions) -> NoTiling:
-    copies = 2 if options.double_buffer else 1
-    need = tuple(copies * size for size in space.tile_bytes(layer, smallest, options.halo_fits))
-    memory = accelerator.memory
-    shape = ", ".join(f"{name} {factor}" for name, factor in smallest.factors.items())
-    if memory.shared_bytes:
-        wanted, there = f"{sum(need)} bytes", f"{memory.shared_bytes}"
-    else:
-        wanted = "{} bytes for the input, {} for the weights and {} for the output".format(*need)
-        there = f"{memory.input_bytes}, {memory.weight_bytes} and {memory.output_bytes}"
-    return NoTiling(
-        f"layer {layer.name}: no tile fits memory {memory.name!r} of {accelerator.name}, which has {there}: the "
-        f"smallest ({shape}) needs {wanted}{', each twice' if copies > 1 else ''}; make it at least that large"
     )

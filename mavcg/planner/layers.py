@@ -146,7 +146,8 @@ _MAKERS: dict[str, _Maker] = {
 def _one_image(node: Node, x: TensorType) -> None:
     if x.shape[0] > 1:
         raise MavcgError(
-            f"{place(node)}: a batch of {x.shape[0]} images; a plan is of one image: import the model with a batch of 1"
+            f"{place(node)}: a batch of {x.shape[0]} images; a plan is of one image: "
+            "export the model with a batch of 1 or a free one"
         )
 
 

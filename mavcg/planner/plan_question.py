@@ -19,7 +19,7 @@ from mavcg.planner.metrics_energy import ALL_METRICS
 from mavcg.planner.nested import LevelsPlan
 from mavcg.planner.network_plan import Search, plan_layers
 from mavcg.planner.networks import NAMES, network
-from mavcg.planner.planned import Planned
+from mavcg.planner.planned import NoTiling, Planned
 from mavcg.planner.roofline import Reached
 from mavcg.planner.schedule_cache import Option, open_cache
 from mavcg.planner.traffic import Traffic, no_reload
@@ -100,7 +100,11 @@ def read_layers(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant
             f"{model}: is neither a file nor a built-in network; name a model file (.onnx or .tflite), "
             f"or one of {', '.join(NAMES)}"
         )
-    layers = layers_of(optimise(import_model(path, shapes)))
+    graph = optimise(import_model(path, shapes))
+    try:
+        layers = layers_of(graph)
+    except MavcgError as error:
+        raise MavcgError(f"{model}: {error}") from error
     if not layers:
         raise MavcgError(f"{model}: has no convolution and no product with weights, so that there is nothing to plan")
     return layers
@@ -172,16 +176,23 @@ class Compared:
     by_layer: tuple[Traffic, ...]
 
 
-def compare(plan: NetworkPlan, metric: str) -> tuple[Compared, ...]:
-    """The planners of table 8.3 on the same layers and machine."""
+def compare(plan: NetworkPlan, metric: str) -> tuple[tuple[Compared, ...], dict[str, str]]:
+    """The planners of table 8.3 on the same layers and machine; and why others of them have no plan, by name.
+
+    Their tiles are of whole lengths of the array and whole rows: smaller memories may hold ours alone.
+    """
     layers = [p.layer for p in plan.planned]
-    found = []
+    found, left_out = [], {}
     for name in baselines.BASELINES:
         search = partial(baselines.plan, name)
-        planned = plan_layers(layers, plan.accelerator, search, ALL_METRICS[metric])
+        try:
+            planned = plan_layers(layers, plan.accelerator, search, ALL_METRICS[metric])
+        except NoTiling as error:
+            left_out[name] = str(error)
+            continue
         by_layer = tuple(p.reached.traffic for p in planned)
         found.append(Compared(name, sum(by_layer, NOTHING), sum(p.reached.seconds for p in planned), by_layer))
-    return tuple(found)
+    return tuple(found), left_out
 
 
 def floors(plan: NetworkPlan) -> tuple[int, int]:

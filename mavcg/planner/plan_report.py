@@ -155,7 +155,10 @@ def show_plan(plan: NetworkPlan, question: Question, out: "Console") -> None:
         f"{plan.accelerator.peak_gmac_per_s:g} GMAC/s; {question.search} search by "
         f"{question.metric} (modelled, not measured)"
     )
-    table = Table("layer", "tile OC x IC x OH x OW", "dataflow", title=title, title_justify="left")
+    table = Table(title=title, title_justify="left")
+    table.add_column("layer", overflow="fold")  # whole names: --layer takes them
+    table.add_column("tile OC x IC x OH x OW")
+    table.add_column("dataflow")
     for heading in ("in KiB", "weight KiB", "out KiB", "MAC/B", "GMAC/s", "ms"):
         table.add_column(heading, justify="right")
     table.add_column("bound")

@@ -137,20 +137,35 @@ def size(candidates: Axes) -> int:
     return len(Dataflow) * prod(len(values) for values in candidates.values())
 
 
-def no_tiling(layer: ConvLayer, accelerator: Accelerator, halo: bool) -> NoTiling:
-    """The error for a layer whose smallest tile does not fit: by operand what it needs, which is what would do."""
-    tile = initial_tile(layer, accelerator)
+def no_tiling(
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    halo: bool,
+    smallest: Tile | None = None,
+    copies: int = 1,
+    any_size: str = "--search exact --full-grid",
+) -> NoTiling:
+    """The error for a layer whose smallest tile does not fit: by operand what it needs, which is what would do.
+
+    smallest: algorithm 1's tile if not given. copies: of each tile, 2 for double buffering. any_size: the options by
+    which tiles of any size are searched, named where one of these would fit; "" if the search had them.
+    """
+    tile = smallest or initial_tile(layer, accelerator)
     memory = accelerator.memory
-    need = tile_bytes(layer, tile, halo)
+    need = [copies * size for size in tile_bytes(layer, tile, halo)]
     if memory.shared_bytes:
         short = f"{sum(need)} bytes, and the shared memory has {memory.shared_bytes}"
     else:
         there = (memory.input_bytes, memory.weight_bytes, memory.output_bytes)
         short = "; ".join(_short(("input", "weight", "output"), need, there))
     shape = ", ".join(f"{name} {factor}" for name, factor in tile.factors.items())
+    way_out = "make it at least that large"
+    least = [copies * size for size in tile_bytes(layer, _tile(dict.fromkeys(DIMENSIONS, 1)), halo)]
+    if any_size and memory.holds(*least):
+        way_out += f", or plan with tiles of any size ({any_size})"
     return NoTiling(
         f"layer {layer.name}: no tile fits memory {memory.name!r} of {accelerator.name}: the smallest one ({shape}) "
-        f"needs {short}; make it at least that large"
+        f"needs {'twice, for double buffering, ' if copies > 1 else ''}{short}; {way_out}"
     )
 
 

@@ -147,6 +147,54 @@ def test_pictures(mavcg: Any, tmp_path: Path) -> None:
         assert any("mavcg" in (text or "") or "roofline" in (text or "") for text in texts)
 
 
+@pytest.fixture
+def wide_model(tmp_path: Path) -> Path:
+    """A convolution of one row of 7500 pixels, of which no row fits setup A's memories."""
+    onnx = pytest.importorskip("onnx")
+    x = onnx.helper.make_tensor_value_info("x", 1, ["batch", 16, 1, 7500])
+    y = onnx.helper.make_tensor_value_info("y", 1, None)
+    w = onnx.numpy_helper.from_array(np.ones((16, 16, 1, 3), np.float32), "w")
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="a layer with a long name that tables have to show")
+    graph = onnx.helper.make_graph([node], "wide", [x], [y], [w])
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(made, tmp_path / "wide.onnx")
+    return tmp_path / "wide.onnx"
+
+
+def test_an_error_names_the_options_by_which_a_layer_fits(mavcg: Any, wide_model: Path) -> None:
+    asked = ("plan", wide_model, "--accelerator", "setup-a")
+    refused = mavcg(*asked)
+    assert refused.status == 2 and "or plan with tiles of any size (--full-grid)" in refused.stderr
+    assert "of any size (--search exact --full-grid)" in mavcg(*asked, "--search", "pruned").stderr
+    done = mavcg(*asked, "--full-grid")
+    assert done.status == 0, done.stderr
+    names = "".join(line.split("│")[1].strip() + " " for line in done.stdout.splitlines() if line.startswith("│"))
+    assert "a layer with a long name that tables have to show" in names
+
+
+def test_planners_that_have_no_tile_are_left_out_of_a_comparison(mavcg: Any, wide_model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    asked = ("plan", wide_model, "--accelerator", "setup-a", "--full-grid", "--baselines", "--plot", tmp_path / "here")
+    done = mavcg(*asked, "--json")
+    assert done.status == 0, done.stderr
+    for name in ("zhang", "ma", "smart-shuttle"):
+        assert f"{name} is left out of the comparison: layer " in done.stderr
+    document = json.loads(done.stdout)
+    assert "baselines" not in document and document["floors_bytes"]["no_reload"] > 0
+    assert (tmp_path / "here" / "traffic.svg").is_file()
+
+
+def test_a_batch_is_refused_by_the_files_name(mavcg: Any, wide_model: Path) -> None:
+    done = mavcg("plan", wide_model, "--accelerator", "setup-a", "--shape", "x=2x16x1x7500")
+    assert done.status == 2 and done.stderr.startswith(f"mavcg: {wide_model}: node 'a layer")
+    assert "a batch of 2 images" in done.stderr and "with a batch of 1 or a free one" in done.stderr
+
+
+def test_c_of_several_layers_writes_nothing(mavcg: Any, tmp_path: Path) -> None:
+    done = mavcg("plan", "alexnet", "--accelerator", "setup-a", "--emit-c", "all.c", "--emit-ir", tmp_path / "all.plan")
+    assert done.status == 2 and "name one by --layer" in done.stderr and not (tmp_path / "all.plan").exists()
+
+
 def test_people_get_a_table(mavcg: Any) -> None:
     done = mavcg("plan", "vgg16", "--accelerator", "setup-a")
 
