@@ -37,6 +37,35 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
     settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=50)
     settings.load_profile("same" if config.getoption("markexpr") == "not long" else "any")
+    config.addinivalue_line("markers", "spread(times=1): the fast suite runs a few of its copies, with every value")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked spread(times): copies that hold every value of every parameter so many times; the others are
+    long. Chosen one by one, of most values that are still too rare, the first of these."""
+    copies: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and item.get_closest_marker("spread") and not is_long(item):
+            copies.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for those in copies.values():
+        marker = those[0].get_closest_marker("spread")
+        times = int(marker.args[0]) if marker and marker.args else 1
+        values = [[(name, repr(value)) for name, value in item.callspec.params.items()] for item in those]
+        lacking = {value: min(times, sum(value in each for each in values)) for one in values for value in one}
+        left = list(range(len(those)))
+        while any(lacking.values()):
+            best = max(left, key=lambda number: (sum(lacking[value] > 0 for value in values[number]), -number))
+            left.remove(best)
+            for value in values[best]:
+                lacking[value] = max(0, lacking[value] - 1)
+        for number in left:
+            those[number].add_marker(pytest.mark.long)
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Whether only the long suite runs it."""
+    return item.get_closest_marker("long") is not None
 
 
 class Golden:

@@ -161,10 +161,22 @@ def run_node_on(
     return [np.array(buffers[name].inner) for name in node.outputs if name]
 
 
+@pytest.fixture(scope="session")
+def thorough(pytestconfig: pytest.Config) -> bool:
+    """Whether the long tests run, too: then LLVM optimises every kernel."""
+    return bool(pytestconfig.getoption("markexpr") != "not long")
+
+
 @pytest.fixture(params=host_machines(), ids=lambda machine: machine.name)
 def run_node(request: pytest.FixtureRequest) -> RunNode:
     """run_node_on for every kind of machine that can be run here."""
     return lambda *args, **named: run_node_on(request.param, *args, **named)
+
+
+@pytest.fixture(params=host_machines(), ids=lambda machine: machine.name)
+def run_emitted(request: pytest.FixtureRequest, thorough: bool) -> RunNode:
+    """run_node for tests of many shapes: the fast suite runs what the emitter wrote, without LLVM's optimisations."""
+    return lambda *args, **named: run_node_on(request.param, *args, **{"optimised": thorough, **named})
 
 
 def machines_of_all_widths() -> tuple[Machine, ...]:
@@ -178,10 +190,11 @@ CheckNode = Callable[..., list[Array]]
 
 
 @pytest.fixture
-def check_node(request: pytest.FixtureRequest) -> CheckNode:
+def check_node(thorough: bool) -> CheckNode:
     """Computes one node with vectors of every length, in one and several parts, and asserts that it is right.
 
-    The fast suite has LLVM optimise for the first length only: what the emitters write is the same for all of them.
+    The fast suite has LLVM optimise a test's first node only, for the first length: what the emitters write is the
+    same for all of them.
 
     check_node(op, inputs, rtol=0, atol=0, views={}, constants=(), compare=True, **attrs): inputs are arrays, None where
     absent, named x0, x1, .. and the output y, for `views`; constants: the numbers of those that the graph knows. Every
@@ -189,7 +202,7 @@ def check_node(request: pytest.FixtureRequest) -> CheckNode:
     of it and atol.
     """
 
-    thorough = request.config.getoption("markexpr") != "not long"
+    nodes = itertools.count()
 
     def check(
         op: str,
@@ -209,8 +222,9 @@ def check_node(request: pytest.FixtureRequest) -> CheckNode:
         types["y"] = infer(node, types, known)[0]
         graph = Graph("test", tuple(n for n in arrays if n not in known), ("y",), (node,), types, known)
         found: list[Array] = []
+        first = next(nodes) == 0
         for machine, parts in zip(machines_of_all_widths(), itertools.cycle((1, 3, 2)), strict=False):
-            optimised = thorough or not found
+            optimised = thorough or (first and not found)
             found += run_node_on(machine, node, graph, arrays, views, parts, optimised=optimised)[:1]
         dtype = DTYPES[types["y"].dtype]
         assert found[0].dtype == dtype and found[0].shape == types["y"].shape

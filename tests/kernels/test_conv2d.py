@@ -70,14 +70,14 @@ def conv(
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 6, 7, 13, 29])
-def test_widths_around_tiles(run_node: Any, width: int) -> None:
-    conv(run_node, (1, 5, width + 2, 4), (18, 3, 3, 4))
+def test_widths_around_tiles(run_emitted: Any, width: int) -> None:
+    conv(run_emitted, (1, 5, width + 2, 4), (18, 3, 3, 4))
 
 
 @pytest.mark.parametrize("channels", [1, 3, 8, 9, 15, 16, 17, 24, 33, 40])
-def test_channels_around_vectors(run_node: Any, channels: int) -> None:
-    conv(run_node, (1, 4, 9, 5), (channels, 1, 1, 5), parts=2)
-    conv(run_node, (1, 1, 1, 70), (channels, 1, 1, 70), parts=3)  # by channels
+def test_channels_around_vectors(run_emitted: Any, channels: int) -> None:
+    conv(run_emitted, (1, 4, 9, 5), (channels, 1, 1, 5), parts=2)
+    conv(run_emitted, (1, 1, 1, 70), (channels, 1, 1, 70), parts=3)  # by channels
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,7 @@ def test_forms(run_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: dict
     conv(run_node, x, w, **more)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("width", [1, 2, 7, 8, 9, 17])
 @pytest.mark.parametrize("channels, kernel, stride", [(2, 3, 1), (8, 3, 2), (9, 5, 1), (24, 3, 1), (35, 2, 3)])
 def test_depthwise(run_node: Any, width: int, channels: int, kernel: int, stride: int) -> None:
@@ -182,7 +183,9 @@ def test_tiles_that_cross_rows(run_node: Any) -> None:
         ((1, 1, 1, 301), (75, 1, 1, 301), {"act": "tanh"}),
     ],
 )
-def test_the_same_bytes_on_every_machine(x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any]) -> None:
+def test_the_same_bytes_on_every_machine(
+    x: tuple[int, ...], w: tuple[int, ...], more: dict[str, Any], thorough: bool
+) -> None:
     """Tiles and vectors of all kinds of machines, that of NEON too, run here."""
     rng = np.random.default_rng(sum(x) + sum(w))
     arrays = {n: rng.standard_normal(s).astype(np.float32) for n, s in (("x", x), ("w", w), ("bias", w[:1]))}
@@ -193,7 +196,7 @@ def test_the_same_bytes_on_every_machine(x: tuple[int, ...], w: tuple[int, ...],
     found = {
         run_node_on(
             replace(host, vector_bytes=size, vector_registers=registers, arch=arch, in_order=size == 16), node, graph,
-            {"x": arrays["x"]}, parts=1 + number, packing=Packing(16),
+            {"x": arrays["x"]}, parts=1 + number, packing=Packing(16), optimised=thorough or not number,
         )[0].tobytes()
         for number, (size, registers, arch) in enumerate(shapes)
     }  # fmt: skip

@@ -25,6 +25,7 @@ def result(to: str, multiplier: float = 1.3) -> dict[str, Any]:
     return {"x_zero": 7, "multiplier": multiplier, "out_zero": 5, "lo": low, "hi": high, "to": to}
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("channels", [1, 8, 37, 1100])
 @pytest.mark.parametrize("axes", [(1, 2), (1,), (3,), (0, 1, 2, 3)])
@@ -38,6 +39,7 @@ def test_mean_in_views(check_node: Check, inside: Inside) -> None:
     check_node("qmean", (x,), axes=(1, 2), views=views, **result("i8"))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("channels", [3, 16, 70])
 @pytest.mark.parametrize(

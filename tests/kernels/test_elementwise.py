@@ -32,6 +32,7 @@ def numbers(dtype: str, shape: tuple[int, ...], seed: int = 0) -> Array:
     return np.where(rng.integers(0, 2, shape).astype(bool), wide, small)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "max", "min", "less", "greater_equal"])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i8", "u8", "i32", "u16", "i64", "u64"])
 def test_binary_of_every_type(check_node: Check, op: str, dtype: str) -> None:
@@ -129,6 +130,7 @@ def check_node_values(check: Check, op: str, a: Array, b: Array) -> Array:
     return check(op, (a, b), compare=False)[0]
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["i8", "i32", "u8", "i64", "f32"])
 @pytest.mark.parametrize("fmod", [False, True])
 def test_mod(check_node: Check, dtype: str, fmod: bool) -> None:

@@ -24,6 +24,7 @@ def noise(dtype: str, *shape: int) -> Array:
     return rng.integers(max(info.min, -999), min(info.max, 999), shape).astype(DTYPES[dtype])
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["f32", "i8", "u8"])
 @pytest.mark.parametrize("channels", [1, 3, 16, 70])
 def test_max_pool(check_node: Check, dtype: str, channels: int) -> None:
@@ -32,6 +33,7 @@ def test_max_pool(check_node: Check, dtype: str, channels: int) -> None:
     check_node("max_pool2d", (x,), kernel=(2, 3), dilation=(3, 2), pads=(2, 3, 1, 3))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("channels", [1, 3, 16, 70])
 def test_average_pool(check_node: Check, inside: Inside, channels: int) -> None:
     x = noise("f32", 2, 7, 6, channels)
@@ -41,6 +43,7 @@ def test_average_pool(check_node: Check, inside: Inside, channels: int) -> None:
     check_node("avg_pool2d", (x,), kernel=(3, 1), rtol=1e-6, atol=1e-6, views=views)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
 @pytest.mark.parametrize(
     ("shape", "axes"),
@@ -55,6 +58,7 @@ def test_reductions(check_node: Check, op: str, shape: tuple[int, ...], axes: tu
     check_node(f"reduce_{op}", (x,), axes=axes, keepdims=False, rtol=1e-5, atol=1e-7 * size + 1e-40)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["i32", "i64", "u8", "i8", "f64"])
 @pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
 def test_reductions_of_types(check_node: Check, op: str, dtype: str) -> None:
@@ -77,6 +81,7 @@ def test_nan_is_passed_on(check_node: Check, op: str) -> None:
     check_node(f"reduce_{op}", (x,), axes=(0,))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("op", ["arg_max", "arg_min"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["f32", "u8", "i64"])
@@ -86,6 +91,7 @@ def test_places(check_node: Check, op: str, axis: int, dtype: str) -> None:
     check_node(op, (np.sign(x),), axis=axis, last=True, keepdims=False)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax(check_node: Check, inside: Inside, op: str, axis: int) -> None:
@@ -97,6 +103,7 @@ def test_softmax(check_node: Check, inside: Inside, op: str, axis: int) -> None:
     )
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
 @pytest.mark.parametrize("dtype", ["f32", "i8", "i64"])
 def test_pad(check_node: Check, inside: Inside, mode: str, dtype: str) -> None:

@@ -24,6 +24,7 @@ def noise(dtype: str, shape: tuple[int, ...]) -> Array:
     )
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["f32", "i8"])
 def test_gather_along_any_axis(check_node: Check, inside: Inside, axis: int, dtype: str) -> None:
@@ -62,6 +63,7 @@ def tables(out: int, length: int, taps: int) -> tuple[Array, Array]:
     return rng.integers(0, length, (out, taps)).astype(np.int32), rng.standard_normal((out, taps)).astype(np.float32)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("axis", [1, 2, 3])
 @pytest.mark.parametrize("taps", [1, 2, 4, 13])
 def test_resample(check_node: Check, axis: int, taps: int) -> None:

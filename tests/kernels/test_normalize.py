@@ -18,6 +18,7 @@ def noise(*shape: int, seed: int = 0) -> Array:
     return (np.random.default_rng(seed).standard_normal(shape) * 3 + 1).astype(np.float32)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("length", [1, 3, 15, 16, 17, 200])
 @pytest.mark.parametrize("biased", [False, True])
 def test_layer_norm_of_the_last_axis(check_node: Check, length: int, biased: bool) -> None:
@@ -39,6 +40,7 @@ def test_layer_norm_where_channels_are_apart(check_node: Check) -> None:
     check_node("layer_norm", (noise(6, 5, 7), noise(7), None), axis=2, rtol=1e-5, atol=1e-5, views=views)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("channels", [1, 4, 16, 37, 96])
 @pytest.mark.parametrize(("size", "beta"), [(5, 0.75), (4, 0.5), (1, 1.0), (3, 0.6), (11, 0.75)])
 def test_lrn(check_node: Check, channels: int, size: int, beta: float) -> None:

@@ -14,6 +14,7 @@ from mavcg.kernels.pad import border
 from mavcg.reference import evaluate
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
 @pytest.mark.parametrize(
     "shape, before, after, dtype",

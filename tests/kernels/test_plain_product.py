@@ -20,6 +20,7 @@ def numbers(dtype: str, *shape: int) -> Array:
     return (rng.standard_normal(shape) * 9).astype(DTYPES[dtype])
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["f64", "i32", "i64", "u32"])
 @pytest.mark.parametrize(
     ("a", "b", "transposed"),

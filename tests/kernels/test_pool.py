@@ -27,6 +27,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("shape, attrs", FORMS)
 @pytest.mark.parametrize("dtype", ["f32", "i8", "u8"])
 def test_maximum(run_node: Any, shape: tuple[int, ...], attrs: dict[str, Any], dtype: str) -> None:
@@ -37,6 +38,7 @@ def test_maximum(run_node: Any, shape: tuple[int, ...], attrs: dict[str, Any], d
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("shape, attrs", FORMS)
 def test_average(run_node: Any, shape: tuple[int, ...], attrs: dict[str, Any], counted: bool) -> None:

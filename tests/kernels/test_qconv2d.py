@@ -44,6 +44,7 @@ def conv(
     check_node("qconv2d", inputs, constants=(1, 2, 3), views=views, **attrs, **result)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("width", [1, 6, 13])
 def test_widths_around_tiles(check_node: Any, dtype: str, width: int) -> None:
@@ -81,6 +82,7 @@ def test_what_i16_holds_is_found_by_trying_the_worst_inputs(packed: Array) -> No
     assert sums_in_i16(packed) == next((n for n in (4, 2, 1) if worst(n) < 1 << 15), 0)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(("terms", "dtype"), [(7, "i8"), (70, "u8")])
 @pytest.mark.parametrize("most", [64, 32, 16])
 def test_small_weights_at_the_largest_inputs(check_node: Any, most: int, terms: int, dtype: str) -> None:

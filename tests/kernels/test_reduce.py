@@ -22,6 +22,7 @@ def values_of(shape: tuple[int, ...], dtype: str) -> Any:
     return (values * (1 if dtype == "f32" else 5)).astype(DTYPES[dtype])
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", ["sum", "mean", "max", "min", "prod"])
 @pytest.mark.parametrize(
     "shape, axes",
@@ -37,6 +38,7 @@ def test_floats(run_node: Any, kind: str, shape: tuple[int, ...], axes: tuple[in
     np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=2e-6 * (np.abs(values).sum() if kind == "sum" else 1))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 @pytest.mark.parametrize("dtype", ["i32", "i64", "u8", "i8"])
 def test_integers(run_node: Any, kind: str, dtype: str) -> None:
@@ -55,6 +57,7 @@ def test_a_mean_within_a_wider_buffer(run_node: Any) -> None:
     np.testing.assert_allclose(found, values.mean((1, 2), keepdims=True, dtype=np.float64), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("kind", ["max", "min"])
 @pytest.mark.parametrize("axis, last", [(0, False), (1, True), (2, False), (2, True)])
 def test_places(run_node: Any, kind: str, axis: int, last: bool) -> None:
@@ -65,6 +68,7 @@ def test_places(run_node: Any, kind: str, axis: int, last: bool) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 @pytest.mark.parametrize(
     "shape, axis", [((2, 1000), 1), ((3, 5), 1), ((5, 3, 7), 1), ((4, 19), 0), ((2, 3, 16), 2), ((1, 6, 2, 33), 1)]

@@ -112,14 +112,17 @@ def all_assembly(machine: Machine) -> str:
     return assembly((step for name in NODES for step in lowered(name)[2]), machine)
 
 
+@cache
+def functions_of(machine: Machine) -> dict[str, str]:
+    """The code of each function of all_assembly."""
+    return dict(re.findall(r'^"?([A-Za-z_][^\s":]*)"?:[^\n]*\n(.*?)^\s*\.size\s', all_assembly(machine), re.M | re.S))
+
+
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("name", NODES)
 def test_kernels_call_nothing(core: str, name: str) -> None:
     kernels = {kernel_name(step.spec) for step in lowered(name)[2]}
-    functions = dict(
-        re.findall(r'^"?([A-Za-z_][^\s":]*)"?:[^\n]*\n(.*?)^\s*\.size\s', all_assembly(CORES[core]), re.M | re.S)
-    )
-    text = "".join(functions[kernel] for kernel in kernels)
+    text = "".join(functions_of(CORES[core])[kernel] for kernel in kernels)
     called = set(re.findall(r"^\s(?:bl|b|callq?|jmp)\s+([A-Za-z_]\w*)", text, re.M))
     assert called <= {"memcpy", "memset", "memmove"}
     assert not re.findall(r"\b(?:udf|ud2|brk)\b", text)

@@ -30,6 +30,7 @@ def test_images_to_channels_last_and_back(check_node: Check, channels: int) -> N
     check_node("transpose", (np.ascontiguousarray(x.transpose(0, 2, 3, 1)),), perm=(0, 3, 1, 2))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["i8", "f16", "i64"])
 @pytest.mark.parametrize("shape", [(3, 70), (16, 16), (33, 130), (4, 9)])
 def test_other_sizes_of_elements(check_node: Check, dtype: str, shape: tuple[int, int]) -> None:
