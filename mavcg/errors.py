@@ -1,4 +1,4 @@
-"""The one error that users see: it names the place, the value and the way out (DESIGN.md, invariant 8)."""
+"""The one error that users see: it names the place, the value and the way out."""
 
 
 class MavcgError(Exception):

@@ -87,7 +87,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Packing:
-    """What all versions of a library's kernels agree on about packed constants (DESIGN.md, "One packing").
+    """What all versions of a library's kernels agree on about packed constants (docs/design/kernels.md).
 
     lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length.
     """

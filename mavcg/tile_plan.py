@@ -1,6 +1,6 @@
 """A plan's macro-tiles: what a kernel's version takes at once of rows, channels and terms, and in which order.
 
-They change speed, never results: a sum runs over its terms in order whatever the blocks (DESIGN.md, "One answer").
+They change speed, never results: a sum runs over its terms in order whatever the blocks (docs/design/one-answer.md).
 """
 
 import re
@@ -73,7 +73,9 @@ class MacroTile:
         """What str() printed. Raises: MavcgError."""
         match = _MACRO.fullmatch(text)
         if match is None:
-            raise MavcgError(f"macro-tile '{text}': is not written as '{MacroTile()}'")
+            raise MavcgError(
+                f"macro-tile '{text}': is not written as '{MacroTile()}'; take what MAVCG_DUMP=plan_tiles prints"
+            )
         words = match.group(1, 2, 3, 5, 6, 7, 8, 9, 10)
         numbers = [0 if word in ("all", "chosen", "least") else int(word) for word in words]
         rows, channels, k, lanes, prefetch, task, register, parts, claim = numbers
@@ -110,7 +112,10 @@ class TilePlan:
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split(" ", 2)
             if len(words) != 3:
-                raise MavcgError(f"tile plan, line {number} '{line}': is not KERNEL VERSION MACRO-TILE")
+                raise MavcgError(
+                    f"tile plan, line {number} '{line}': is not KERNEL VERSION MACRO-TILE; "
+                    "take what MAVCG_DUMP=plan_tiles prints"
+                )
             if (words[0], words[1]) in found:
                 raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} is there twice; keep one of them")
             found[words[0], words[1]] = MacroTile.parse(words[2])

@@ -44,7 +44,9 @@ def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
     except FileNotFoundError as error:
         raise ToolError(f"{what}: {command[0]} is not there; install it or name another") from error
     except PermissionError as error:
-        raise ToolError(f"{what}: {command[0]} cannot be run: {error.strerror}") from error
+        raise ToolError(
+            f"{what}: {command[0]} cannot be run: {error.strerror}; make it executable or name another"
+        ) from error
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}, no message"]
         more = [f"({len(lines) - MESSAGE_LINES} more lines)"] if len(lines) > MESSAGE_LINES else []

@@ -48,7 +48,9 @@ def build_model_objects(
     constants of another size; ToolError when compiling fails.
     """
     if target.system == "macos":
-        raise MavcgError(f"--target {target.zig_name}: model libraries are built for Linux and Android only")
+        raise MavcgError(
+            f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
+        )
     if len(constants) != program.constants_bytes:
         raise MavcgError(f"model {program.name}: {len(constants)} bytes of constants, not {program.constants_bytes}")
     folder.mkdir(parents=True, exist_ok=True)

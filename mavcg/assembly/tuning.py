@@ -199,8 +199,11 @@ class _Process:
         except (OSError, EOFError) as error:
             status = self._run.wait()
             self._said.seek(0)
-            said = self._said.read().decode(errors="replace").strip().splitlines()[-1:]
-            raise ToolError(f"tuning {job.symbol}: the process ended with {status}: {said}") from error
+            lines = self._said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise ToolError(
+                f"tuning {job.symbol}: the process ended with {status}: {lines[-1]}; "
+                "take fewer --jobs where memory is short, or --tune off"
+            ) from error
         return result
 
     def __exit__(self, *error: object) -> None:

@@ -3,8 +3,6 @@
 import os
 import sys
 
-EXIT_BAD_INPUT = 2
-
 
 def main() -> None:
     """Entry point. Exit status: 0 done, 2 bad input or usage, 1 a fault of ours."""
@@ -25,8 +23,3 @@ def _open_streams() -> None:
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
-
-
-def show_tracebacks() -> bool:
-    """Whether MAVCG_DEBUG asks for tracebacks with errors."""
-    return bool(os.environ.get("MAVCG_DEBUG"))

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.bench import bench
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
+from mavcg.cli.ending import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
 from mavcg.cli.inspect import inspect

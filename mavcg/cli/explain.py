@@ -86,7 +86,7 @@ def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
     drawn = [one for one in found if one.estimate is not None]
     if not drawn:
         reasons = "; ".join(one.why for one in found) or "it holds no instructions"
-        raise MavcgError(f"--svg {svg}: nothing of {function} can be drawn: {reasons}")
+        raise MavcgError(f"--svg {svg}: nothing of {function} can be drawn: {reasons}; leave --svg out")
     for number, one in enumerate(drawn, 1):
         path = svg if len(drawn) == 1 else svg.with_suffix(f".{number}{svg.suffix}")
         assert one.estimate is not None

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from mavcg.cli import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.cli.ending import EXIT_BAD_INPUT, show_tracebacks
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS.."
 HELP = """\

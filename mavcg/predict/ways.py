@@ -71,7 +71,7 @@ def choose_ways(
 ) -> Chosen:
     """Lower a graph, each node in the way that is predicted to be the fastest on the board's fastest cluster.
 
-    All versions of a kernel compute alike (DESIGN.md, "One answer"), so that one kind of core has to speak for all.
+    All versions of a kernel compute alike (docs/design/one-answer.md), so that one kind of core has to speak for all.
     board: None is one core of each version, with what is typical of its kind. max_error: that a way may be off by, over
     the node's largest sum before the activation. Cycles go by counted blocks at the core's rates, without compiling.
     """

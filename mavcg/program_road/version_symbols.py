@@ -70,7 +70,7 @@ def read_library(path: Path) -> VersionedLibrary:
             copies.add(symbol)
     library = VersionedLibrary(path, bodies, symbols, frozenset(copies))
     if not library.cores:
-        raise MavcgError(f"{path}: every function has one body for all cores: there is nothing to measure")
+        raise MavcgError(f"{path}: every function has one body for all cores; there is nothing to measure")
     if not symbols:
         raise MavcgError(f"{path}: its symbols are stripped, so samples cannot be told apart; measure before strip")
     return library

@@ -1,6 +1,6 @@
 """One module's hot functions -> a version per core, as assembly; which bodies are shared; the module around them.
 
-The first half of the program road's bridge (DESIGN.md, "Two roads, one bridge"): everything here is text. Turning it
+The first half of the program road's bridge (README.md, "Two roads, one bridge"): everything here is text. Turning it
 into object files is mavcg.program_road.objects.
 """
 

@@ -1,7 +1,7 @@
 """Floating point made explicit, so that every version of a function rounds alike.
 
 What LLVM leaves to the target is decided here, once, for all versions: whether llvm.fmuladd is fused, and what
-fast-math flags allow. See DESIGN.md, "One answer".
+fast-math flags allow. See docs/design/one-answer.md.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Which CPU and features a function is compiled for: read from and written to attribute text.
 
-The bit-identity rule (DESIGN.md, "One answer") decides about floating-point extensions: a version may use one
+The bit-identity rule (docs/design/one-answer.md) decides about floating-point extensions: a version may use one
 only where every version may, that is, where the program's own base features have it.
 """
 

@@ -30,7 +30,7 @@ def test_a_tool_that_is_not_there_or_fails_is_named_with_its_words(tmp_path: Pat
     with pytest.raises(ToolError, match=r"linking x: /nowhere/ld is not there"):
         run_tool(["/nowhere/ld"], "linking x")
     (tmp_path / "plain").write_text("")
-    with pytest.raises(ToolError, match=r"linking x: .*plain cannot be run: Permission denied"):
+    with pytest.raises(ToolError, match=r"linking x: .*plain cannot be run: Permission denied; make it executable"):
         run_tool([str(tmp_path / "plain")], "linking x")
     with pytest.raises(ToolError, match=r"(?s)linking x: failed:\n  1\n.*  12\n  \(3 more lines\)$"):
         run_tool(["sh", "-c", "seq 15 >&2; exit 3"], "linking x")
