@@ -1,5 +1,6 @@
 """Golden texts, IR of small sources, small programs built with versions: what the tests of several folders share."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -91,6 +92,26 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     """The text of tests/golden/<module>/<test>.txt."""
     name = str(request.node.name).replace("/", "_")
     return Golden(GOLDEN / request.path.stem / f"{name}.txt", bool(request.config.getoption("--update-golden")))
+
+
+EDGE_APP = Path(__file__).parents[1] / "examples/edge_app"
+
+
+@pytest.fixture(scope="session")
+def edge_app_objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build folder of examples/edge_app with the objects of its C++ files, by g++ -O1: seconds of headers, once for
+    all workers. Whoever copies it has make compile the kernels only."""
+    if not shutil.which("g++") or not shutil.which("make"):
+        pytest.skip("needs g++ and make")
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "edge_app_objects"
+    objects = [str(folder / f"{path.stem}.o") for path in EDGE_APP.glob("*.cpp")]
+    with open(shared / "edge_app_objects.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make = ["make", "-s", "-C", str(EDGE_APP), f"BUILD={folder}", "CXXFLAGS=-O1"]
+        subprocess.run([*make, *objects], check=True, capture_output=True)
+    return folder
 
 
 def unit_of(source: Path, flags: Sequence[str] = ("-O2",)) -> CompileUnit:

@@ -39,10 +39,8 @@ def run(app: Sequence[str | Path], *options: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def gcc_app(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not shutil.which("g++") or not shutil.which("make"):
-        pytest.skip("needs g++ and make")
-    return make(tmp_path_factory.mktemp("gcc"))
+def gcc_app(edge_app_objects: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make(shutil.copytree(edge_app_objects, tmp_path_factory.mktemp("gcc") / "build"))
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +51,13 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 
 @pytest.mark.parametrize("by_zig", [1, pytest.param(2, marks=pytest.mark.long)], ids=["C", "C and C++"])
-def test_gcc_and_zig_builds_agree_to_the_bit(gcc_app: Path, tmp_path: Path, by_zig: int) -> None:
+def test_gcc_and_zig_builds_agree_to_the_bit(
+    gcc_app: Path, edge_app_objects: Path, tmp_path: Path, by_zig: int
+) -> None:
     """And with other flags."""
     expected = run([gcc_app], "--iterations", "3", "--dump", str(tmp_path / "gcc"))
+    if by_zig == 1:
+        shutil.copytree(edge_app_objects, tmp_path / "zig")
     other = make(tmp_path / "zig", *zig_settings()[:by_zig], "CFLAGS=-O1 -march=native", "CXXFLAGS=-O0")
     zig = run([other], "--iterations", "3", "--dump", str(tmp_path / "zig.dump"))
 
@@ -65,19 +67,31 @@ def test_gcc_and_zig_builds_agree_to_the_bit(gcc_app: Path, tmp_path: Path, by_z
 
 @pytest.mark.long
 def test_gcc_agrees_with_itself_to_the_bit(gcc_app: Path, tmp_path: Path) -> None:
-    other_flags = make(tmp_path, "CFLAGS=-O2 -march=native", "CXXFLAGS=-O0")
+    """Also as its makefile has it."""
+    for flags in ([], ["CFLAGS=-O2 -march=native", "CXXFLAGS=-O0"]):
+        other_flags = make(tmp_path / str(len(flags)), *flags)
+        assert run([other_flags], "--iterations", "3") == run([gcc_app], "--iterations", "3")
 
-    assert run([other_flags], "--iterations", "3") == run([gcc_app], "--iterations", "3")
+
+needs_cmake = pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("g++"), reason="needs cmake and g++")
 
 
-@pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("g++"), reason="needs cmake and g++")
-def test_cmake_builds_it_and_says_how(gcc_app: Path, tmp_path: Path) -> None:
+@needs_cmake
+def test_cmake_says_how_it_builds_it(tmp_path: Path) -> None:
     subprocess.run(["cmake", "-S", APP, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Debug"], check=True, capture_output=True)
-    subprocess.run(["cmake", "--build", tmp_path], check=True, capture_output=True)
     commands = json.loads((tmp_path / "compile_commands.json").read_text())
 
+    assert {Path(entry["file"]) for entry in commands} == {*OPS, *APP.glob("*.cpp")}
+    assert all("-ffp-contract=off" in entry["command"].split() for entry in commands)
+
+
+@needs_cmake
+@pytest.mark.long
+def test_cmake_builds_it(gcc_app: Path, tmp_path: Path) -> None:
+    subprocess.run(["cmake", "-S", APP, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Debug"], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", tmp_path], check=True, capture_output=True)
+
     assert run([tmp_path / "edge_app"], "--iterations", "2") == run([gcc_app], "--iterations", "2")
-    assert {Path(entry["file"]).name for entry in commands} >= {path.name for path in OPS}
 
 
 CHECKSUM = [Path(__file__).parent / "kernels_checksum.c", *OPS]
@@ -93,7 +107,7 @@ def checksum_here(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @needs_qemu
-@pytest.mark.parametrize("cpu", ["generic", "cortex_a55", "cortex_a76"])
+@pytest.mark.parametrize("cpu", [pytest.param("generic", marks=pytest.mark.long), "cortex_a55", "cortex_a76"])
 def test_kernels_agree_to_the_bit_on_aarch64(checksum_here: str, tmp_path: Path, cpu: str) -> None:
     # Linked for no CPU in particular: ziglang builds a C library for every CPU that it is told at link time.
     arm = [*ZIG, "cc", "-target", "aarch64-linux-musl"]
@@ -180,6 +194,7 @@ def pointer(array: npt.NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows", [1, 2, 3, 5])
 @pytest.mark.parametrize("cols", [1, 3, 4, 7, 8, 9, 33])
 @pytest.mark.parametrize("depth", [0, 1, 3, 4, 5, 31])
@@ -206,6 +221,7 @@ def requantized(total: int, q: Requantize) -> int:
     return int(max(q.low, min(q.high, rounded + q.c_zero)))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows", [1, 3, 4, 5])
 @pytest.mark.parametrize("cols", [1, 7, 8, 9, 17])
 @pytest.mark.parametrize("depth", [0, 1, 2, 33])
@@ -236,6 +252,7 @@ def test_requantize_rounds_half_away_from_zero(library: ctypes.CDLL, total: int,
     assert library.requantize(total, ctypes.byref(q)) == requantized(total, q)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("size", [(1, 1), (1, 4), (2, 2), (3, 3), (4, 5), (7, 6)])
 @pytest.mark.parametrize("channels", [1, 3, 4, 5, 17])
 @pytest.mark.parametrize("stride", [1, 2])
