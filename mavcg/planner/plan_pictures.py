@@ -90,7 +90,7 @@ def _fitting(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, spac
         fit = np.logical_and.reduce(np.broadcast_arrays(*(n <= most for n, most in zip(sizes, limits, strict=True))))
     shape = tuple(len(axes[name]) for name in names)
     places = np.flatnonzero(np.broadcast_to(fit, shape))
-    for at in places[:: max(1, len(places) * len(Dataflow) // MOST_POINTS)]:
+    for at in places[:: max(1, -(-len(places) * len(Dataflow) // MOST_POINTS))]:
         index = np.unravel_index(at, shape)
         yield Tile(*(int(axes[name][i]) for name, i in zip(names, index, strict=True)))
 
@@ -111,7 +111,13 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
     axes.set(xscale="log", yscale="log", xlabel="MAC per off-chip byte", ylabel="GMAC/s (modelled)")
     low, high = axes.get_xlim()
     x_line = np.geomspace(max(low, 1e-2), max(high, 2 * roof / slope), 200)
-    axes.plot(x_line, np.minimum(roof, slope * x_line), c="black", lw=1, label="roofline")
+    axes.plot(
+        x_line,
+        np.minimum(roof, slope * x_line),
+        c="black",
+        lw=1,
+        label=f"roofline: {roof:.3g} GMAC/s, {slope:.3g} GB/s",
+    )
     axes.set_title(f"{layer.name} on {accelerator.name}")
     axes.legend(fontsize=7, loc="lower right")
     save_plot(figure, path)
@@ -133,8 +139,9 @@ def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path
             axes.bar(at, height, bottom=bottom, label=part)
             bottom += height
         axes.set_ylabel("MiB off chip")
-        axes.set_title(f"{name}: {bottom.sum():.1f} MiB (modelled)", fontsize=9)
-    grid[0].legend(fontsize=8)
+        axes.set_title(f"{name}: {bottom.sum():.1f} MiB (modelled)", fontsize=9, loc="left")
+    grid[0].legend(fontsize=8, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)  # above all bars
+    grid[0].set_xlim(-0.6, len(at) - 0.4)
     grid[-1].set_xticks(at, [p.layer.name for p in plan.planned], rotation=90, fontsize=7)
     save_plot(figure, path)
     return path
