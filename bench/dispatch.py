@@ -27,6 +27,7 @@ from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.target import host_target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.whole_file import write_whole
 
 HERE = Path(__file__).resolve().parent
 WORDS = {
@@ -150,10 +151,8 @@ def main() -> None:
     show(about, runs)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = options.json.with_suffix(".part")
         record = {"kind": "measured", "command": "python bench/dispatch.py", "machine": about}
-        unfinished.write_text(json.dumps(record | {"runs": [asdict(run) for run in runs]}, indent=2) + "\n")
-        os.replace(unfinished, options.json)
+        write_whole(options.json, json.dumps(record | {"runs": [asdict(run) for run in runs]}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

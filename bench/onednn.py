@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.models import cache_folder, file_of_wheel
+from bench.wheels import cache_folder, file_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.whole_file import write_whole
 
 # The newest one that needs no other packages; it runs its threads by GNU's OpenMP.
 PACKAGE = "onednn-cpu-gomp==2023.2.0"
@@ -145,8 +146,5 @@ def _library_path() -> Path:
     """The library, unpacked from its wheel into the cache."""
     path = cache_folder() / "wheels" / PACKAGE / Path(MEMBER).name
     if not path.exists():
-        data = file_of_wheel(PACKAGE, MEMBER)
-        half = path.with_suffix(".part")
-        half.write_bytes(data)
-        os.replace(half, path)
+        write_whole(path, file_of_wheel(PACKAGE, MEMBER))
     return path

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.models import cache_folder, model_path
+from bench.models import model_path
 from bench.runners import CONVERTED_TFLITE, built_library
+from bench.wheels import cache_folder
 from mavcg.errors import MavcgError
 
 REQUIREMENTS = Path(__file__).with_name("peers-requirements.txt")

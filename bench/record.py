@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.dispatch import machine
 from mavcg import __version__
+from mavcg.whole_file import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/results"
@@ -55,7 +56,5 @@ def write(name: str, record: Mapping[str, Any]) -> Path:
     """Write bench/results/<name>.json, whole or not at all."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(json.dumps(record, indent=2) + "\n")
-    os.replace(unfinished, path)
+    write_whole(path, json.dumps(record, indent=2) + "\n")
     return path

@@ -6,7 +6,6 @@ of README.md and docs/figures.md.
 
 import argparse
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from bench import model_tables, planner_tables, selection_tables, thread_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import machine_passes
 from bench.record import RESULTS, ROOT
+from mavcg.whole_file import write_whole
 
 Record = Mapping[str, Any]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "figures.md")
@@ -159,9 +159,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         text = page.read_text()
         here = {title: body for title, body in found.items() if f"### {title}\n" in text}
         absent -= set(here)
-        beside = page.with_name(f".{page.name}.new")
-        beside.write_text(updated(text, here))
-        os.replace(beside, page)
+        write_whole(page, updated(text, here))
     for title in sorted(absent):
         print(f"bench.tables: no page has a section '{title}'", file=sys.stderr)
 

