@@ -16,11 +16,13 @@ from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.conv_tiling import plain_macro
 from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.planner.board_machine import cluster_machine
 from mavcg.planner.engine_asking import shares
 from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, pass_of, registers, work_of
 from mavcg.planner.engine_parts import Cores, panels_claimed, panels_of_a_part
+from mavcg.planner.engine_shared import shared_claim
 from mavcg.target import Target, parse_target
 from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
 
@@ -57,12 +59,16 @@ def plan_tiles(
     machines: by the version's label. clusters: one core of each label's cluster, as cores_of gives them. together: how
     many cores of each label work on one layer (engine_parts.cores_each); None: one, and work is not cut for more. The
     size of a task, its parts and what is claimed of it are the same for all versions of a kernel, since threads of all
-    clusters claim from one layer.
+    clusters claim from one layer. Of Winograd's kernels what is claimed is all that is planned, and only where it is
+    less than they have by themselves (engine_shared.py).
     """
     counts = tuple((together or {}).get(label, 0) for label in machines)
     found: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
         work = work_of(spec)
+        if isinstance(spec, Winograd) and (claim := shared_claim(spec, clusters, together or {})):
+            macro = MacroTile(pack_lanes=spec.tiles.lanes, task_rows=spec.rows, claim_rows=claim)
+            found |= {(kernel_name(spec), label): macro for label in machines}
         if work is None or not spec.rows:
             continue
         tiles = _best_of_all(work, tuple(machines.items()), tuple(clusters[label] for label in machines), counts)
