@@ -10,7 +10,7 @@ import ctypes
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -189,24 +189,39 @@ def measure(wanted: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-def main() -> None:
-    """Measure, print, and write bench/results/conv_layers.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def bench_layers(
+    name: str, about: str | None, measure: Callable[[str], list[dict[str, Any]]], titles: Sequence[str],
+    cells: Callable[[Mapping[str, Any]], Sequence[str]],
+) -> None:  # fmt: skip
+    """The command of a bench of layers: measure, print, and write bench/results/<name>.json where all are measured.
+
+    about: its help. measure: those with a text in their names. titles: of the table, the layer's first; cells: of a row.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?", default="", help="only what has this in its name")
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
     rows = measure(args.name)
     if not args.name:
-        write("conv_layers", {**facts("measured", "bench.conv_layers"), "rows": rows})
+        write(name, {**facts("measured", f"bench.{name}"), "rows": rows})
     if args.json:
         print(json.dumps(rows, indent=2))
         return
     table = Table(box=None)
-    for title in ("layer", "GFLOP/s", "peak", "share"):
-        table.add_column(title, justify="left" if title == "layer" else "right")
+    for title in titles:
+        table.add_column(title, justify="left" if title == titles[0] else "right")
     for row in rows:
-        table.add_row(row["name"], f"{row['gflops']:.1f}", f"{row['peak_gflops']:.1f}", f"{100 * row['share']:.0f} %")
-    Console().print(table)
+        table.add_row(*cells(row))
+    Console(width=140).print(table)
+
+
+def _cells(row: Mapping[str, Any]) -> Sequence[str]:
+    return row["name"], f"{row['gflops']:.1f}", f"{row['peak_gflops']:.1f}", f"{100 * row['share']:.0f} %"
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/conv_layers.json."""
+    bench_layers("conv_layers", __doc__, measure, ("layer", "GFLOP/s", "peak", "share"), _cells)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,14 @@ caches, only take away. GFLOP/s are of the definition (a multiply-add is two), s
 multiplications they may be above the core's peak. A call by ctypes, about 0.7 us a kernel, is in the times.
 """
 
-import argparse
-import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from bench.conv_layers import conv_caller, peak_caller, seconds_of
+from bench.conv_layers import bench_layers, conv_caller, peak_caller, seconds_of
 from bench.jit import caller, compile_step, host_machine
-from bench.record import facts, write
 from mavcg.kernel import Array, Machine, Step
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.machines import packing_for
@@ -113,25 +108,14 @@ def measure(wanted: str = "", ways: Sequence[str] = WAYS) -> list[dict[str, Any]
     return rows
 
 
+def _cells(row: Mapping[str, Any]) -> Sequence[str]:
+    rates = [f"{row['gflops'][way]:.0f}" for way in ("peak", IMPLICIT, *WAYS)]
+    return row["name"], *rates, f"{row['gain']:.2f}"
+
+
 def main() -> None:
     """Measure, print, and write bench/results/winograd.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="?", default="", help="only what has this in its name")
-    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
-    args = parser.parse_args()
-    rows = measure(args.name)
-    if not args.name:
-        write("winograd", {**facts("measured", "bench.winograd"), "rows": rows})
-    if args.json:
-        print(json.dumps(rows, indent=2))
-        return
-    table = Table(box=None, title="GFLOP/s of the definition")
-    for title in ("layer", "peak", IMPLICIT, *WAYS, "best / implicit"):
-        table.add_column(title, justify="left" if title == "layer" else "right")
-    for row in rows:
-        rates = [f"{row['gflops'][way]:.0f}" for way in ("peak", IMPLICIT, *WAYS)]
-        table.add_row(row["name"], *rates, f"{row['gain']:.2f}")
-    Console(width=140).print(table)
+    bench_layers("winograd", __doc__, measure, ("GFLOP/s", "peak", IMPLICIT, *WAYS, "best / implicit"), _cells)
 
 
 if __name__ == "__main__":
