@@ -69,6 +69,11 @@ def is_long(item: pytest.Item) -> bool:
     return item.get_closest_marker("long") is not None
 
 
+def examples(long: int, fast: int) -> int:
+    """How many of them hypothesis tries: max_examples=examples(long, fast)."""
+    return fast if settings().derandomize else long
+
+
 class Golden:
     """What a test printed when its author last looked: compare with ==; --update-golden writes it anew."""
 

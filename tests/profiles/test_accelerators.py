@@ -12,6 +12,7 @@ from mavcg.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles.accelerators import KEYS, LEVEL_KEYS, find_accelerator, read_accelerator
 from mavcg.profiles.load import files
+from tests.conftest import examples
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURE = """{
@@ -70,7 +71,7 @@ def test_setups_of_table_8_2(name: str, kib: tuple[int, int, int]) -> None:
 
 
 def test_every_accelerator_of_ours_is_named_as_its_file() -> None:
-    names = tuple(files("accelerators", "json"))
+    names = tuple(files("accelerators"))
     assert names == ("figure-6-1", "setup-a", "setup-b", "setup-c", "setup-d")
     assert tuple(find_accelerator(name).name for name in names) == names
     assert find_accelerator("figure-6-1").pes == 1024
@@ -81,7 +82,7 @@ def test_own_folder_comes_before_ours(tmp_path: Path, monkeypatch: pytest.Monkey
     written(tmp_path / "accelerators", FIGURE, "setup-a.json")
     written(tmp_path / "accelerators", FIGURE, "npu.json")
     monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
-    assert "npu" in files("accelerators", "json")
+    assert "npu" in files("accelerators")
     assert find_accelerator("setup-a").pe_len == (32, 16)
     assert find_accelerator("npu") == read_accelerator(tmp_path / "accelerators" / "npu.json")
 
@@ -236,7 +237,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150, 50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), values, max_size=3), cut=st.integers(0, 400)
 )
@@ -252,7 +253,7 @@ def test_nothing_but_a_profile_error_leaves(tmp_path: Path, changes: dict[str, o
             assert accelerator.pes > 0 and all(level.bandwidth_gb_per_s > 0 for level in accelerator.levels)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text('{}[]",:/\\ \n0123456789.eE+-NaIinfty"bandwidth', max_size=60))
 def test_any_text_is_read_or_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ProfileError):
@@ -260,7 +261,7 @@ def test_any_text_is_read_or_refused(tmp_path: Path, text: str) -> None:
 
 
 @given(name=st.text('ab"/\\ ', max_size=12))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_comment_signs_in_strings_stay(tmp_path: Path, name: str) -> None:
     text = FIGURE.replace("{", '{ "name": ' + json.dumps("x" + name) + ", // a name\n", 1)
     assert read_accelerator(written(tmp_path, text)).name == "x" + name
@@ -273,3 +274,61 @@ def test_page_is_right_and_explains_every_key(tmp_path: Path) -> None:
     assert [level.name for level in read_accelerator(written(tmp_path, several)).levels] == ["scratch", "global buffer"]
     assert [key for key in (*KEYS, *LEVEL_KEYS) if f"`{key}`" not in page] == []
     assert [name for name in DIMENSIONS if f"`{name}`" not in page] == []
+
+
+# -- TOML -----------------------------------------------------------------------------------------------------------
+
+TOML = """
+bandwidth = 1.6  # off-chip, GB/s
+frequency = 1.2
+mem_size = [368, 288, 144]
+pe_len = [32, 16]
+pe_mapping = [["IC"], ["OC", "OW"]]
+"""
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_toml_says_the_same_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+    path = written(tmp_path, mark + TOML, "mine.toml")
+    assert read_accelerator(path) == read_accelerator(written(tmp_path, FIGURE))
+    monkeypatch.chdir(tmp_path)
+    assert find_accelerator("mine.toml") == read_accelerator(path)
+
+
+def test_levels_of_toml(tmp_path: Path) -> None:
+    levels = "[[levels]]\nmem_size = [8, 4, 8]\nbandwidth = 64\n[[levels]]\nname = 'buffer'\nmem_size = 512\n"
+    text = TOML.replace("mem_size = [368, 288, 144]\n", "") + levels
+    near, far = MemoryLevel("level 1", 64.0, 8192, 4096, 8192), MemoryLevel("buffer", 1.6, shared_bytes=512 * 1024)
+    assert read_accelerator(written(tmp_path, text, "mine.toml")).levels == (near, far)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "words"),
+    [
+        ("= 1.6", "= nan", "bandwidth", "NaN is not a number of GB/s above 0"),
+        ("= 1.6", "= -inf", "bandwidth", "-Infinity is not a number of GB/s above 0"),
+        ("= 1.6", "= 2026-01-02", "bandwidth", '"2026-01-02" is not a number of GB/s'),
+        ("= 1.6", f"= 0x{'f' * 5000}", "bandwidth", "a number of thousands of digits is not a number of GB/s"),
+        ("= 1.6", f"= {'1' * 5000}", "", "a number of thousands of digits is no figure"),
+        ("= 1.2", "= 1.2\nfrequency = 1.3", "", "not TOML: Cannot overwrite a value"),
+        ("mem_size", "memory_size", "memory_size", "no such key; did you mean mem_size"),
+        ("bandwidth = 1.6", "", "bandwidth", "missing; give it as bandwidth in GB/s"),
+    ],
+)
+def test_faulty_toml_is_refused(tmp_path: Path, old: str, new: str, place: str, words: str) -> None:
+    assert old in TOML
+    path = written(tmp_path, TOML.replace(old, new, 1), "mine.toml")
+    with pytest.raises(ProfileError) as caught:
+        read_accelerator(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: {place}") and words in message and "\n" not in message
+
+
+def test_own_toml_comes_before_ours_and_not_beside_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "accelerators").mkdir()
+    written(tmp_path / "accelerators", TOML, "setup-a.toml")
+    monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
+    assert find_accelerator("setup-a").pe_len == (32, 16)
+    written(tmp_path / "accelerators", FIGURE, "setup-a.json")
+    with pytest.raises(ProfileError, match=r"setup-a\.toml: setup-a\.json beside it has the same name; remove one"):
+        find_accelerator("setup-a")

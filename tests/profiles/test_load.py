@@ -17,6 +17,7 @@ from mavcg.profiles.load import (
     load_cores,
     read_core,
 )
+from tests.conftest import examples
 
 CORE = """
 name = "mine"
@@ -249,7 +250,7 @@ def test_parse_cpus_undoes_the_kernel_list(cpus: set[int]) -> None:
 
 
 @given(st.text(alphabet="0123456789,- x\n", max_size=12))
-@settings(max_examples=200)
+@settings(max_examples=examples(200, 60))
 def test_parse_cpus_gives_numbers_or_value_error(text: str) -> None:
     try:
         cpus = parse_cpus(text)
@@ -259,7 +260,7 @@ def test_parse_cpus_gives_numbers_or_value_error(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=100)
+@settings(max_examples=examples(100, 40))
 def test_any_text_is_a_core_or_a_profile_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("any") / "mine.toml"
     path.write_text(text, encoding="utf-8", newline="")

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.memory.arena import ALIGNMENT, Lifetime, aligned, place_buffers
+from tests.conftest import examples
 
 
 @st.composite
@@ -18,7 +19,7 @@ def buffers(draw: st.DrawFn, most: int) -> list[Lifetime]:
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200, 80))
 @given(buffers(24))
 def test_buffers_that_meet_do_not_overlap(given_buffers: list[Lifetime]) -> None:
     arena = place_buffers(given_buffers)

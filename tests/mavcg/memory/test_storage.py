@@ -14,6 +14,7 @@ from mavcg.graph_builder import GraphBuilder
 from mavcg.memory.arena import Lifetime, place_buffers
 from mavcg.memory.storage import Storage, assign_storage, lifetimes_of
 from mavcg.reference import evaluate, run
+from tests.conftest import examples
 
 Array = NDArray[Any]
 
@@ -99,7 +100,7 @@ def _fits(a: tuple[int, ...], b: tuple[int, ...], axis: int) -> bool:
     return len(a) == len(b) and all(x == y for i, (x, y) in enumerate(zip(a, b, strict=True)) if i != axis)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 100))
 @given(st.integers(0, 10**9))
 def test_the_same_results_in_shared_buffers(seed: int) -> None:
     graph = random_graph(seed)

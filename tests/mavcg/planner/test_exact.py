@@ -22,6 +22,7 @@ from mavcg.planner.planned import NoTiling
 from mavcg.planner.roofline import METRICS, Metric
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.profiles.accelerators import find_accelerator
+from tests.conftest import examples
 
 SETUPS = ("A", "B", "C", "D")
 
@@ -190,7 +191,7 @@ def least_by_equations(layer: ConvLayer, accelerator: Accelerator) -> int | None
     return None if least == np.inf else int(least)
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250, 80))
 @given(layers(20_000), accelerators())
 def test_least_traffic_of_every_integer_tile(layer: ConvLayer, accelerator: Accelerator) -> None:
     reference = least_by_equations(layer, accelerator)

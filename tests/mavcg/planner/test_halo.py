@@ -12,6 +12,7 @@ from mavcg.planner.order import loop_order, moved, reloads
 from mavcg.planner.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.planner.traffic import Traffic, reload_input, reload_output, reload_weight, traffic
 from mavcg.planner.windows import axes, rows_read
+from tests.conftest import examples
 
 PLAIN = ConvLayer("", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1, 1, 1, 1))
 
@@ -92,7 +93,7 @@ def _cases(draw: st.DrawFn) -> tuple[ConvLayer, Tiling]:
 
 
 @given(case=_cases())
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 50))
 def test_traffic_is_what_walking_the_loops_counts(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case
     order = loop_order(layer, tiling)

@@ -13,6 +13,7 @@ from mavcg.planner.halo import traffic_with_halo
 from mavcg.planner.layer import ConvLayer, ItemBytes
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.windows import axes, cuts, rows_read
+from tests.conftest import examples
 
 GROUPS = (("OC",), ("OH", "OW"), ("IC", "KH", "KW"))
 LOOPS = ("OC", "IC", "OH", "OW", "KH", "KW")
@@ -106,7 +107,7 @@ def test_what_is_counted_is_what_the_loops_move(made: tuple[ConvLayer, Tile, Til
     assert best_walk(layer, outer, inner) == best_counted(layer, outer, inner)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100, 40))
 @given(cut_layers())
 def test_one_level_is_traffic_with_halo(made: tuple[ConvLayer, Tile, Tile]) -> None:
     layer, _, tile = made

@@ -13,6 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.sources import parse_child
 from mavcg.sources.load_ir import load_ir
 from mavcg.toolchain import run_zig
+from tests.conftest import examples
 
 C_SOURCE = "static int helper(int x) { return x / 3; }\nint work(int *v, int n) {\n  int s = 0;\n" + (
     "  for (int i = 0; i < n; i++) s += helper(v[i]);\n  return s;\n}\n"
@@ -199,7 +200,7 @@ def test_damaged_ir(
 
 
 @pytest.mark.long
-@settings(max_examples=400, **FEW)  # type: ignore[arg-type]
+@settings(max_examples=examples(400, 100), **FEW)  # type: ignore[arg-type]
 @given(edits=edits, cut=st.integers(0, 1 << 20), as_text=st.booleans())
 def test_damaged_ir_many(
     tmp_path: Path, bitcode: bytes, text: bytes, edits: list[tuple[int, int]], cut: int, as_text: bool

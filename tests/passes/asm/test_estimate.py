@@ -11,6 +11,7 @@ from mavcg.passes.asm.inorder import simulate, steady_cycles
 from mavcg.passes.asm.op import Op, Read
 from mavcg.passes.asm.ports import port_bounds
 from mavcg.timing import MissingFact, Timing
+from tests.conftest import examples
 
 if TYPE_CHECKING:
     from tests.passes.asm.conftest import Write
@@ -136,7 +137,7 @@ _OPS = st.lists(
 
 class TestProperties:
     @given(ops=_OPS)
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100, 40))
     def test_every_empty_slot_has_its_op(self, ops: list[Op], a53: Timing) -> None:
         found = estimate_loop(ops, a53)
         assert found.cycles == float(steady_cycles(ops, a53))
@@ -144,7 +145,7 @@ class TestProperties:
         assert len(ops) + lost == pytest.approx(found.cycles * a53.width)
 
     @given(ops=_OPS)
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100, 40))
     def test_in_order_is_never_below_the_bounds(self, ops: list[Op], a55: Timing) -> None:
         bounds = port_bounds(ops, a55)
         assert steady_cycles(ops, a55) >= max(bounds.units.cycles, bounds.recurrence.cycles)

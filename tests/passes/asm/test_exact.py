@@ -11,6 +11,7 @@ from mavcg.passes.asm.modulo import STAGES, ordered_edges, schedule_loop, sequen
 from mavcg.passes.asm.needs import needs_of
 from mavcg.passes.asm.op import Op, Schedule
 from mavcg.timing import Timing
+from tests.conftest import examples
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, complaints, edges_of, op, outer_product
 
 pytest.importorskip("ortools", reason="ortools, the solver of exact scheduling, is not installed")
@@ -21,7 +22,7 @@ OPS = st.builds(op, st.sampled_from(CLASSES), st.sampled_from(REGISTERS), st.sam
 CLOSE = [op("alu", "x2 nzcv", "x2"), op("branch", "", "nzcv")]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25, 8))
 @given(st.lists(OPS, min_size=1, max_size=7), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_solver_and_heuristic_agree_on_small_loops(body: list[Op], timing: Timing) -> None:
     """Every interval below the heuristic's is impossible, and its own is possible."""

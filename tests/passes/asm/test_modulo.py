@@ -13,6 +13,7 @@ from mavcg.passes.asm import eviction
 from mavcg.passes.asm.modulo import STAGES, kernel_order, minimum_interval, schedule_loop, sequential_interval
 from mavcg.passes.asm.op import Edge, Op, Schedule
 from mavcg.timing import Timing
+from tests.conftest import examples
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, complaints, cycle_complaints, edges_of, op, outer_product
 
 CLASSES = ("fmla_q", "fmadd_s", "ldr_d", "ldr_x", "ldr_q", "ins", "alu")
@@ -59,7 +60,7 @@ def shortest(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int
     return next((at for at in range(1, bound) if some_pipeline(ops, edges, timing, last, at)), None)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 12))
 @given(st.lists(OPS, max_size=10), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_every_pipeline_is_sound(body: list[Op], timing: Timing) -> None:
     ops = [*body, *CLOSE]
@@ -75,7 +76,7 @@ def test_every_pipeline_is_sound(body: list[Op], timing: Timing) -> None:
         assert kernel_order(schedule, last)[-1] == last
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25, 8))
 @given(st.lists(OPS, min_size=1, max_size=4), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_small_loops_get_the_shortest_interval(body: list[Op], timing: Timing) -> None:
     ops = [*body, *CLOSE]

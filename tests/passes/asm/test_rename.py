@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mavcg.passes.asm.dependences import Code, known
 from mavcg.passes.asm.rename import SCRATCH_GENERAL, SCRATCH_VECTORS, NoRegister, allocate
 from mavcg.passes.asm.syntax import Instr, RegList, parse_instr
+from tests.conftest import examples
 
 if TYPE_CHECKING:
     from tests.passes.asm import terms
@@ -116,7 +117,7 @@ def live_before(code: Sequence[Code], live: frozenset[str]) -> frozenset[str]:
     return live
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600, 150))
 @given(st.integers(0, 10**9), st.integers(1, 24), st.integers(0, 10**9))
 def test_the_same_terms(seed: int, length: int, choice: int) -> None:
     code = body(seed, length)

@@ -12,6 +12,7 @@ from mavcg.passes.asm.syntax import Instr, parse_instr
 from mavcg.passes.asm.tune import tune
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from tests.conftest import examples
 
 TWO_STEPS = """
 ldr q0, [x1]
@@ -180,7 +181,7 @@ def _unrolled_function(dice: Random, name: str) -> str:
 def test_random_unrolled_sums_stay_the_same(core: str) -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
     dice = Random(f"steps for {core}")
-    names = [f"f{number}" for number in range(12)]
+    names = [f"f{number}" for number in range(examples(12, 6))]
     text = "\t.arch armv8.2-a+dotprod\n\t.text\n" + "".join(_unrolled_function(dice, name) for name in names)
     profile = load_core(core)
     tuned = tune(text, load_timing(profile), profile.policy, Effort(0.0, None, 0.2))
@@ -188,7 +189,7 @@ def test_random_unrolled_sums_stay_the_same(core: str) -> None:
     compared = [compare(*images, name, range(3)) for name in names]
     assert [str(c) for c in compared if not c.passed] == []
     loops = [loop for function in tuned.functions for loop in function.loops]
-    assert len(loops) == 12 and sum(loop.rerolled > 1 for loop in loops) >= 8
+    assert len(loops) == len(names) and sum(loop.rerolled > 1 for loop in loops) >= 2 / 3 * len(names)
     for loop in loops:
         assert loop.initiation_interval is not None and loop.cycles_after is not None
         if loop.scheduled_by != "kept":  # nothing is faster than its interval

@@ -4,7 +4,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,12 +61,14 @@ void dot_8x12(size_t k, const int8_t *a, const int8_t *b, int32_t *c) {
 """
 
 
-def _compiled(cpu: str, folder: Path, one_step: bool = False) -> str:
-    (folder / "kernels.c").write_text(KERNELS)
+@cache
+def _compiled(cpu: str, one_step: bool = False) -> str:
     flags = ["-target", "aarch64-linux-gnu", f"-mcpu={cpu}", "-O3", "-g0", "-fno-sanitize=all", "-S"]
     flags += ["-DONE_STEP"] if one_step else []
-    run_zig("cc", [*flags, "kernels.c", "-o", "kernels.s"], "compiling kernels", cwd=folder)
-    return (folder / "kernels.s").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "kernels.c").write_text(KERNELS)
+        run_zig("cc", [*flags, "kernels.c", "-o", "kernels.s"], "compiling kernels", cwd=Path(folder))
+        return Path(folder, "kernels.s").read_text()
 
 
 def _timing(core: str) -> Timing:
@@ -82,9 +86,9 @@ def _per_cycle(text: str, function: str, timing: Timing) -> float:
 
 
 @pytest.mark.parametrize("cycles", [2, 3, 4])
-def test_an_fp32_outer_product_from_c_reaches_7_8_flop_a_cycle_on_a55(cycles: int, tmp_path: Path) -> None:
+def test_an_fp32_outer_product_from_c_reaches_7_8_flop_a_cycle_on_a55(cycles: int) -> None:
     """Of 8; as LLVM leaves it: below 5. cycles: from ldr x to ins, which sources give differently."""
-    text = _compiled("cortex_a55", tmp_path, one_step=True)
+    text = _compiled("cortex_a55", one_step=True)
     timing = _timing("cortex-a55").with_forward("ldr_x", "ins", "", cycles)
     assert _per_cycle(text, "outer_8x8", timing) < 5
     tuned = _tuned(text, "cortex-a55", timing)
@@ -93,8 +97,8 @@ def test_an_fp32_outer_product_from_c_reaches_7_8_flop_a_cycle_on_a55(cycles: in
     assert _per_cycle(tuned.text, "dot_8x12", timing) >= 31
 
 
-def test_kernels_that_llvm_unrolled_reach_it_too(tmp_path: Path) -> None:
-    text = _compiled("cortex_a55", tmp_path)
+def test_kernels_that_llvm_unrolled_reach_it_too() -> None:
+    text = _compiled("cortex_a55")
     timing = _timing("cortex-a55")
     tuned = _tuned(text, "cortex-a55")
     assert _per_cycle(tuned.text, "outer_8x8", timing) >= 7.8
@@ -104,8 +108,8 @@ def test_kernels_that_llvm_unrolled_reach_it_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("one_step", [True, False], ids=["one step", "as LLVM unrolls it"])
-def test_an_fp32_outer_product_from_c_reaches_6_flop_a_cycle_on_a53(one_step: bool, tmp_path: Path) -> None:
-    text = _compiled("cortex_a53", tmp_path, one_step)
+def test_an_fp32_outer_product_from_c_reaches_6_flop_a_cycle_on_a53(one_step: bool) -> None:
+    text = _compiled("cortex_a53", one_step)
     assert _per_cycle(_tuned(text, "cortex-a53").text, "outer_8x8", _timing("cortex-a53")) >= 6.0
 
 
