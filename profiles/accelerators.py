@@ -1,4 +1,4 @@
-"""Accelerators from JSON: files in the format of e-PlaNNer (figure 6.1), the ones beside this and a user's own.
+"""Accelerators from JSON or TOML: files in the format of e-PlaNNer (figure 6.1), the ones beside this and a user's own.
 
 As for cores and boards, a file in accelerators/ of a folder of MAVCG_PROFILES replaces ours of the same name.
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 from mavcg.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.profiles.load import files
-from mavcg.profiles.schema import refuse
+from mavcg.profiles.load import SUFFIXES, files
+from mavcg.profiles.schema import refuse, toml_of
 
 KEYS = ("name", "source", "bandwidth", "frequency", "mem_size", "levels", "pe_len", "pe_mapping")
 LEVEL_KEYS = ("name", "mem_size", "bandwidth", "source")
@@ -30,13 +30,13 @@ _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 
 
 def find_accelerator(name_or_path: str) -> Accelerator:
-    """An accelerator by its name, or by the path of its file: that has a "/" in it or ends in .json.
+    """An accelerator by its name, or by the path of its file: that has a "/" in it or ends in .json or .toml.
 
     Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_accelerator.
     """
-    if os.sep in name_or_path or name_or_path.endswith(".json"):
+    if os.sep in name_or_path or name_or_path.endswith(SUFFIXES["accelerators"]):
         return read_accelerator(Path(name_or_path))
-    known = files("accelerators", "json")
+    known = files("accelerators")
     if name_or_path in known:
         return read_accelerator(known[name_or_path])
     near = difflib.get_close_matches(name_or_path.lower().replace("_", "-"), known, n=3, cutoff=0.5)
@@ -48,16 +48,19 @@ def find_accelerator(name_or_path: str) -> Accelerator:
 
 
 def read_accelerator(path: Path) -> Accelerator:
-    """An accelerator from its JSON file, // comments allowed; docs/add-an-accelerator.md describes the file.
+    """An accelerator from its JSON file, // comments allowed, or TOML where the file's name ends so.
 
-    Raises: ProfileError naming file, key, value and way out, and the line where it is not JSON.
+    docs/add-an-accelerator.md describes the file.
+    Raises: ProfileError naming file, key, value and way out, and the line where it is neither.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ProfileError(f"{path}: cannot be read: {reason}; give the path of an accelerator's JSON file") from None
-    table = _parsed(path, text)
+        raise ProfileError(
+            f"{path}: cannot be read: {reason}; give the path of an accelerator's JSON or TOML file"
+        ) from None
+    table = toml_of(path, text) if path.suffix == ".toml" else _parsed(path, text)
     _only(path, table, KEYS, "")
     name = table.get("name", path.stem)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
@@ -230,5 +233,8 @@ def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], place: s
 
 def _shown(value: object) -> str:
     """A value as JSON, cut where it is long; always on one line."""
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value, default=str)  # TOML has dates, too
+    except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,7 +1,7 @@
 """Cores and boards from TOML: the files beside this one, and a user's own in the folders of MAVCG_PROFILES.
 
-MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml or accelerators/*.json.
-A file there replaces ours of the same name: so a user mends a fact without changing the installation.
+MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml, or accelerators/*.json and
+*.toml. A file there replaces ours of the same name: so a user mends a fact without changing the installation.
 """
 
 import difflib
@@ -23,6 +23,7 @@ from mavcg.target import ARCHES, parse_target
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/")  # of a folder of MAVCG_PROFILES
+SUFFIXES = {"cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml")}
 
 
 CORE_KEYS = (
@@ -92,12 +93,20 @@ def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
     return tuple(runnable_beside_mates(core, known, boards.values()) for core in cores)
 
 
-def files(kind: str, suffix: str = "toml") -> dict[str, Path]:
-    """File by name, of kind "cores", "boards" or (with suffix "json") "accelerators", in the order of the names.
+def files(kind: str) -> dict[str, Path]:
+    """File by name, of kind "cores", "boards" or "accelerators", in the order of the names.
 
-    Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing.
+    Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing, and for two files of one
+    name in one folder.
     """
-    found = {path.stem: path for folder in _folders() for path in sorted((folder / kind).glob(f"*.{suffix}"))}
+    found: dict[str, Path] = {}
+    for folder in _folders():
+        here: dict[str, Path] = {}
+        for path in sorted(path for suffix in SUFFIXES[kind] for path in (folder / kind).glob(f"*{suffix}")):
+            if path.stem in here:
+                raise ProfileError(f"{path}: {here[path.stem].name} beside it has the same name; remove one of them")
+            here[path.stem] = path
+        found |= here
     return dict(sorted(found.items()))
 
 
