@@ -195,7 +195,8 @@ def bench_layers(
 ) -> None:  # fmt: skip
     """The command of a bench of layers: measure, print, and write bench/results/<name>.json where all are measured.
 
-    about: its help. measure: those with a text in their names. titles: of the table, the layer's first; cells: of a row.
+    about: its help. measure: those with a text in their names. titles, cells: of the table and of a row, the layer's
+    first.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?", default="", help="only what has this in its name")
