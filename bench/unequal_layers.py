@@ -13,7 +13,7 @@ import numpy as np
 from mavcg.core import Core
 from mavcg.graph import Graph, TensorType
 from mavcg.graph_builder import GraphBuilder
-from mavcg.hosts.host import host_board
+from mavcg.hosts.host import measured_host_board
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_objects
 from mavcg.kernels.emit import kernel_name
@@ -57,7 +57,7 @@ def layers_graph() -> tuple[Graph, list[str]]:
 
 def build_layers(ratio: int, in_parts: bool, waking: str, folder: Path) -> Path:
     """A library of the layers for a big core and one that takes `ratio` times as long. waking: name of the first."""
-    target, board = host_target(), host_board()
+    target, board = host_target(), measured_host_board()
     machine = machines_for([load_cores()[board.clusters[0].core]], target)[board.clusters[0].core]
     core = cores_of((board.clusters[0].core,), target, board)[board.clusters[0].core]
     machines: dict[str, Machine] = {label: machine for label in ("generic", "big", "little")}

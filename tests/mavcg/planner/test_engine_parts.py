@@ -1,5 +1,7 @@
 """Layers are cut so finely that unequal cores end them together, and no finer: by the engine's own rule of claims."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from mavcg.kernel import Machine, Packing
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.part_loops import parts_of
+from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.lowering import lower_graph
 from mavcg.machines import machines_for
 from mavcg.planner.claims import shared_ns
@@ -18,7 +21,7 @@ from mavcg.planner.engine_parts import TYPICAL_CORES, Cores, cores_each, over_id
 from mavcg.planner.engine_tiles import cores_of, plan_tiles
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.target import parse_target
-from mavcg.tile_plan import least_claim_rows
+from mavcg.tile_plan import MacroTile, least_claim_rows
 
 Layer = tuple[int, int, int, int, int]
 # Rows and columns of the output, input and output channels, side of the filter, stride.
@@ -36,21 +39,24 @@ MOBILENET_V2 = (
 BOARDS = ("exynos9820", "snapdragon-845", "snapdragon-865")
 
 
-def conv(layer: Layer, lanes: int = 8) -> Conv2d:
+def conv(layer: Layer, dtype: str = "f32", lanes: int = 8) -> Conv2d | QConv2d:
     size, in_ch, out_ch, kernel, stride = layer
     b = GraphBuilder("g")
-    x = b.input("x", TensorType("f32", (1, *2 * [(size - 1) * stride + kernel], in_ch)))
-    w = b.constant(np.ones((out_ch, kernel, kernel, in_ch), np.float32))
-    (spec,) = lower_graph(
-        b.finish([b.add("conv2d", [x, w], pads=(0, 0, 0, 0), stride=(stride, stride))]), Packing(lanes)
-    ).specs
-    assert isinstance(spec, Conv2d)
+    x = b.input("x", TensorType(dtype, (1, *2 * [(size - 1) * stride + kernel], in_ch)))
+    window: dict[str, Any] = {"pads": (0, 0, 0, 0), "stride": (stride, stride)}
+    weights = np.ones((out_ch, kernel, kernel, in_ch), np.float32 if dtype == "f32" else np.int8)
+    if dtype == "f32":
+        out = b.add("conv2d", [x, b.constant(weights)], **window)
+    else:
+        others = np.zeros(out_ch, np.int32), np.ones(out_ch, np.float32)
+        inputs = [x, *(b.constant(array) for array in (weights, *others))]
+        out = b.add("qconv2d", inputs, **window, x_zero=0, out_zero=0, lo=0, hi=255, to="u8")
+    (spec,) = lower_graph(b.finish([out]), Packing(lanes)).specs
+    assert isinstance(spec, Conv2d | QConv2d)
     return spec
 
 
-def ends(
-    layers: tuple[tuple[int, int, int, int, int], ...], name: str, together: bool = True
-) -> list[tuple[float, float]]:
+def ends(layers: tuple[Layer, ...], name: str, together: bool = True, dtype: str = "f32") -> list[tuple[float, float]]:
     """(end over the ideal split, microseconds of the ideal) of each layer on all cores of a board, by the model."""
     board = load_board(name)
     target, known = parse_target(board.target), load_cores()
@@ -58,7 +64,7 @@ def ends(
     cores = cores_of(tuple(machines), target, board)
     counts = cores_each(tuple(machines), board)
     found = []
-    for spec in map(conv, layers):
+    for spec in (conv(layer, dtype) for layer in layers):
         plan = plan_tiles([spec], machines, cores, counts if together else None)
         work, macro = work_of(spec), plan.any_of(kernel_name(spec))
         assert work is not None and macro is not None
@@ -86,22 +92,48 @@ def test_layers_end_within_a_tenth_of_the_ideal_on_all_cores(layers: tuple[Layer
         assert over <= 1.04 * before, layer
 
 
+@pytest.mark.parametrize(
+    ("layers", "board"), [*((MOBILENET_V2, board) for board in BOARDS), (RESNET50[::2], BOARDS[2])],
+    ids=lambda value: value if isinstance(value, str) else f"{len(value)} layers",
+)  # fmt: skip
+def test_layers_of_8_bits_end_near_the_ideal_on_all_cores(layers: tuple[Layer, ...], board: str) -> None:
+    """Within a tenth from 0.1 ms on, within a quarter from 20 us on; 20 panels of one row of pixels have no parts."""
+    after, before = ends(layers, board, True, "u8"), ends(layers, board, False, "u8")
+    for layer, (over, us), (whole, _) in zip(layers, after, before, strict=True):
+        assert over <= (1.1 if us >= 100 else 1.25 if us >= 20 else 1.45), (layer, us)
+        assert us < 20 or over <= 1.04 * whole, layer
+    assert max(whole for whole, _ in before) > 2
+
+
+@pytest.mark.parametrize("layer", [RESNET50[6], RESNET50[7], *MOBILENET_V2[3:9:2]])
+def test_versions_of_8_bits_have_the_parts_that_their_kernel_has(layer: Layer) -> None:
+    spec, tiles = conv(layer, "u8"), planned(conv(layer, "u8"))
+
+    assert {parts_of(spec, tile) for tile in tiles} == {tiles[0].parts} != {1}
+    assert len({(tile.claim_rows, tile.task_rows, tile.out_channels) for tile in tiles}) == 1
+
+
 def test_rows_alone_are_too_few_in_images_of_14_by_14() -> None:
     """Four rows of a 1x1 convolution left an eight-core phone four times slower than it could be."""
     few = MOBILENET_V2[3:9]
     assert all(over > 4 for over, _ in ends(few, "exynos9820", False))
 
 
-@pytest.mark.parametrize("layer", [RESNET50[4], RESNET50[5], RESNET50[7], RESNET50[9], *MOBILENET_V2[::3]])
-def test_all_versions_have_the_parts_that_their_kernel_really_has(layer: Layer) -> None:
+def planned(spec: Conv2d | QConv2d) -> list[MacroTile]:
+    """Of each version on a phone with three core types."""
     board = load_board("exynos9820")
     target, known = parse_target(board.target), load_cores()
     machines = machines_for([known[core] for core in board.cores if core in known], target)
-    spec = conv(layer)
     plan = plan_tiles([spec], machines, cores_of(tuple(machines), target, board), cores_each(tuple(machines), board))
     tiles = [macro for _, _, macro in plan]
-
     assert len(tiles) == len(machines)
+    return tiles
+
+
+@pytest.mark.parametrize("layer", [RESNET50[4], RESNET50[5], RESNET50[7], RESNET50[9], *MOBILENET_V2[::3]])
+def test_all_versions_have_the_parts_that_their_kernel_really_has(layer: Layer) -> None:
+    spec, tiles = conv(layer), planned(conv(layer))
+
     assert len({(t.parts, t.claim_rows, t.task_rows) for t in tiles}) == 1
     if tiles[0].parts > 1:
         assert {parts_of(spec, t) for t in tiles} == {tiles[0].parts}
