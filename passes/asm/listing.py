@@ -15,26 +15,17 @@ RESTARTS = 14  # with disturbed priorities, after the plain ones
 SHORT = 5  # ops of which all orders are tried: a greedy one never waits, which is at times the best thing to do
 
 
-def list_schedule(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[int, ...]:
-    """The indices of the ops in an order that takes no more cycles than the given one, and fewer where one is found.
+def list_cycles(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[tuple[int, int], ...]:
+    """The ops in an order that takes no more cycles than the given one, and fewer where one is found.
 
     Takes the best of several greedy orders (by critical path, by successors, by scarcity of units, and seeded mixtures)
     and of the input's own, which a draw keeps. The same input gives the same order.
+    Returns: (index of the op, the cycle in which it issues), in the order of issue.
     Raises: ValueError for edges that run in a circle or have a distance; MissingFact when the core knows nothing of a
         class.
     """
-    return order_of(list_cycles(ops, edges, timing))
-
-
-def order_of(placed: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """The order in which ops were placed."""
-    return tuple(op for op, _ in placed)
-
-
-def list_cycles(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[tuple[int, int], ...]:
-    """As list_schedule: (op, the cycle in which it issues) in the order of issue."""
     if any(edge.distance for edge in edges):
-        raise ValueError("list_schedule: an edge has a distance; straight-line code has none")
+        raise ValueError("list_cycles: an edge has a distance; straight-line code has none")
     return _placed(needs_of(ops, timing), tuple(edges)) if ops else ()
 
 
@@ -99,7 +90,7 @@ def critical_path(count: int, edges: Sequence[Edge]) -> list[int]:
                 ready.append(edge.target)
     if len(ready) < count:
         circle = [op for op in range(count) if waiting[op]]
-        raise ValueError(f"list_schedule: edges of distance 0 run in a circle through ops among {circle}")
+        raise ValueError(f"list_cycles: edges of distance 0 run in a circle through ops among {circle}")
     heights = [0] * count
     for op in reversed(ready):
         heights[op] = max((edge.latency + heights[edge.target] for edge in after[op]), default=0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.passes.asm.listing import list_cycles, list_schedule
+from mavcg.passes.asm.listing import list_cycles
 from mavcg.passes.asm.op import Edge, Op
 from mavcg.timing import Timing
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, cycle_complaints, edges_of, op, outer_product
@@ -14,6 +14,10 @@ from tests.passes.asm.loops import LIKE_A53, LIKE_A55, cycle_complaints, edges_o
 CLASSES = ("fmla_q", "fmadd_s", "ldr_d", "ldr_x", "ldr_q", "ins", "alu", "div_x")
 REGISTERS = ("r0", "r1", "r2", "r3", "r4")
 OPS = st.builds(op, st.sampled_from(CLASSES), st.sampled_from(REGISTERS), st.sampled_from(REGISTERS))
+
+
+def order_by_list(ops: list[Op], edges: list[Edge], timing: Timing) -> tuple[int, ...]:
+    return tuple(index for index, _ in list_cycles(ops, edges, timing))
 
 
 def issue_times(order: tuple[int, ...], ops: list[Op], edges: list[Edge], timing: Timing) -> list[tuple[int, Op]]:
@@ -34,7 +38,7 @@ def issue_times(order: tuple[int, ...], ops: list[Op], edges: list[Edge], timing
 @given(st.lists(OPS, max_size=14), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_orders_keep_the_edges_and_are_no_slower(ops: list[Op], timing: Timing) -> None:
     edges = edges_of(ops, timing, loop=False)
-    order = list_schedule(ops, edges, timing)
+    order = order_by_list(ops, edges, timing)
     assert sorted(order) == list(range(len(ops)))
     place = {index: at for at, index in enumerate(order)}
     assert all(place[edge.source] < place[edge.target] for edge in edges)
@@ -42,7 +46,7 @@ def test_orders_keep_the_edges_and_are_no_slower(ops: list[Op], timing: Timing) 
         before = issue_times(tuple(range(len(ops))), ops, edges, timing)[-1][0]
         after = issue_times(order, ops, edges, timing)[-1][0]
         assert after <= list_cycles(ops, edges, timing)[-1][1] <= before
-    assert order == list_schedule(ops, edges, timing)
+    assert order == order_by_list(ops, edges, timing)
 
 
 @settings(max_examples=25)
@@ -61,26 +65,26 @@ def test_short_code_gets_the_best_order(ops: list[Op], timing: Timing) -> None:
 def test_loads_move_under_the_multiplies() -> None:
     """Two chains of load and multiply: the second load goes where the first one's consumer would wait."""
     ops = [op("ldr_d", "a"), op("fmadd_s", "x", "a"), op("ldr_d", "b"), op("fmadd_s", "y", "b")]
-    assert list_schedule(ops, edges_of(ops, LIKE_A55, loop=False), LIKE_A55) == (0, 2, 1, 3)
+    assert order_by_list(ops, edges_of(ops, LIKE_A55, loop=False), LIKE_A55) == (0, 2, 1, 3)
 
 
 def test_fences_hold() -> None:
     """Nothing passes op 1, though it touches no register."""
     ops = [op("alu", "a"), op("alu"), op("ldr_d", "b"), op("fmla_q", "c", "b")]
     edges = [Edge(0, 1, 0), Edge(1, 2, 0), Edge(1, 3, 0), Edge(2, 3, 3)]
-    assert list_schedule(ops, edges, LIKE_A55) == (0, 1, 2, 3)
+    assert order_by_list(ops, edges, LIKE_A55) == (0, 1, 2, 3)
 
 
 def test_a_draw_keeps_the_input() -> None:
     ops = [op("ldr_d", "a"), op("ldr_d", "b"), op("ldr_d", "c")]
-    assert list_schedule(ops, [], LIKE_A55) == (0, 1, 2)
+    assert order_by_list(ops, [], LIKE_A55) == (0, 1, 2)
 
 
 def test_edges_that_no_order_keeps() -> None:
     with pytest.raises(ValueError, match="circle"):
-        list_schedule([op("alu"), op("alu")], [Edge(0, 1, 0), Edge(1, 0, 0)], LIKE_A55)
+        order_by_list([op("alu"), op("alu")], [Edge(0, 1, 0), Edge(1, 0, 0)], LIKE_A55)
     with pytest.raises(ValueError, match="distance"):
-        list_schedule([op("alu")], [Edge(0, 0, 1, 1)], LIKE_A55)
+        order_by_list([op("alu")], [Edge(0, 0, 1, 1)], LIKE_A55)
 
 
 def test_a_split_body_without_overlap() -> None:
