@@ -89,17 +89,25 @@ def plain_core(name: str) -> Core:
 TWO_CORES = CoreSet((plain_core("a"), plain_core("b")))
 
 
+KERNEL_OBJECTS: dict[object, Path] = {}
+
+
 def kernel_objects(
     core_set: CoreSet, target: Target, folder: Path, flags: Mapping[str, str] | None = None
 ) -> list[Path]:
-    """kernels.c once per version. flags: by label, one more."""
+    """kernels.c once per version, in `folder` or where it was compiled before. flags: by label, one more."""
     objects = []
     for number, label in enumerate(("generic", *core_set.names), 1):
         out = folder / f"kernels-{label}.o"
         more = [(flags or {})[label]] if label in (flags or {}) else []
+        key = (number, label, target, *more)
+        if key in KERNEL_OBJECTS:
+            objects.append(KERNEL_OBJECTS[key])
+            continue
         arguments = ["-target", target.zig_name, "-O2", "-fPIC", "-ffp-contract=off", "-fno-sanitize=all", *more]
         arguments += [f"-DVERSION={number}", f'-DLABEL="{label}"', "-c", str(HERE / "kernels.c"), "-o", str(out)]
         run_zig("cc", arguments, f"compiling kernels for {label}")
+        KERNEL_OBJECTS[key] = out
         objects.append(out)
     return objects
 
@@ -138,6 +146,7 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     made: dict[object, Path] = {}
+    parts: dict[object, Path] = {}  # objects that are the same for every program
 
     def build_checked(
         flags: Sequence[str] = (), engine_flags: Sequence[str] = (), plans: tuple[ThreadPlan, ...] = ()
@@ -172,9 +181,13 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         ]
         for number, label in enumerate(("generic", "a", "b"), 1):
             jobs.append((HERE / "kernels.c", f"{label}.o", [f"-DVERSION={number}", f'-DLABEL="{label}"']))
+        objects = []
         for source, name, more in jobs:
-            run_tool([*common, *more, "-c", str(source), "-o", str(folder / name)], f"compiling {name}")
-        objects = [str(folder / name) for _, name, _ in jobs]
+            part = (name, *flags, *more)
+            if part not in parts or name == "engine.o":
+                run_tool([*common, *more, "-c", str(source), "-o", str(folder / name)], f"compiling {name}")
+                parts[part] = folder / name
+            objects.append(str(parts[part]))
         run_tool([*common, *objects, str(constants), "-o", str(folder / "driver")], "linking the driver")
         made[key] = folder / "driver"
         return folder / "driver"
