@@ -27,7 +27,7 @@ module = llvm.parse_assembly(sys.stdin.read())
 llvm.Target.from_triple(module.triple).create_target_machine().emit_object(module)
 """
 Value = TypeVar("Value")
-RATE_TOLERANCE = 0.05
+RATE_TOLERANCE = 0.05  # rows have rounded rates, such as 0.67 or 0.6667 of 2 in 3 cycles
 # Classes that a core runs only with one of these extensions; where it has not, it lacks nothing.
 NEEDS = {"crc": "crc", "crypto": "aes", "dot_q": "dotprod", "dot_lane_q": "dotprod", "mmla_q": "i8mm"}
 TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}

@@ -25,7 +25,7 @@ ENGINE_FLAGS = (
     "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
-_PAGE_BITS = 12
+_PAGE_BITS = 12  # of 4 KiB, the smallest page of every target
 
 
 def build_model_objects(

@@ -17,7 +17,7 @@ CHUNK_PANELS = 2  # of such a part
 FEW_CHANNELS = 4  # of an image that comes from a camera, or of a group whose channels leave vectors empty
 # Pixels of a row of a 1x1 convolution, whose pixels may be counted through.
 PIECE_LEAST, PIECE_MOST = 16, {Along.CHANNELS: 64, Along.COLUMNS: 256}
-PIECE_LANES = 8
+PIECE_LANES = 8  # of AVX2 and of two NEON registers: pieces that fill these are preferred
 
 
 class Special(StrEnum):

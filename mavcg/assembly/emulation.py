@@ -17,7 +17,7 @@ from typing import Any
 from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
 from mavcg.errors import MavcgError
 
-STACK_TOP = 0x7F00_0000_0000
+STACK_TOP = 0x7F00_0000_0000  # near the top of 47 bits, where Linux has it too, far from code and data
 STACK_BYTES = 1 << 20
 RETURN_ADDRESS = 0x1700_0000
 INSTRUCTION_LIMIT = 20_000

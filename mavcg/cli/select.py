@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mavcg.selection.pbqp import Instance, Solution
 
-TIME_LIMIT_S = 60.0
+TIME_LIMIT_S = 60.0  # as selection.strategies has it, which the command line loads late
 
 
 def select(

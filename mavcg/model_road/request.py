@@ -17,7 +17,7 @@ from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
 from mavcg.target import Target, default_target, host_target, parse_target
 
-MAX_THREADS = 256
+MAX_THREADS = 256  # that a library is planned for; its contexts take up to 1024 (runtime/csrc/engine.h)
 AUTO_THREADS = 0  # of a library: the fastest, as predicted
 _DIMENSIONS = re.compile(r"\d+(x\d+)*")
 

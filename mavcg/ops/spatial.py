@@ -12,7 +12,7 @@ ACT: Mapping[str, Attr] = {"act": Attr("str", ""), "act_args": Attr("floats", ()
 _PADS = Attr("ints", (0, 0, 0, 0), length=4)  # top, left, bottom, right
 _STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1, 1), length=2), "pads": _PADS}
 
-MOST_WINDOWS = 1 << 24
+MOST_WINDOWS = 1 << 24  # along an axis: more come of a damaged file, not of a network
 
 
 def window_counts(case: Case, kernel: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, int]:

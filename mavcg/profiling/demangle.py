@@ -29,7 +29,7 @@ _SCOPE_GOES_ON = re.compile(r"(?: const| volatile| ?&&?|\[abi:\w+\])*(?: \[clone
 _CHAR_CLASS = re.compile(
     r"std::basic_(string|istream|ostream|iostream)<char,std::char_traits<char>(?:,std::allocator<char>)?>"
 )
-_LIMIT_BYTES = 1 << 16
+_LIMIT_BYTES = 1 << 16  # of a mangled name: a longer one stays as it is
 _FILTERS = ("c++filt", "llvm-cxxfilt")
 
 

@@ -27,7 +27,7 @@ TEXT_KINDS: tuple[tuple[str, Recogniser, Reader], ...] = (
 )
 KIND_NAMES = ("a profile of mavcg (JSON)", "perf.data", *(name for name, _, _ in TEXT_KINDS))
 
-_HEAD_BYTES = 1 << 18
+_HEAD_BYTES = 1 << 18  # by which a file's format is known
 _MAX_BYTES = 4 << 30
 
 

@@ -9,7 +9,7 @@ from mavcg.profiling.demangle import base_symbol, demangle
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.reading import UNKNOWN
 
-DEFAULT_THRESHOLD = 0.05
+DEFAULT_THRESHOLD = 0.05  # the share of the run from which on a function is hot
 
 # A core type's shares count from this many samples on: a share of 5 % then has a standard deviation of 2.2 points.
 MIN_CORE_RECORDS = 100

@@ -21,7 +21,7 @@ from mavcg.program_road.measurements import MIN_SAMPLES, Measurement
 from mavcg.program_road.version_symbols import VersionedLibrary
 from mavcg.runtime.binding import DetectedCpu
 
-DEFAULT_RUNS = 5
+DEFAULT_RUNS = 5  # rounds, each of a generic and an own run
 # Of a function's samples in a run, how many may lie in other versions than the one that was told to run.
 _STRAY_SHARE = 0.05
 # Helpers that are copied into versions count to no function; from this share of a run on that is worth saying.

@@ -19,7 +19,7 @@ from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, 
 from mavcg.sources.to_ir import Compiler
 from mavcg.target import Target, default_target, parse_target
 
-DEFAULT_THRESHOLD_PERCENT = 5.0
+DEFAULT_THRESHOLD_PERCENT = 5.0  # as profiling.ranking has it, which a build without a profile does not load
 BEST_SECONDS = 8.0  # of the solver, for a loop
 _C_SUFFIXES = (".c", ".i")
 

@@ -18,7 +18,7 @@ BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a f
 BEFORE_TURNS = 2  # of tables without rounds in turns
 FORMAT = "mavcg costs"
 WARM, COLD = "warm", "cold"
-_MOST_MS = 1e12
+_MOST_MS = 1e12  # thirty years: sums of costs stay finite
 
 KEY = ("what", "core", "threads", "compiler", "block", "caches")
 VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host", "kernels", "turns")

@@ -23,7 +23,7 @@ _JOINABLE = tuple(sorted(SEPARATE_OR_JOINED, key=len, reverse=True))
 # Whole options that start like a joinable one but are options of their own.
 _WHOLE = frozenset({"-undef", "-ansi", "-shared", "-include-pch"})
 
-MAX_RESPONSE_DEPTH = 20
+MAX_RESPONSE_DEPTH = 20  # of response files that name response files
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ _ELF_MACHINES = {0x3E: "x86-64", 0xB7: "AArch64", 0x28: "32-bit Arm", 0x03: "32-
 _ELF_TYPES = {1: "object file", 2: "executable", 3: "shared library or executable"}
 _COFF = {b"MZ": "a Windows executable", b"\x64\x86": "a COFF object (x86-64)", b"\x64\xaa": "a COFF object (AArch64)"}
 
-PARSE_SECONDS = 120
+PARSE_SECONDS = 120  # LLVM may loop on a damaged file
 _MAKE_IR = "give what `clang -S -emit-llvm`, `zig build-obj -femit-llvm-bc` or `rustc --emit=llvm-bc` writes"
 
 

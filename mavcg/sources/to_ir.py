@@ -28,7 +28,7 @@ _REFUSED = tuple(
         r"unsupported linker arg:? '?([^'\n]+)'?",
     )
 )
-MAX_RETRIES = 40
+MAX_RETRIES = 40  # clang refuses one option after the other
 
 
 @dataclass(frozen=True)

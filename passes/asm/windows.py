@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mavcg.passes.asm.op import Edge
 
-_NO_PATH = -(10**6)
+_NO_PATH = -(10**6)  # cycles; two of them added still fit 32 bits, and stay below half of one
 
 Cycles = npt.NDArray[np.int32]
 

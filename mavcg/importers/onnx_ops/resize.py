@@ -15,7 +15,7 @@ from mavcg.importers.onnx_ops.call import Call, Handler, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.ops.op import FLOATS
 
-LARGEST_LENGTH = 1 << 24
+LARGEST_LENGTH = 1 << 24  # of an axis, before and after; f32 counts as far exactly
 LARGEST_TABLE = 1 << 26  # entries of one axis' table
 
 
