@@ -10,9 +10,9 @@ from mavcg.model_program import Program, ProgramStep, ThreadPlan
 from mavcg.runtime.coreset import CoreSet
 
 USUAL_WEIGHT = 256  # csrc/engine_pool.c
-MAX_WEIGHT = 65535
+MAX_WEIGHT = 65535  # of a uint16_t of weight_table (model_text.py)
 MAX_THREADS = 1024  # csrc/engine.h
-_CORE_WORDS, _WORD_BITS = 4, 64  # struct engine_plan of csrc/engine.h
+CORE_WORDS, WORD_BITS = 4, 64  # struct engine_plan of csrc/engine.h
 
 
 def weight_rows(program: Program, core_set: CoreSet) -> tuple[list[str], list[int]]:
@@ -62,9 +62,9 @@ def _plan(plan: ThreadPlan, core_set: CoreSet) -> str:
         raise MavcgError(f"{place}: names no core; name those that its threads run on")
     if not 0 < plan.relative_time < float("inf"):
         raise MavcgError(f"{place}: a time of {plan.relative_time}; give one above 0")
-    words = [0] * _CORE_WORDS
+    words = [0] * CORE_WORDS
     for number in _core_ids(plan.cores, core_set, place):
-        words[number // _WORD_BITS] |= 1 << number % _WORD_BITS
+        words[number // WORD_BITS] |= 1 << number % WORD_BITS
     return f"{{{plan.threads}, {{{', '.join(f'{word:#x}' for word in words)}}}}}, /* {'+'.join(plan.cores)} */"
 
 

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 
 from mavcg.core import Core, Midr, X86Model
 from mavcg.errors import MavcgError
-from mavcg.runtime import coreset
+from mavcg.runtime import core_speeds, coreset
 from mavcg.runtime.build import SOURCES, runtime_object, x86_needs
 from mavcg.runtime.coreset import CoreSet, c_string, midr_rules, ranges, symbols, table_text
 from mavcg.target import host_target, parse_target
@@ -164,6 +164,10 @@ def test_the_header_and_python_agree() -> None:
     ids = {"NOT_KNOWN": coreset.SLOW_ID, "GENERIC": coreset.GENERIC_ID, "FIRST_CORE": coreset.FIRST_CORE_ID}
     assert ", ".join(f"MAVCG_{name} = {number}" for name, number in ids.items()) in header
     assert f"X86_WORDS = {coreset.X86_WORDS}" in (SOURCES / "internal.h").read_text()
+    engine = (SOURCES / "engine.h").read_text()
+    assert f"MAX_THREADS = {core_speeds.MAX_THREADS}," in engine
+    assert f"CORE_IDS = {core_speeds.CORE_WORDS * core_speeds.WORD_BITS}, CORE_WORD = {core_speeds.WORD_BITS}" in engine
+    assert f"USUAL_WEIGHT = {core_speeds.USUAL_WEIGHT} }}" in (SOURCES / "engine_pool.c").read_text()
 
 
 def test_symbols_depend_on_the_names_in_order() -> None:
