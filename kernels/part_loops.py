@@ -11,6 +11,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
+from mavcg.kernel import KernelSpec
 from mavcg.kernels.block_loops import block_channels
 from mavcg.kernels.conv_spec import Convolution
 from mavcg.kernels.emit import const, kernel_name, repeat
@@ -111,3 +112,54 @@ def part_runs(
     if rest := channels - whole:
         with b.if_then(b.icmp_signed(">", last, const(whole))):
             body(const(whole), rest)
+
+
+def channel_groups(
+    b: ir.IRBuilder, macro: MacroTile, rows: int, channels: int, begin: Value, end: Value, body: Rectangle
+) -> None:
+    """body(first row, row after, first channel, channel after) of a range of rows of groups of channels.
+
+    Where each channel is by itself, a row of pixels has parts of `macro.out_channels` channels, and it is the rows of a
+    group that come one after the other: neighbouring rows share most of what they read.
+    """
+
+    def groups(first: Value, last: Value, low: Value, high: Value) -> None:
+        after, every = b.mul(last, const(macro.out_channels)), const(channels)
+        after = b.select(b.icmp_signed("<", after, every), after, every)
+        body(low, high, b.mul(first, const(macro.out_channels)), after)
+
+    rectangles(b, rows, begin, end, groups)
+
+
+def check_groups(spec: KernelSpec, macro: MacroTile, channels: int, step: int) -> None:
+    """Raises: MavcgError where the macro-tile's parts are not groups of whole steps that are all channels."""
+    whole = macro.out_channels and not macro.out_channels % step
+    if macro.parts > 1 and not (whole and macro.parts == -(-channels // macro.out_channels)):
+        raise MavcgError(f"{kernel_name(spec)}: has no {macro.parts} parts of {macro.out_channels} channels in a row")
+
+
+def channel_steps(
+    b: ir.IRBuilder, channels: int, step: int, body: Run, between: tuple[Value, Value] | None = None,
+    name: str = "channel",
+) -> None:  # fmt: skip
+    """body(first channel, how many) of every `step` channels, the last of all perhaps fewer.
+
+    between: the first of them and the one after the last, multiples of a step or the end; None: all.
+    """
+    whole = channels // step * step
+    if between is None:
+        if whole == step:
+            body(const(0), step)
+        elif whole:
+            repeat(b, 0, whole, lambda channel: body(channel, step), name, step)
+        if channels > whole:
+            body(const(whole), channels - whole)
+        return
+    low, high = between
+    stop = b.select(b.icmp_signed("<", high, const(whole)), high, const(whole))
+    if whole:
+        repeat(b, low, stop, lambda channel: body(channel, step), name, step)
+    if channels > whole:
+        some = b.and_(b.icmp_signed("<=", low, const(whole)), b.icmp_signed(">", high, const(whole)))
+        with b.if_then(some):
+            body(const(whole), channels - whole)

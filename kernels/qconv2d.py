@@ -128,4 +128,4 @@ def constants_of(node: Node, graph: Graph) -> tuple[Array, Array]:
 
 LOWER = {"qconv2d": lower_qconv2d}
 EMIT = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}
-EMIT_TILED = {QConv2d: emit_qconv2d}
+EMIT_TILED = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}

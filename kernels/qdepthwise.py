@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from mavcg.kernel import KernelSpec, Machine, View
 from mavcg.kernels.emit import F32, I8, I16, I32, address, const, kernel_function, note_tile, operand, repeat, scaled
 from mavcg.kernels.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.qgemm import F32_BYTES
 from mavcg.kernels.requantise import Ending, to_eight_bits
 from mavcg.kernels.tiling import cut
+from mavcg.tile_plan import MacroTile
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = ir.Value
 
+PLAIN = MacroTile()
 CHANNELS = 32  # packed constants are filled up to a multiple of this, the channels of the longest vector
 LEAST_CHANNELS = 8  # of a vector
 
@@ -75,11 +78,21 @@ def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:
     return pairs + [rest[i : i + 2] for i in range(0, len(rest), 2)]
 
 
-def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
+def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """The function of a spec for a machine. Of the macro-tile only its parts say something here."""
     assert isinstance(spec, QDepthwise)
+    channels = spec.out.shape[3]
+    check_groups(spec, macro, channels, CHANNELS)
     function, b = kernel_function(module, spec, machine)
-    _Emitter(b, spec, machine).emit(function.args[1], function.args[2])
+    emitter, (begin, end) = _Emitter(b, spec, machine), function.args[1:3]
+    if macro.parts > 1:
+
+        def group(first: Value, last: Value, low: Value, high: Value) -> None:
+            emitter.emit(first, last, (low, high))
+
+        channel_groups(b, macro, spec.rows, channels, begin, end, group)
+    else:
+        emitter.emit(begin, end)
     b.ret_void()
     return function
 
@@ -105,10 +118,10 @@ class _Emitter:
             [(ky * spec.kernel[1] + kx, ky * rows + kx * cols) for ky, kx in pair] for pair in tap_pairs(*spec.kernel)
         ]
 
-    def emit(self, begin: Value, end: Value) -> None:
+    def emit(self, begin: Value, end: Value, between: tuple[Value, Value] | None = None) -> None:
+        """The rows from begin to end; between: which channels, as channel_steps has it."""
         b, spec = self.b, self.spec
-        channels, height = spec.out.shape[3], spec.out.shape[1]
-        whole = channels // self.lanes * self.lanes
+        height = spec.out.shape[1]
 
         def row(index: Value) -> None:
             image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
@@ -119,15 +132,13 @@ class _Emitter:
 
             x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
 
-            def vector(channel: Value, lanes: int, used: int) -> None:
+            def vector(channel: Value, used: int) -> None:
+                lanes = self.lanes if used == self.lanes else max(LEAST_CHANNELS, 1 << (used - 1).bit_length())
                 wide = b.mul(channel, const(F32_BYTES))
                 moves = ((x, channel), (self.w, channel), (out, channel), (self.bias, wide), (self.multiplier, wide))
                 self.pixels([address(b, pointer, move) for pointer, move in moves], lanes, used)
 
-            if whole:
-                repeat(b, 0, whole, lambda channel: vector(channel, self.lanes, self.lanes), "channel", self.lanes)
-            if rest := channels - whole:
-                vector(const(whole), max(LEAST_CHANNELS, 1 << (rest - 1).bit_length()), rest)
+            channel_steps(b, spec.out.shape[3], self.lanes, vector, between)
 
         repeat(b, begin, end, row, "row")
 

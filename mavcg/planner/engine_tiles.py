@@ -15,12 +15,15 @@ from mavcg.board import Board, Cluster
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.conv_tiling import plain_macro
+from mavcg.kernels.depthwise import Depthwise
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.kernels.qconv_spec import QConv2d
+from mavcg.kernels.qdepthwise import QDepthwise
 from mavcg.planner.board_machine import cluster_machine
 from mavcg.planner.engine_asking import shares
 from mavcg.planner.engine_cost import L1_SHARE, L2_SHARE, Work, cost, pass_of, registers, work_of
+from mavcg.planner.engine_groups import channel_groups
 from mavcg.planner.engine_parts import Cores, panels_claimed, panels_of_a_part
 from mavcg.planner.engine_shared import shared_claim
 from mavcg.target import Target, parse_target
@@ -59,15 +62,14 @@ def plan_tiles(
     machines: by the version's label. clusters: one core of each label's cluster, as cores_of gives them. together: how
     many cores of each label work on one layer (engine_parts.cores_each); None: one, and work is not cut for more. The
     size of a task, its parts and what is claimed of it are the same for all versions of a kernel, since threads of all
-    clusters claim from one layer. Of Winograd's kernels what is claimed is all that is planned, and only where it is
-    less than they have by themselves (engine_shared.py).
+    clusters claim from one layer. Of Winograd's and depthwise kernels nothing else is planned, and only where they are
+    claimed in smaller pieces than by themselves (engine_shared.py, engine_groups.py).
     """
     counts = tuple((together or {}).get(label, 0) for label in machines)
     found: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
         work = work_of(spec)
-        if isinstance(spec, Winograd) and (claim := shared_claim(spec, clusters, together or {})):
-            macro = MacroTile(pack_lanes=spec.tiles.lanes, task_rows=spec.rows, claim_rows=claim)
+        if (macro := _claims_alone(spec, clusters, together or {})) is not None:
             found |= {(kernel_name(spec), label): macro for label in machines}
         if work is None or not spec.rows:
             continue
@@ -75,6 +77,15 @@ def plan_tiles(
         for label, macro in zip(machines, tiles, strict=True):
             found[kernel_name(spec), label] = macro
     return TilePlan(found)
+
+
+def _claims_alone(
+    spec: KernelSpec, clusters: Mapping[str, Accelerator], together: Mapping[str, int]
+) -> MacroTile | None:
+    """Of kernels that are tiled by themselves: how they are claimed, where they are not as without a plan."""
+    if isinstance(spec, Winograd) and (claim := shared_claim(spec, clusters, together)):
+        return MacroTile(pack_lanes=spec.tiles.lanes, task_rows=spec.rows, claim_rows=claim)
+    return channel_groups(spec, clusters, together) if isinstance(spec, Depthwise | QDepthwise) else None
 
 
 def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, Accelerator]:

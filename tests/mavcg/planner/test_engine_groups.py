@@ -1,0 +1,73 @@
+"""Depthwise layers of small images: rows of groups of channels, as many as unequal cores need; equal ones keep rows."""
+
+import pytest
+
+from mavcg.accelerator import Accelerator
+from mavcg.graph import TensorType
+from mavcg.kernel import Machine, dense_view
+from mavcg.kernels.depthwise import Depthwise
+from mavcg.kernels.emit import kernel_name
+from mavcg.kernels.qdepthwise import QDepthwise
+from mavcg.kernels.requantise import Ending
+from mavcg.lowering import task_rows
+from mavcg.machines import machines_for
+from mavcg.planner.engine_groups import LEAST_WORK, channel_groups
+from mavcg.planner.engine_parts import Cores, cores_each, over_ideal
+from mavcg.planner.engine_tiles import cores_of, plan_tiles
+from mavcg.profiles.load import load_board, load_cores
+from mavcg.target import parse_target
+
+BOARDS = ("exynos9820", "snapdragon-845", "snapdragon-865")
+
+
+def layer(side: int, channels: int, dtype: str = "f32") -> Depthwise | QDepthwise:
+    """3x3, with stride 1."""
+    x, out = (dense_view(TensorType(dtype, (1, n, n, channels))) for n in (side + 2, side))
+    if dtype == "f32":
+        return Depthwise(x, out, None, (3, 3), (1, 1), (1, 1), True, "relu", ())
+    return QDepthwise(x, out, (3, 3), (1, 1), (1, 1), Ending(0, 0, 255, "u8"), True)
+
+
+def of_board(name: str) -> tuple[dict[str, Machine], dict[str, Accelerator], dict[str, int]]:
+    board, known = load_board(name), load_cores()
+    target = parse_target(board.target)
+    machines = machines_for([known[core] for core in board.cores if core in known], target)
+    return dict(machines), cores_of(tuple(machines), target, board), cores_each(tuple(machines), board)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("dtype", ["f32", "u8"])
+@pytest.mark.parametrize(
+    ("side", "channels", "most"), [(28, 192, 1.1), (14, 384, 1.2), (14, 576, 1.15), (7, 960, 1.25)]
+)
+def test_small_layers_end_near_the_ideal(board: str, dtype: str, side: int, channels: int, most: float) -> None:
+    _, clusters, counts = of_board(board)
+    there = [label for label, count in counts.items() if count]
+    cores = Cores((), tuple(1 / clusters[n].frequency_ghz for n in there), tuple(counts[n] for n in there))
+    spec = layer(side, channels, dtype)
+    macro = channel_groups(spec, clusters, counts)
+
+    assert macro is not None
+    after = over_ideal(spec.rows * macro.parts, macro.claim_rows, cores, [1.0] * len(there))
+    assert after <= most < over_ideal(spec.rows, task_rows(spec)[0], cores, [1.0] * len(there))
+    assert macro.claim_rows * spec.work >= LEAST_WORK * spec.rows * macro.parts
+    assert macro.parts == -(-channels // macro.out_channels)
+    assert macro.out_channels % (16 if dtype == "f32" else 32) == 0 or macro.parts == 1
+
+
+def test_equal_cores_and_layers_of_many_rows_are_not_cut() -> None:
+    _, clusters, counts = of_board("exynos9820")
+
+    assert channel_groups(layer(14, 384), clusters, {"exynos-m4": 2}) is None
+    assert channel_groups(layer(14, 384), clusters, {}) is None
+    assert channel_groups(layer(112, 32), clusters, counts) is None
+
+
+def test_a_plan_says_it_for_all_versions_alike() -> None:
+    machines, clusters, counts = of_board("exynos9820")
+    spec = layer(14, 384)
+    plan = plan_tiles([spec], machines, clusters, counts)
+
+    assert {str(plan.of(kernel_name(spec), label)) for label in machines} == {str(plan.any_of(kernel_name(spec)))}
+    assert plan.any_of(kernel_name(spec)) == channel_groups(spec, clusters, counts)
+    assert not list(plan_tiles([spec], machines, clusters))
