@@ -22,6 +22,8 @@ LEVEL_KEYS = ("name", "mem_size", "bandwidth", "source")
 KIB = 1024
 # Limits above all that is built, so that a figure in the wrong unit (MB/s, Hz, bytes) is told from a large one.
 MOST = {"bandwidth": 100_000, "frequency": 100, "mem_size": 1 << 30, "pe_len": 1 << 16}
+# Slower is nothing: times and metrics would leave the numbers that a computer has.
+LEAST = {"bandwidth": 1e-6, "frequency": 1e-6}
 UNITS = {"bandwidth": "GB/s", "frequency": "GHz", "mem_size": "KB", "pe_len": "processing elements"}
 OPERANDS = ("input", "weight", "output")
 MEM_SIZE_WAY_OUT = "write mem_size = [input, weight, output] in KB, or one number for a memory that all share"
@@ -216,10 +218,12 @@ def _number(path: Path, table: Mapping[str, Any], key: str, place: str) -> float
 
 
 def _figure(path: Path, value: object, key: str, place: str, way_out: str) -> float:
-    """A number above 0 and at most MOST[key]."""
+    """A number above 0, at least LEAST[key] and at most MOST[key]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
         wrong = f"{_shown(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
         raise refuse(path, place, wrong, way_out)
+    if value < LEAST.get(key, 0):
+        raise refuse(path, place, f"{_shown(value)} is less than {LEAST[key]:g} {UNITS[key]}", way_out)
     return float(value)
 
 

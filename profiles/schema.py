@@ -13,6 +13,7 @@ from mavcg.errors import ProfileError
 Table = Mapping[str, Any]
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
 MOST_SHOWN = 80  # characters of a value in an error
+LEAST_GB_PER_S = 1e-6  # slower is nothing: times would leave the numbers that a computer has
 MOST_GB_PER_S = 2000  # more than any CPU's memory or cache gives; a figure that was left in MB/s mostly is more
 
 
@@ -91,10 +92,13 @@ def whole(
 
 
 def rate(path: Path, value: object, place: str) -> float:
-    """A bandwidth in 10^9 bytes a second: a number above 0 and at most MOST_GB_PER_S."""
+    """A bandwidth in 10^9 bytes a second: a number above 0, at least LEAST_GB_PER_S and at most MOST_GB_PER_S."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
         wrong = f"{shown(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
         raise refuse(path, place, wrong, "give a number in that range, such as 12.8, or remove the fact")
+    if value < LEAST_GB_PER_S:
+        wrong = f"{shown(value)} is less than {LEAST_GB_PER_S:g} GB/s"
+        raise refuse(path, place, wrong, "give a larger number, such as 12.8, or remove the fact")
     return float(value)
 
 

@@ -112,6 +112,8 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
         ('"bandwidth": 1.6,', "", "bandwidth", "missing; give it as bandwidth in GB/s"),
         ("1.6", "-1.6", "bandwidth", "-1.6 is not a number of GB/s above 0"),
         ("1.6", "0", "bandwidth", "0 is not a number of GB/s above 0"),
+        ("1.6", "5e-324", "bandwidth", "5e-324 is less than 1e-06 GB/s; give it as bandwidth in GB/s"),
+        ("1.2", "1e-9", "frequency", "1e-09 is less than 1e-06 GHz; give it as frequency in GHz"),
         ("1.6", "NaN", "", "NaN is no number of JSON"),
         ("1.6", "-Infinity", "", "-Infinity is no number of JSON"),
         ("1.6", "1e999", "bandwidth", "Infinity is not a number of GB/s"),

@@ -68,6 +68,7 @@ def test_facts_that_agree_are_read(tmp_path: Path) -> None:
         ),
         ("value = 9, s", "value = 7, s", "clusters[0].l2_gb_per_s", "what is behind it gives, clusters[0].l3_gb_per_s"),
         ("value = 7.5", "value = 2", "clusters[0].l3_gb_per_s", "behind it gives, clusters[0].memory_gb_per_s = 4.0"),
+        ("value = 12.8", "value = 1e-300", "memory_gb_per_s", "1e-300 is less than 1e-06 GB/s; give a larger number"),
         ("value = 12.8", "value = 3.5", "memory_gb_per_s", "3.5 of all cores is less than one core's, clusters[0]."),
         ("[[clusters]]", "[clusters]", "clusters", "'cpus': '0-1'"),
         ("value = 9, s", f"value = [{'9, ' * 99}], s", "clusters[0].l2_gb_per_s", "[9, 9, 9"),
