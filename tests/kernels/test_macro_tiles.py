@@ -91,11 +91,11 @@ def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile
         ((1, 1, 1, 700), (100, 1, 1, 700), MacroTile(k_block=256, prefetch_bytes=4096)),
     ],
 )
-def test_blocks_at_their_edges(x: tuple[int, ...], w: tuple[int, ...], macro: MacroTile) -> None:
+def test_blocks_at_their_edges(x: tuple[int, ...], w: tuple[int, ...], macro: MacroTile, thorough: bool) -> None:
     rng = np.random.default_rng(1)
     arrays = {"x": f32(rng, *x), "w": f32(rng, *w), "bias": f32(rng, w[0])}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="gelu", act_args=(0.0,))
-    check(graph, node, arrays, macro, 3, optimised=True)
+    check(graph, node, arrays, macro, 3, optimised=thorough or macro.k_block in (20, 256))
 
 
 @settings(max_examples=6)
@@ -186,7 +186,7 @@ def test_the_same_bytes_on_other_machines(vector_bytes: int, registers: int, arc
     other = replace(host_machines()[0], vector_bytes=vector_bytes, vector_registers=registers, arch=arch)
     plain = run_node_on(host_machines()[0], node, graph, {"x": arrays["x"]}, packing=Packing(16))
     for macro in (MacroTile(2, 32, 24, prefetch_bytes=1024), MacroTile(1, 16, 50, Order.CHANNELS, tile_channels=32)):
-        found = run_node_on(other, node, graph, {"x": arrays["x"]}, None, 2, Packing(16), macro)
+        found = run_node_on(other, node, graph, {"x": arrays["x"]}, None, 2, Packing(16), macro, optimised=False)
         assert found[0].tobytes() == plain[0].tobytes()
 
 
