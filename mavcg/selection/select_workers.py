@@ -28,7 +28,7 @@ def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterM
     cores.
     """
     if threads < 1:
-        raise MavcgError(f"--threads {threads}: give a number of threads, 1 or more")
+        raise MavcgError(f"--threads {threads}: give 1 or more threads")
     order = _named(board, core) if core else by_speed(board)
     left, counts = threads, dict[int, int]()
     for number in order:
