@@ -76,7 +76,8 @@ def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) ->
             )
             for layer, ms in zip(prediction.layers, measured, strict=True)
         ]
-        found.append(Lane("measured", tuple(bars)))
+        count = prediction.chosen.threads
+        found.append(Lane(f"measured, {count} thread{'s' if count > 1 else ''}", tuple(bars)))
     return tuple(found)
 
 
@@ -85,7 +86,10 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
     lanes = lanes_of(prediction, measured)
     longest = max((lane.ms for lane in lanes), default=0.0)
     scale = (_WIDTH - _LEFT - 90) / longest if longest else 0.0
-    title = f"{prediction.model} on {prediction.board}: predicted timeline of a run ({ARE})"
+    shown = (
+        f"predicted timeline of a run ({ARE})" if measured is None else "a run as predicted (modelled) and as measured"
+    )
+    title = f"{prediction.model} on {prediction.board}: {shown}"
     notes = [*slower_sets(prediction), best_sentence(prediction)]
     top = 84.0
     height = top + len(lanes) * (_LANE + _GAP) + 30 + 18 * len(notes) + _PAD

@@ -45,6 +45,16 @@ def test_lanes_are_as_long_as_their_sums(prediction: Prediction) -> None:
 
     assert big.ms == pytest.approx(prediction.total_ms) and measured.ms == 0.75
     assert little.ms > big.ms
+    assert measured.title == "measured, 1 thread"  # those that the prediction was asked for
+
+
+def test_a_title_says_modelled_and_no_less_where_something_was_measured(prediction: Prediction) -> None:
+    titles = [
+        next(e.text or "" for e in ET.fromstring(timeline_svg(prediction, measured)).iter() if e.tag.endswith("}title"))
+        for measured in (None, (0.5, 0.25))
+    ]
+    assert titles[0].endswith("predicted timeline of a run (modelled, not measured)")
+    assert titles[1].endswith("a run as predicted (modelled) and as measured")
 
 
 def test_more_cores_that_are_slower_are_named(prediction: Prediction) -> None:
