@@ -164,8 +164,8 @@ def no_tiling(
     if any_size and memory.holds(*least):
         way_out += f", or plan with tiles of any size ({any_size})"
     return NoTiling(
-        f"layer {layer.name}: no tile fits memory {memory.name!r} of {accelerator.name}: the smallest one ({shape}) "
-        f"needs {'twice, for double buffering, ' if copies > 1 else ''}{short}; {way_out}"
+        f"layer {layer.name}: no tile fits memory {memory.name!r} of {accelerator.name}: the smallest one ({shape}"
+        f"{'; held twice, for double buffering' if copies > 1 else ''}) needs {short}; {way_out}"
     )
 
 
