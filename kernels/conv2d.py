@@ -79,4 +79,4 @@ def conv_step(
 
 LOWER = {"conv2d": lower_conv2d}
 EMIT = {Conv2d: emit_conv2d, Depthwise: emit_depthwise}
-EMIT_TILED = {Conv2d: emit_conv2d, Depthwise: emit_depthwise}
+EMIT_TILED = {Conv2d: emit_conv2d}

@@ -5,6 +5,7 @@ they see of the input stays in the level-1 cache meanwhile, and their weights ar
 there, or there are few channels, it is all channels of one row at a time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
@@ -31,14 +32,11 @@ from mavcg.kernels.emit import (
 )
 from mavcg.kernels.gemm_tile import F32_BYTES
 from mavcg.kernels.packing import LINE_CHANNELS
-from mavcg.kernels.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.prefetch import LINE_BYTES
 from mavcg.kernels.tiling import cut, lanes_f32
-from mavcg.tile_plan import MacroTile
 
 Value: TypeAlias = ir.Value
 Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None where there is none
-PLAIN = MacroTile()
 MOST_TAPS = 49  # a larger filter is left to conv2d's loops
 # Rows of a block, for each row of input that two blocks of outputs share: half as much is read twice as there is. More
 # rows are not faster on a Zen 3.
@@ -132,22 +130,23 @@ def tile_of(machine: Machine, kernel_width: int) -> tuple[int, int]:
     return max(1, (machine.vector_registers - max(kernel_width, 5) - 1) // vectors), vectors
 
 
-def emit_depthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
-    """The function of a spec for a machine. Of the macro-tile only its parts say something here."""
-    assert isinstance(spec, Depthwise)
-    check_groups(spec, macro, spec.out.shape[3], LINE_CHANNELS)
+def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
+    """The function of a spec for a machine."""
     function, b = kernel_function(module, spec, machine)
-    begin, end = function.args[1:3]
-    if macro.parts > 1:
-
-        def group(first: Value, last: Value, low: Value, high: Value) -> None:
-            _Emitter(b, spec, machine, (low, high)).emit(first, last)
-
-        channel_groups(b, macro, spec.rows, spec.out.shape[3], begin, end, group)
-    else:
-        _Emitter(b, spec, machine).emit(begin, end)
+    _Emitter(b, spec, machine).emit(function.args[1], function.args[2])
     b.ret_void()
     return function
+
+
+def by_lines(b: ir.IRBuilder, channels: int, body: Callable[[Value, int], None]) -> None:
+    """body(first channel, how many) of every cache line of channels, the last one perhaps shorter."""
+    whole = channels // LINE_CHANNELS * LINE_CHANNELS
+    if whole == LINE_CHANNELS:
+        body(const(0), LINE_CHANNELS)
+    elif whole:
+        repeat(b, 0, whole, lambda channel: body(channel, LINE_CHANNELS), "line", LINE_CHANNELS)
+    if channels > whole:
+        body(const(whole), channels - whole)
 
 
 @dataclass(frozen=True)
@@ -168,11 +167,8 @@ class _Unit:
 class _Emitter:
     """The loops: blocks of rows, tiles of pixels, lines of channels, rows, vectors of channels, taps."""
 
-    def __init__(
-        self, b: ir.IRBuilder, spec: Depthwise, machine: Machine, between: tuple[Value, Value] | None = None
-    ) -> None:
-        """between: which channels, as channel_steps has it."""
-        self.b, self.spec, self.between = b, spec, between
+    def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
+        self.b, self.spec = b, spec
         self.window = Window(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3])
         self.lanes = lanes_f32(machine)
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
@@ -207,7 +203,6 @@ class _Emitter:
         """Rows lo to hi of an image: tile by tile, line by line of channels."""
         b, spec = self.b, self.spec
         channels, rows = spec.out.shape[3], b.sub(hi, lo)
-        low, high = self.between or (const(0), const(channels))
 
         def start(pointer: Value, view: View, stride: tuple[int, int], pixel: Value) -> Value:
             down, across = scaled(b, lo, view.strides[1] * stride[0]), scaled(b, pixel, view.strides[2] * stride[1])
@@ -219,7 +214,6 @@ class _Emitter:
             residual = start(self.residual, spec.residual, (1, 1), pixel) if spec.residual is not None else None
             following = start(self.x, spec.x, spec.stride, b.add(pixel, const(mr)))
             first: Pointers = (x, self.w, out, self.bias, residual)
-            next_tile = self.moved((following, self.w, None, None, None), low)
 
             def unit(channel: Value, count: int) -> None:
                 at = self.moved(first, channel)
@@ -227,14 +221,14 @@ class _Emitter:
                 if self.asks:
                     # After the last line of channels comes the next tile's first.
                     after = self.moved(first, b.add(channel, const(LINE_CHANNELS)))
-                    more = b.icmp_signed("<", b.add(channel, const(LINE_CHANNELS)), high)
-                    ahead = b.select(more, after[0], next_tile[0]), b.select(more, after[1], next_tile[1])
+                    more = b.icmp_signed("<", b.add(channel, const(LINE_CHANNELS)), const(channels))
+                    ahead = b.select(more, after[0], following), b.select(more, after[1], self.w)
                 self.unit(_Unit(rows, at, ahead, mr, count))
 
             if self.by_rows:
                 unit(const(0), channels)
             else:
-                channel_steps(b, channels, LINE_CHANNELS, unit, self.between, "line")
+                by_lines(b, channels, unit)
 
         done = 0
         for mr, count in self.widths.tiles:
@@ -287,12 +281,7 @@ class _Emitter:
             if unit.ahead is not None:
                 x = address(b, unit.ahead[0], scaled(b, y, steps[0] * F32_BYTES))
                 prefetch(b, x, self.window.inputs(range(shared, reach), unit.pixels))
-
-            def line(channel: Value, count: int) -> None:
-                self.line(self.moved(at, channel), unit.pixels, count)
-
-            between = self.between if self.by_rows else None
-            channel_steps(b, unit.channels, LINE_CHANNELS, line, between, "line")
+            by_lines(b, unit.channels, lambda channel, n: self.line(self.moved(at, channel), unit.pixels, n))
 
         repeat(b, const(0), unit.rows, row, "row")
 

@@ -115,20 +115,19 @@ def part_runs(
 
 
 def channel_groups(
-    b: ir.IRBuilder, macro: MacroTile, rows: int, channels: int, begin: Value, end: Value, body: Rectangle
-) -> None:
-    """body(first row, row after, first channel, channel after) of a range of rows of groups of channels.
+    b: ir.IRBuilder, macro: MacroTile, channels: int, begin: Value, end: Value, body: Rectangle
+) -> None:  # fmt: skip
+    """body(first row, row after, first channel, channel after) of a range of parts where each channel is by itself.
 
-    Where each channel is by itself, a row of pixels has parts of `macro.out_channels` channels, and it is the rows of a
-    group that come one after the other: neighbouring rows share most of what they read.
+    Parts of a row of pixels are `macro.out_channels` channels each, of whatever groups they are.
     """
 
-    def groups(first: Value, last: Value, low: Value, high: Value) -> None:
-        after, every = b.mul(last, const(macro.out_channels)), const(channels)
+    def part(first: Value, last: Value, low: Value, high: Value) -> None:
+        after, every = b.mul(high, const(macro.out_channels)), const(channels)
         after = b.select(b.icmp_signed("<", after, every), after, every)
-        body(low, high, b.mul(first, const(macro.out_channels)), after)
+        body(first, last, b.mul(low, const(macro.out_channels)), after)
 
-    rectangles(b, rows, begin, end, groups)
+    rectangles(b, macro.parts, begin, end, part)
 
 
 def check_groups(spec: KernelSpec, macro: MacroTile, channels: int, step: int) -> None:
@@ -139,9 +138,8 @@ def check_groups(spec: KernelSpec, macro: MacroTile, channels: int, step: int) -
 
 
 def channel_steps(
-    b: ir.IRBuilder, channels: int, step: int, body: Run, between: tuple[Value, Value] | None = None,
-    name: str = "channel",
-) -> None:  # fmt: skip
+    b: ir.IRBuilder, channels: int, step: int, body: Run, between: tuple[Value, Value] | None = None
+) -> None:
     """body(first channel, how many) of every `step` channels, the last of all perhaps fewer.
 
     between: the first of them and the one after the last, multiples of a step or the end; None: all.
@@ -151,15 +149,14 @@ def channel_steps(
         if whole == step:
             body(const(0), step)
         elif whole:
-            repeat(b, 0, whole, lambda channel: body(channel, step), name, step)
+            repeat(b, 0, whole, lambda channel: body(channel, step), "channel", step)
         if channels > whole:
             body(const(whole), channels - whole)
         return
     low, high = between
     stop = b.select(b.icmp_signed("<", high, const(whole)), high, const(whole))
     if whole:
-        repeat(b, low, stop, lambda channel: body(channel, step), name, step)
+        repeat(b, low, stop, lambda channel: body(channel, step), "channel", step)
     if channels > whole:
-        some = b.and_(b.icmp_signed("<=", low, const(whole)), b.icmp_signed(">", high, const(whole)))
-        with b.if_then(some):
+        with b.if_then(b.icmp_signed(">", high, const(whole))):
             body(const(whole), channels - whole)

@@ -90,7 +90,7 @@ def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro
         def group(first: Value, last: Value, low: Value, high: Value) -> None:
             emitter.emit(first, last, (low, high))
 
-        channel_groups(b, macro, spec.rows, channels, begin, end, group)
+        channel_groups(b, macro, channels, begin, end, group)
     else:
         emitter.emit(begin, end)
     b.ret_void()

@@ -15,7 +15,6 @@ from mavcg.board import Board, Cluster
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.conv_tiling import plain_macro
-from mavcg.kernels.depthwise import Depthwise
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.primitives.winograd_spec import Winograd
 from mavcg.kernels.qconv_spec import QConv2d
@@ -62,8 +61,8 @@ def plan_tiles(
     machines: by the version's label. clusters: one core of each label's cluster, as cores_of gives them. together: how
     many cores of each label work on one layer (engine_parts.cores_each); None: one, and work is not cut for more. The
     size of a task, its parts and what is claimed of it are the same for all versions of a kernel, since threads of all
-    clusters claim from one layer. Of Winograd's and depthwise kernels nothing else is planned, and only where they are
-    claimed in smaller pieces than by themselves (engine_shared.py, engine_groups.py).
+    clusters claim from one layer. Of Winograd's and 8-bit depthwise kernels nothing else is planned, and only
+    where they are claimed in smaller pieces than by themselves (engine_shared.py, engine_groups.py).
     """
     counts = tuple((together or {}).get(label, 0) for label in machines)
     found: dict[tuple[str, str], MacroTile] = {}
@@ -85,7 +84,7 @@ def _claims_alone(
     """Of kernels that are tiled by themselves: how they are claimed, where they are not as without a plan."""
     if isinstance(spec, Winograd) and (claim := shared_claim(spec, clusters, together)):
         return MacroTile(pack_lanes=spec.tiles.lanes, task_rows=spec.rows, claim_rows=claim)
-    return channel_groups(spec, clusters, together) if isinstance(spec, Depthwise | QDepthwise) else None
+    return channel_groups(spec, clusters, together) if isinstance(spec, QDepthwise) else None
 
 
 def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, Accelerator]:

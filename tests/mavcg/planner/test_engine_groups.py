@@ -1,11 +1,10 @@
-"""Depthwise layers of small images: rows of groups of channels, as many as unequal cores need; equal ones keep rows."""
+"""8-bit depthwise layers of small images: rows in as many parts as unequal cores need; equal ones keep whole rows."""
 
 import pytest
 
 from mavcg.accelerator import Accelerator
 from mavcg.graph import TensorType
 from mavcg.kernel import Machine, dense_view
-from mavcg.kernels.depthwise import Depthwise
 from mavcg.kernels.emit import kernel_name
 from mavcg.kernels.qdepthwise import QDepthwise
 from mavcg.kernels.requantise import Ending
@@ -20,11 +19,9 @@ from mavcg.target import parse_target
 BOARDS = ("exynos9820", "snapdragon-845", "snapdragon-865")
 
 
-def layer(side: int, channels: int, dtype: str = "f32") -> Depthwise | QDepthwise:
+def layer(side: int, channels: int) -> QDepthwise:
     """3x3, with stride 1."""
-    x, out = (dense_view(TensorType(dtype, (1, n, n, channels))) for n in (side + 2, side))
-    if dtype == "f32":
-        return Depthwise(x, out, None, (3, 3), (1, 1), (1, 1), True, "relu", ())
+    x, out = (dense_view(TensorType("u8", (1, n, n, channels))) for n in (side + 2, side))
     return QDepthwise(x, out, (3, 3), (1, 1), (1, 1), Ending(0, 0, 255, "u8"), True)
 
 
@@ -36,15 +33,14 @@ def of_board(name: str) -> tuple[dict[str, Machine], dict[str, Accelerator], dic
 
 
 @pytest.mark.parametrize("board", BOARDS)
-@pytest.mark.parametrize("dtype", ["f32", "u8"])
 @pytest.mark.parametrize(
     ("side", "channels", "most"), [(28, 192, 1.1), (14, 384, 1.2), (14, 576, 1.15), (7, 960, 1.25)]
 )
-def test_small_layers_end_near_the_ideal(board: str, dtype: str, side: int, channels: int, most: float) -> None:
+def test_small_layers_end_near_the_ideal(board: str, side: int, channels: int, most: float) -> None:
     _, clusters, counts = of_board(board)
     there = [label for label, count in counts.items() if count]
     cores = Cores((), tuple(1 / clusters[n].frequency_ghz for n in there), tuple(counts[n] for n in there))
-    spec = layer(side, channels, dtype)
+    spec = layer(side, channels)
     macro = channel_groups(spec, clusters, counts)
 
     assert macro is not None
@@ -52,7 +48,7 @@ def test_small_layers_end_near_the_ideal(board: str, dtype: str, side: int, chan
     assert after <= most < over_ideal(spec.rows, task_rows(spec)[0], cores, [1.0] * len(there))
     assert macro.claim_rows * spec.work >= LEAST_WORK * spec.rows * macro.parts
     assert macro.parts == -(-channels // macro.out_channels)
-    assert macro.out_channels % (16 if dtype == "f32" else 32) == 0 or macro.parts == 1
+    assert macro.out_channels % 32 == 0
 
 
 def test_equal_cores_and_layers_of_many_rows_are_not_cut() -> None:
