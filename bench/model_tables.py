@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.peer_rows import cells
+from bench.peer_rows import cells, geometric_mean
 
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
@@ -20,12 +20,56 @@ def peers(record: Record, table: Table) -> str:
     rows = record["rows"]
     text = f"Measured: milliseconds a picture, in {rows[0]['rounds']} interleaved rounds; medians of each round's "
     text += "median. Below 1 mavcg is faster than the fastest of the others, whose output is the same."
-    versions = {name: entry["version"] for row in rows for name, entry in row["runtimes"].items() if "version" in entry}
-    parts = [f"{text} {', '.join(f'{name} {version}' for name, version in versions.items())}."]
+    parts = [f"{text} {_named(record)}."]
     for threads in sorted({row["threads"] for row in rows}):
         head, lines, notes = cells([row for row in rows if row["threads"] == threads], record["runtimes"])
         parts += [f"{threads} thread{'s' * (threads > 1)}:", table(head, lines), *notes]
     return "\n\n".join(parts)
+
+
+def peers_in_brief(record: Record, table: Table) -> str:
+    """Whole networks beside the fastest of the other runtimes, a line each."""
+    rows = record["rows"]
+    counts = sorted({row["threads"] for row in rows})
+    head, lines = ["network"], []
+    for threads in counts:
+        head += [f"{threads} thread{'s' * (threads > 1)}, ms", "fastest other, ms", "mavcg / it", "over the rounds"]
+    for network in dict.fromkeys(row["network"] for row in rows):
+        line = [network.removesuffix("-random")]
+        for threads in counts:
+            row = next(row for row in rows if (row["network"], row["threads"]) == (network, threads))
+            line += _beside(row)
+        lines.append(line)
+    means = [geometric_mean([row for row in rows if row["threads"] == threads]) for threads in counts]
+    last = ["geometric mean"]
+    for mean in means:
+        last += ["", "", f"{mean:.2f}" if mean is not None else "", ""]
+    lines.insert(sum(row["counts"] for row in rows) // len(counts), last)
+    text = (
+        f"Measured: milliseconds a picture, in {rows[0]['rounds']} interleaved rounds, in which {_named(record)} took "
+    )
+    text += "part; below 1 mavcg is faster. Each runtime's figures, and why one has none: "
+    text += "[docs/figures.md](docs/figures.md#networks-against-other-runtimes)."
+    return f"{text}\n\n" + table(head, lines)
+
+
+def _beside(row: Record) -> list[str]:
+    """Ours, the fastest other's, their ratio and its range; blank where there is none to compare with."""
+    ours, other = row["runtimes"]["mavcg"].get("ms"), row.get("fastest")
+    if ours is None or other is None:
+        return [f"{ours:.2f}" if ours is not None else "", "", "", ""]
+    return [
+        f"{ours:.2f}", f"{row['runtimes'][other]['ms']:.2f} ({other})", f"{row['ratio']:.2f}",
+        f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
+    ]  # fmt: skip
+
+
+def _named(record: Record) -> str:
+    """The runtimes with their versions."""
+    found = {
+        n: entry["version"] for row in record["rows"] for n, entry in row["runtimes"].items() if "version" in entry
+    }
+    return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
 def conv_layers(record: Record, table: Table) -> str:
@@ -157,5 +201,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "onnx_node_tests": ("ONNX's node tests", onnx_node_tests),
     "onnx_node_tests_library": ("ONNX's node tests through libraries", onnx_node_tests),
     "fuzz_models": ("Damaged model files", fuzz_models),
+}
+# A second, shorter table of a record, for the README.
+BRIEF: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+    "peers": ("Networks against the fastest other runtime", peers_in_brief),
 }
 OPTIONAL = frozenset({"onnx_node_tests_library"})  # made by hand, not by bench.all: every test is a build

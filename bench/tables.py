@@ -112,9 +112,12 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
 }
 
 
-def section(name: str, record: Record) -> str:
+BRIEF = {name: (title, _of_models(show)) for name, (title, show) in model_tables.BRIEF.items()}
+
+
+def section(name: str, record: Record, tables: Mapping[str, tuple[str, Callable[[Record], str]]] = TABLES) -> str:
     """A record's title, table and origin."""
-    title, show = TABLES[name]
+    title, show = tables[name]
     about = record["machine"]
     where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date")]
     return f"### {title}\n\n{show(record)}\n\n{'; '.join(filter(None, where))}; `{record['command']}`\n"
@@ -139,7 +142,10 @@ def _sections() -> dict[str, str]:
     for name, (title, _) in TABLES.items():
         path = RESULTS / f"{name}.json"
         if path.is_file():
-            found[title] = section(name, json.loads(path.read_text()))
+            record = json.loads(path.read_text())
+            found[title] = section(name, record)
+            if name in BRIEF:
+                found[BRIEF[name][0]] = section(name, record, BRIEF)
         elif name not in model_tables.OPTIONAL:
             print(f"bench.tables: {path} is not there; run `python -m bench.all`", file=sys.stderr)
     return found

@@ -12,10 +12,10 @@ from typing import TypeGuard
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.conv_tiling import LEAST_SHARING, ask_bytes
+from mavcg.kernels.prefetch import LINE_BYTES
 from mavcg.kernels.tiling import Widths, unrolled
 from mavcg.tile_plan import MacroTile
 
-LINE_BYTES = 64
 ASK_CYCLES = 0.4  # of one prefetch
 # Of a line besides, where a chunk's weights do not stay in level 1: it is gone before its tile comes, and took the
 # place of what the tiles in between read.

@@ -15,6 +15,7 @@ from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels import conv_tiling, qconv_loops
 from mavcg.kernels.conv_spec import Conv2d
 from mavcg.kernels.matmul import PIECE_ROWS, MatMul
+from mavcg.kernels.prefetch import LINE_BYTES
 from mavcg.kernels.qconv_spec import QConv2d
 from mavcg.kernels.qtiling import GROUP, form_of
 from mavcg.kernels.tiling import Widths, choose, lanes_f32, tiling_of
@@ -25,7 +26,6 @@ from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, reload_input, reload_output, reload_weight
 from mavcg.tile_plan import MacroTile, Order
 
-LINE_BYTES = 64
 # Share of a cache that a plan counts on: lines of other data and of other sets' conflicts take the rest.
 L1_SHARE, L2_SHARE = 0.75, 0.75
 # Of the time that lines take to level 1, how much does not hide beside the arithmetic.

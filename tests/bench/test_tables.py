@@ -32,10 +32,15 @@ def test_a_file_is_updated_from_the_records(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["page.md"]
 
 
-@pytest.mark.parametrize("name", [name for name in tables.TABLES if (RESULTS / f"{name}.json").is_file()])
-def test_each_record_is_on_one_page_as_it_is(name: str) -> None:
-    title, _ = tables.TABLES[name]
-    made = tables.section(name, json.loads((RESULTS / f"{name}.json").read_text()))
+@pytest.mark.parametrize(
+    ("name", "brief"), [*((name, False) for name in tables.TABLES), *((name, True) for name in tables.BRIEF)]
+)
+def test_each_record_is_on_one_page_as_it_is(name: str, brief: bool) -> None:
+    all_of, path = tables.BRIEF if brief else tables.TABLES, RESULTS / f"{name}.json"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is made by hand, and is not there")
+    title, _ = all_of[name]
+    made = tables.section(name, json.loads(path.read_text()), all_of)
     pages = {page.name: page.read_text() for page in tables.PAGES}
     assert len([page for page, text in pages.items() if f"### {title}\n" in text]) == 1, f"{title}: not on one page"
     assert any(made in text for text in pages.values()), f"{title}: the page is older than the record"

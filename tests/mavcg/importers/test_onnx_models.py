@@ -61,7 +61,7 @@ def test_a_model_agrees_with_onnxruntime(name: str) -> None:
 def test_a_model_that_there_is_not() -> None:
     with pytest.raises(MavcgError, match="model lenet: there is none; there are squeezenet,"):
         model_path("lenet")
-    with pytest.raises(MavcgError, match="only squeezenet,.* have weights that are worth drawing anew"):
+    with pytest.raises(MavcgError, match="not worth drawing anew; those of squeezenet,.* are"):
         model_path("ppocr_cls-random")
 
 
