@@ -1,12 +1,14 @@
 """Planned macro-tiles against fixed ones on whole networks, one thread: `python -m bench.planned_tiles [MODEL..]`.
 
-Every network runs with the planner's macro-tiles and with each of a few fixed ones for all its layers; a kernel that
-comes out the same for two of them is the same code. The runs take turns in an order that is drawn anew each round, each
-after one that is not timed, and each step is timed (of the thread, on its CPU). A step's ratio is of two plans in the
-same round, so that both see the same CPU in the same state; the median of the rounds counts. Two rivals: one tile for
-all layers, the best of the set; and each layer's best fixed tile. Which is best is found in the even rounds, and all is
-compared in the odd ones: a minimum over measurements would else gain from their noise. Weights come from memory as in a
-library, which runs the same code.
+Every network is compiled with the planner's macro-tiles and with each of a few fixed ones for all its layers; a kernel
+that comes out the same for two of them is the same code. In a run each step is one plan's, in the next one another's,
+drawn anew: a round is as many runs as there are plans, and has each step once by each. So a CPU that is slow for a
+while (here for tenths of seconds, as long as a network takes) falls on all plans, where whole runs of one plan
+differed by some percent from other runs of the same. Results are the same, so any plan goes on from any other; weights
+come from memory, and code from level 3, as in a library. Each step is timed (of the thread, on its CPU). A step's
+ratio is of two plans in the same round, and the median of the rounds counts. Two rivals: one tile for all layers, the
+best of the set; and each layer's best fixed tile. Which is best is found in the even rounds, and all is compared in
+the odd ones: a minimum over measurements would else gain from their noise.
 """
 
 import argparse
@@ -55,7 +57,7 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     "prefetch": {"prefetch_bytes": 4096},
     "channels outside": {"out_channels": 64, "rows": 4, "order": Order.CHANNELS},
 }
-SECONDS, ROUNDS, WARM = 30.0, (12, 160), 2  # of a network; the least and the most rounds in them
+SECONDS, ROUNDS, WARM = 60.0, (24, 320), 2  # of a network; the least and the most rounds in them
 
 
 def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any]) -> TilePlan:
@@ -129,7 +131,8 @@ class Network:
         for call in calls:
             start = time.thread_time_ns()
             self.loops.tasks(call.kernel, ctypes.addressof(call.args), call.rows, call.grain, scratch, 1)
-            took.append(time.thread_time_ns() - start)
+            # A virtual machine's clock of a thread stands still now and then; a median does not mind one such step.
+            took.append(max(1, time.thread_time_ns() - start))
         return took
 
 
@@ -163,10 +166,9 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
 def timed(
     name: str, network: Network, calls: Mapping[str, Sequence[Call]], seconds: float
 ) -> dict[str, list[list[int]]]:
-    """Nanoseconds of each step in every round, by plan: the second of two runs, so that what the caches and the
-    branch predictor have is each plan's own code, whether the plan before shares it or not. Two rounds run on one CPU,
-    the next two on the next. The order is drawn, by a fixed seed: who always comes after a plan that shares much of its
-    code is some thousandths faster for it.
+    """Nanoseconds of each step in every round, by plan. Two rounds run on one CPU, the next two on the next.
+
+    The plans of each step are drawn by a fixed seed.
     """
     outputs = {}
     for label, steps in calls.items():
@@ -175,16 +177,21 @@ def timed(
         outputs[label] = b"".join(place.tobytes() for place in network.outputs)
     if len(set(outputs.values())) != 1:
         raise SystemExit(f"{name}: macro-tiles changed a result")
-    once = 2 * sum(sum(network.run(steps)) for steps in calls.values()) / 1e9
+    once = sum(sum(network.run(steps)) for steps in calls.values()) / 1e9
     rounds = max(ROUNDS[0], min(ROUNDS[1], int(seconds / once))) // 4 * 4
     took: dict[str, list[list[int]]] = {label: [] for label in calls}
-    order, cpus, draw = list(calls), sorted(os.sched_getaffinity(0)), random.Random(0)
+    cpus, draw = sorted(os.sched_getaffinity(0)), random.Random(0)
     for number in range(rounds):
         os.sched_setaffinity(0, {cpus[number // 2 % len(cpus)]})
-        draw.shuffle(order)
-        for label in order:
-            network.run(calls[label])
-            took[label].append(network.run(calls[label]))
+        turns = [draw.sample(list(calls), len(calls)) for _ in next(iter(calls.values()))]
+        found: dict[str, list[int]] = {label: [0] * len(turns) for label in calls}
+        for labels in zip(*turns, strict=True):
+            for step, (label, ns) in enumerate(
+                zip(labels, network.run([calls[label][step] for step, label in enumerate(labels)]), strict=True)
+            ):
+                found[label][step] = ns
+        for label, ns_of_steps in found.items():
+            took[label].append(ns_of_steps)
     os.sched_setaffinity(0, cpus)
     return took
 

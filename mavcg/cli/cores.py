@@ -11,6 +11,7 @@ from mavcg.cli.cores_tables import recognised, show_all, show_board, show_core
 from mavcg.cli.output import print_json
 from mavcg.core import Core
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.hosts.host import HOST
 from mavcg.target import ARCHES, host_target
 
 if TYPE_CHECKING:
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 def cores(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME|check]", help="One core or board in full; `check` audits the facts instead."),
+        typer.Argument(
+            metavar="[NAME|host|check]",
+            help="One core or board in full; `host`: this machine as measured; `check` audits the facts instead.",
+        ),
     ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="With `host`: measure anew, as after a first time on a busy machine.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Audit the facts: same as `mavcg cores check`.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as one JSON document on stdout.")] = False,
 ) -> None:
@@ -33,10 +40,16 @@ def cores(
     mavcg cores
     mavcg cores cortex-a55
     mavcg cores exynos9820 --json
+    mavcg cores host --measure
     mavcg cores check
     """
+    if measure and name != HOST:
+        raise MavcgError(f"mavcg cores: --measure is of this machine; give `mavcg cores {HOST} --measure`")
     if check or name == "check":
         _check(json)
+        return
+    if name == HOST:
+        _show_host(measure, json)
         return
     from mavcg.profiles.load import load_boards, load_cores  # reading TOML: not for --help
 
@@ -60,6 +73,17 @@ def cores(
         show_board(boards[name])
     else:
         show_all(known, boards, found)
+
+
+def _show_host(measure: bool, json: bool) -> None:
+    """What plans and builds for this machine go by: kept from before, or measured in a second or two."""
+    from mavcg.hosts.host import measured_host_board
+
+    board = measured_host_board(again=measure)
+    if json:
+        print_json({"boards": [board_json(board)]})
+    else:
+        show_board(board)
 
 
 def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":

@@ -97,10 +97,11 @@ def show_board(board: Board) -> None:
     l3 = f" L3: {_kib(board.l3_bytes)}." if board.l3_bytes else ""
     memory = f" Memory, all cores together: {board.memory_gb_per_s:g} GB/s." if board.memory_gb_per_s else ""
     out.print(f"Built for {board.target}.{l3}{memory}")
-    table = Table("fact", "source", title="Sources")
-    for key, source in board.sources:
-        table.add_row(key, source)
-    out.print(table)
+    if board.sources:
+        table = Table("fact", "source", title="Sources")
+        for key, source in board.sources:
+            table.add_row(key, source)
+        out.print(table)
 
 
 def show_machine(found: "Sequence[DetectedCpu]") -> None:

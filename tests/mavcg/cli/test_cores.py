@@ -7,12 +7,16 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+import mavcg.hosts.facts
+import mavcg.hosts.host
 from mavcg.cli.cores import cores, this_machine
 from mavcg.cli.cores_tables import recognised
 from mavcg.cpu_list import cpu_ranges
 from mavcg.errors import MavcgError
+from mavcg.hosts.facts import CoreFacts, HostFacts
 from mavcg.profiles.board_files import parse_cpus
 from mavcg.profiles.load import load_boards, load_core, load_cores
+from mavcg.runtime.binding import DetectedCpu
 
 RECORDED = Path(__file__).parents[2] / "boards"
 
@@ -51,6 +55,41 @@ def test_tables_name_every_core_and_board() -> None:
     for name in (*load_cores(), *load_boards(), "This machine"):
         assert name in result.stdout
     assert "0x53/0x001 r4" in result.stdout and "0-3: cortex-a55 at 1.95 GHz" in result.stdout
+
+
+@pytest.fixture
+def host_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Facts of a machine whose figures are told apart by how they came about: what was done, in order."""
+    done: list[str] = []
+
+    def measure(*_: object) -> HostFacts:
+        done.append("measured")
+        return HostFacts("", (CoreFacts("znver3", (0, 1), 3_200_000, l2_gb_per_s=90.5 + len(done)),), 8 << 20, 40.0)
+
+    monkeypatch.setattr(mavcg.hosts.facts, "measure", measure)
+    monkeypatch.setattr(mavcg.hosts.host, "detect", lambda: [DetectedCpu(cpu, "znver3", "") for cpu in range(2)])
+    monkeypatch.delenv("MAVCG_HOST_FACTS", raising=False)
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path))
+    return done
+
+
+def test_this_machine_as_measured_once_and_anew(host_facts: list[str]) -> None:
+    rates = []
+    for words in (["--json"], ["--json"], ["--measure", "--json"], ["--json"]):
+        result = run("host", *words)
+        assert result.exit_code == 0, result.output
+        (board,) = json.loads(result.stdout)["boards"]
+        rates.append(board["clusters"][0]["l2_gb_per_s"])
+    assert rates == [91.5, 91.5, 92.5, 92.5] and len(host_facts) == 2
+    table = run("host").stdout
+    assert "92.5" in table and "3.20 GHz" in table and "L3: 8192 KiB" in table and "Sources" not in table
+
+
+@pytest.mark.parametrize("name", [None, "check", "cortex-a55"])
+def test_only_this_machine_is_measured(name: str | None, host_facts: list[str]) -> None:
+    with pytest.raises(MavcgError, match="--measure is of this machine; give `mavcg cores host --measure`"):
+        cores(name, measure=True)
+    assert not host_facts
 
 
 def test_one_core_with_facts_and_sources() -> None:

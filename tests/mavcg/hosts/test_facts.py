@@ -1,5 +1,6 @@
 """Facts of this machine: caches from sysfs, what is measured and kept, and files that stand in for it."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import mavcg.hosts.facts
 import mavcg.hosts.host
+import mavcg.hosts.probe
 from mavcg.board import Cluster
 from mavcg.errors import MavcgError
 from mavcg.hosts.caches import Caches, processor_name, read_caches
@@ -270,6 +272,16 @@ def test_probes_agree_with_themselves() -> None:
     assert 0.1 < clock_ghz(probe) < 10
     assert 0.1 < fma_gvectors_per_s(probe) < 60
     assert read_gb_per_s(probe, written_memory(8192)) > 0.5
+
+
+def test_bandwidth_is_that_of_the_undisturbed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four of five runs take five times as long, as where a dozen processes take turns."""
+    runs = itertools.count()
+    monkeypatch.setattr(mavcg.hosts.probe, "_ns", lambda run, turns: turns * 1000 * (5 if next(runs) % 5 else 1))
+    probe, memory = compiled(16, 16), written_memory(8192)
+    read_bytes = (8192 - -memory.ctypes.data % 64) // (GROUP * 16) * GROUP * 16
+
+    assert read_gb_per_s(probe, memory) == pytest.approx(read_bytes / 1000)
 
 
 def test_host_board_alone_loads_neither_llvm_nor_numpy() -> None:
