@@ -204,6 +204,28 @@ def test_weights_from_memory_that_are_passed_over_once_are_asked_for(
     assert 0.4 * far_cycles < saved <= 0.75 * far_cycles  # 0.75, less the prefetches
 
 
+def test_register_tiles_are_a_panel_wide_where_weights_are_passed_over_once() -> None:
+    """Of 3x3, 512 channels at 14x14, 32 channels' weights pass through level 1 for 3 pixels, 16 channels' for 5."""
+    work = by_channels(14, 512, 512, 3)
+    task_rows = task_sizes(work, [X86])[0]
+    wide = replace(plain_tile(work, task_rows), prefetch_bytes=4096)
+    found = best_macro(work, X86, ZEN3, task_rows)
+
+    assert registers(work, X86, wide, 32).channels == 32 and registers(work, X86, found, 32).channels == 16
+    assert found == replace(wide, tile_channels=16)
+    assert cost(work, X86, ZEN3, found).l1_bytes < 0.7 * cost(work, X86, ZEN3, wide).l1_bytes
+
+
+def test_register_tiles_stay_as_chosen_where_rows_or_residuals_decide() -> None:
+    added = known(conv(7, 512, 2048, 1, 16, residual=True))
+    rows = known(conv(28, 128, 128, 3, 16))
+    assert added.by_channels and not rows.by_channels
+
+    for work in (added, rows):
+        assert not best_macro(work, X86, ZEN3, task_sizes(work, [X86])[0]).tile_channels
+    assert not best_macro(by_channels(14, 512, 512, 3), BIG, M4, 2).tile_channels
+
+
 def test_blocks_of_terms_cost_each_tile_a_wait_for_its_sums() -> None:
     """960 to 160 channels at 7x7 in five blocks: nine tiles of ten chunks go on four times."""
     work = by_channels(7, 960, 160)
