@@ -11,7 +11,6 @@ from mavcg.cli.cores_tables import recognised, show_all, show_board, show_core
 from mavcg.cli.output import print_json
 from mavcg.core import Core
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.hosts.host import HOST
 from mavcg.target import ARCHES, host_target
 
 if TYPE_CHECKING:
@@ -43,12 +42,12 @@ def cores(
     mavcg cores host --measure
     mavcg cores check
     """
-    if measure and name != HOST:
-        raise MavcgError(f"mavcg cores: --measure is of this machine; give `mavcg cores {HOST} --measure`")
+    if measure and name != "host":
+        raise MavcgError("mavcg cores: --measure is of this machine; give `mavcg cores host --measure`")
     if check or name == "check":
         _check(json)
         return
-    if name == HOST:
+    if name == "host":
         _show_host(measure, json)
         return
     from mavcg.profiles.load import load_boards, load_cores  # reading TOML: not for --help

@@ -244,7 +244,7 @@ def register_widths(work: Work, machine: Machine, channels: int) -> tuple[int, .
     """0, what the emitter chooses; and a panel, where it chooses more and weights are passed over once.
 
     A tile of fewer channels has more pixels, and reads the fewer weights for each multiply-add: 3x3 layers at 14x14 and
-    13x13, 1x1 at 7x7 take 0.94 to 0.98 of the time on a Zen 3. With a residual wider tiles are the faster ones.
+    13x13, 1x1 at 7x7 take 0.95 to 1.02 of the time on a Zen 3. With a residual wider tiles are the faster ones.
     """
     if not (known(work.spec, machine) and work.by_channels) or work.residual:
         return (0,)
