@@ -2,12 +2,12 @@
 
 import itertools
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from mavcg.board import Board
+from mavcg.child_python import python_command
 from mavcg.core import Core
 from mavcg.errors import ProfileError, ToolError
 from mavcg.instr_classes import CLASSES, lineage
@@ -77,7 +77,7 @@ def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
         if not named:
             continue
         text = f'target triple = "{triple}"\n' + "".join(_function(i, core) for i, core in enumerate(named))
-        run = subprocess.run([sys.executable, "-c", COMPILE], input=text, capture_output=True, text=True, check=False)
+        run = subprocess.run(python_command(COMPILE), input=text, capture_output=True, text=True, check=False)
         if run.returncode:
             raise ToolError(f"llvmlite: {run.stderr.strip().splitlines()[-1:]}; reinstall it: pip install llvmlite")
         for core in named:

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from mavcg.assembly.schedule_store import open_store
+from mavcg.child_python import python_command
 from mavcg.core import Core
 from mavcg.errors import ToolError
 from mavcg.passes.asm.loop_tuning import Effort, LoopReport
@@ -182,7 +183,7 @@ class _Process:
     def __enter__(self) -> "_Process":
         self._said = tempfile.TemporaryFile()
         self._run = subprocess.Popen(
-            [sys.executable, "-c", "from mavcg.assembly.tuning import _serve; _serve()"],
+            python_command("from mavcg.assembly.tuning import _serve; _serve()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,

@@ -1,11 +1,11 @@
 """LLVM IR that the user brings, as text or bitcode, made by any language's compiler."""
 
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Literal
 
+from mavcg.child_python import python_command
 from mavcg.errors import MavcgError
 from mavcg.sources import parse_child
 from mavcg.sources.to_ir import IrModule
@@ -62,8 +62,8 @@ def _read_in_child(path: Path, data: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
         given, output = Path(folder, "given"), Path(folder, "read.ll")
         given.write_bytes(data)
-        # -P: nothing beside the script shadows the standard library.
-        command = [sys.executable, "-P", parse_child.__file__, str(given), str(output)]
+        code = "from mavcg.sources.parse_child import main; sys.exit(main(*sys.argv[1:]))"
+        command = python_command(code, str(given), str(output))
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PARSE_SECONDS)
         except subprocess.TimeoutExpired as error:

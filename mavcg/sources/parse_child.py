@@ -1,6 +1,5 @@
-"""Run as a script: reads LLVM IR with llvmlite, verifies it, and writes it as text; LLVM may end this process."""
+"""Run in a process of its own: reads LLVM IR with llvmlite, verifies it, and writes it as text; LLVM may end this process."""
 
-import sys
 from pathlib import Path
 
 REFUSED = 3
@@ -32,7 +31,3 @@ def main(given: str, output: str) -> int:
         return REFUSED
     Path(output).write_text(str(module), encoding="utf-8")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
