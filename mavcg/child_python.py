@@ -21,13 +21,14 @@ del spec, module_from_spec, spec_from_file_location
 def python_command(code: str, *arguments: str) -> list[str]:
     """Argument vector that runs Python code in a process of its own, with this process's packages and this mavcg.
 
-    A module in the current folder (a `pickle.py` among the user's sources) is never imported: the interpreter is isolated
-    (-I: no current folder, no PYTHON* variables), and its search path is this process's without the current folder.
+    A module in the current folder (a `pickle.py` among the user's sources) is never imported: the interpreter is
+    isolated (-I: no current folder, no PYTHON* variables), and searches where this process does but for that folder.
     arguments: what the code finds in sys.argv[1:].
     """
     import mavcg
 
-    beginning = _BEGINNING.format(path=_search_path(), init=str(Path(mavcg.__file__).absolute()), folders=_absolute(mavcg.__path__))
+    (init,) = _absolute([mavcg.__file__])
+    beginning = _BEGINNING.format(path=_search_path(), init=init, folders=_absolute(mavcg.__path__))
     return [sys.executable, "-I", "-c", beginning + code, *arguments]
 
 

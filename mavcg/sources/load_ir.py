@@ -18,6 +18,7 @@ _ELF_MACHINES = {0x3E: "x86-64", 0xB7: "AArch64", 0x28: "32-bit Arm", 0x03: "32-
 _ELF_TYPES = {1: "object file", 2: "executable", 3: "shared library or executable"}
 _COFF = {b"MZ": "a Windows executable", b"\x64\x86": "a COFF object (x86-64)", b"\x64\xaa": "a COFF object (AArch64)"}
 
+CHILD_CODE = "from mavcg.sources.parse_child import main; sys.exit(main(*sys.argv[1:]))"
 PARSE_SECONDS = 120  # LLVM may loop on a damaged file
 _MAKE_IR = "give what `clang -S -emit-llvm`, `zig build-obj -femit-llvm-bc` or `rustc --emit=llvm-bc` writes"
 
@@ -62,8 +63,7 @@ def _read_in_child(path: Path, data: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
         given, output = Path(folder, "given"), Path(folder, "read.ll")
         given.write_bytes(data)
-        code = "from mavcg.sources.parse_child import main; sys.exit(main(*sys.argv[1:]))"
-        command = python_command(code, str(given), str(output))
+        command = python_command(CHILD_CODE, str(given), str(output))
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PARSE_SECONDS)
         except subprocess.TimeoutExpired as error:

@@ -1,4 +1,4 @@
-"""Run in a process of its own: reads LLVM IR with llvmlite, verifies it, and writes it as text; LLVM may end this process."""
+"""Reads LLVM IR with llvmlite, verifies it, and writes it as text: in a child, for LLVM may end the process."""
 
 from pathlib import Path
 

@@ -56,7 +56,8 @@ def test_a_plain_checkout_gives_its_children_itself(tmp_path: Path) -> None:
 
 def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path) -> None:
     (trap / "k.c").write_text(KERNEL)
-    build = ["build", "--source", "k.c", "--hot", "f", "--cores", "cortex-a55,cortex-a53", "--jobs", "2", "-o", "libk.so"]
+    build = ["build", "--source", "k.c", "--hot", "f", "--cores", "cortex-a55,cortex-a53", "--jobs", "2"]
+    build += ["-o", "libk.so"]
 
     done = subprocess.run(
         [sys.executable, "-P", "-m", "mavcg.cli", *build], cwd=trap, capture_output=True, text=True,

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.sources import parse_child
 from mavcg.sources.load_ir import load_ir
 from mavcg.toolchain import run_zig
 from tests.conftest import examples
@@ -155,9 +154,8 @@ def test_bitcode_of_another_epoch_is_an_error(tmp_path: Path, bitcode: bytes) ->
 def test_llvm_ending_the_reading_process_is_an_error(
     tmp_path: Path, text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = tmp_path / "child.py"
-    script.write_text("import os, sys\nprint('LLVM ERROR: no way', file=sys.stderr, flush=True)\nos.abort()\n")
-    monkeypatch.setattr(parse_child, "__file__", str(script))
+    code = "import os, sys\nprint('LLVM ERROR: no way', file=sys.stderr, flush=True)\nos.abort()\n"
+    monkeypatch.setattr("mavcg.sources.load_ir.CHILD_CODE", code)
 
     assert "LLVM breaks off while reading it (LLVM ERROR: no way)" in refused(tmp_path / "x.ll", text)
 
