@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check lint types test fast-tests test-long bench clean
+.PHONY: help setup demo check lint types test fast-tests test-long fuzz bench clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -46,6 +46,11 @@ check: test ## the same gate by its usual name
 
 test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+FUZZ_SECONDS ?= 300
+FUZZ_TARGETS ?=
+fuzz: setup ## coverage-guided fuzzing, FUZZ_SECONDS (300) all together; fuzz/README.md
+	@$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: setup ## every figure of the README, written to bench/results/
 	@$(BIN)/python -m bench.all

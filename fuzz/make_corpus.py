@@ -1,0 +1,142 @@
+"""Write the corpora that targets begin with: `python -m fuzz.make_corpus`; inputs added by hand stay."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.fuzz_seeds import float_network, qdq_network, tflite_network
+from mavcg.whole_file import write_whole
+
+CORPUS = Path(__file__).parent / "corpus"
+
+PLAN = """\
+[layer conv]
+[info]
+INPUT(1,2,4,4)
+WEIGHT(4,2,3,3)
+OUTPUT(1,4,4,4)
+PADS(1,1,1,1)
+[var]
+IN_MEM_0(64)
+WT_MEM_0(144)
+OT_MEM_0(128)
+INPUT_0[0](1,2,4,4)
+WEIGHT_0[0](4,2,3,3)
+OUTPUT_0[0](1,4,4,4)
+[text]
+LOAD IN_MEM_0 INPUT_0
+LOAD WT_MEM_0 WEIGHT_0
+CONV OUTPUT_0 INPUT_0 WEIGHT_0 1 (1,1,1,1)
+RELU OUTPUT_0
+STORE OUTPUT_0 OT_MEM_0
+"""
+LOOP = """\
+\t.text
+\t.globl scale
+\t.type scale, %function
+scale:
+\tcbz x2, .Lend
+.Lloop:
+\tldr q0, [x0], #16
+\tldp q1, q2, [x1], #32
+\tfmla v3.4s, v0.4s, v1.s[0]
+\tfmul v2.4s, v2.4s, v0.4s
+\tstr q2, [x3], #16
+\tsubs x2, x2, #1
+\tb.ne .Lloop
+.Lend:
+\tret
+\t.size scale, . - scale
+"""
+SIMPLEPERF = """\
+Cmdline: /system/bin/simpleperf record -g -- ./label_image
+Arch: arm64
+Event: cpu-cycles (type 0, config 0)
+Samples: 200
+Event count: 1000000
+
+Overhead,Sample,Shared Object,Symbol
+60.00%,120,/data/l.so,f
+40.00%,80,/data/l.so,g
+"""
+PERF_REPORT = """\
+# To display the perf.data header info, please use --header/--header-only options.
+#
+# Samples: 40  of event 'cycles'
+# Event count (approx.): 40000
+#
+# Overhead  Command  Shared Object  Symbol
+# ........  .......  .............  ..........
+#
+    60.00%  app      app            [.] conv
+    40.00%  app      libm.so.6      [.] expf
+"""
+PERF_SCRIPT = """\
+app 411 [001] 12.5:     250000 cycles:u:      55d0 conv+0x10 (/home/u/app)
+app 411 [002] 12.6:     250000 cycles:u:      55f0 relu+0x4 (/home/u/app)
+app 411 [001] 12.7:     250000 cycles:u:
+                    55d0 conv+0x10 (/home/u/app)
+                    5100 main+0x80 (/home/u/app)
+
+"""
+CALLGRIND = """\
+# callgrind format
+version: 1
+creator: callgrind-3.19.0
+cmd: ./app
+positions: line
+events: Ir
+fl=(1) app.c
+fn=(1) conv
+16 400
+cfn=(2) relu
+calls=2 30
++3 50
+fn=(2)
+30 100
+totals: 500
+"""
+BUILD_FILE = """\
+[build]
+sources = ["ops/*.c"]
+flags = ["-O3"]
+hot = ["conv*"]
+cores = ["cortex-a55", "cortex-a76"]
+output = "libops.so"
+max_growth = 5.5
+"""
+
+
+def corpora() -> Iterator[tuple[str, str, bytes]]:
+    """Target, file name, bytes."""
+    yield "onnx_file", "float_network", float_network()
+    yield "onnx_file", "qdq_network", qdq_network()
+    yield "tflite_file", "float_network", tflite_network(False)
+    yield "tflite_file", "int8_network", tflite_network(True)
+    yield "plan_text", "conv", PLAN.encode()
+    yield "assembly", "loop", LOOP.encode()
+    for name, text in (("simpleperf", SIMPLEPERF), ("report", PERF_REPORT), ("script", PERF_SCRIPT)):
+        yield "profile_text", name, text.encode()
+    yield "profile_text", "callgrind", CALLGRIND.encode()
+    yield "build_file", "program", BUILD_FILE.encode()
+    yield "compile_commands", "two_units", json.dumps(
+        [
+            {"directory": "/src", "file": "a.c", "command": "ccache gcc -O2 -DX='1 2' -Iinc -o a.o -c a.c"},
+            {
+                "directory": "/src", "file": "b.cpp", "output": "b.o",
+                "arguments": ["c++", "-std=c++17", "-march=armv8.2-a+dotprod", "-isystem", "/inc", "-c", "b.cpp"],
+            },
+        ],
+        indent=1,
+    ).encode()  # fmt: skip
+
+
+def main() -> None:
+    """Write every file of the corpora."""
+    for target, name, data in corpora():
+        (CORPUS / target).mkdir(parents=True, exist_ok=True)
+        write_whole(CORPUS / target / name, data)
+
+
+if __name__ == "__main__":
+    main()

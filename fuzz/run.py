@@ -1,0 +1,136 @@
+"""Run fuzz targets: `python -m fuzz.run [--seconds S] [--runs N] [--record] [TARGET ..]`.
+
+The exit status is 1 where a target has a fault."""
+
+import argparse
+import importlib.util
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fuzz.targets import NAMES
+
+FOLDER = Path(__file__).parent
+BUILD = FOLDER.parent / "build/fuzz"
+INPUT_SECONDS = 25  # longest for one input, with the slow tracing on
+INPUT_MIB = 3072
+LONGEST_INPUT = 1 << 16  # bytes
+NO_COMPILER = 77  # exit status of c/build.sh
+_STATUS = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a target's run came to.
+
+    executions: inputs run. edges, features: that they reached, as libFuzzer counts them. corpus: inputs kept.
+    fault: the last lines said, or "" where there was none. language: Python or C.
+    """
+
+    target: str
+    language: str
+    executions: int
+    edges: int
+    features: int
+    corpus: int
+    seconds: float
+    fault: str
+
+
+def commands(names: Sequence[str] = ()) -> Mapping[str, tuple[str, list[str]]]:
+    """Target -> language and command to which libFuzzer's options are added; those named, or all that are there."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    if importlib.util.find_spec("atheris"):
+        found = {name: ("Python", [sys.executable, "-m", "fuzz.one", name]) for name in NAMES}
+    else:
+        print("fuzz: atheris is not installed (pip install 'mavcg[fuzz]'): no Python targets", file=sys.stderr)
+    found |= {path.name: ("C", [str(path)]) for path in _c_targets(names)}
+    for name in names:
+        if name not in found:
+            raise SystemExit(f"fuzz: there is no target '{name}'; targets are {', '.join(found)}")
+    return {name: found[name] for name in names or found}
+
+
+def _c_targets(names: Sequence[str]) -> list[Path]:
+    """Executables that c/build.sh makes; not called where only Python targets are named."""
+    script = FOLDER / "c/build.sh"
+    if not script.is_file() or (names and set(names) <= set(NAMES)):
+        return []
+    built = BUILD / "c"
+    built.mkdir(parents=True, exist_ok=True)
+    status = subprocess.run(["sh", str(script), str(built)]).returncode
+    if status == NO_COMPILER:
+        return []
+    if status:
+        raise SystemExit(f"fuzz: {script} ended with status {status}")
+    return sorted(path for path in built.iterdir() if path.is_file() and path.stat().st_mode & 0o100)
+
+
+def run_target(name: str, language: str, command: Sequence[str], seconds: float | None, runs: int | None) -> Ran:
+    """Run one target from its corpora, for a time, a number of executions, or the shorter of both."""
+    kept = BUILD / name / "corpus"
+    kept.mkdir(parents=True, exist_ok=True)
+    committed = FOLDER / "corpus" / name
+    options = [str(kept), *([str(committed)] if committed.is_dir() else [])]
+    options += [f"-artifact_prefix={BUILD / name}/", f"-timeout={INPUT_SECONDS}", f"-rss_limit_mb={INPUT_MIB}"]
+    options += [f"-max_len={LONGEST_INPUT}", "-print_final_stats=1", "-verbosity=1"]
+    if seconds is not None:
+        options.append(f"-max_total_time={max(1, round(seconds))}")
+    if runs is not None:
+        options.append(f"-runs={runs}")
+    started = time.monotonic()
+    done = subprocess.run([*command, *options], cwd=FOLDER.parent, capture_output=True, text=True, errors="replace")
+    return ran(name, language, done.returncode, done.stdout + done.stderr, time.monotonic() - started)
+
+
+def ran(name: str, language: str, status: int, said: str, seconds: float) -> Ran:
+    """Read what libFuzzer printed."""
+    lines = _STATUS.findall(said)
+    executions, edges, features, corpus = map(int, lines[-1]) if lines else (0, 0, 0, 0)
+    fault = "" if status == 0 else _fault(said) or f"ended with status {status}"
+    return Ran(name, language, executions, edges, features, corpus, round(seconds, 1), fault)
+
+
+def _fault(said: str) -> str:
+    """The exception or sanitizer's report, and where the input was written."""
+    begins = r"^.*(Uncaught Python exception|ERROR: \w+Sanitizer|ERROR: libFuzzer|Error:).*$"
+    start = re.search(begins, said, re.MULTILINE)
+    lines = (said[start.start() :] if start else said).splitlines()
+    kept = [line for line in lines if "Test unit written" in line]
+    return "\n".join([line[:300] for line in lines if not line.startswith("0x")][:25] + kept)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.run", description="Coverage-guided fuzzing")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all")
+    parser.add_argument("--seconds", type=float, help="of all targets together")
+    parser.add_argument("--runs", type=int, help="executions of each target")
+    parser.add_argument("--record", action="store_true", help="write bench/results/fuzz_targets.json")
+    arguments = parser.parse_args()
+    chosen = commands(arguments.targets)
+    seconds = arguments.seconds if arguments.seconds or arguments.runs else 300.0
+    results = []
+    for name, (language, command) in chosen.items():
+        result = run_target(name, language, command, seconds and seconds / len(chosen), arguments.runs)
+        results.append(result)
+        print(
+            f"{name}: {result.executions} executions, {result.edges} edges, {result.corpus} inputs kept, "
+            f"{result.seconds:.0f} s" + (f"\n{result.fault}" if result.fault else ""),
+            flush=True,
+        )
+    if arguments.record:
+        from bench.record import facts, write
+
+        runs = f" --runs {arguments.runs}" if arguments.runs else ""
+        record = facts("counted", f"fuzz.run{runs} --record")
+        write("fuzz_targets", record | {"targets": [asdict(result) for result in results]})
+    sys.exit(1 if any(result.fault for result in results) else 0)
+
+
+if __name__ == "__main__":
+    main()

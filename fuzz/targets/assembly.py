@@ -1,0 +1,32 @@
+"""AArch64 assembly: parsed, its loops and blocks found and rescheduled for an in-order core."""
+
+from functools import cache
+
+from fuzz.targets import checked
+
+PACKAGES = ("mavcg.passes.asm",)
+
+
+@cache
+def _core():  # type: ignore[no-untyped-def]
+    from mavcg.profiles.load import load_core
+    from mavcg.profiles.timing import load_timing
+
+    core = load_core("cortex-a55")
+    return load_timing(core), core.policy
+
+
+def run(data: bytes) -> None:
+    """Tune the text by the heuristic; texts of its statements joined are the text itself."""
+    from mavcg.passes.asm.loop_tuning import Effort
+    from mavcg.passes.asm.source import parse_source
+    from mavcg.passes.asm.tune import tune
+
+    text = data.decode("utf-8", "surrogateescape")
+    timing, policy = _core()
+
+    def read() -> None:
+        assert "".join(s.text for s in parse_source(text, "fuzzed.s")) == text, "statements do not join to the text"
+        tune(text, timing, policy, Effort(0), "fuzzed.s")
+
+    checked(read)

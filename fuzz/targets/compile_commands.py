@@ -1,0 +1,22 @@
+"""compile_commands.json: entries, command lines, and the options for IR that follow from them."""
+
+from fuzz.targets import checked
+from fuzz.targets._files import file_with
+
+PACKAGES = ("mavcg.sources.arguments", "mavcg.sources.command_line", "mavcg.sources.compile_commands")
+
+
+def run(data: bytes) -> None:
+    """Read the file and translate each unit's flags; no compiler is called."""
+    from mavcg.sources.command_line import translate
+    from mavcg.sources.compile_commands import read_compile_commands
+    from mavcg.target import parse_target
+
+    path = file_with(data, "compile_commands.json")
+    target = parse_target("aarch64-linux-gnu")
+
+    def read() -> None:
+        for unit in read_compile_commands(path):
+            translate(unit.flags, target, unit.language)
+
+    checked(read)

@@ -1,0 +1,24 @@
+"""Profiles as text or JSON: callgrind, simpleperf, perf report, perf script and mavcg's own, told by their content."""
+
+from fuzz.targets import checked
+from fuzz.targets._files import file_with
+
+PACKAGES = ("mavcg.profiling",)
+_MAGICS = (b"PERFILE2", b"2ELIFREP")
+
+
+def run(data: bytes) -> None:
+    """Read the profile and rank its functions."""
+    from mavcg.profiling.load import load_profile
+    from mavcg.profiling.ranking import hot, rank
+
+    if data.startswith(_MAGICS):  # perf itself reads these: a process each
+        return
+    path = file_with(data, "profile")
+
+    def read() -> None:
+        profile = load_profile(path)
+        known = {(function.symbol, function.object) for function in rank(profile)}
+        assert all((function.symbol, function.object) in known for function in hot(profile))
+
+    checked(read)

@@ -1,0 +1,72 @@
+"""Each fuzz target takes its committed corpus; the fuzzer itself runs for a short time in `make test-long`."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz.run import Ran, ran
+from fuzz.targets import NAMES, checked
+from mavcg.errors import MavcgError
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT / "fuzz/corpus"
+FILES = sorted(path for name in NAMES for path in (CORPUS / name).iterdir())
+SAID = """\
+INFO: Seed: 1
+#2\tINITED cov: 10 ft: 11 corp: 1/1b exec/s: 0 rss: 54Mb
+#400\tDONE   cov: 319 ft: 498 corp: 13/3032b lim: 323 exec/s: 0 rss: 54Mb
+"""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_corpus(path: Path) -> None:
+    if path.parent.name in ("onnx_file", "tflite_file"):
+        pytest.importorskip(path.parent.name.partition("_")[0])
+    importlib.import_module(f"fuzz.targets.{path.parent.name}").run(path.read_bytes())
+
+
+def test_every_target_has_a_small_corpus() -> None:
+    assert {path.parent.name for path in FILES} == set(NAMES)
+    assert {path.name for path in CORPUS.iterdir()} >= set(NAMES)
+    assert all(path.stat().st_size <= 8192 for path in FILES)
+
+
+def test_a_message_of_two_lines_and_another_exception_are_faults() -> None:
+    def refuse(error: Exception) -> None:
+        raise error
+
+    checked(lambda: refuse(MavcgError("x.onnx: is empty; name another")))
+    for error, kind in ((MavcgError("a\nb"), AssertionError), (KeyError("k"), KeyError)):
+        with pytest.raises(kind):
+            checked(lambda error=error: refuse(error))  # type: ignore[misc]
+
+
+def test_what_libfuzzer_prints_is_read() -> None:
+    assert ran("t", "C", 0, SAID, 1.0) == Ran("t", "C", 400, 319, 498, 13, 1.0, "")
+    crash = SAID + " === Uncaught Python exception: ===\nKeyError: 'k'\n0x5b,0x6c\nTest unit written to /x/crash-1\n"
+    assert ran("t", "Python", 77, crash, 1.0).fault.splitlines() == [
+        " === Uncaught Python exception: ===", "KeyError: 'k'", "Test unit written to /x/crash-1",
+        "Test unit written to /x/crash-1",
+    ]  # fmt: skip
+
+
+def test_a_name_that_is_no_target_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz.run", "no_such_target"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "targets are" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.long
+def test_a_short_run_of_all_targets() -> None:
+    pytest.importorskip("atheris")
+    done = subprocess.run(
+        ["make", "-s", "fuzz", "FUZZ_SECONDS=140"], cwd=ROOT, capture_output=True, text=True,
+        env={key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(f"{name}: " in done.stdout for name in NAMES)
