@@ -1,14 +1,37 @@
-"""mavcg.toml: what `mavcg build` does when it is given no arguments; the same things as its options."""
+"""mavcg.toml: what `mavcg profile` and `mavcg build` do when they are given no arguments.
 
-import tomllib
+[profile] names the command to profile, [build] a program's library, each [[model]] a model's library. Keys mean what
+the options of the same names do. Paths are relative to the file's folder, where commands run too.
+"""
+
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.toml_tables import read_table, read_toml, shown
 
 FILE_NAME = "mavcg.toml"
+PROFILE_NAME = "mavcg.profile.json"  # where a profile is kept unless the file names another place
+
+
+@dataclass(frozen=True)
+class ProfileTable:
+    """The [profile] table of mavcg.toml.
+
+    command: program to profile and its arguments. build: a command to run before it. board: that the profile is
+    recorded on; None for this machine. output: file to keep the profile in; None for build.profile, else PROFILE_NAME.
+    recorder: "perf" or "callgrind". frequency: samples a second. event: of perf.
+    """
+
+    command: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
+    board: str | None = None
+    output: str | None = None
+    recorder: str | None = None
+    frequency: int | None = None
+    event: str | None = None
 
 
 @dataclass(frozen=True)
@@ -18,12 +41,14 @@ class BuildFile:
     cores or board: who gets versions. hot: names; profile: a file of `mavcg profile -o`. threshold: percent of the run
     time. min_gain, max_growth: percent. flags: compiler flags for `sources`. only_hot: of compile_commands, build only
     the files that hold hot functions. tune: how hard machine passes look for schedules, "off", "fast" or "best".
+    command: a build whose compiler is `mavcg launch`, to be run in the place of `sources` and its like.
     """
 
     output: str | None = None
     sources: tuple[str, ...] = ()
     ir: tuple[str, ...] = ()
     compile_commands: str | None = None
+    command: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     compiler: str | None = None
     hot: tuple[str, ...] = ()
@@ -41,54 +66,112 @@ class BuildFile:
     only_hot: bool | None = None
 
 
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "str | None": (str,),
-    "float | None": (int, float),
-    "int | None": (int,),
-    "tuple[str, ...]": (list,),
-    "bool | None": (bool,),
-}
-_WORDS = {
-    "str | None": "a string",
-    "float | None": "a number",
-    "int | None": "a whole number",
-    "bool | None": "true or false",
-}
+@dataclass(frozen=True)
+class ModelTable:
+    """A [[model]] table of mavcg.toml: a model's file and the options of `mavcg build MODEL`.
+
+    output: None for lib<stem of file>.so. shapes: "NAME=1x3x224x224". threads: a number or "auto". max_size: bytes or
+    a text such as "4MB". db: a file of costs.
+    """
+
+    file: str
+    output: str | None = None
+    board: str | None = None
+    cores: tuple[str, ...] = ()
+    target: str | None = None
+    shapes: tuple[str, ...] = ()
+    threads: int | str | None = None
+    tune: str | None = None
+    max_error: float | None = None
+    strategy: str | None = None
+    db: str | None = None
+    max_workspace: int | None = None
+    max_size: int | str | None = None
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """A whole mavcg.toml; None for a table that it does not have. [build] and [[model]] have their inherited boards."""
+
+    path: Path
+    profile: ProfileTable | None = None
+    build: BuildFile | None = None
+    models: tuple[ModelTable, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """What paths in the file are relative to, and where its commands run."""
+        return self.path.parent
+
+    @property
+    def profile_name(self) -> str:
+        """Where `mavcg profile` keeps the profile, relative to the folder."""
+        of_profile = self.profile.output if self.profile else None
+        return of_profile or (self.build.profile if self.build else None) or PROFILE_NAME
+
+
+def read_project(path: Path) -> ProjectFile:
+    """Read a mavcg.toml. A [build] or [[model]] without cores and board has the board of [build], then of [profile].
+
+    Raises: MavcgError naming file, table and key for what cannot be used.
+    """
+    document = read_toml(path)
+    unknown = sorted(set(document) - {"profile", "build", "model"})
+    if unknown:
+        raise MavcgError(f"{path}: [{unknown[0]}] is not known; there are [profile], [build] and [[model]]")
+    profile = _table(path, document, "profile", ProfileTable)
+    build = _table(path, document, "build", BuildFile)
+    for name, value in (("profile", profile), ("build", build)):
+        _refuse_empty_commands(path, name, document.get(name), value)
+    models = document.get("model", [])
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        raise MavcgError(f"{path}: model = {shown(models)}: is not a list of tables; write each as [[model]]")
+    tables = [read_table(path, f"model[{number}]", ModelTable, model) for number, model in enumerate(models)]
+    board = profile.board if profile else None
+    if build and not (build.cores or build.board):
+        build = replace(build, board=board)
+    cores = build.cores if build else ()
+    board = build.board if build else board
+    inherited = [
+        model if model.cores or model.board else replace(model, board=board, cores=() if board else cores)
+        for model in tables
+    ]
+    return ProjectFile(path, profile, build, tuple(inherited))
+
+
+def _table(path: Path, document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    if name not in document:
+        return None
+    if not isinstance(document[name], dict):
+        raise MavcgError(f"{path}: has no [{name}] table, but {name} = {shown(document[name])}; write it as [{name}]")
+    return read_table(path, name, kind, document[name])
+
+
+def _refuse_empty_commands(path: Path, name: str, written: Any, table: Any) -> None:
+    for key in ("command", "build"):
+        if table is not None and key in written and not (getattr(table, key) and getattr(table, key)[0]):
+            raise MavcgError(
+                f'{path}: {name}.{key} = {shown(written[key])}: names no program; write it as {key} = ["./app", "arg"]'
+            )
 
 
 def read_build_file(path: Path) -> BuildFile:
-    """The [build] table of a mavcg.toml. Raises: MavcgError naming file and key for what cannot be used."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MavcgError(f"{path}: cannot be read ({error.strerror}); write one, or give options") from error
-    except (ValueError, RecursionError) as error:
-        raise MavcgError(f"{path}: not TOML ({error}); correct it") from error
-    unknown = sorted(set(document) - {"build"})
-    if unknown:
-        raise MavcgError(f"{path}: [{unknown[0]}] is not known; there is one table, [build]")
-    table = document.get("build")
-    if not isinstance(table, dict):
+    """The [build] table of a mavcg.toml, with the profile that the file keeps where it names nothing else that is hot.
+
+    Raises: MavcgError naming file and key for what cannot be used, and for a file without [build].
+    """
+    project = read_project(path)
+    if project.build is None:
         raise MavcgError(f"{path}: has no [build] table; add it, with sources, hot and cores")
-    return BuildFile(**{key: _checked(path, key, value) for key, value in table.items()})
+    return with_kept_profile(project.build, project)
 
 
-def _checked(path: Path, key: str, value: Any) -> Any:
-    kinds = {field.name: str(field.type) for field in fields(BuildFile)}
-    if key not in kinds:
-        raise MavcgError(f"{path}: build.{key} is not known; keys are {', '.join(kinds)}")
-    kind = kinds[key]
-    wanted = _WORDS.get(kind, "a list of strings")
-    good = isinstance(value, _KINDS[kind]) and (isinstance(value, bool) == (kind == "bool | None"))
-    if kind == "tuple[str, ...]":
-        good = good and all(isinstance(item, str) for item in value)
-    if not good:
-        raise MavcgError(f"{path}: build.{key} = {_shown(value)}: is not {wanted}; correct it")
-    if any("\0" in item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)):
-        raise MavcgError(f"{path}: build.{key} = {_shown(value)}: holds a zero byte, which no name can; correct it")
-    return tuple(value) if isinstance(value, list) else value
+def with_kept_profile(build: BuildFile, project: ProjectFile) -> BuildFile:
+    """The table with the project's kept profile where it names neither hot functions nor a profile.
 
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    A file without [profile] has such a profile only if one lies at the default place.
+    """
+    if build.hot or build.profile:
+        return build
+    kept = project.profile_name
+    return replace(build, profile=kept) if project.profile or (project.folder / kept).is_file() else build
