@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mavcg.elf import exported_symbols, undefined_symbols
 from mavcg.errors import MavcgError
+from mavcg.safe_text import is_assembly_symbol, printable
 from mavcg.target import Target
 from mavcg.toolchain import run_tool, run_zig
 
@@ -64,6 +65,8 @@ def link_shared(
 def _export_script(objects: Sequence[Path]) -> str:
     """A linker version script that exports what the objects define, and nothing of the libraries linked in."""
     names = sorted({name for path in objects for name in exported_symbols(path)})
+    if strange := [name for name in names if not is_assembly_symbol(name)]:
+        raise MavcgError(f"{printable(strange[0])!r}: no linker script can name this symbol; rename the function")
     lines = "".join(f'    "{name}";\n' for name in names)
     return "{\n" + (f"  global:\n{lines}" if lines else "") + "  local: *;\n};\n"
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mavcg.errors import MavcgError
 from mavcg.model_program import Program, ProgramStep, ThreadPlan
 from mavcg.runtime.coreset import CoreSet
+from mavcg.safe_text import comment
 
 USUAL_WEIGHT = 256  # csrc/engine_pool.c
 MAX_WEIGHT = 65535  # of a uint16_t of weight_table (model_text.py)
@@ -65,7 +66,7 @@ def _plan(plan: ThreadPlan, core_set: CoreSet) -> str:
     words = [0] * CORE_WORDS
     for number in _core_ids(plan.cores, core_set, place):
         words[number // WORD_BITS] |= 1 << number % WORD_BITS
-    return f"{{{plan.threads}, {{{', '.join(f'{word:#x}' for word in words)}}}}}, /* {'+'.join(plan.cores)} */"
+    return f"{{{plan.threads}, {{{', '.join(f'{word:#x}' for word in words)}}}}}, /* {comment('+'.join(plan.cores))} */"
 
 
 def _core_ids(labels: Sequence[str], core_set: CoreSet, place: str) -> list[int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mavcg.core import Core, Midr
 from mavcg.errors import MavcgError
+from mavcg.safe_text import c_string, comment
 
 RUNTIME_ABI = 1  # MAVCG_ABI of csrc/mavcg_runtime.h: layout of the data that objects of one core set share
 TABLE_CPUS = 8192  # MAVCG_CPUS: CPU numbers that a dispatcher looks up by itself
@@ -175,12 +176,6 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     return found
 
 
-def c_string(text: str) -> str:
-    """A C string literal of these characters; anything but plain ASCII as its UTF-8 bytes in octal."""
-    plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in text.encode())
-    return f'"{"".join(plain)}"'
-
-
 def table_text(
     core_set: CoreSet, all_cores: Mapping[str, Core], x86_needs: Mapping[str, Sequence[int]] | None = None
 ) -> str:
@@ -192,24 +187,24 @@ def table_text(
     """
     midr_lines = [
         f"{{0x{rule.midr.implementer:02x}, {rule.midr.variant_min}, {rule.midr.variant_max}, {rule.number}, "
-        f"0x{rule.midr.part:03x}, {rule.hwcap:#x}}}, /* {rule.core} */"
+        f"0x{rule.midr.part:03x}, {rule.hwcap:#x}}}, /* {comment(rule.core)} */"
         for rule in midr_rules(core_set, all_cores)
     ]
     x86_lines = [
         f"{{{X86_VENDORS.get(rule.vendor, 'X86_OTHER')}, {X86_KINDS[rule.kind]}, {rule.number}, {rule.family}, "
-        f"{rule.lo}, {rule.hi}}}, /* {rule.core} */"
+        f"{rule.lo}, {rule.hi}}}, /* {comment(rule.core)} */"
         for rule in x86_rules(core_set, all_cores)
         if rule.number != GENERIC_ID and rule.vendor in X86_VENDORS
     ]
     needs = x86_needs or {}
     need_lines = [
-        "{" + ", ".join(f"0x{word:08x}" for word in needs.get(name, [0] * X86_WORDS)) + f"}}, /* {name} */"
+        "{" + ", ".join(f"0x{word:08x}" for word in needs.get(name, [0] * X86_WORDS)) + f"}}, /* {comment(name)} */"
         for name in core_set.names
     ]
     named = [("generic", GENERIC_ID)]
     named += [(core.name, stand_in_id(core, core_set)) for core in known_cores(core_set, all_cores)]
     return (
-        f"/* Core set {core_set.tag}: {', '.join(core_set.names)}. Made by mavcg. */\n"
+        f"/* Core set {core_set.tag}: {comment(', '.join(core_set.names))}. Made by mavcg. */\n"
         f"#define MAVCG_SET {core_set.tag}\n"
         f"#define MAVCG_VERSIONS {core_set.version_count}\n"
         + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0, 0},"])

@@ -13,6 +13,7 @@ from mavcg.model_program import Program
 from mavcg.runtime.build import SOURCES, compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_text import api_name, constants_symbol, header_text, kernels_of, tables_text
+from mavcg.safe_text import cmake_string, cmake_target, comment, pkg_config_flag
 from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 from mavcg.whole_file import write_whole
@@ -153,23 +154,23 @@ def library_stem(output: Path) -> str:
 def pkg_config_text(stem: str, program: Program, output: Path) -> str:
     """The .pc file; it finds the library beside itself."""
     named = f"lib{stem}.so" == output.name
-    link = f"-L${{pcfiledir}} -l{stem}" if named else f"${{pcfiledir}}/{output.name}"
-    description = " ".join(program.name.split()) or stem
+    link = f"-L${{pcfiledir}} -l{pkg_config_flag(stem)}" if named else f"${{pcfiledir}}/{pkg_config_flag(output.name)}"
     return (
-        f"Name: {stem}\nDescription: Model {description.replace('#', ' ')}, built by mavcg\n"
+        f"Name: {comment(stem)}\nDescription: Model {comment(program.name)}, built by mavcg\n"
         f"Version: {_digest(program)}\nCflags: -I${{pcfiledir}}\nLibs: {link}\n"
     )
 
 
 def cmake_text(stem: str, output: Path) -> str:
     """<stem>Config.cmake: an imported target beside itself."""
-    target = f"mavcg::{stem}"
+    target = f"mavcg::{cmake_target(stem)}"
+    name = cmake_string(output.name)[1:-1]
     return (
         f"if(NOT TARGET {target})\n"
         f"  add_library({target} SHARED IMPORTED)\n"
         f"  set_target_properties({target} PROPERTIES\n"
-        f'    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/{output.name}"\n'
-        f'    IMPORTED_SONAME "{output.name}"\n'
+        f'    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/{name}"\n'
+        f'    IMPORTED_SONAME "{name}"\n'
         '    INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}")\n'
         "endif()\n"
     )

@@ -3,14 +3,14 @@
 Pure: values in, text out.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.model_program import Place, Program, ProgramTensor
 from mavcg.runtime.core_speeds import plan_rows, weight_rows
-from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet, c_string
+from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet
+from mavcg.safe_text import c_identifier, c_string, comment
 
 CSRC = Path(__file__).parent / "csrc"
 
@@ -29,7 +29,7 @@ _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit dis
 
 def api_name(name: str) -> str:
     """What a model's C functions and its header are named by: its name as a C identifier. resnet50-v1 -> resnet50_v1"""
-    word = re.sub(r"[^0-9A-Za-z_]+", "_", name).strip("_") or "model"
+    word = c_identifier(name, "model")
     return f"model_{word}" if word[0].isdigit() or word in _TAKEN else word
 
 
@@ -74,7 +74,7 @@ def tables_text(
         "CONSTANTS_BYTES": program.constants_bytes,
     }  # fmt: skip
     parts = [
-        f"/* Model {_comment(program.name)}. Made by mavcg. */\n",
+        f"/* Model {comment(program.name)}. Made by mavcg. */\n",
         f'#define MODEL_API "{api_name(program.name)}"\n',
         f"#define MODEL_NAME {c_string(program.name)}\n",
         f"#define MAVCG_SET {core_set.tag}\n",
@@ -211,19 +211,14 @@ def header_text(program: Program, threads: int = 1) -> str:
     own = _HEADER.replace("NAME", name).replace("DEFAULT", words)
     lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
     return (
-        f"/* Model {_comment(program.name)}. Made by mavcg.\n *\n{lists} */\n#ifndef {guard}\n#define {guard}\n\n"
+        f"/* Model {comment(program.name)}. Made by mavcg.\n *\n{lists} */\n#ifndef {guard}\n#define {guard}\n\n"
         f"{shared}\n{own}\n#endif\n"
     )
 
 
 def _list(what: str, tensors: Sequence[ProgramTensor]) -> str:
-    lines = [f" *     {i}  {_comment(t.name)}: {t.type}, {t.type.bytes} bytes" for i, t in enumerate(tensors)]
+    lines = [f" *     {i}  {comment(t.name)}: {t.type}, {t.type.bytes} bytes" for i, t in enumerate(tensors)]
     return "".join(f"{line}\n" for line in [f" * {what}, in this order:", *lines])
-
-
-def _comment(text: str) -> str:
-    """Text that may stand in a C comment: on one line, and not the end of it."""
-    return re.sub(r"[^\x20-\x7e]", "?", text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
 
 
 _HEADER = """\

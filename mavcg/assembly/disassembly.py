@@ -9,12 +9,12 @@ from typing import Any
 
 from mavcg.elf import open_elf
 from mavcg.errors import MavcgError
+from mavcg.safe_text import assembly_symbol, is_assembly_symbol
 
 _WORD = 4  # bytes of an A64 instruction
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 _JUMP = re.compile(r"(b|bl|b\.[a-z]{2}|bc\.[a-z]{2}|cbn?z|tbn?z)$")
 _PLACE = re.compile(r"(.*?)#(0x[0-9a-f]+|\d+)$")
-_PLAIN = re.compile(r"[\w.$]+$")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class CodeFile:
         addresses: dict[int, int] = {}
         for name in names:
             symbol = self.symbols[name]
-            quoted = _quoted(name)
+            quoted = assembly_symbol(name)
             lines += [f"\t.globl\t{quoted}", f"\t.type\t{quoted}, @function", f"{quoted}:"]
             for address, line in self._lines(symbol):
                 lines.append(line)
@@ -101,7 +101,7 @@ class CodeFile:
             if _JUMP.match(mnemonic) and (place := _PLACE.match(operands)):
                 target, called = int(place[2], 0), self._names_by_relocation.get((symbol.section, address))
                 if called is not None:
-                    operands = place[1] + _quoted(called)
+                    operands = place[1] + assembly_symbol(called)
                 elif symbol.start <= target < symbol.start + symbol.size and mnemonic != "bl":
                     labels.add(target)
                     operands = place[1] + self._label(symbol.section, target)
@@ -125,7 +125,7 @@ class CodeFile:
         """What a jump out of the function goes to."""
         for symbol in self.symbols.values():
             if symbol.section == section and symbol.start == address:
-                return _quoted(symbol.name)
+                return assembly_symbol(symbol.name)
         return f"{address:#x}"
 
     def _is_data(self, section: int, address: int) -> bool:
@@ -143,6 +143,8 @@ class CodeFile:
             exported = kind == "STT_NOTYPE" and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
             if not symbol.name or symbol.name[0] == "$" or not (typed or exported) or not isinstance(section, int):
                 continue
+            if not is_assembly_symbol(symbol.name):
+                continue  # no assembly text can name it
             if self._elf.get_section(section)["sh_flags"] & _EXECUTABLE:
                 found.append((symbol.name, section, symbol["st_value"], symbol["st_size"]))
         starts = sorted({(section, start) for _, section, start, _ in found})
@@ -180,8 +182,3 @@ class CodeFile:
                     if name:
                         found[section["sh_info"], relocation["r_offset"]] = name
         return found
-
-
-def _quoted(name: str) -> str:
-    """A symbol as assemblers read it: in quotes where it has other signs than letters, digits, dots and dollars."""
-    return name if _PLAIN.match(name) else f'"{name}"'

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from mavcg.assembly.schedule_grid import Cell, headline, schedule_rows, verdict
 from mavcg.instr_classes import CLASSES, FAMILIES
 from mavcg.passes.asm.estimate import IN_ORDER, LoopEstimate, OpEstimate
-from mavcg.svg_text import FAINT, INK, escaped, quoted
+from mavcg.safe_text import xml_attribute, xml_text
+from mavcg.svg_text import FAINT, INK
 
 # Light fills that keep black text readable, apart in lightness too, so that they differ without colour vision.
 _FILL = {
@@ -37,9 +38,9 @@ def as_svg(estimate: LoopEstimate, title: str) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height + 80:.0f}" '
-            f'viewBox="0 0 {width:.0f} {height + 80:.0f}" role="img" aria-label={quoted(title)} '
+            f'viewBox="0 0 {width:.0f} {height + 80:.0f}" role="img" aria-label={xml_attribute(title)} '
             'font-family="ui-monospace, Menlo, Consolas, \'DejaVu Sans Mono\', monospace" font-size="12">',
-            f"<title>{escaped(title)}</title>",
+            f"<title>{xml_text(title)}</title>",
             "<defs>",
             _hatch("stall", "#ffcdd2", _ALARM),
             _hatch("empty", "#f6f8fa", "#d1d5da"),
@@ -199,7 +200,7 @@ def _box(
     x: float, y: float, width: float, height: float, fill: str, hover: str, inner: str = "", more: str = ""
 ) -> str:
     rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" fill="{fill}" {more}/>'
-    return f"<g><title>{escaped(hover)}</title>{rect}{inner}</g>"
+    return f"<g><title>{xml_text(hover)}</title>{rect}{inner}</g>"
 
 
 def _text(
@@ -207,5 +208,5 @@ def _text(
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" font-size="{size}" '
-        f'font-weight="{weight}" xml:space="preserve">{escaped(text)}</text>'
+        f'font-weight="{weight}" xml:space="preserve">{xml_text(text)}</text>'
     )

@@ -17,6 +17,7 @@ from mavcg.planner.planned import Planned
 from mavcg.planner.roofline import pe_utilisation, reached
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, traffic
+from mavcg.safe_text import plot_label
 from mavcg.svg_plots import save_plot, start_plots
 
 MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
@@ -118,7 +119,7 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
         lw=1,
         label=f"roofline: {roof:.3g} GMAC/s, {slope:.3g} GB/s",
     )
-    axes.set_title(f"{layer.name} on {accelerator.name}")
+    axes.set_title(plot_label(f"{layer.name} on {accelerator.name}"))
     axes.legend(fontsize=7, loc="lower right")
     save_plot(figure, path)
     return path
@@ -142,6 +143,6 @@ def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path
         axes.set_title(f"{name}: {bottom.sum():.1f} MiB (modelled)", fontsize=9, loc="left")
     grid[0].legend(fontsize=8, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)  # above all bars
     grid[0].set_xlim(-0.6, len(at) - 0.4)
-    grid[-1].set_xticks(at, [p.layer.name for p in plan.planned], rotation=90, fontsize=7)
+    grid[-1].set_xticks(at, [plot_label(p.layer.name) for p in plan.planned], rotation=90, fontsize=7)
     save_plot(figure, path)
     return path

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import ARE, best_sentence, slower_sets
+from mavcg.safe_text import xml_attribute, xml_text
 from mavcg.svg_plots import check_plot
-from mavcg.svg_text import FAINT, INK, escaped, quoted
+from mavcg.svg_text import FAINT, INK
 from mavcg.whole_file import write_whole
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0
@@ -95,9 +96,9 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
     height = top + len(lanes) * (_LANE + _GAP) + 30 + 18 * len(notes) + _PAD
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" aria-label={quoted(title)} '
+        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" aria-label={xml_attribute(title)} '
         'font-family="ui-sans-serif, \'DejaVu Sans\', sans-serif" font-size="11">',
-        f"<title>{escaped(title)}</title>",
+        f"<title>{xml_text(title)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         _text(_PAD, 26, title, size=15, weight="bold"),
         *_legend(measured is not None),
@@ -124,7 +125,7 @@ def _lane(lane: Lane, y: float, scale: float) -> list[str]:
         shown = bar.label if len(bar.label) * _LABEL_CHAR + 6 < width else ""
         label = _text(x + 4, y + _LANE / 2 + 4, shown) if shown else ""
         out.append(
-            f"<g><title>{escaped(bar.hover)}</title>"
+            f"<g><title>{xml_text(bar.hover)}</title>"
             f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{_LANE:.1f}" fill="{_FILL[bar.kind]}" '
             f'stroke="#ffffff" stroke-width="{0.6 if width > 3 else 0.0}"/>{label}</g>'
         )
@@ -162,5 +163,5 @@ def _text(
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" font-size="{size}" '
-        f'font-weight="{weight}">{escaped(text)}</text>'
+        f'font-weight="{weight}">{xml_text(text)}</text>'
     )

@@ -11,6 +11,7 @@ from mavcg.errors import MavcgError
 from mavcg.profiling.names import short_names, shortened
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.ranking import DEFAULT_THRESHOLD, Function, is_over, rank, trusted_cores
+from mavcg.safe_text import printable
 from mavcg.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def share_figure(profile: Profile, threshold: float = DEFAULT_THRESHOLD, top: in
     cores = sorted({core for f in ranked for core in f.share_by_core})
     panels = cores or [""]
     labels = [
-        *short_names([f.demangled for f in shown], LABEL_CHARS),
+        *map(printable, short_names([f.demangled for f in shown], LABEL_CHARS)),
         *([f"{len(rest)} more functions"] if rest else []),
     ]
     label_inches = 0.25 + 0.078 * max(len(label) for label in labels)
@@ -120,7 +121,8 @@ def _draw_panel(
         of_core = profile.frame[profile.frame["core"] == core]
         part = float(of_core["samples"].sum()) / profile.total
         few = "" if core in trusted else ", too few to judge"
-        heading = ax.set_title(f"{core}\n{part:.0%} of {counted}{few}", fontsize=9, color=_INK, loc="left", pad=5)
+        words = f"{printable(core)}\n{part:.0%} of {counted}{few}"
+        heading = ax.set_title(words, fontsize=9, color=_INK, loc="left", pad=5)
         heading.set_parse_math(False)
     ax.set_xlabel("share, %", fontsize=8.5, color=_INK)
     ax.tick_params(axis="x", labelsize=8, colors=_FAINT)
@@ -157,4 +159,4 @@ def _draw_legend(figure: "Figure", width: float, height: float) -> None:
 def _title(profile: Profile) -> str:
     what = "instructions" if profile.kind == "instructions" else f"time ({profile.event})"
     command = shortened(profile.command, 40)
-    return f"Share of {what} per function" + (f": {command}" if command else "")
+    return printable(f"Share of {what} per function" + (f": {command}" if command else "")).replace("\n", " ")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.safe_text import plot_label
 from mavcg.selection.answer import Selection, family_of
 from mavcg.selection.paper_tables import families_json, rows_of, speed_ups
 from mavcg.svg_plots import save_plot, start_plots
@@ -26,7 +27,8 @@ def write_picture(found: Selection, path: Path) -> None:
     _layers(right, found, layers)
     kinds = sorted({one.cost.kind for one in found.choice.chosen.values() if one.primitive})
     threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
-    figure.suptitle(f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}", fontsize=10)
+    title = f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}"
+    figure.suptitle(plot_label(title), fontsize=10)
     try:
         save_plot(figure, path)
     except OSError as error:
@@ -65,7 +67,7 @@ def _layers(axes: Any, found: Selection, layers: Sequence[str]) -> None:
         axes.text(0, at, f" {chosen.name}", va="center", fontsize=6)
     for family in families:
         axes.plot([], [], "s", color=colours[family], label=family)
-    axes.set_yticks(range(len(layers)), layers, fontsize=6)
+    axes.set_yticks(range(len(layers)), [plot_label(layer) for layer in layers], fontsize=6)
     axes.invert_yaxis()
     axes.set(xlabel="ms; marks: the fastest of another family")
     axes.legend(fontsize=7)

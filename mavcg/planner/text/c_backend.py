@@ -20,6 +20,7 @@ from mavcg.planner.text.plan import (
 )
 from mavcg.planner.text.printer import print_command
 from mavcg.planner.text.verify import verify_plan
+from mavcg.safe_text import c_identifier, comment
 
 _C_TYPES = {
     "f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
@@ -63,7 +64,7 @@ def _library(plan: Plan) -> Iterator[str]:
     names = {"@INPUT@": types.input, "@WEIGHT@": types.weight, "@OUTPUT@": types.output, "@PSUM@": types.psum}
     for key, name in names.items():
         head = head.replace(key, _C_TYPES[name])
-    yield f"/* The plan of {_comment(plan.name or 'a layer')}, as C. */\n{head}"
+    yield f"/* The plan of {comment(plan.name or 'a layer')}, as C. */\n{head}"
     tiles = tiles_by_name(plan)
     convs = [command for command in commands if isinstance(command, Conv)]
     if any(_is_fc(tiles, command) for command in convs):
@@ -79,11 +80,6 @@ def _library(plan: Plan) -> Iterator[str]:
     yield c_library.STORES.replace("@NAME@", "store").replace("@TYPE@", "output_t")
     if types.psum != types.output and _has_partial(plan):
         yield c_library.STORES.replace("@NAME@", "store_partial").replace("@TYPE@", "psum_t")
-
-
-def _comment(text: str) -> str:
-    """Printable, on one line, and without what ends a comment."""
-    return text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("\n", " ").replace("\r", " ")
 
 
 def _has_partial(plan: Plan) -> bool:
@@ -106,8 +102,8 @@ class _Writer:
 
     def array(self, memory: str, operand: str) -> str:
         """What a memory's part for an operand is called: as the memory, where it holds nothing else."""
-        alone = memory.startswith(("IN_", "WT_", "OT_"))
-        return memory.lower() if alone else f"{memory.lower()}_{operand.lower()}"
+        alone, name = memory.startswith(("IN_", "WT_", "OT_")), c_identifier(memory.lower())
+        return name if alone else f"{name}_{operand.lower()}"
 
     def memories(self) -> Iterator[str]:
         types = self.plan.info.types
@@ -126,7 +122,7 @@ class _Writer:
         yield f"void {name}(const input_t *input, {weight}output_t *output);"
         yield f"void {name}(const input_t *input, {weight}output_t *output) {{"
         for command, target in zip(self.plan.commands, output_memories(self.plan), strict=True):
-            yield f"    {self.call(command, target)} /* {print_command(command)} */"
+            yield f"    {self.call(command, target)} /* {comment(print_command(command))} */"
         yield "}"
 
     def on_chip(self, memory: str, tile: str) -> str:
