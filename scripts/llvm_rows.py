@@ -174,8 +174,7 @@ def _toml(rows: dict[str, Row], units: dict[str, Unit], width: int, in_order: bo
     pools = {name: unit.count for name, unit in units.items() if name in needed}
     lines = [
         f'width = {{ value = {width}, unit = "instr/cycle", source = "LL: IssueWidth" }}',
-        f"pools = {{ value = {{ {', '.join(f'{name} = {count}' for name, count in pools.items())} }}, "
-        'source = "LL" }',
+        f'pools = {{ value = {{ {", ".join(f"{name} = {count}" for name, count in pools.items())} }}, source = "LL" }}',
         "",
         "[instr]",
     ]

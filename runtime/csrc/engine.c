@@ -9,6 +9,8 @@ MAVCG_DECLARE(MAVCG_SET)
 
 #include "engine_system.c"
 #include "engine_wait.c"
+#include "engine_memory.c"
+#include "engine_process.c"
 #include "engine_claim.c"
 #include "engine_pool.c"
 #include "engine_context.c"
@@ -31,11 +33,23 @@ static const char *error_text_api(int status) {
     }
 }
 
+#if defined(__clang__)
+#define LAST_CALL __attribute__((musttail)) return
+#else
+#define LAST_CALL /* the engine by another compiler is part of a program, never a library */
+#endif
+
 static int create_api(const mavcg_options *options, void **context) {
     return create_context(options, (struct mavcg_context **)context);
 }
 
-static void destroy_api(void *context) { destroy_context(context); }
+/* The code may be gone when unload_library returns: it returns to the caller of destroy. */
+static void destroy_api(void *context) {
+    void *library = destroy_context(context);
+    void (*unload)(void *) = unload_library;
+    __asm__("" : "+r"(unload)); /* by its address: a weak name cannot be jumped to on aarch64 */
+    if (library) LAST_CALL unload(library);
+}
 
 static int run_api(void *context, const void *const *inputs, void *const *outputs) {
     int status = check_arguments(context, inputs, NULL, outputs, NULL);
@@ -57,7 +71,7 @@ static int profile_api(void *context, const void *const *inputs, void *const *ou
 
 static int cancel_api(void *context) {
     if (!context) return MAVCG_ERROR_NULL;
-    __atomic_store_n(&((struct mavcg_context *)context)->cancelled, 1, __ATOMIC_RELAXED);
+    cancel_run(context);
     return MAVCG_OK;
 }
 

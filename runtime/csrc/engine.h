@@ -51,8 +51,6 @@ enum {
 
 /* A context's threads, and the step that is being done. Fields that many threads write stand apart. */
 struct engine_pool {
-    uint32_t process; /* whose threads these are; 0: none are there */
-    uint32_t running; /* how many were started, without the caller */
     uint32_t spin;    /* waiting threads look for a while before they sleep */
     uint32_t first_posted;
     uint32_t stop;
@@ -73,14 +71,15 @@ struct engine_pool {
 };
 
 struct mavcg_context {
-    uint32_t owner;     /* process of the thread that is in run; 0: nobody */
-    uint32_t cancelled; /* set from outside */
+    struct process_state *process; /* runs and threads of this process, see engine_process.c */
+    uint32_t cleared_in_child;     /* the kernel clears that in a forked child */
     uint32_t threads;
     uint32_t flags;
     uint32_t float_mode; /* rounding and denormals of the thread that is in run */
     const struct engine_plan *plan; /* NULL: threads may be anywhere */
     char *arena, *scratch;
     void **operands; /* [OPERANDS] pointers, those of inputs and outputs set by each run */
+    void *library;   /* keeps the code loaded while the context is there */
     struct engine_pool pool;
 };
 

@@ -1,34 +1,5 @@
 /* A context: what it is made of, once. */
 
-static void *aligned_bytes(size_t bytes, size_t align) {
-    void *place = NULL;
-    return posix_memalign(&place, align, bytes ? bytes : align) ? NULL : place;
-}
-
-/* Memory that steps go through again and again is asked for in large pages, which begin where it begins: a step on 36
- * planes of tiles is in more small pages at a time than a core has at hand. It is a mapping of its own, since malloc would
- * give the same place to others later. A system without large pages gives small ones; less than one comes from malloc. */
-enum { LARGE_PAGE = 1 << 21, SMALL_PAGES = 1 << 16 /* the largest that a system has, or a multiple of them */ };
-
-static size_t mapped_bytes(size_t bytes) { return (bytes + SMALL_PAGES - 1) / SMALL_PAGES * SMALL_PAGES; }
-
-static void *working_bytes(size_t bytes, size_t align) {
-    if (bytes < LARGE_PAGE) return aligned_bytes(bytes, align);
-    size_t used = mapped_bytes(bytes);
-    char *place = mmap(NULL, used + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (place == MAP_FAILED) return NULL;
-    size_t before = -(uintptr_t)place % LARGE_PAGE;
-    if (before) munmap(place, before);
-    munmap(place + before + used, LARGE_PAGE - before);
-    madvise(place + before, used, MADV_HUGEPAGE);
-    return place + before;
-}
-
-static void free_working(void *place, size_t bytes) {
-    if (bytes < LARGE_PAGE) free(place);
-    else if (place) munmap(place, mapped_bytes(bytes));
-}
-
 /* Pointers of the operands that stay where they are. */
 static void resolve(struct mavcg_context *context) {
     for (uint32_t i = 0; i < OPERANDS; i++) {
@@ -43,6 +14,7 @@ static void free_context(struct mavcg_context *context) {
     free(context->operands);
     free_working(context->scratch, context->threads * (size_t)SCRATCH_STRIDE);
     free_working(context->arena, ARENA_BYTES);
+    free_process_state(context->process);
     free(context);
 }
 
@@ -87,17 +59,22 @@ static int create_context(const mavcg_options *options, struct mavcg_context **m
     context->scratch = working_bytes(threads * (size_t)SCRATCH_STRIDE, SCRATCH_ALIGN);
     context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
     context->pool.threads = calloc(threads, sizeof *context->pool.threads);
-    if (!context->arena || !context->scratch || !context->operands || !context->pool.threads) {
+    context->process = make_process_state(&context->cleared_in_child);
+    if (!context->arena || !context->scratch || !context->operands || !context->pool.threads || !context->process) {
         free_context(context);
         return MAVCG_ERROR_MEMORY;
     }
     resolve(context);
+    context->library = keep_loaded();
     *made = context;
     return MAVCG_OK;
 }
 
-static void destroy_context(struct mavcg_context *context) {
-    if (!context) return;
-    if (context->pool.process == (uint32_t)getpid()) stop_workers(&context->pool);
+/* Gives what unload_library takes, or NULL. */
+static void *destroy_context(struct mavcg_context *context) {
+    if (!context) return NULL;
+    void *library = context->library;
+    if (context->process->workers == this_process(context)) stop_workers(context);
     free_context(context);
+    return library;
 }

@@ -175,20 +175,23 @@ static void *thread_main(void *argument) {
     }
 }
 
-static void stop_workers(struct engine_pool *pool) {
+static void stop_workers(struct mavcg_context *context) {
+    struct engine_pool *pool = &context->pool;
+    struct process_state *process = context->process;
     __atomic_store_n(&pool->stop, 1, __ATOMIC_RELEASE);
-    post(pool, pool->running);
-    for (uint32_t i = 0; i < pool->running; i++) pthread_join(pool->threads[i].handle, NULL);
-    pool->process = pool->running = 0;
+    post(pool, process->running);
+    for (uint32_t i = 0; i < process->running; i++) pthread_join(pool->threads[i].handle, NULL);
+    process->workers = process->running = 0;
 }
 
 /* The threads that the context lacks in this process: all in its first run, and in the first one in a forked child,
  * where the parent's are not. */
 static int start_workers(struct mavcg_context *context, uint32_t process) {
     struct engine_pool *pool = &context->pool;
+    struct process_state *state = context->process;
     sigset_t all, before;
-    if (pool->process == process) return MAVCG_OK;
-    pool->running = pool->stop = pool->sleepers = pool->caller_sleeps = pool->done = 0;
+    if (state->workers == process) return MAVCG_OK;
+    state->running = pool->stop = pool->sleepers = pool->caller_sleeps = pool->done = 0;
     pool->first_posted = pool->posted;
     pool->ticket = NO_ROWS;
     memset(pool->on_core, 0, sizeof pool->on_core);
@@ -202,11 +205,11 @@ static int start_workers(struct mavcg_context *context, uint32_t process) {
         thread->number = i + 1;
         thread->core = pool->caller_core;
         if (pthread_create(&thread->handle, NULL, thread_main, thread)) break;
-        pool->running++;
+        state->running++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pool->process = process;
-    if (pool->running + 1 == context->threads) return MAVCG_OK;
-    stop_workers(pool);
+    state->workers = process;
+    if (state->running + 1 == context->threads) return MAVCG_OK;
+    stop_workers(context);
     return MAVCG_ERROR_THREADS;
 }

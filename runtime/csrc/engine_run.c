@@ -37,20 +37,11 @@ static int check_arguments(const struct mavcg_context *context, const void *cons
     return status ? status : check_overlaps(inputs, outputs);
 }
 
-/* A context is owned by one run at a time. What a thread of the parent owned when this process was forked from it has
- * no owner here. */
-static int take(struct mavcg_context *context, uint32_t process) {
-    uint32_t owner = 0;
-    if (__atomic_compare_exchange_n(&context->owner, &owner, process, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 1;
-    return owner != process &&
-           __atomic_compare_exchange_n(&context->owner, &owner, process, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-}
-
 static int run_all(struct mavcg_context *context, double *step_ns) {
     for (uint32_t number = 0; number < STEPS; number++) {
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
-        if (__atomic_load_n(&context->cancelled, __ATOMIC_RELAXED)) return MAVCG_CANCELLED;
+        if (is_cancelled(context)) return MAVCG_CANCELLED;
         if (step->grain < step->rows && context->threads > 1) run_together(context, number);
         else do_rows(context, step, 0, step->rows, context->scratch);
         if (step_ns) step_ns[number] = (double)(now_ns() - before);
@@ -72,10 +63,9 @@ static int run_owned(struct mavcg_context *context, const void *const *inputs, v
 }
 
 static int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns) {
-    uint32_t process = (uint32_t)getpid();
+    uint32_t process = this_process(context);
     if (!take(context, process)) return MAVCG_BUSY;
-    __atomic_store_n(&context->cancelled, 0, __ATOMIC_RELAXED);
     int status = run_owned(context, inputs, outputs, step_ns, process);
-    __atomic_store_n(&context->owner, 0, __ATOMIC_RELEASE);
+    give_back(context);
     return status;
 }

@@ -203,16 +203,16 @@ def build_library(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
     def build_library(
         name: str = "exercise", target: Target | None = None, plans: tuple[ThreadPlan, ...] = (),
-        arena_bytes: int = 2 * ARENA_HALF, scratch_bytes: int = SCRATCH,
+        arena_bytes: int = 2 * ARENA_HALF, scratch_bytes: int = SCRATCH, core_set: CoreSet = TWO_CORES,
     ) -> Path:  # fmt: skip
         target = target or host_target()
-        key = name, target, plans, arena_bytes, scratch_bytes
+        key = name, target, plans, arena_bytes, scratch_bytes, core_set.tag
         if key not in made:
             folder = tmp_path_factory.mktemp("library")
-            kernels = kernel_objects(TWO_CORES, target, folder)
-            program = exercise(name, plans=plans)
+            kernels = kernel_objects(core_set, target, folder)
+            program = exercise(name, core_set, plans)
             program = replace(program, arena_bytes=arena_bytes, scratch_bytes=scratch_bytes)
-            objects = build_model_objects(program, CONSTANTS, kernels, TWO_CORES, {}, target, folder / "objects")
+            objects = build_model_objects(program, CONSTANTS, kernels, core_set, {}, target, folder / "objects")
             out = folder / f"lib{name}.so"
             link_shared(objects, out, target)
             write_companions(program, out)

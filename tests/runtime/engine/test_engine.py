@@ -56,6 +56,34 @@ def test_forked_children_have_threads_of_their_own(build_driver: Build, run: Run
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
+def test_a_child_with_its_parents_number(build_driver: Build, run: Run, threads: str) -> None:
+    """As the first process of a PID namespace has it whose parent is the first of another."""
+    assert run(build_driver(), "namespaces", threads).stdout == "ok\n"
+
+
+@pytest.mark.parametrize("what", ["forks 1", "forks 3"])
+def test_processes_are_not_known_by_their_number(build_checked: Build, run: Run, what: str) -> None:
+    """Where no PID namespaces may be made: every process is told that it is number 7."""
+    assert run(build_checked(("-DONE_NUMBER",), ("-Dgetpid=one_number",)), *what.split()).stdout == "ok\n"
+
+
+@pytest.mark.parametrize("what", ["forks 1", "forks 3", "cancel 2", "shared 2 100"])
+def test_a_kernel_that_clears_no_pages(build_checked: Build, run: Run, what: str) -> None:
+    program = build_checked((), ("-DADVICE_WIPE_ON_FORK=999999",))
+    assert run(program, *what.split()).stdout == "ok\n"
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_children_that_share_the_memory(build_driver: Build, run: Run, threads: str) -> None:
+    assert run(build_driver(), "vforks", threads).stdout == "ok\n"
+
+
+@pytest.mark.skipif(host_target().arch != "x86_64", reason="steps through its own instructions by x86's trap flag")
+def test_a_cancel_is_heeded_from_the_first_instruction_of_a_run(build_driver: Build, run: Run) -> None:
+    assert run(build_driver(), "cancelled", "60").stdout == "ok\n"
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
 def test_all_threads_take_the_callers_floating_point_mode(build_driver: Build, run: Run, threads: str) -> None:
     assert run(build_driver(), "modes", threads).stdout == "ok\n"
 
@@ -142,7 +170,10 @@ def test_under_address_and_undefined_sanitizers(build_checked: Build, run: Run, 
 
 
 def test_a_system_without_memory_or_threads(build_checked: Build, run: Run) -> None:
-    faults = ("-Dposix_memalign=failing_memalign", "-Dcalloc=failing_calloc", "-Dpthread_create=failing_create")
+    faults = (
+        "-Dposix_memalign=failing_memalign", "-Dcalloc=failing_calloc", "-Dmmap=failing_mmap",
+        "-Dpthread_create=failing_create",
+    )  # fmt: skip
     program = build_checked((*ASAN, "-DFAILING"), (*faults, "-Wno-implicit-function-declaration"))
 
     assert run(program, "failures").stdout == "ok\n"
