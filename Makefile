@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check lint types test fast-tests test-long fuzz bench clean
+.PHONY: help setup demo check lint types test fast-tests test-long fuzz bench clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,8 +27,11 @@ $(VENV)/.ready-to-test: $(VENV)/.ready
 demo: setup ## both roads: a program and a network, their libraries built, run on emulated cores and here
 	@$(BIN)/python examples/demo.py
 
-lint: setup ## ruff
+lint: setup figures-check ## ruff; records of figures against the code
 	@$(BIN)/ruff check .
+
+figures-check: setup ## find records of figures that are older than the code they are about
+	@$(BIN)/python -m bench.figures_check
 
 types: setup ## mypy, strict
 	@$(BIN)/mypy

@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 from bench import tables
-from bench.record import RESULTS, ROOT
+from bench.record import ROOT
 
 # Timings first, while the machine is cool; counting disturbs nobody.
 STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.versions"),
-    ("bench/dispatch.py", "--json", str(RESULTS / "dispatch.json")),
+    ("-m", "bench.dispatch", "--record"),
     ("-m", "bench.build_time"),
     ("-m", "bench.growth"),
     ("-m", "bench.machine_passes"),

@@ -1,4 +1,4 @@
-"""Cost of choosing a version per call, over a direct call of it: `python bench/dispatch.py [--json FILE]`.
+"""Cost of choosing a version per call, over a direct call of it: `python -m bench.dispatch [--json FILE | --record]`.
 
 Two processes, one with rseq and one without it (as under glibc before 2.35, musl or Android); in each all ways take
 turns in every round. `generated` is a function that `mavcg build` versioned; the other ways are written in C around the
@@ -142,6 +142,7 @@ def show(about: dict[str, str], runs: list[Run]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
+    parser.add_argument("--record", action="store_true", help="keep them as bench/results/dispatch.json")
     parser.add_argument("--rounds", type=int, default=400)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -151,8 +152,12 @@ def main() -> None:
     show(about, runs)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        record = {"kind": "measured", "command": "python bench/dispatch.py", "machine": about}
+        record = {"kind": "measured", "command": "python -m bench.dispatch", "machine": about}
         write_whole(options.json, json.dumps(record | {"runs": [asdict(run) for run in runs]}, indent=2) + "\n")
+    if options.record:
+        from bench.record import facts, write  # which names the machine by this module
+
+        write("dispatch", facts("measured", "bench.dispatch --record") | {"runs": [asdict(run) for run in runs]})
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.dispatch import machine
+from bench.figures_check import with_code
 from mavcg import __version__
 from mavcg.whole_file import write_whole
 
@@ -53,8 +54,8 @@ def facts(kind: str, module: str) -> dict[str, Any]:
 
 
 def write(name: str, record: Mapping[str, Any]) -> Path:
-    """Write bench/results/<name>.json, whole or not at all."""
+    """Write bench/results/<name>.json, whole or not at all, with digests of the code that bench/subjects.py names."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
-    write_whole(path, json.dumps(record, indent=2) + "\n")
+    write_whole(path, json.dumps(with_code(name, record), indent=2) + "\n")
     return path

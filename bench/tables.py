@@ -120,7 +120,10 @@ def section(name: str, record: Record, tables: Mapping[str, tuple[str, Callable[
     title, show = tables[name]
     about = record["machine"]
     where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date")]
-    return f"### {title}\n\n{show(record)}\n\n{'; '.join(filter(None, where))}; `{record['command']}`\n"
+    origin = f"{'; '.join(filter(None, where))}; `{record['command']}`"
+    if "kept" in record:
+        origin += f". Older than the code: {record['kept']['why']}"
+    return f"### {title}\n\n{show(record)}\n\n{origin}\n"
 
 
 def updated(text: str, sections: Mapping[str, str]) -> str:

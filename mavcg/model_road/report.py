@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mavcg.model_program import ThreadPlan
+from mavcg.model_program import Program, ThreadPlan
 from mavcg.model_road.model import ModelResult
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "arena_bytes": program.arena_bytes,
         "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
+        "memory": memory_json(program),
         "weight_bytes": program.constants_bytes,
         "code_bytes": result.code_bytes,
         "library_bytes": result.library_bytes,
@@ -39,6 +40,29 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "weights": result.note["weights"],
         "files": [str(path) for path in (result.output, *result.companions)],
     }
+
+
+def memory_json(program: Program) -> dict[str, int]:
+    """All memory that a run takes, in bytes: the arena of a context, scratch of each of its threads, packed weights.
+
+    Weights are read-only and one for all contexts of a process; a context of T threads takes arena + T * scratch.
+    """
+    return {
+        "arena_bytes": program.arena_bytes,
+        "scratch_bytes_per_thread": program.scratch_bytes,
+        "weights_bytes": program.constants_bytes,
+    }
+
+
+def memory_sentence(program: Program) -> str:
+    """The memory of a context with one thread, and what it consists of."""
+    sizes = memory_json(program)
+    context = sizes["arena_bytes"] + sizes["scratch_bytes_per_thread"]
+    return (
+        f"{_size(context)} for a context of one thread: arena {_size(sizes['arena_bytes'])} (lower bound "
+        f"{_size(program.arena_lower_bound_bytes)}) and scratch {_size(sizes['scratch_bytes_per_thread'])} per thread; "
+        f"packed weights {_size(sizes['weights_bytes'])}, shared by all contexts"
+    )
 
 
 def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -82,7 +106,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "primitives": selection_sentence(result.note),
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",
-        "arena": f"{_size(program.arena_bytes)}, lower bound {_size(program.arena_lower_bound_bytes)}",
+        "memory": memory_sentence(program),
         "beside it": ", ".join(path.name for path in result.companions),
         "time": f"{result.seconds:.1f} s",
     }

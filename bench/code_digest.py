@@ -1,0 +1,146 @@
+"""Digests of code, without comments and docstrings: the same digest means that the same code was measured.
+
+A record of figures is about some modules and all that these import (bench/subjects.py says which). `code_of` hashes them,
+folder by folder, so that a record can be held against the code of today.
+"""
+
+import ast
+import hashlib
+import io
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("kernels", "passes", "profiles", "runtime")  # in mavcg/ by links: they are read where they are
+# Eight hexadecimal digits tell two states of one folder apart; nobody forges a digest of their own code.
+DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The code that a record's figures depend on.
+
+    modules: names of Python modules; all that they import, directly or not, counts too.
+    files: patterns, from the root, of files that no import names: C, TOML, programs that are measured.
+    """
+
+    modules: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+def code_of(subject: Subject, root: Path = ROOT) -> dict[str, str]:
+    """Digest of each folder's share of the subject's files, by the folder's path from the root.
+
+    Raises: FileNotFoundError for a module or a pattern that names nothing: the subject is out of date.
+    """
+    texts: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(_files(subject, root)):
+        name = path.relative_to(root)
+        texts[name.parent.as_posix()].append(f"{name.as_posix()}\0{code_text(path)}\0")
+    return {folder: hashlib.sha256("".join(parts).encode()).hexdigest()[:DIGITS] for folder, parts in texts.items()}
+
+
+def _files(subject: Subject, root: Path) -> set[Path]:
+    found = {_path(module, root) for module in closure(subject.modules, root)}
+    for pattern in subject.files:
+        matched = {path for path in root.glob(pattern) if path.is_file()}
+        if not matched:
+            raise FileNotFoundError(f"no file matches {pattern}; correct the record's entry in bench/subjects.py")
+        found |= matched
+    return found
+
+
+def closure(modules: Iterable[str], root: Path = ROOT) -> set[str]:
+    """The modules and everything of the package that they import, inside of functions too."""
+    reached: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in reached:
+            reached.add(module)
+            waiting += imported(_path(module, root), root)
+    return reached
+
+
+@cache
+def imported(path: Path, root: Path = ROOT) -> tuple[str, ...]:
+    """Names of the package's modules that a file imports."""
+    return tuple(_imported(ast.parse(path.read_text(encoding="utf-8")), root))
+
+
+def _imported(tree: ast.Module, root: Path) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}"
+                yield inside if _find(inside, root) else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "mavcg")
+
+
+def _path(module: str, root: Path) -> Path:
+    path = _find(module, root)
+    if path is None:
+        raise FileNotFoundError(f"there is no module {module}; correct the record's entry in bench/subjects.py")
+    return path
+
+
+@cache
+def _find(module: str, root: Path) -> Path | None:
+    words = module.split(".")
+    if len(words) > 1 and words[1] in PARTS:
+        words = words[1:]
+    path = root.joinpath(*words)
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()), None)
+
+
+@cache
+def code_text(path: Path) -> str:
+    """A file's text without comments, docstrings and blank lines: Python, C and TOML; other files whole."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".py":
+        text = _without(text, [*_comments(text), *_docstrings(text)])
+    elif path.suffix in {".c", ".h"}:
+        # A string that holds /* would be cut too: on both sides of a comparison alike.
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+    elif path.suffix == ".toml":
+        text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+    return "\n".join(line.rstrip() for line in text.split("\n") if line.strip())
+
+
+Span = tuple[tuple[int, int], tuple[int, int]]
+
+
+def _comments(text: str) -> Iterator[Span]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start, token.end
+
+
+def _docstrings(text: str) -> Iterator[Span]:
+    lines = text.split("\n")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                # ast counts bytes, tokenize characters.
+                start = len(lines[first.lineno - 1].encode()[: first.col_offset].decode())
+                end = len(lines[(first.end_lineno or 1) - 1].encode()[: first.end_col_offset].decode())
+                yield (first.lineno, start), (first.end_lineno or 1, end)
+
+
+def _without(text: str, spans: Sequence[Span]) -> str:
+    lines = text.split("\n")
+    for (first, start), (last, end) in sorted(spans, reverse=True):
+        lines[first - 1 : last] = [lines[first - 1][:start] + lines[last - 1][end:]]
+    return "\n".join(lines)
+
+
+def changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The folders whose share of the code is another one, sorted."""
+    return sorted(folder for folder in {*then, *now} if then.get(folder) != now.get(folder))

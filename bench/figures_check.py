@@ -1,0 +1,123 @@
+"""Find records of figures that are older than the code they are about: `python -m bench.figures_check`.
+
+Each record holds digests of its code (bench/subjects.py says which code that is). Where the code of today has other
+digests the figure may not hold any more: measure it again, or, where the change cannot move it or the machine at hand
+cannot measure it, say why it stays: `--keep NAME .. --why TEXT`. The reason stands in the record and below its table, and
+holds for the code of today alone. Exit status 1 if a record is older than its code and nobody said why it stays.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.code_digest import ROOT, Subject, changed, code_of
+from bench.subjects import SUBJECTS
+
+RESULTS = ROOT / "bench/results"
+SHORTEST_REASON = 20  # characters: "ok" is no reason
+
+
+@dataclass(frozen=True)
+class State:
+    """A record beside the code of today.
+
+    folders: where the code differs; empty where the record is of the code of today. why: why it stays all the same,
+    as somebody said of exactly this code. fault: why the record cannot be judged; it then counts as older.
+    """
+
+    name: str
+    folders: tuple[str, ...] = ()
+    why: str | None = None
+    fault: str | None = None
+
+    @property
+    def passes(self) -> bool:
+        return self.fault is None and (not self.folders or self.why is not None)
+
+
+def states(results: Path, subjects: Mapping[str, Subject], root: Path = ROOT) -> list[State]:
+    """Every record of a folder, and every subject without one: what is listed and was never made is no fault."""
+    return [_state(path, subjects.get(path.stem), root) for path in sorted(results.glob("*.json"))]
+
+
+def _state(path: Path, subject: Subject | None, root: Path) -> State:
+    if subject is None:
+        return State(path.stem, fault="bench/subjects.py does not say what code it is about; add an entry")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    then = record.get("code")
+    if then is None:
+        return State(path.stem, fault="has no digests of the code that it was made with; make it anew")
+    now = code_of(subject, root)
+    folders = tuple(changed(then, now))
+    kept = record.get("kept")
+    why = kept["why"] if folders and kept is not None and kept["code"] == now else None
+    return State(path.stem, folders, why)
+
+
+def keep(results: Path, names: Sequence[str], why: str, subjects: Mapping[str, Subject], root: Path = ROOT) -> None:
+    """Write into records why they stay although the code has changed.
+
+    Raises: ValueError for a reason too short to be one, an unknown record, or one that is of the code of today.
+    """
+    if len(why.strip()) < SHORTEST_REASON:
+        raise ValueError(f"--why {why!r}: says too little; name what changed and why the figures stay")
+    known = {state.name: state for state in states(results, subjects, root)}
+    for name in names:
+        state = known.get(name)
+        if state is None or state.fault is not None:
+            raise ValueError(f"{name}: {state.fault if state else 'there is no such record'}")
+        if not state.folders:
+            raise ValueError(f"{name}: is of the code of today; there is nothing to say")
+    for name in names:
+        path = results / f"{name}.json"
+        record = json.loads(path.read_text(encoding="utf-8"))
+        record["kept"] = {"why": why.strip(), "code": code_of(subjects[name], root)}
+        path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def with_code(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with the digests of its code; without what was said of an older one. Raises: KeyError without a subject."""
+    return {key: value for key, value in record.items() if key != "kept"} | {"code": code_of(SUBJECTS[name])}
+
+
+def line(state: State) -> str:
+    """One record in words."""
+    if state.fault is not None:
+        return f"{state.name}: {state.fault}"
+    if not state.folders:
+        return f"{state.name}: of the code of today"
+    more = f"; kept: {state.why}" if state.why else f"; run its command again, or --keep {state.name} --why '...'"
+    return f"{state.name}: older than the code of {', '.join(state.folders)}{more}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", nargs="+", metavar="NAME", help="records that stay although the code has changed")
+    parser.add_argument("--why", metavar="TEXT", help="with --keep: what changed, and why the figures stay")
+    parser.add_argument("--all", action="store_true", help="list the records that are in order too")
+    options = parser.parse_args(arguments)
+    if (options.keep is None) != (options.why is None):
+        parser.error("--keep and --why belong together")
+    if options.keep is not None:
+        try:
+            keep(RESULTS, options.keep, options.why, SUBJECTS)
+        except ValueError as error:
+            print(f"figures: {error}", file=sys.stderr)
+            return 2
+    found = states(RESULTS, SUBJECTS)
+    for state in found:
+        if options.all or not state.passes:
+            print(f"figures: {line(state)}")
+    older = sum(bool(state.folders) and state.passes for state in found)
+    failed = sum(not state.passes for state in found)
+    print(f"figures: {len(found)} records, {older} kept with a reason, {failed} to be made anew")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""The code that each record in bench/results/ is about: a changed digest of it makes the record older than the code."""
+
+from collections.abc import Mapping
+
+from bench.code_digest import Subject
+
+_SELECTOR = tuple(
+    f"runtime/csrc/{name}"
+    for name in ("cpu_map.c", "cpuinfo.c", "names.c", "platform_*.c", "runtime.c", "select.c", "start.c", "sysfs.c",
+                 "table.c", "text.c", "x86.c", "*.h")
+)  # fmt: skip
+_ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")
+_MODEL = Subject(("mavcg.model_road.model", "mavcg.selection.select_model", "mavcg.loading"), _ENGINE)
+_PROGRAM = ("mavcg.program_road.program", "mavcg.program_road.request")
+_PROGRAMS = ("examples/edge_app/ops/*.c", "examples/edge_app/*.cpp")
+_ARM_FACTS = ("profiles/cores/cortex-*.toml", "profiles/cores/exynos-*.toml")
+_MACHINE_PASSES = ("mavcg.passes.asm.tune", "mavcg.assembly.tuning", "mavcg.profiles.timing")
+_OPERATORS = ("mavcg.importers.load", "mavcg.passes.graph.pipeline", "mavcg.lowering", "mavcg.kernels.registry")
+_PLANNER = ("mavcg.planner.plan_question", "mavcg.planner.networks", "mavcg.planner.baselines", "mavcg.planner.planned")
+
+SUBJECTS: Mapping[str, Subject] = {
+    "build_time": Subject(_PROGRAM, _PROGRAMS),
+    "conv_layers": Subject(("mavcg.kernels.registry",)),
+    "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
+    "doubts": Subject(("mavcg.selection.library_costs", "mavcg.selection.select_model")),
+    "fuzz_models": Subject(_OPERATORS),
+    "gemm_peers": Subject(("mavcg.kernels.matmul", "mavcg.kernels.gemm")),
+    "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
+    "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
+    "machine_passes": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c")),
+    "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.emit")),
+    "model_build": _MODEL,
+    "onnx_node_tests": Subject(_OPERATORS),
+    "onnx_node_tests_library": _MODEL,
+    "pbqp": Subject(("mavcg.selection.pbqp", "mavcg.selection.choice", "mavcg.kernels.primitives.registry")),
+    "peers": _MODEL,
+    "plan_baselines": Subject(_PLANNER),
+    "plan_networks": Subject(("mavcg.planner.networks", "mavcg.planner.network_plan", "mavcg.planner.layers")),
+    "plan_search": Subject(_PLANNER),
+    "plan_tables": Subject(_PLANNER),
+    "planned_tiles": Subject(("mavcg.planner.engine_tiles", "mavcg.kernels.registry", "mavcg.kernels.emit")),
+    "predicted": Subject(("mavcg.predict.predict", "mavcg.model_road.model")),
+    "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
+    "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
+    "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
+    "strategies": _MODEL,
+    "streaming": Subject(("mavcg.kernels.matmul",), ("bench/streaming.c",)),
+    "threads": _MODEL,
+    "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.planner.engine_parts"), _ENGINE),
+    "versions": Subject(_PROGRAM, _PROGRAMS),
+    "winograd": Subject(("mavcg.kernels.primitives.registry", "mavcg.kernels.winograd_step")),
+}

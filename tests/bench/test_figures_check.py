@@ -1,0 +1,115 @@
+"""Records against the code they are about: what makes one older, and who may say that it stays."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.code_digest import Subject, changed, closure, code_of, code_text
+from bench.figures_check import RESULTS, keep, line, states
+from bench.subjects import SUBJECTS
+
+WHY = "only a message of an error has changed"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Two modules, one of which the other imports inside of a function, a C file, and a record of both."""
+    (tmp_path / "mavcg").mkdir()
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "mavcg/top.py").write_text("def f():\n    from mavcg.kernels.low import g\n    return g()\n")
+    (tmp_path / "kernels/low.py").write_text('def g():\n    """Docstring."""\n    return 1  # one\n')
+    (tmp_path / "engine.c").write_text("int run(void) { return 0; } /* runs */\n")
+    (tmp_path / "results").mkdir()
+    return tmp_path
+
+
+SUBJECT = {"speed": Subject(("mavcg.top",), ("*.c",))}
+
+
+def record(tree: Path, **more: object) -> Path:
+    path = tree / "results/speed.json"
+    path.write_text(json.dumps({"rows": [], "code": code_of(SUBJECT["speed"], fresh(tree)), **more}))
+    return path
+
+
+def fresh(tree: Path) -> Path:
+    """The tree, read anew."""
+    code_text.cache_clear()
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "folders"),
+    [
+        ("kernels/low.py", 'def g():\n    """Other words."""\n\n    return 1  # still\n', []),
+        ("kernels/low.py", 'def g():\n    """Docstring."""\n    return 2  # one\n', ["kernels"]),
+        ("kernels/low.py", 'def g():\n    """Docstring."""\n    return 1  # one\n"# no comment"\n', ["kernels"]),
+        ("engine.c", "int run(void) { return 0; } // quickly\n", []),
+        ("engine.c", "int run(void) { return 1; }\n", ["."]),
+        ("mavcg/unrelated.py", "x = 1\n", []),
+    ],
+)
+def test_code_makes_a_record_older_and_words_do_not(tree: Path, file: str, text: str, folders: list[str]) -> None:
+    record(tree)
+    (tree / file).write_text(text)
+    (state,) = states(tree / "results", SUBJECT, fresh(tree))
+
+    assert list(state.folders) == folders
+    assert state.passes == (not folders)
+
+
+def test_a_file_that_is_new_or_gone_counts(tree: Path) -> None:
+    before = code_of(SUBJECT["speed"], fresh(tree))
+    (tree / "more.c").write_text("int x;\n")
+
+    assert changed(before, code_of(SUBJECT["speed"], fresh(tree))) == ["."]
+
+
+def test_who_says_why_keeps_a_record_for_this_code_alone(tree: Path) -> None:
+    path = record(tree)
+    (tree / "engine.c").write_text("int run(void) { return 1; }\n")
+    keep(tree / "results", ["speed"], WHY, SUBJECT, fresh(tree))
+    (state,) = states(tree / "results", SUBJECT, fresh(tree))
+    assert state.passes and state.why == WHY and WHY in line(state)
+    assert json.loads(path.read_text())["rows"] == []
+
+    (tree / "engine.c").write_text("int run(void) { return 2; }\n")
+    (state,) = states(tree / "results", SUBJECT, fresh(tree))
+    assert not state.passes and state.why is None
+
+
+@pytest.mark.parametrize(
+    ("names", "why", "error"),
+    [
+        (["speed"], "ok", "says too little"),
+        (["gone"], WHY, "gone: there is no such record"),
+        (["speed"], WHY, "speed: is of the code of today"),
+    ],
+)
+def test_what_cannot_be_kept(tree: Path, names: list[str], why: str, error: str) -> None:
+    record(tree)
+    with pytest.raises(ValueError, match=error):
+        keep(tree / "results", names, why, SUBJECT, fresh(tree))
+
+
+def test_records_without_digests_or_without_a_subject_do_not_pass(tree: Path) -> None:
+    (tree / "results/speed.json").write_text("{}")
+    (tree / "results/other.json").write_text("{}")
+    other, speed = states(tree / "results", SUBJECT, fresh(tree))
+
+    assert not other.passes and "bench/subjects.py" in line(other)
+    assert not speed.passes and "has no digests" in line(speed)
+
+
+def test_subjects_name_modules_and_files_that_are_there() -> None:
+    for subject in SUBJECTS.values():
+        assert closure(subject.modules) and code_of(subject)
+    with pytest.raises(FileNotFoundError, match="no module mavcg.gone"):
+        code_of(Subject(("mavcg.gone",)))
+    with pytest.raises(FileNotFoundError, match=r"no file matches gone/\*"):
+        code_of(Subject((), ("gone/*",)))
+
+
+def test_every_record_has_a_subject() -> None:
+    assert {path.stem for path in RESULTS.glob("*.json")} <= set(SUBJECTS)
