@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import pytest
 from hypothesis import settings
 
@@ -62,6 +64,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 lacking[value] = max(0, lacking[value] - 1)
         for number in left:
             those[number].add_marker(pytest.mark.long)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say which code of ours this machine cannot run, so that a green suite does not say more than it has seen."""
+    for path, why in paths_not_run().items():
+        terminalreporter.write_line(f"not run here: {path} ({why})")
+
+
+def paths_not_run() -> dict[str, str]:
+    """Code for instruction sets and tools that this machine does not have, and what runs it instead, if anything."""
+    left = {}
+    if platform.machine() == "x86_64":
+        features = llvm.get_host_cpu_features()
+        bochs = "emulated by Bochs" if shutil.which("bochs") else "and Bochs is not installed"
+        for name, needed in (("AVX-512", "avx512bw"), ("VNNI", "avx512vnni")):
+            if not features.get(needed):
+                left[f"{name} on silicon"] = f"the CPU lacks {needed}; {bochs}"
+    if QEMU is None:
+        left["AArch64 programs"] = "qemu-user-static is not installed"
+    for tool, what in (("perf", "recording with perf"), ("valgrind", "recording with callgrind")):
+        if shutil.which(tool) is None:
+            left[what] = f"{tool} is not installed"
+    return left
 
 
 def is_long(item: pytest.Item) -> bool:

@@ -55,13 +55,12 @@ def memory_json(program: Program) -> dict[str, int]:
 
 
 def memory_sentence(program: Program) -> str:
-    """The memory of a context with one thread, and what it consists of."""
+    """State the memory of a context with one thread, beside the weights that all contexts share."""
     sizes = memory_json(program)
     context = sizes["arena_bytes"] + sizes["scratch_bytes_per_thread"]
     return (
         f"{_size(context)} for a context of one thread: arena {_size(sizes['arena_bytes'])} (lower bound "
-        f"{_size(program.arena_lower_bound_bytes)}) and scratch {_size(sizes['scratch_bytes_per_thread'])} per thread; "
-        f"packed weights {_size(sizes['weights_bytes'])}, shared by all contexts"
+        f"{_size(program.arena_lower_bound_bytes)}), scratch {_size(sizes['scratch_bytes_per_thread'])} per thread"
     )
 
 

@@ -1,13 +1,16 @@
 """Tables put into a document: sections that have their titles, and nothing else."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from bench import tables
-from bench.record import RESULTS
+from bench.record import RESULTS, ROOT
+from bench.selection_tables import STRICT_CHECK_SINCE
 
+README = (ROOT / "README.md").read_text()
 TEXT = "# Title\n\n### One\n\nold\n\n## Other\n\n### One more\n\nkept\n\n### Two\n\nold\n"
 
 
@@ -50,3 +53,11 @@ def test_every_record_has_a_table() -> None:
     records = {path.stem for path in RESULTS.glob("*.json")}
     # What docs/planning.md prints as the papers have it.
     assert records - set(tables.TABLES) == {"plan_networks", "plan_tables", "plan_baselines"}
+
+
+def test_the_readme_says_how_many_primitives_the_present_check_saw() -> None:
+    rows = json.loads((RESULTS / "primitive_scenarios.json").read_text())["by_primitive"]
+    strict = sum(row.get("date", "") >= STRICT_CHECK_SINCE for row in rows)
+    words = re.search(r"a library of (\d+) primitives .*?\((\d+) of them by the present, stricter check\)", README)
+
+    assert words is not None and (int(words[1]), int(words[2])) == (len(rows), strict)

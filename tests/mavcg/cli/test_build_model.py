@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg import load
 from mavcg.elf import exported_symbols, function_symbols
 
 
@@ -30,6 +31,10 @@ def test_json_has_what_scripts_rely_on(report: dict[str, Any], tiny_library: Pat
     for key in ("seconds", "arena_bytes", "arena_lower_bound_bytes", "weight_bytes", "code_bytes"):
         assert report[key] > 0
     assert report["arena_lower_bound_bytes"] <= report["arena_bytes"]
+    assert report["memory"] == {
+        "arena_bytes": report["arena_bytes"], "scratch_bytes_per_thread": load(tiny_library).scratch_bytes,
+        "weights_bytes": report["weight_bytes"],
+    }  # fmt: skip
     assert report["operators"]["conv2d"] == 1 and report["operators"]["relu"] == 1
     assert report["versions"] == ["generic", cores[1]]
     assert report["library_bytes"] == tiny_library.stat().st_size > report["loaded_bytes"]
@@ -57,6 +62,7 @@ def test_the_same_model_gives_the_same_bytes(
     ended = mavcg("build", tiny_onnx, "--cores", cores[1], "--threads", "2", "-o", "libtiny.so")
 
     assert ended.status == 0
+    assert "for a context of one thread: arena " in ended.stdout and " per thread" in ended.stdout
     assert "libtiny.so for " in ended.stdout and f"generic, {cores[1]}" in ended.stdout
     assert (here / "libtiny.so").read_bytes() == tiny_library.read_bytes()
     assert (here / "tiny.h").read_text() == (tiny_library.parent / "tiny.h").read_text()
