@@ -1,7 +1,7 @@
 """Digests of code, without comments and docstrings: the same digest means that the same code was measured.
 
-A record of figures is about some modules and all that these import (bench/subjects.py says which). `code_of` hashes them,
-folder by folder, so that a record can be held against the code of today.
+A record of figures is about some modules and all that these import (bench/subjects.py says which). `code_of` hashes
+them, folder by folder, so that a record can be held against the code of today.
 """
 
 import ast
@@ -127,7 +127,8 @@ def _docstrings(text: str) -> Iterator[Span]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            is_constant = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            if is_constant and isinstance(first.value.value, str):
                 # ast counts bytes, tokenize characters.
                 start = len(lines[first.lineno - 1].encode()[: first.col_offset].decode())
                 end = len(lines[(first.end_lineno or 1) - 1].encode()[: first.end_col_offset].decode())

@@ -2,8 +2,8 @@
 
 Each record holds digests of its code (bench/subjects.py says which code that is). Where the code of today has other
 digests the figure may not hold any more: measure it again, or, where the change cannot move it or the machine at hand
-cannot measure it, say why it stays: `--keep NAME .. --why TEXT`. The reason stands in the record and below its table, and
-holds for the code of today alone. Exit status 1 if a record is older than its code and nobody said why it stays.
+cannot measure it, say why it stays: `--keep NAME .. --why TEXT`. The reason stands in the record and below its table,
+and holds for the code of today alone. Exit status 1 if a record is older than its code and nobody said why it stays.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def keep(results: Path, names: Sequence[str], why: str, subjects: Mapping[str, S
 
 
 def with_code(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with the digests of its code; without what was said of an older one. Raises: KeyError without a subject."""
+    """Add the digests of its code to a record and drop what was said of an older one. Raises: KeyError: no subject."""
     return {key: value for key, value in record.items() if key != "kept"} | {"code": code_of(SUBJECTS[name])}
 
 
