@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +19,9 @@ PAGE_BYTES = 0x1000
 # One address for each function that the image calls and does not define: nothing is ever mapped there to be executed.
 EXTERNAL_BASE = 0x1600_0000
 EXTERNAL_BYTES = 16
+# One for each piece of data that it refers to and does not define: a run finds zeroes or its seed's bytes there.
+EXTERNAL_DATA_BASE, EXTERNAL_DATA_LIMIT = 0x2000_0000, 0x4000_0000
+EXTERNAL_DATA_BYTES = 1 << 16
 
 # On the text's own first line: the assembler's messages keep their line numbers.
 _ASSEMBLE_ALL = ".arch armv8.6-a+fp16+fp16fml+dotprod+i8mm+bf16+crypto+lse+rdm+rcpc+flagm;"
@@ -40,12 +43,20 @@ class CodeImage:
     """Code and data of one object file.
 
     symbols: name -> address of all that it defines, local ones too. externals: address -> name of the functions that
-    it calls and does not define.
+    it calls and does not define; external_data: of the data that it refers to and does not define.
     """
 
     sections: tuple[Section, ...]
     symbols: Mapping[str, int]
     externals: Mapping[int, str]
+    external_data: Mapping[int, str] = field(default_factory=dict)
+
+    def extent(self, function: str) -> range:
+        """The addresses of a function's instructions: up to the next symbol of its section, or the section's end."""
+        start = self.symbols[function]
+        ends = [s.address + len(s.data) for s in self.sections if s.address <= start < s.address + len(s.data)]
+        stop = min([at for at in self.symbols.values() if at > start] + ends, default=start)
+        return range(start, stop, 4)
 
     def place(self, address: int) -> str:
         """An address in words: "kernel+0x1c"; the bare address where it lies outside of the image."""
@@ -61,8 +72,8 @@ class CodeImage:
 def assemble_image(text: str, what: str = "assembly text") -> CodeImage:
     """Assemble AArch64 text (ELF directives) into an image; 65 ms whatever its size, so give it many functions at once.
 
-    what: the text in words, for error messages. Raises: ToolError with the assembler's message; MavcgError where
-    the code refers to data outside of the text.
+    what: the text in words, for error messages. Raises: ToolError with the assembler's message; MavcgError for what
+    only a linker can place.
     """
     with tempfile.TemporaryDirectory(prefix="mavcg-image-") as folder:
         source, out = Path(folder) / "image.s", Path(folder) / "image.o"
@@ -73,7 +84,7 @@ def assemble_image(text: str, what: str = "assembly text") -> CodeImage:
 
 
 def read_image(path: Path, what: str) -> CodeImage:
-    """The image of an AArch64 object file. Raises: MavcgError where it is none or refers to data outside of it."""
+    """The image of an AArch64 object file. Raises: MavcgError where it is none or needs a linker."""
     elf = open_elf(path)
     if elf["e_machine"] != "EM_AARCH64" or elf["e_type"] != "ET_REL":
         raise MavcgError(f"{what}: not an AArch64 object file; assemble it for AArch64")
@@ -82,6 +93,7 @@ def read_image(path: Path, what: str) -> CodeImage:
     symbols = list(table.iter_symbols()) if table is not None else []
     addresses = [_address(symbol, places) for symbol in symbols]
     externals: dict[str, int] = {}
+    external_data: dict[str, int] = {}
     got: dict[int, int] = {}  # symbol number -> its entry's address
     got_base = _end(elf, places)
     data = {index: _contents(elf.get_section(index)) for index in places}
@@ -99,7 +111,10 @@ def read_image(path: Path, what: str) -> CodeImage:
                 address = externals.setdefault(symbol.name, next_free)
             place = places[target] + relocation["r_offset"]
             if address is None:
-                raise MavcgError(f"{where}: refers to '{name}', which is not in this text; add its definition")
+                next_data = EXTERNAL_DATA_BASE + len(external_data) * EXTERNAL_DATA_BYTES
+                address = addresses[number] = external_data.setdefault(name, next_data)
+                if next_data >= EXTERNAL_DATA_LIMIT:
+                    raise MavcgError(f"{where}: refers to '{name}', one of too many names that are not in this text")
             if kind in _GOT:
                 address = got.setdefault(number, got_base + 8 * len(got))
             value = address + relocation["r_addend"]
@@ -123,9 +138,13 @@ def read_image(path: Path, what: str) -> CodeImage:
         sections.append(Section(".got", got_base, entries, False, False))
     defined = {
         s.name: at for s, at in zip(symbols, addresses, strict=True) if at is not None and s.name[:1] not in ("", "$")
+        and s.name not in external_data
     }
     named = {at: name for name, at in externals.items()}
-    return CodeImage(tuple(sections), MappingProxyType(defined), MappingProxyType(named))
+    data_names = {at: name for name, at in external_data.items()}
+    return CodeImage(
+        tuple(sections), MappingProxyType(defined), MappingProxyType(named), MappingProxyType(data_names)
+    )
 
 
 class _OutOfReach(Exception):

@@ -7,20 +7,22 @@ value is a valid pointer and two runs from one state see the same bytes.
 import importlib
 import itertools
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
+from mavcg.assembly.emulated_memory import Memory, random_lanes
 from mavcg.errors import MavcgError
 
 STACK_TOP = 0x7F00_0000_0000  # near the top of 47 bits, where Linux has it too, far from code and data
 STACK_BYTES = 1 << 20
 RETURN_ADDRESS = 0x1700_0000
 INSTRUCTION_LIMIT = 20_000
+SECONDS_LIMIT = 5.0  # of one run; runs that end take milliseconds
 
 _BUFFERS = (0x40_0000_0000, 0x41_0000_0000, 0x42_0000_0000)
 _LAST_PAGE = (1 << 64) - PAGE_BYTES
@@ -32,6 +34,7 @@ class State:
     """All that a function starts from.
 
     x: x0 to x29; x30 is the return address. v: v0 to v31, 128 bits each. nzcv: N is bit 3, V is bit 0.
+    given: (address, bytes) of memory that holds something else than the seed's bytes.
     """
 
     x: tuple[int, ...]
@@ -39,6 +42,7 @@ class State:
     nzcv: int
     memory_seed: int
     sp: int = STACK_TOP
+    given: tuple[tuple[int, bytes], ...] = ()
 
 
 class End(StrEnum):
@@ -46,6 +50,8 @@ class End(StrEnum):
     NO_END = "no end within the limit"
     CALL = "call of a function that is not there"
     FAULT = "fault"
+    MEMORY = "more memory touched than a run is given"
+    TIME = "no end in time"
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,7 @@ class Outcome:
 
     where: the place at which it stopped, in words, unless it returned; the name of the function that it calls. x: x0 to
     x29. written: address -> the byte that is there in the end. read: addresses of all bytes that loads touched.
+    executed: addresses of the instructions that ran.
     """
 
     end: End
@@ -64,6 +71,7 @@ class Outcome:
     nzcv: int
     written: Mapping[int, int]
     read: frozenset[int]
+    executed: frozenset[int] = frozenset()
 
     def register(self, name: str) -> int:
         """x0 to x29, v0 to v31 (128 bits), d0 to d31 (their low halves), sp, nzcv."""
@@ -92,38 +100,9 @@ def start_state(seed: int) -> State:
         return pick.getrandbits(64)
 
     x = tuple(general() for _ in range(30))
-    lanes = _lanes(pick, 32 * 16)
+    lanes = random_lanes(pick, 32 * 16)
     v = tuple(int.from_bytes(lanes[at : at + 16], "little") for at in range(0, len(lanes), 16))
     return State(x, v, pick.getrandbits(4), seed)
-
-
-# Lanes that arithmetic treats apart: zeros, infinities, quiet and signalling NaNs, subnormals, largest, one.
-_SPECIAL = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x7F812345, 1, 0x807FFFFF, 0x7F7FFFFF)
-_SPECIAL_LANES = tuple(lane.to_bytes(4, "little") for lane in (*_SPECIAL, 0x3F800000, 0xBF800000))
-
-
-def _lanes(pick: random.Random, count: int) -> bytes:
-    """Bytes for memory or vectors: mostly moderate fp32 lanes (2^-7 to 4, both signs), also moderate as fp64 and fp16;
-    else small integers, special fp32 values among moderate ones, or any bits."""
-    kind = pick.random()
-    if kind < 0.12:
-        return pick.randbytes(count)
-    if kind < 0.24:
-        return b"".join(pick.randint(0, 40).to_bytes(4, "little") for _ in range(count // 4))
-    lanes = int.from_bytes(pick.randbytes(count), "little")
-    keep = int.from_bytes(b"\xff\xff\xff\xbf" * (count // 4), "little")
-    exponent = int.from_bytes(b"\x00\x00\x00\x3c" * (count // 4), "little")
-    moderate = (lanes & keep | exponent).to_bytes(count, "little")
-    if kind < 0.34:
-        parts = [moderate[at : at + 4] for at in range(0, count, 4)]
-        return b"".join(pick.choice(_SPECIAL_LANES) if pick.random() < 0.3 else part for part in parts)
-    return moderate
-
-
-@lru_cache(maxsize=512)  # two runs from one state ask for the same pages
-def page_bytes(seed: int, page: int) -> bytes:
-    """What memory holds at page number `page` before a run."""
-    return _lanes(random.Random(f"page {seed} {page}"), PAGE_BYTES)
 
 
 class Machine:
@@ -134,16 +113,18 @@ class Machine:
         self.image = image
         self._core = _Core(image)
 
-    def run(self, function: str, state: State, limit: int = INSTRUCTION_LIMIT) -> Outcome:
-        """Run a function of the image until it returns or has executed `limit` instructions.
+    def run(
+        self, function: str, state: State, limit: int = INSTRUCTION_LIMIT, seconds: float = SECONDS_LIMIT
+    ) -> Outcome:
+        """Run a function of the image until it returns, has executed `limit` instructions, or the time is over.
 
         Raises: MavcgError when the image does not define it.
         """
         entry = self.image.symbols.get(function)
         if entry is None:
             raise MavcgError(f"check by execution: no function '{function}' in the code; check its name")
-        outcome = self._core.run(entry, state, limit)
-        if outcome.end in (End.FAULT, End.CALL):
+        outcome = self._core.run(entry, state, limit, seconds)
+        if outcome.end in (End.FAULT, End.CALL, End.MEMORY):
             self._core = _Core(self.image)  # what an exception leaves in the emulator is not documented
         return outcome
 
@@ -168,12 +149,11 @@ class _Core:
         unicorn, arm = _emulator()
         self.image = image
         self.accesses: set[tuple[bool, int, int]] = set()
-        self.pages: list[int] = []
-        self.seed = 0
-        self.wrapped = False
+        self.blocks: set[tuple[int, int]] = set()
+        self.deadline = 0.0
+        self.stopped: End | None = None  # why a hook stopped the run
         self.write_kind = unicorn.UC_MEM_WRITE
         self.error = unicorn.UcError
-        self.data_access = unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE
         self.x = [arm.UC_ARM64_REG_X0 + i for i in range(29)] + [arm.UC_ARM64_REG_X29]
         self.v = [arm.UC_ARM64_REG_V0 + i for i in range(32)]
         self.link, self.sp, self.pc = arm.UC_ARM64_REG_X30, arm.UC_ARM64_REG_SP, arm.UC_ARM64_REG_PC
@@ -182,12 +162,14 @@ class _Core:
         self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
         # All 64 bits of an address count, as they are: no page tables, no largest physical address.
         self.uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
+        self.memory = Memory(self.uc, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
         for section in image.sections:
             size = -(-len(section.data) // PAGE_BYTES) * PAGE_BYTES
             access = unicorn.UC_PROT_READ
             access |= unicorn.UC_PROT_EXEC if section.executable else 0
             access |= unicorn.UC_PROT_WRITE if section.writable else 0
-            self.uc.mem_map(section.address, size, access)
+            self.memory.fix(section.address, size, access)
+        self.uc.hook_add(unicorn.UC_HOOK_BLOCK, self._on_block)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, self._on_access)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED, self._on_unmapped)
 
@@ -195,23 +177,29 @@ class _Core:
         self.accesses.add((kind == self.write_kind, address, size))
         if address + size > _LAST_PAGE:
             # The emulator misreports addresses of the very last page.
-            self.wrapped = True
-            uc.emu_stop()
+            self._stop(End.FAULT)
+        elif time.monotonic() > self.deadline:
+            self._stop(End.TIME)
+
+    def _on_block(self, uc: Any, address: int, size: int, data: Any) -> None:
+        self.blocks.add((address, size))
+
+    def _stop(self, why: End) -> None:
+        self.stopped = why
+        self.uc.emu_stop()
 
     def _on_unmapped(self, uc: Any, kind: int, address: int, size: int, value: int, data: Any) -> bool:
-        page = address // PAGE_BYTES
-        uc.mem_map(page * PAGE_BYTES, PAGE_BYTES, self.data_access)
-        uc.mem_write(page * PAGE_BYTES, page_bytes(self.seed, page))
-        self.pages.append(page)
-        return True
+        if self.memory.grow(address):
+            return True
+        self.stopped = End.MEMORY
+        return False
 
-    def run(self, entry: int, state: State, limit: int) -> Outcome:
+    def run(self, entry: int, state: State, limit: int, seconds: float) -> Outcome:
         uc = self.uc
-        for page in self.pages:
-            uc.mem_unmap(page * PAGE_BYTES, PAGE_BYTES)
-        self.pages.clear()
+        self.memory.begin(state.memory_seed, state.given)
         self.accesses.clear()
-        self.seed, self.wrapped = state.memory_seed, False
+        self.blocks.clear()
+        self.stopped, self.deadline = None, time.monotonic() + seconds
         for section in self.image.sections:
             uc.mem_write(section.address, section.data)
         registers = [*zip(self.x, state.x, strict=True), *zip(self.v, state.v, strict=True)]
@@ -223,8 +211,8 @@ class _Core:
         except self.error:
             end = End.FAULT
         pc = uc.reg_read(self.pc)
-        if self.wrapped:
-            end = End.FAULT
+        if self.stopped is not None:
+            end = self.stopped
         elif pc == RETURN_ADDRESS:
             end = End.RETURNED
         elif pc in self.image.externals:
@@ -239,6 +227,7 @@ class _Core:
             uc.reg_read(self.nzcv) >> 28,
             MappingProxyType(self._written()),
             frozenset(itertools.chain.from_iterable(loads)),
+            frozenset(at for start, size in self.blocks for at in range(start, start + size, 4)),
         )
 
     def _written(self) -> dict[int, int]:

@@ -3,12 +3,21 @@
 What this cannot see: the order of accesses (devices, other threads), and paths that no state of the check takes.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mavcg.assembly.code_image import CodeImage
-from mavcg.assembly.emulation import INSTRUCTION_LIMIT, STACK_BYTES, End, Machine, Outcome, State, start_state
-from mavcg.errors import MavcgError
+from mavcg.assembly.emulation import (
+    INSTRUCTION_LIMIT,
+    SECONDS_LIMIT,
+    STACK_BYTES,
+    End,
+    Machine,
+    Outcome,
+    State,
+    start_state,
+)
 
 # What a caller may look at (AAPCS64, ARM IHI 0055): results (x0, x1; v0 to v3) and preserved registers.
 CALLER_SEES = (
@@ -17,6 +26,7 @@ CALLER_SEES = (
     *(f"d{number}" for number in range(8, 16)),
     "sp",
 )
+COMPARISON_SECONDS = 30.0  # for all states of a function
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Undecided:
-    """From the state of `seed` the untransformed function did not return: nothing was compared."""
+    """From the state of `seed` nothing was compared: the untransformed function did not return, or time was over."""
 
     seed: int
     reason: str
@@ -44,13 +54,15 @@ class Undecided:
 class Comparison:
     """What running both forms from all seeds showed.
 
-    agreed: the number of seeds from which both returned and left the same. differences: at most one a seed.
+    agreed: the number of seeds from which both returned and left the same. differences: at most one a seed. coverage:
+    the share of the transformed function's bytes that ran from the seeds that agreed, 0 to 1.
     """
 
     function: str
     agreed: int
     differences: tuple[Difference, ...]
     undecided: tuple[Undecided, ...]
+    coverage: float = 0.0
 
     @property
     def passed(self) -> bool:
@@ -73,6 +85,7 @@ def compare(
     limit: int = INSTRUCTION_LIMIT,
     renamed: str | None = None,
     start: Callable[[int], State] = start_state,
+    seconds: float = COMPARISON_SECONDS,
 ) -> Comparison:
     """Run a function of both images from the state of each seed.
 
@@ -81,31 +94,45 @@ def compare(
     it could fault there: its own stack and the images excepted.
 
     limit: of instructions for `before`; `after` may take four times as many. renamed: the function's name in `after`.
-    start: seed -> state, where a function needs arguments of certain kinds.
-    Raises: MavcgError when either image lacks the function, or it calls one outside of its image.
+    start: seed -> state, where a function needs arguments of certain kinds. seconds: for all seeds together; those that
+    are left then are undecided.
+    Raises: MavcgError when either image lacks the function.
     """
     first, second = Machine(before), Machine(after)
     agreed = 0
     differences: list[Difference] = []
     undecided: list[Undecided] = []
+    executed: set[int] = set()
+    deadline = time.monotonic() + seconds
     for seed in seeds:
-        state = start(seed)
-        old = first.run(function, state, limit)
-        if old.end == End.CALL:
-            raise MavcgError(
-                f"check by execution: {function} calls '{old.where}', which is not in the code given; add its"
-                " definition or check functions that call nothing"
-            )
-        if old.end != End.RETURNED:
-            undecided.append(Undecided(seed, f"{old.end}, at {old.where}"))
+        left = deadline - time.monotonic()
+        if left <= 0:
+            undecided.append(Undecided(seed, f"the {seconds:g} seconds for the check are over"))
             continue
-        new = second.run(renamed or function, state, 4 * limit)
+        state = start(seed)
+        old = first.run(function, state, limit, min(left, SECONDS_LIMIT))
+        if old.end != End.RETURNED:
+            undecided.append(Undecided(seed, _why(old)))
+            continue
+        new = second.run(renamed or function, state, 4 * limit, SECONDS_LIMIT)
+        if new.end == End.TIME:
+            undecided.append(Undecided(seed, _why(new)))
+            continue
         found = next(_differences(seed, old, new, observed, (before, after)), None)
         if found is None:
             agreed += 1
+            executed |= new.executed
         else:
             differences.append(found)
-    return Comparison(function, agreed, tuple(differences), tuple(undecided))
+    whole = after.extent(renamed or function)
+    coverage = len(executed.intersection(whole)) / max(1, len(whole))
+    return Comparison(function, agreed, tuple(differences), tuple(undecided), coverage)
+
+
+def _why(outcome: Outcome) -> str:
+    if outcome.end == End.CALL:
+        return f"it calls '{outcome.where}', which is not in the file"
+    return f"{outcome.end}, at {outcome.where}"
 
 
 def _differences(

@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +13,12 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.assembly.argument_states import Arguments
     from mavcg.assembly.asm_source import AsmSource
+    from mavcg.assembly.checking import FunctionCheck
     from mavcg.passes.asm.tune import FunctionReport, Tuned
 
 _EXIT_DIFFERENCE = 1
-_SEEDS = range(24)
 
 
 def tune_asm(
@@ -32,6 +33,13 @@ def tune_asm(
     ] = 8.0,
     check: Annotated[
         bool, typer.Option("--check", help="Run every changed function in an emulator, before and after: mavcg[check].")
+    ] = False,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option("--args", metavar="'F: ARGS'", help="With --check: F's arguments, such as 'F: buf:4096 i:64'."),
+    ] = None,
+    unchecked_ok: Annotated[
+        bool, typer.Option("--unchecked-ok", help="With --check: write what it cannot decide, too; it is named.")
     ] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     defines: Annotated[
@@ -51,8 +59,10 @@ def tune_asm(
     \b
     mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S
     mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S --check --json
+    mavcg tune-asm gemm.S --core cortex-a55 -o gemm.a55.S --check --args "gemm: buf:4096 buf:4096 ptrs:8x256 i:64 f:1.5"
     mavcg tune-asm kernel.S --core cortex-a53 -o kernel.a53.S --function gemm_8x8 --solver-seconds 20
     """
+    from mavcg.assembly.argument_states import parse_arguments
     from mavcg.assembly.asm_source import AsmSource, assemble, read_asm_source
     from mavcg.assembly.schedule_store import open_store
     from mavcg.passes.asm.loop_tuning import Effort
@@ -60,9 +70,13 @@ def tune_asm(
     from mavcg.whole_file import write_whole
 
     _check_output(source, output)
+    if (arguments or unchecked_ok) and not check:
+        raise MavcgError(f"{'--args' if arguments else '--unchecked-ok'}: says how to check; give --check too")
+    described = parse_arguments(arguments or ())
     kind, timing = core_timing(core, settings or ())
     asm = read_asm_source(source, defines or (), includes or ())
-    wanted = _wanted(asm, function or ())
+    wanted = _wanted(asm, function or (), "--function")
+    _wanted(asm, list(described), "--args")
     with Progress() as progress:
         with asm.places_in_errors():
             tuned = tune(
@@ -75,18 +89,25 @@ def tune_asm(
                 lambda label: progress(f"scheduling {label}"),
             )
         tuned = dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in wanted))
+        checks = _checked(asm, tuned, described, progress) if check else {}
+        if not unchecked_ok:
+            undecided = {name: f"not decided by the check: {c.why}" for name, c in checks.items() if not c.states}
+            tuned = tuned.without(undecided) if undecided else tuned
         progress("assembling the result")
         assemble(AsmSource(tuned.text, str(output)), [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
-        checked = _checked(asm, tuned, progress) if check else {}
     write_whole(output, tuned.text.encode("utf-8", "surrogateescape"), "-o")
     if asm.expanded:
         note(f"{output}: is the expanded text: the macros of {source} are written out in it, and lines are counted so")
     elif asm.preprocessed:
         note(f"{output}: is the preprocessed text: what {source} includes and defines is written out in it")
+    for name, found in checks.items():
+        if not found.states:
+            done = "written unchecked" if unchecked_ok else "left as it was; describe its arguments with --args"
+            note(f"--check: {name} is not decided ({found.why}): {done}")
     if as_json:
-        print_json(_json(asm, tuned, core, output, checked))
+        print_json(_json(asm, tuned, core, output, checks))
     else:
-        _show(asm, tuned, core, checked)
+        _show(asm, tuned, core, checks)
 
 
 def _check_output(source: Path, output: Path) -> None:
@@ -102,8 +123,8 @@ def _check_output(source: Path, output: Path) -> None:
         raise MavcgError(f"-o {output}: there is no folder {output.parent}; make it or name another file")
 
 
-def _wanted(asm: "AsmSource", names: Sequence[str]) -> frozenset[str]:
-    """The functions to be looked at: those named, or all. Raises: MavcgError for none and for unknown names."""
+def _wanted(asm: "AsmSource", names: Sequence[str], option: str) -> frozenset[str]:
+    """The functions that an option names, or all. Raises: MavcgError for none in the file and for unknown names."""
     from mavcg.passes.asm.blocks import functions_of
     from mavcg.passes.asm.source import parse_source
 
@@ -115,7 +136,7 @@ def _wanted(asm: "AsmSource", names: Sequence[str]) -> frozenset[str]:
         if name not in present:
             near = difflib.get_close_matches(name, present, n=3, cutoff=0.4)
             hint = f"did you mean {', '.join(near)}?" if near else f"it holds {', '.join(present[:8])}"
-            raise MavcgError(f"--function {name}: {asm.file} has no such function; {hint}")
+            raise MavcgError(f"{option} {name}: {asm.file} has no such function; {hint}")
     return frozenset(names or present)
 
 
@@ -124,33 +145,27 @@ def is_changed(report: "FunctionReport") -> bool:
     return bool(report.blocks or report.splits) or any(loop.scheduled_by != "kept" for loop in report.loops)
 
 
-def _checked(asm: "AsmSource", tuned: "Tuned", progress: Progress) -> dict[str, int]:
-    """Changed function -> number of random states from which both forms left the same behind.
-
-    Exits with status 1 where one did not: a fault of a pass. Raises: MavcgError for what cannot be run.
-    """
+def _checked(
+    asm: "AsmSource", tuned: "Tuned", described: "Mapping[str, Sequence[Arguments]]", progress: Progress
+) -> "dict[str, FunctionCheck]":
+    """What the check showed of each changed function. Exits with status 1 at a difference: a fault of a pass."""
     changed = [report.name for report in tuned.functions if is_changed(report)]
     if not changed:
         return {}
-    from mavcg.assembly.code_image import assemble_image
-    from mavcg.assembly.equivalence import compare
+    from mavcg.assembly.checking import check_functions
 
-    before = assemble_image(asm.text, asm.file)
-    after = assemble_image(tuned.text, f"the tuned {asm.file}")
-    agreed: dict[str, int] = {}
-    for name in changed:
-        progress(f"checking {name}")
-        found = compare(before, after, name, _SEEDS)
-        if found.differences:
-            note(f"--check: {found}: a fault of mavcg's; nothing was written; please report it with {asm.file}")
+    found = check_functions(asm.text, tuned.text, changed, described, asm.file, progress)
+    for check in found.values():
+        if check.difference:
+            way_out = f"a fault of mavcg's; nothing was written; please report it with {asm.file}"
+            note(f"--check: {check.difference}: {way_out}")
             raise typer.Exit(_EXIT_DIFFERENCE)
-        if not found.passed:
-            raise MavcgError(f"--check: {found}: it cannot be checked; name the others with --function")
-        agreed[name] = found.agreed
-    return agreed
+    return found
 
 
-def _json(asm: "AsmSource", tuned: "Tuned", core: str, output: Path, checked: dict[str, int]) -> dict[str, Any]:
+def _json(
+    asm: "AsmSource", tuned: "Tuned", core: str, output: Path, checks: "Mapping[str, FunctionCheck]"
+) -> dict[str, Any]:
     return {
         "core": core,
         "cycles_are": "predicted by a model",
@@ -165,7 +180,8 @@ def _json(asm: "AsmSource", tuned: "Tuned", core: str, output: Path, checked: di
                 "changed": is_changed(report),
                 "blocks": report.blocks,
                 "splits": report.splits,
-                "states_checked": checked.get(report.name),
+                "states_checked": checks[report.name].states if report.name in checks else None,
+                **_check_json(checks.get(report.name)),
                 "loops": [{**dataclasses.asdict(loop), "line": asm.line(loop.line)} for loop in report.loops],
             }
             for report in tuned.functions
@@ -173,7 +189,31 @@ def _json(asm: "AsmSource", tuned: "Tuned", core: str, output: Path, checked: di
     }
 
 
-def _show(asm: "AsmSource", tuned: "Tuned", core: str, checked: dict[str, int]) -> None:
+def _check_json(check: "FunctionCheck | None") -> dict[str, Any]:
+    if check is None:  # not asked for, or nothing changed that could differ
+        return {"checked": None, "states": 0, "undecided": 0, "instructions_run_percent": None}
+    percent = round(100 * check.coverage, 1)
+    return {
+        "checked": check.word,
+        "states": check.states,
+        "undecided": check.undecided,
+        "instructions_run_percent": percent,
+    }
+
+
+def _check_line(name: str, check: "FunctionCheck") -> str:
+    if not check.states:
+        return f"{name}: NOT checked: undecided from all {check.undecided} states: {check.why}"
+    line = (
+        f"{name}: checked by execution: the same from {check.states} states, in which {check.coverage:.0%} of its "
+        "instructions ran"
+    )
+    if check.undecided:
+        line += f"; {check.undecided} undecided ({check.why}): describe its arguments with --args"
+    return line
+
+
+def _show(asm: "AsmSource", tuned: "Tuned", core: str, checks: "Mapping[str, FunctionCheck]") -> None:
     from rich.table import Table
 
     out = console()
@@ -210,8 +250,8 @@ def _show(asm: "AsmSource", tuned: "Tuned", core: str, checked: dict[str, int]) 
             out.print(f"{report.name}: kept: {report.kept}")
         elif not report.loops:
             out.print(f"{report.name}: kept: no loop of one block, and no better order of its instructions")
-        if report.name in checked:
-            out.print(f"{report.name}: checked by execution: the same from {checked[report.name]} random states")
+        if report.name in checks:
+            out.print(_check_line(report.name, checks[report.name]))
 
 
 def _cycles(value: float | None) -> str:

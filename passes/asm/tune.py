@@ -3,8 +3,8 @@
 Every step is kept only where the core's model finds it better than what was there; see tune_loop and tune_block.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mavcg.core import LoadPolicy
 from mavcg.passes.asm.blocks import Block, Function, functions_of
@@ -36,10 +36,26 @@ class FunctionReport:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The new text, the same as the old one where nothing was to be gained, and what was done to each function."""
+    """The new text, the same as the old one where nothing was to be gained, and what was done to each function.
+
+    pieces: the old text's statements. changes: by function, the new texts of statements.
+    """
 
     text: str
     functions: tuple[FunctionReport, ...]
+    pieces: tuple[str, ...] = ()
+    changes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+    def without(self, undone: Mapping[str, str]) -> "Tuned":
+        """The same with some functions left as they were. undone: function -> why."""
+        changes = {name: texts for name, texts in self.changes.items() if name not in undone}
+        pieces = list(self.pieces)
+        for at, text in (item for texts in changes.values() for item in texts.items()):
+            pieces[at] = text
+        functions = tuple(
+            FunctionReport(f.name, kept=undone[f.name]) if f.name in undone else f for f in self.functions
+        )
+        return Tuned("".join(pieces), functions, self.pieces, changes)
 
 
 def tune(
@@ -61,8 +77,8 @@ def tune(
     """
     statements = parse_source(text, file)
     functions = functions_of(statements, file)
-    pieces = [s.text for s in statements]
-    reports = []
+    reports: list[FunctionReport] = []
+    changed: dict[str, Mapping[int, str]] = {}
     variants = {s.code.split(None, 1)[1].strip().strip('"') for s in statements if s.name == ".variant_pcs"}
     prefix = _free_prefix(text)
     private = private_conventions(functions)
@@ -80,9 +96,8 @@ def tune(
         if _outgrows_tests(statements, function, changes):
             report, changes = FunctionReport(function.name, kept="it would outgrow the reach of its tbz or tbnz"), {}
         reports.append(report)
-        for at, new in changes.items():
-            pieces[at] = new
-    return Tuned("".join(pieces), tuple(reports))
+        changed[function.name] = changes
+    return Tuned("", tuple(reports), tuple(s.text for s in statements), changed).without({})
 
 
 @dataclass(frozen=True)

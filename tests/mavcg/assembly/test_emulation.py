@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from mavcg.assembly.code_image import PAGE_BYTES, assemble_image
-from mavcg.assembly.emulation import STACK_TOP, End, Machine, Outcome, State, page_bytes, run, start_state
+from mavcg.assembly.emulated_memory import page_bytes
+from mavcg.assembly.emulation import STACK_TOP, End, Machine, Outcome, State, run, start_state
 from mavcg.errors import MavcgError
 
 FUNCTIONS = {

@@ -1,10 +1,11 @@
 """What the comparison of two forms lets pass and what it does not, each in the shortest function that shows it."""
 
+import time
+
 import pytest
 
 from mavcg.assembly.code_image import assemble_image
 from mavcg.assembly.equivalence import CALLER_SEES, Comparison, Undecided, compare
-from mavcg.errors import MavcgError
 
 pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
 
@@ -100,10 +101,41 @@ def test_the_transformed_form_may_take_more_instructions() -> None:
     assert not compared(loop.format(trips=90), loop.format(trips=500), limit=200).passed
 
 
-def test_calls_of_what_is_not_there_are_an_error_that_names_it() -> None:
-    with pytest.raises(MavcgError, match="f calls 'memcpy', which is not in the code given"):
-        compared("bl memcpy", "bl memcpy")
+def test_calls_of_what_is_not_there_decide_nothing_and_are_named() -> None:
+    found = compared("bl memcpy", "bl memcpy")
+    assert not found.passed and found.undecided[0].reason == "it calls 'memcpy', which is not in the file"
     assert compared("nop", "bl memcpy").differences[0].after == "call of a function that is not there, at memcpy"
+
+
+def test_a_function_that_steps_over_all_of_memory_is_undecided_soon() -> None:
+    """A page at a time, each mapped alone, took time that grew with the square of their number."""
+    walk = "mov x10, #20000\nmov x11, #0x100000\n.Lw: ldr x12, [x9]\nadd x9, x9, x11\nsubs x10, x10, #1\nb.ne .Lw"
+    began = time.monotonic()
+    found = compared(walk, walk, limit=100_000)
+
+    assert {undecided.reason.split(",")[0] for undecided in found.undecided} == {
+        "more memory touched than a run is given"
+    }
+    assert time.monotonic() - began < 20
+
+
+def test_a_long_walk_through_memory_is_decided() -> None:
+    walk = "mov x10, #0x2000\n.Lw: ldr x12, [x9], #64\nsubs x10, x10, #1\nb.ne .Lw\n"
+    assert compared(walk, walk, limit=200_000).agreed == len(SEEDS)
+    down = walk.replace("#64", "#-64").replace(".Lw", ".Ld")
+    assert compared(down, down, limit=200_000).agreed == len(SEEDS)
+
+
+def test_time_that_is_over_leaves_the_rest_undecided() -> None:
+    image = assemble_image("\t.text\nf:\n\tret\n")
+    found = compare(image, image, "f", SEEDS, seconds=0)
+    assert not found.passed and [undecided.seed for undecided in found.undecided] == list(SEEDS)
+    assert "the 0 seconds for the check are over" in str(found)
+
+
+def test_coverage_is_the_share_of_instructions_that_ran() -> None:
+    assert compared("nop", "nop").coverage == 1
+    assert compared("nop", "b .Lend\nnop\nnop\n.Lend:").coverage == 3 / 5
 
 
 def test_the_transformed_form_may_have_another_name() -> None:

@@ -165,15 +165,6 @@ def test_a_result_that_does_not_assemble_is_not_written(mavcg: Any, dot: Path, m
     assert done.status == 2 and "out.S:" in done.stderr and not (dot.parent / "out.S").exists()
 
 
-def test_check_of_a_function_that_calls_elsewhere(mavcg: Any, dot: Path) -> None:
-    pytest.importorskip("unicorn", reason="the check by execution needs mavcg[check]")
-    dot.write_text(DOT.replace("\tmovi", "\tbl elsewhere\n\tmovi"))
-    done = mavcg("tune-asm", "dot.S", "--core", "cortex-a55", "-o", "out.S", "--solver-seconds", "0", "--check")
-
-    assert done.status == 2 and "elsewhere" in done.stderr
-    assert not (dot.parent / "out.S").exists()
-
-
 def test_preprocessed_input(mavcg: Any, dot: Path) -> None:
     dot.write_text("#define STEP 16\n#define IN(r) ldr q1, [r], #STEP\n" + DOT.replace("ldr q1, [x0], #16", "IN(x0)"))
     document = tuned(mavcg)

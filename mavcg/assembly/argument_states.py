@@ -1,0 +1,160 @@
+"""States for the check by execution, from a description of a function's arguments.
+
+    FUNCTION: buf:4096 ptrs:8x4096 i:64 i:8..64/8 f:1.5 d:0.5
+
+One word an argument, in the order of the prototype: a pointer to a buffer of so many bytes, a pointer to a table of
+pointers to buffers, an integer or a range of them with a step, a float, a double. `=0` behind a buffer fills it with
+zeroes.
+"""
+
+import math
+import random
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.assembly.code_image import PAGE_BYTES
+from mavcg.assembly.emulated_memory import random_lanes
+from mavcg.assembly.emulation import STACK_TOP, State, start_state
+from mavcg.errors import MavcgError
+
+DESCRIBED_LIMIT = 200_000  # instructions of a run: a described count may be large
+_BYTES_LIMIT = 4 << 20
+_TABLE_LIMIT = 4096
+_ARGUMENT_LIMIT = 64
+_BASE, _APART = 0x60_0000_0000, 1 << 24  # buffers lie apart, so that what is read beyond one belongs to none
+_ALIGN = 64
+_REGISTERS = 8  # x0 to x7 and v0 to v7 take arguments, the stack the rest (AAPCS64, stages B and C)
+_MASK64 = (1 << 64) - 1
+_KINDS = "buf:BYTES, ptrs:COUNTxBYTES, i:NUMBER, i:LOW..HIGH/STEP, f:NUMBER (float) or d:NUMBER (double)"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument. kind: "buf", "ptrs", "i", "f" or "d".
+
+    size: of a buffer, in bytes. count: of a table's pointers. low, high, step: of an integer. number: of a float or
+    double. zero: whether buffers hold zeroes.
+    """
+
+    kind: str
+    size: int = 0
+    count: int = 1
+    low: int = 0
+    high: int = 0
+    step: int = 1
+    number: float = 0.0
+    zero: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.count * -(-self.size // _ALIGN) * _ALIGN + (8 * self.count if self.kind == "ptrs" else 0)
+
+
+Arguments = tuple[Argument, ...]
+
+
+def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
+    """Function -> its descriptions, of `--args` texts; `;` parts several functions within one.
+
+    Raises: MavcgError for what the grammar does not have.
+    """
+    found: dict[str, tuple[Arguments, ...]] = {}
+    for text in texts:
+        for part in text.split(";"):
+            name, colon, words = (piece.strip() for piece in part.partition(":"))
+            if not colon or not name or re.search(r"\s", name) or re.match(r"\s*(?:buf|ptrs|i|f|d):\S", part):
+                raise MavcgError(f"--args {text!r}: begins with no function; write 'FUNCTION: buf:4096 i:64'")
+            arguments = tuple(_argument(word, text) for word in words.split())
+            if not arguments:
+                raise MavcgError(f"--args {text!r}: says nothing of {name}'s arguments; give {_KINDS}")
+            if len(arguments) > _ARGUMENT_LIMIT:
+                raise MavcgError(f"--args {text!r}: more than {_ARGUMENT_LIMIT} arguments; give fewer")
+            if (total := sum(argument.bytes for argument in arguments)) > _BYTES_LIMIT:
+                raise MavcgError(
+                    f"--args {text!r}: {total} bytes of buffers, and a check takes {_BYTES_LIMIT}; give smaller ones"
+                )
+            found[name] = (*found.get(name, ()), arguments)
+    return found
+
+
+def _argument(word: str, text: str) -> Argument:
+    kind, _, value = word.partition(":")
+    value, _, filling = value.partition("=")
+    wrong = MavcgError(f"--args {text!r}: {word!r} is no argument; give {_KINDS}; =0 behind a buffer fills it with 0")
+    if filling != "" and (filling != "0" or kind not in ("buf", "ptrs")) or word.endswith("="):
+        raise wrong
+    try:
+        if kind == "buf":
+            return _sized(Argument("buf", size=int(value, 0), zero=bool(filling)), word, text)
+        if kind == "ptrs":
+            count, times, size = value.partition("x") if not value.startswith("0x") else ("", "", "")
+            if not times:
+                raise wrong
+            return _sized(Argument("ptrs", size=int(size, 0), count=int(count), zero=bool(filling)), word, text)
+        if kind == "i":
+            bounds, slash, by = value.partition("/")
+            low, dots, high = bounds.partition("..")
+            first, last, step = int(low, 0), int(high if dots else low, 0), int(by, 0) if slash else 1
+            if not -(1 << 63) <= first <= last < 1 << 64 or step < 1:
+                raise MavcgError(f"--args {text!r}: {word!r}: not within 64 bits, or from more to less; correct it")
+            return Argument("i", low=first, high=last, step=step)
+        if kind in ("f", "d"):
+            number = float(value)
+            if kind == "f" and math.isfinite(number):
+                struct.pack("<f", number)
+            return Argument(kind, number=number)
+    except (ValueError, OverflowError):
+        raise wrong from None
+    raise wrong
+
+
+def _sized(argument: Argument, word: str, text: str) -> Argument:
+    if argument.size < 1 or not 1 <= argument.count <= _TABLE_LIMIT:
+        raise MavcgError(f"--args {text!r}: {word!r}: needs 1 byte or more, and a table 1 to {_TABLE_LIMIT} pointers")
+    return argument
+
+
+def described_state(seed: int, arguments: Arguments) -> State:
+    """The state of a seed in which a function has the described arguments; all else is as in start_state."""
+    state = start_state(seed)
+    pick = random.Random(f"arguments {seed}")
+    x, v = list(state.x), list(state.v)
+    given: list[tuple[int, bytes]] = []
+    stack: list[bytes] = []
+    general = vector = 0
+    for number, argument in enumerate(arguments):
+        if argument.kind in ("f", "d"):
+            data = struct.pack(f"<{argument.kind}", argument.number)
+            if vector < _REGISTERS:
+                v[vector] = int.from_bytes(data, "little")
+                vector += 1
+            else:
+                stack.append(data.ljust(8, b"\0"))
+            continue
+        if argument.kind == "i":
+            steps = (argument.high - argument.low) // argument.step
+            value = argument.low + argument.step * pick.randint(0, steps) & _MASK64
+        else:
+            value, held = _buffers(argument, _BASE + number * _APART, pick)
+            given += held
+        if general < _REGISTERS:
+            x[general] = value
+            general += 1
+        else:
+            stack.append(value.to_bytes(8, "little"))
+    if stack:
+        given.append((STACK_TOP, b"".join(stack)))
+    return replace(state, x=tuple(x), v=tuple(v), given=tuple(given))
+
+
+def _buffers(argument: Argument, base: int, pick: random.Random) -> tuple[int, list[tuple[int, bytes]]]:
+    """(pointer, memory that holds it all) of a buffer or a table with its buffers behind it."""
+    step = -(-argument.size // _ALIGN) * _ALIGN
+    content = b"".join(bytes(step) if argument.zero else random_lanes(pick, step) for _ in range(argument.count))
+    if argument.kind == "buf":
+        return base, [(base, content)]
+    first = base + -(-8 * argument.count // PAGE_BYTES) * PAGE_BYTES
+    table = b"".join((first + n * step).to_bytes(8, "little") for n in range(argument.count))
+    return base, [(base, table), (first, content)]
