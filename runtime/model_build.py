@@ -1,6 +1,5 @@
-"""Compiles a model's engine with its tables, makes an object of its packed constants; the files beside a library."""
+"""Compiles a model's engine with its tables, and makes an object of its packed constants."""
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,9 @@ from mavcg.errors import MavcgError
 from mavcg.model_program import Program
 from mavcg.runtime.build import SOURCES, compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
-from mavcg.runtime.model_text import api_name, constants_symbol, header_text, kernels_of, tables_text
-from mavcg.safe_text import cmake_string, cmake_target, comment, pkg_config_flag
+from mavcg.runtime.model_text import constants_symbol, kernels_of, tables_text
 from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
-from mavcg.whole_file import write_whole
 
 TABLES = "mavcg_model_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
@@ -125,57 +122,3 @@ BIONIC = frozenset((
     "calloc", "clock_gettime", "free", "getpid", "memcpy", "memmove", "memset", "posix_memalign", "pthread_create",
     "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset", "syscall", "getauxval", "environ",
 ))  # fmt: skip
-
-
-def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[Path, ...]:
-    """Write the header, a pkg-config and a CMake file beside a library; their paths.
-
-    The header is <name>.h with the model's name as a C identifier; the others are named by the library:
-    libresnet.so has resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
-    mavcg::resnet).
-    """
-    stem = library_stem(output)
-    header = output.with_name(f"{api_name(program.name)}.h")
-    texts = {
-        header: header_text(program, threads),
-        output.with_name(f"{stem}.pc"): pkg_config_text(stem, program, output),
-        output.with_name(f"{stem}Config.cmake"): cmake_text(stem, output),
-    }
-    for path, text in texts.items():
-        write_whole(path, text)
-    return tuple(texts)
-
-
-def library_stem(output: Path) -> str:
-    """What follows -l: libresnet.so -> resnet."""
-    return output.name.removesuffix(".so").removeprefix("lib") or output.name
-
-
-def pkg_config_text(stem: str, program: Program, output: Path) -> str:
-    """The .pc file; it finds the library beside itself."""
-    named = f"lib{stem}.so" == output.name
-    link = f"-L${{pcfiledir}} -l{pkg_config_flag(stem)}" if named else f"${{pcfiledir}}/{pkg_config_flag(output.name)}"
-    return (
-        f"Name: {comment(stem)}\nDescription: Model {comment(program.name)}, built by mavcg\n"
-        f"Version: {_digest(program)}\nCflags: -I${{pcfiledir}}\nLibs: {link}\n"
-    )
-
-
-def cmake_text(stem: str, output: Path) -> str:
-    """<stem>Config.cmake: an imported target beside itself."""
-    target = f"mavcg::{cmake_target(stem)}"
-    name = cmake_string(output.name)[1:-1]
-    return (
-        f"if(NOT TARGET {target})\n"
-        f"  add_library({target} SHARED IMPORTED)\n"
-        f"  set_target_properties({target} PROPERTIES\n"
-        f'    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/{name}"\n'
-        f'    IMPORTED_SONAME "{name}"\n'
-        '    INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}")\n'
-        "endif()\n"
-    )
-
-
-def _digest(program: Program) -> str:
-    """A version: pkg-config wants one, and a model has none but what it is."""
-    return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))

@@ -3,6 +3,7 @@
 Pure: values in, text out.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +21,23 @@ TYPE_CODES = {
     "bool": 12,
 }  # fmt: skip
 _BASES = {"arena": "IN_ARENA", "constants": "IN_CONSTANTS", "input": "IN_INPUT", "output": "IN_OUTPUT"}
-_TAKEN = {"mavcg", "pthread", "thrd", "timer"}  # mavcg_options, pthread_create .. are other things
+EXPORTED = "mavcg_model_"  # before the names of all that a model library exports
+_SHORT_OF_LIBC = {"pthread", "thrd", "timer"}  # pthread_create, thrd_create, timer_create: often used beside a model
+# Headers that C programs and libc's own headers include (C23, 7; POSIX.1-2024, 14; glibc): a file of that name beside
+# the program, in a folder given with -I, would be taken for them.
+_HEADERS = frozenset(
+    (
+        "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "
+        "stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time "
+        "uchar wchar wctype aio cpio devctl dirent dlfcn endian fcntl fmtmsg fnmatch ftw getopt glob grp iconv "
+        "langinfo libgen libintl monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search semaphore "
+        "spawn strings stropts syslog tar termios trace ulimit unistd utime utmpx wordexp alloca byteswap elf "
+        "error features link malloc memory values"
+    ).split()
+)
+_FUNCTIONS = (
+    "create", "destroy", "run", "run_sized", "profile", "cancel", "threads", "inputs", "outputs", "steps", "error_text",
+)  # fmt: skip
 _SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
 _MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_claim.c
@@ -28,9 +45,14 @@ _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit dis
 
 
 def api_name(name: str) -> str:
-    """What a model's C functions and its header are named by: its name as a C identifier. resnet50-v1 -> resnet50_v1"""
+    """What a model's C functions and its header are named by: its name as a C identifier. resnet50-v1 -> resnet50_v1
+
+    With model_ in front where it begins with a digit or with what mavcg's own names begin with, and where header or
+    functions would go by the names of the C library's.
+    """
     word = c_identifier(name, "model")
-    return f"model_{word}" if word[0].isdigit() or word in _TAKEN else word
+    ours = word == "mavcg" or word.startswith(("mavcg_", "MAVCG_"))
+    return f"model_{word}" if word[0].isdigit() or ours or word in _SHORT_OF_LIBC | _HEADERS else word
 
 
 def constants_symbol(program: Program) -> str:
@@ -75,7 +97,7 @@ def tables_text(
     }  # fmt: skip
     parts = [
         f"/* Model {comment(program.name)}. Made by mavcg. */\n",
-        f'#define MODEL_API "{api_name(program.name)}"\n',
+        f'#define MODEL_API "{EXPORTED}{api_name(program.name)}"\n',
         f"#define MODEL_NAME {c_string(program.name)}\n",
         f"#define MAVCG_SET {core_set.tag}\n",
         f"#define MAVCG_CONSTANTS {constants_symbol(program)}\n",
@@ -208,7 +230,9 @@ def header_text(program: Program, threads: int = 1) -> str:
     guard = f"MAVCG_MODEL_{name.upper()}_H"
     shared = (CSRC / "engine_api.h").read_text()
     words = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
-    own = _HEADER.replace("NAME", name).replace("DEFAULT", words)
+    short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in _FUNCTIONS)
+    filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": words, "SHORT": short}
+    own = re.sub(r"@([A-Z]+)@", lambda match: filled[match[1]], _HEADER)
     lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
     return (
         f"/* Model {comment(program.name)}. Made by mavcg.\n *\n{lists} */\n#ifndef {guard}\n#define {guard}\n\n"
@@ -226,45 +250,53 @@ _HEADER = """\
 extern "C" {
 #endif
 
-typedef struct NAME_context NAME_context;
-typedef mavcg_options NAME_options;
+/* The functions are exported as @EXPORTED@_create and so on, under names that no other library has. What is said
+ * below of @NAME@_create and so on is the same functions: short names, which the end of this header defines. */
+
+typedef struct @NAME@_context @NAME@_context;
+typedef mavcg_options @NAME@_options;
 
 /* Every function that returns int returns an enum mavcg_status. */
 
-/* Make a context: all memory that runs need. options: NULL for DEFAULT. Several contexts may be used by several threads
- * at once. MAVCG_ERROR_NULL, _OPTION, _CPU or _MEMORY; *context is then NULL. */
-int NAME_create(const NAME_options *options, NAME_context **context);
+/* Make a context: all memory that runs need. options: NULL for @DEFAULT@. Several contexts may be used by several
+ * threads at once. MAVCG_ERROR_NULL, _OPTION, _CPU or _MEMORY; *context is then NULL. */
+int @EXPORTED@_create(const @NAME@_options *options, @NAME@_context **context);
 
 /* Stop its threads and free it. No run may be under way. NULL is fine. */
-void NAME_destroy(NAME_context *context);
+void @EXPORTED@_destroy(@NAME@_context *context);
 
-/* Compute the outputs. inputs, outputs: one pointer each, in the order of NAME_inputs() and NAME_outputs(), to dense
- * row-major arrays; no output shares memory with another array. From any thread; a second run of one context at the
- * same time returns MAVCG_BUSY. Nothing is allocated, but the first run in a process starts the context's threads
+/* Compute the outputs. inputs, outputs: one pointer each, in the order of @NAME@_inputs() and @NAME@_outputs(), to
+ * dense row-major arrays; no output shares memory with another array. From any thread; a second run of one context at
+ * the same time returns MAVCG_BUSY. Nothing is allocated, but the first run in a process starts the context's threads
  * (MAVCG_ERROR_THREADS). The calling thread's rounding and denormal modes hold on all threads. */
-int NAME_run(NAME_context *context, const void *const *inputs, void *const *outputs);
+int @EXPORTED@_run(@NAME@_context *context, const void *const *inputs, void *const *outputs);
 
-/* As NAME_run; the sizes that the caller believes in, in bytes, are checked first (MAVCG_ERROR_SIZE). */
-int NAME_run_sized(NAME_context *context, const void *const *inputs, const size_t *input_bytes,
-                   void *const *outputs, const size_t *output_bytes);
+/* As @NAME@_run; the sizes that the caller believes in, in bytes, are checked first (MAVCG_ERROR_SIZE). */
+int @EXPORTED@_run_sized(@NAME@_context *context, const void *const *inputs, const size_t *input_bytes,
+    void *const *outputs, const size_t *output_bytes);
 
-/* As NAME_run; step_ns gets the nanoseconds of each step of NAME_steps(). */
-int NAME_profile(NAME_context *context, const void *const *inputs, void *const *outputs, double *step_ns);
+/* As @NAME@_run; step_ns gets the nanoseconds of each step of @NAME@_steps(). */
+int @EXPORTED@_profile(@NAME@_context *context, const void *const *inputs, void *const *outputs, double *step_ns);
 
 /* From another thread: let the run that is under way end before its next step, with MAVCG_CANCELLED. Without one
  * nothing happens, to later runs neither. */
-int NAME_cancel(NAME_context *context);
+int @EXPORTED@_cancel(@NAME@_context *context);
 
 /* How many threads take part in its runs, the caller's included: at most as many as ever find work. */
-int NAME_threads(const NAME_context *context);
+int @EXPORTED@_threads(const @NAME@_context *context);
 
 /* Descriptions; count may be NULL. */
-const mavcg_tensor *NAME_inputs(size_t *count);
-const mavcg_tensor *NAME_outputs(size_t *count);
-const mavcg_step *NAME_steps(size_t *count);
+const mavcg_tensor *@EXPORTED@_inputs(size_t *count);
+const mavcg_tensor *@EXPORTED@_outputs(size_t *count);
+const mavcg_step *@EXPORTED@_steps(size_t *count);
 
 /* A status in words, static. */
-const char *NAME_error_text(int status);
+const char *@EXPORTED@_error_text(int status);
+
+/* Where one of these is something else in your program (sem_destroy of <semaphore.h>), define MAVCG_NO_SHORT_NAMES
+ * before this header is included and use the exported names. */
+#ifndef MAVCG_NO_SHORT_NAMES
+@SHORT@#endif
 
 #ifdef __cplusplus
 }

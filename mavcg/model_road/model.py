@@ -34,8 +34,9 @@ from mavcg.predict.predict import predict, thread_plans
 from mavcg.predict.ways import Chosen
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
+from mavcg.runtime.companions import check_companions, library_stem, write_companions
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.model_build import build_model_objects, library_stem, write_companions
+from mavcg.runtime.model_build import build_model_objects
 from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.target import Target
 from mavcg.tile_plan import TilePlan
@@ -102,6 +103,7 @@ class ModelResult:
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
     """Build the library. Raises: MavcgError (bad input, an operator that is not there) with nothing written."""
     started = time.monotonic()
+    check_companions(library_stem(request.output), request.output)
     progress(f"reading {request.model.name}")
     machines = machines_for(request.cores, request.target)
     graph = replace(import_model(request.model, request.shapes), name=library_stem(request.output))

@@ -13,7 +13,6 @@ from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.model_road.model import MAX_ERROR, ModelRequest
 from mavcg.profiles.load import cores_for
 from mavcg.program_road.request import parse_tuning
-from mavcg.safe_text import printable
 from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
 from mavcg.target import Target, default_target, host_target, parse_target
@@ -148,8 +147,6 @@ def _output(output: str | None, model: Path) -> Path:
     path = Path(output) if output else Path(f"lib{identifier(model.stem)}.so")
     if path.suffix != ".so":
         raise MavcgError(f"-o {path}: a model becomes a shared library; name one, such as -o lib{model.stem}.so")
-    if not path.name.isprintable():  # header, pkg-config and CMake file name the library
-        raise MavcgError(f"-o {printable(str(path))}: has control characters in its name; name another output")
     if path.is_dir():
         raise MavcgError(f"-o {path}: is a folder; name a file in it")
     if not path.parent.is_dir():

@@ -116,8 +116,9 @@ static const mavcg_model_table model_table = {
     .error_text = error_text_api,
 };
 
-/* The exported names, <model>_create and so on. They are aliases: inside the library nothing goes by way of a name that
- * another library of the program may have too. In C they are called otherwise, for a model may have any name. */
+/* The exported names, mavcg_model_<model>_create and so on: no model's name makes one of them a function of libc's. They
+ * are aliases: inside the library nothing goes by way of a name that another library of the program may have too. In C
+ * they are called otherwise, for a model may have any name. */
 #define EXPORT(name)                                                         \
     extern __typeof__(name##_api) exported_##name __asm__(MODEL_API "_" #name) \
         __attribute__((alias(#name "_api"), visibility("default")))

@@ -28,8 +28,8 @@ from mavcg.planner.text.emit import emit_plan
 from mavcg.planner.text.parser import parse_plans
 from mavcg.planner.text.printer import print_plan
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
+from mavcg.runtime.companions import cmake_text, pkg_config_text
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.model_build import cmake_text, pkg_config_text
 from mavcg.runtime.model_text import api_name, header_text, tables_text
 from mavcg.safe_text import (
     assembly_symbol,

@@ -52,8 +52,8 @@ def test_json_has_what_scripts_rely_on(report: dict[str, Any], tiny_library: Pat
 def test_only_the_model_s_functions_are_exported(tiny_library: Path) -> None:
     names = exported_symbols(tiny_library)
 
-    assert "tiny_run" in names and "mavcg_model_api" in names
-    assert all(name.startswith(("tiny_", "mavcg_model_api")) for name in names)
+    assert "mavcg_model_tiny_run" in names and "mavcg_model_api" in names
+    assert all(name.startswith(("mavcg_model_tiny_", "mavcg_model_api")) for name in names)
 
 
 def test_the_same_model_gives_the_same_bytes(

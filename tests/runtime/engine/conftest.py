@@ -14,8 +14,9 @@ from mavcg.graph import TensorType
 from mavcg.library import link_shared
 from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor, ThreadPlan
 from mavcg.runtime.build import SOURCES, compiler_needs
+from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of, write_companions
+from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
 from mavcg.runtime.model_text import constants_symbol, header_text, tables_text
 from mavcg.target import Target, host_target
 from mavcg.toolchain import run_tool, run_zig

@@ -1,10 +1,12 @@
 """A model library from outside: what it exports and needs, its companions in C, C++, pkg-config and CMake builds."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,15 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from mavcg.core import Core
+from mavcg.elf import exported_symbols
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.library import link_shared
 from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of, write_companions
-from mavcg.target import parse_target
+from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
+from mavcg.target import host_target, parse_target
 from mavcg.toolchain import run_zig, zig_command
 
 Build = Callable[..., Path]
@@ -88,7 +92,7 @@ def test_exports_the_api_alone_and_needs_libc_alone(target: str, tmp_path: Path)
     wanted = {s.name for s in table if s["st_shndx"] == "SHN_UNDEF" and s["st_info"]["bind"] == "STB_GLOBAL"}
     needed = {tag.needed.split(".so")[0] for tag in tags if tag.entry.d_tag == "DT_NEEDED"}
 
-    assert defined == {f"tiny_{name}" for name in API} | {"mavcg_model_api"}
+    assert defined == {f"mavcg_model_tiny_{name}" for name in API} | {"mavcg_model_api"}
     assert wanted <= LIBC
     assert "libc" in needed and needed <= {"libc", "libpthread"}
     flags, address, size = sections[".mavcg_constants"]
@@ -106,6 +110,51 @@ def test_the_same_input_builds_the_same_bytes(tmp_path: Path) -> None:
         for n in ("one", "two")
     ]
     assert made[0] == made[1]
+
+
+_SHORT = """
+#include "sem.h"
+int main(void) {
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    const void *inputs[] = {x};
+    void *outputs[] = {y};
+    sem_options options = {1, 0, {0, 0}};
+    sem_context *context;
+    int status = sem_create(&options, &context);
+    if (status == MAVCG_OK) status = sem_run(context, inputs, outputs);
+    sem_destroy(context);
+    return status || y[3] != 4;
+}
+"""
+_BESIDE_LIBC = """
+#define MAVCG_NO_SHORT_NAMES
+#include "sem.h"
+#include <semaphore.h>
+int main(void) {
+    sem_t semaphore;
+    sem_context *context;
+    int status = sem_init(&semaphore, 0, 1) || sem_wait(&semaphore) || sem_destroy(&semaphore);
+    status |= mavcg_model_sem_create(NULL, &context);
+    mavcg_model_sem_destroy(context);
+    return status;
+}
+"""
+
+
+def test_a_model_named_as_functions_of_libc_s(tmp_path: Path, run: Run) -> None:
+    """A program's sem_destroy stays libc's; programs that call the model's by its short names compile as they are."""
+    program = replace(tiny(), name="sem")
+    kernel = tiny_kernel(tmp_path, host_target().zig_name)
+    objects = build_model_objects(program, bytes(5000), [kernel], CoreSet(()), {}, host_target(), tmp_path)
+    link_shared(objects, tmp_path / "libsem.so", host_target())
+    write_companions(program, tmp_path / "libsem.so")
+
+    assert all(name.startswith("mavcg_model_") for name in exported_symbols(tmp_path / "libsem.so"))
+    for source in (_SHORT, _BESIDE_LIBC):
+        (tmp_path / "use.c").write_text(source)
+        flags = ["-target", host_target().zig_name, "-Wall", "-Wextra", "-Werror", "-I."]
+        run_zig("cc", [*flags, "use.c", "-L.", "-lsem", "-lpthread", "-o", "use"], "compiling a program", tmp_path)
+        run(tmp_path / "use", LD_LIBRARY_PATH=str(tmp_path))
 
 
 def test_what_cannot_be_built(tmp_path: Path) -> None:
@@ -208,6 +257,36 @@ def test_companions_of_odd_names(tmp_path: Path) -> None:
     assert paths[1].read_text().count("\n") == 5
     with pytest.raises(MavcgError, match=r"nowhere/res_net_50_v1\.h: cannot be written"):
         write_companions(program, tmp_path / "nowhere" / "libx.so")
+
+
+@pytest.mark.parametrize("name", ["net.h", "net.pc", "netConfig.cmake"])
+def test_a_file_of_somebody_else_s_is_not_replaced(name: str, tmp_path: Path) -> None:
+    program = replace(tiny(), name="net")
+    for _ in range(2):  # those that were written here are
+        paths = write_companions(program, tmp_path / "libnet.so")
+    written = {path.name: path.read_text() for path in paths}
+    assert name in written
+    (tmp_path / name).write_text(f"/* Mine. */\n{written[name]}")
+
+    with pytest.raises(MavcgError, match=rf"{re.escape(name)}: is there already and mavcg did not write it; .*move it"):
+        write_companions(replace(program, name="net", steps=()), tmp_path / "libnet.so")
+    assert (tmp_path / name).read_text().startswith("/* Mine. */\n")
+    assert all((tmp_path / other).read_text() == text for other, text in written.items() if other != name)
+
+
+def test_files_that_an_earlier_mavcg_wrote_are_replaced(tmp_path: Path) -> None:
+    program = replace(tiny(), name="net")
+    (tmp_path / "net.h").write_text("/* Model net. Made by mavcg.\n *\n * Inputs, in this order:\n */\n")
+    (tmp_path / "net.pc").write_text("Name: net\nDescription: Model net, built by mavcg\nVersion: 0.1\n")
+    (tmp_path / "netConfig.cmake").write_text("if(NOT TARGET mavcg::net)\n  add_library(mavcg::net SHARED IMPORTED)\n")
+
+    header, pkg_config, cmake = (path.read_text() for path in write_companions(program, tmp_path / "libnet.so"))
+    assert "mavcg_model_net_run" in header and "Libs: " in pkg_config and "IMPORTED_SONAME" in cmake
+
+
+def test_a_control_character_in_a_library_s_name(tmp_path: Path) -> None:
+    with pytest.raises(MavcgError, match=r"-o .*lib\\x1bn\.so: has control characters"):
+        write_companions(tiny(), tmp_path / "lib\x1bn.so")
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -40,7 +40,8 @@ def test_the_header_and_python_agree() -> None:
 @pytest.mark.parametrize(
     ("name", "api"),
     [("resnet50", "resnet50"), ("res-net.50", "res_net_50"), ("50x", "model_50x"), ("", "model"), ("é", "model"),
-     ("__x", "x"), ("pthread", "model_pthread")],
+     ("__x", "x"), ("pthread", "model_pthread"), ("mavcg_model_x", "model_mavcg_model_x"), ("string", "model_string"),
+     ("features", "model_features"), ("sem", "sem")],
 )  # fmt: skip
 def test_names(name: str, api: str) -> None:
     assert api_name(name) == api
@@ -78,7 +79,7 @@ def test_more_weights_than_code_can_reach() -> None:
 
 @pytest.mark.parametrize("program", [
     replace(PROGRAM, name='*/ "\\\n??/ é', inputs=(ProgramTensor('*/ "q"\\\n', T),)),
-    *(replace(PROGRAM, name=name) for name in ("model", "api", "run", "start", "engine", "create")),
+    *(replace(PROGRAM, name=name) for name in ("model", "api", "run", "start", "engine", "create", "DEFAULT")),
     Program("empty", (), (), (), 0, 0, 0, 0),
     replace(PROGRAM, inputs=(ProgramTensor("scalar", TensorType("i64", ())),)),
 ])  # fmt: skip

@@ -1,0 +1,100 @@
+"""Writes the files beside a model library: a C header, a pkg-config and a CMake file."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.model_program import Program
+from mavcg.runtime.model_text import api_name, header_text
+from mavcg.safe_text import cmake_string, cmake_target, comment, pkg_config_flag, printable
+from mavcg.whole_file import write_whole
+
+# How a file that was written here begins, of this version and of those before it.
+_MARK = re.compile(
+    rb"/\* Model [^\n]*\. Made by mavcg\.$|Name: [^\n]*\nDescription: Model [^\n]*, built by mavcg$"
+    rb"|if\(NOT TARGET mavcg::",
+    re.MULTILINE,
+)
+_READ_BYTES = 1 << 20
+
+
+def companion_paths(name: str, output: Path) -> tuple[Path, Path, Path]:
+    """The header, the pkg-config and the CMake file of a library. name: the model's."""
+    stem = library_stem(output)
+    names = (f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake")
+    header, pkg_config, cmake = (output.with_name(each) for each in names)
+    return header, pkg_config, cmake
+
+
+def check_companions(name: str, output: Path) -> None:
+    """Raises: MavcgError where a file that was not written here is in the place of one of them; for names with
+    characters that these files cannot hold."""
+    if not output.name.isprintable():
+        raise MavcgError(f"-o {printable(str(output))}: has control characters in its name; name another output")
+    for path in companion_paths(name, output):
+        if path.is_file() and not _made_here(path):
+            raise MavcgError(
+                f"{path}: is there already and mavcg did not write it; it would be replaced by the library's "
+                "own: move it away, or name another output"
+            )
+
+
+def _made_here(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return bool(_MARK.match(file.read(_READ_BYTES)))
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); move it away, or name another output") from error
+
+
+def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[Path, ...]:
+    """Write the header, a pkg-config and a CMake file beside a library; their paths.
+
+    The header is <name>.h with the model's name as a C identifier; the others are named by the library:
+    libresnet.so has resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
+    mavcg::resnet).
+    Raises: MavcgError as check_companions; where a file cannot be written.
+    """
+    check_companions(program.name, output)
+    stem = library_stem(output)
+    paths = companion_paths(program.name, output)
+    texts = (header_text(program, threads), pkg_config_text(stem, program, output), cmake_text(stem, output))
+    for path, text in zip(paths, texts, strict=True):
+        write_whole(path, text)
+    return paths
+
+
+def library_stem(output: Path) -> str:
+    """What follows -l: libresnet.so -> resnet."""
+    return output.name.removesuffix(".so").removeprefix("lib") or output.name
+
+
+def pkg_config_text(stem: str, program: Program, output: Path) -> str:
+    """The .pc file; it finds the library beside itself."""
+    named = f"lib{stem}.so" == output.name
+    link = f"-L${{pcfiledir}} -l{pkg_config_flag(stem)}" if named else f"${{pcfiledir}}/{pkg_config_flag(output.name)}"
+    return (
+        f"Name: {comment(stem)}\nDescription: Model {comment(program.name)}, built by mavcg\n"
+        f"Version: {_digest(program)}\nCflags: -I${{pcfiledir}}\nLibs: {link}\n"
+    )
+
+
+def cmake_text(stem: str, output: Path) -> str:
+    """<stem>Config.cmake: an imported target beside itself."""
+    target = f"mavcg::{cmake_target(stem)}"
+    name = cmake_string(output.name)[1:-1]
+    return (
+        f"if(NOT TARGET {target})\n"
+        f"  add_library({target} SHARED IMPORTED)\n"
+        f"  set_target_properties({target} PROPERTIES\n"
+        f'    IMPORTED_LOCATION "${{CMAKE_CURRENT_LIST_DIR}}/{name}"\n'
+        f'    IMPORTED_SONAME "{name}"\n'
+        '    INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_CURRENT_LIST_DIR}")\n'
+        "endif()\n"
+    )
+
+
+def _digest(program: Program) -> str:
+    """A version: pkg-config wants one, and a model has none but what it is."""
+    return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))
