@@ -22,6 +22,14 @@ def build(
     only_hot: Annotated[
         bool, typer.Option("--only-hot", help="Of --compile-commands, build only files with hot functions.")
     ] = False,
+    query_driver: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB,..",
+            help="Compilers that --compile-commands may name beside those of the system and of PATH; they are run to "
+            "ask for their headers.",
+        ),
+    ] = None,
     flag: Annotated[
         list[str] | None, typer.Option(help="Compiler flag for --source, such as --flag=-Iinclude.")
     ] = None,
@@ -109,6 +117,7 @@ def build(
 
         refuse_program_options({
             "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
+            "--query-driver": query_driver,
             "--flag": flag, "--compiler": compiler, "--hot": hot, "--profile": profile, "--threshold": threshold,
             "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
             "--max-growth": max_growth, "--rounding": rounding,
@@ -135,7 +144,7 @@ def build(
         hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
         only_hot=only_hot or None, max_functions=max_functions, cores=_names(cores), board=board, target=target,
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
-        tune=tune,
+        tune=tune, query_driver=tuple(query_driver or ()),
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     file, folder = BuildFile(), Path()

@@ -40,8 +40,9 @@ class BuildFile:
 
     cores or board: who gets versions. hot: names; profile: a file of `mavcg profile -o`. threshold: percent of the run
     time. min_gain, max_growth: percent. flags: compiler flags for `sources`. only_hot: of compile_commands, build only
-    the files that hold hot functions. tune: how hard machine passes look for schedules, "off", "fast" or "best".
-    command: a build whose compiler is `mavcg launch`, to be run in the place of `sources` and its like.
+    the files that hold hot functions; query_driver: globs of compilers that it may name and that may be run. tune: how
+    hard machine passes look for schedules, "off", "fast" or "best". command: a build whose compiler is `mavcg launch`,
+    to be run in the place of `sources` and its like.
     """
 
     output: str | None = None
@@ -64,6 +65,7 @@ class BuildFile:
     rounding: str | None = None
     tune: str | None = None
     only_hot: bool | None = None
+    query_driver: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

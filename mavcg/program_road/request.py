@@ -16,6 +16,7 @@ from mavcg.program_road.choosing import MIN_GAIN, Gains, Limits
 from mavcg.program_road.hot import HotSymbol, parse_hot
 from mavcg.program_road.program import BuildRequest
 from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
+from mavcg.sources.drivers import checked_drivers, parse_query_drivers
 from mavcg.sources.to_ir import Compiler
 from mavcg.target import Target, default_target, parse_target
 
@@ -159,9 +160,10 @@ def _command_units(
     """(units, notes): all of compile_commands.json, or those that hold hot functions."""
     if not file.compile_commands:
         return (), ()
-    units = read_compile_commands(folder / file.compile_commands)
+    commands = read_compile_commands(folder / file.compile_commands)
+    units = commands.units
     if not file.only_hot:
-        return units, ()
+        return _with_drivers(units, file), commands.notes
     from mavcg.sources.locate import find_units
 
     found = find_units([(symbol.asked, symbol.object) for symbol in hot], units)
@@ -170,7 +172,13 @@ def _command_units(
         raise MavcgError(f"--only-hot: no file of {file.compile_commands} holds a hot function; {symbol}: {why}")
     notes = [note for unit in found.units for note in unit.notes]
     notes += [f"{symbol}: {why}" for symbol, why in found.missing.items()]
-    return tuple(unit.unit for unit in found.units), tuple(notes)
+    return _with_drivers([unit.unit for unit in found.units], file), (*commands.notes, *notes)
+
+
+def _with_drivers(units: Sequence[CompileUnit], file: BuildFile) -> tuple[CompileUnit, ...]:
+    """The units, their compilers checked; with --compiler those are not run."""
+    allowed = parse_query_drivers(file.query_driver)
+    return tuple(units) if file.compiler else checked_drivers(units, allowed)
 
 
 def _hot(file: BuildFile, folder: Path) -> tuple[HotSymbol, ...]:

@@ -24,6 +24,7 @@ _JOINABLE = tuple(sorted(SEPARATE_OR_JOINED, key=len, reverse=True))
 _WHOLE = frozenset({"-undef", "-ansi", "-shared", "-include-pch"})
 
 MAX_RESPONSE_DEPTH = 20  # of response files that name response files
+MAX_RESPONSE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def expand_response_files(arguments: Sequence[str], directory: Path, place: str)
             if depth >= MAX_RESPONSE_DEPTH:
                 raise MavcgError(f"{place}: response file {word}: {depth} files deep; do the files name each other?")
             try:
-                text = (directory / word[1:]).read_text(errors="surrogateescape")
+                text = _read_response(directory / word[1:], f"{place}: response file {word}")
             except OSError as error:
                 raise MavcgError(
                     f"{place}: response file {word} in {directory}: {error.strerror}; build the program once so that "
@@ -82,6 +83,15 @@ def expand_response_files(arguments: Sequence[str], directory: Path, place: str)
             yield from expand(split_response(text), depth + 1)
 
     return tuple(expand(arguments, 0))
+
+
+def _read_response(path: Path, place: str) -> str:
+    # A device never ends, and a pipe waits for somebody to write.
+    if path.exists() and not path.is_file():
+        raise MavcgError(f"{place}: is not a file; correct the command")
+    if path.stat().st_size > MAX_RESPONSE_BYTES:
+        raise MavcgError(f"{place}: is {path.stat().st_size} bytes, of {MAX_RESPONSE_BYTES} at most; correct the command")
+    return path.read_text(errors="surrogateescape")
 
 
 def split_response(text: str) -> list[str]:

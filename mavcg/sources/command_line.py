@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
 from mavcg.sources.arguments import Word, words
+from mavcg.sources.kept_options import unwrapped, why_left_out
 from mavcg.target import Target, host_target
 
 # Said first, so that what the program says wins. Functions made at -O0 are `optnone` and would stay as they are.
@@ -73,7 +74,8 @@ def translate(flags: Sequence[str], target: Target, language: str, keep_debug: b
 
     Kept: macros, include paths, the language standard, -f and -m options, ISA extensions asked for by -march or -mavx2
     and the like: they are the program's base features. Left out: output, warnings, linking, LTO, CPU names given by
-    -mcpu and -mtune (each version has its own). IR is always made at -O2 (or the size level asked for) and always
+    -mcpu and -mtune (each version has its own), and with a note whatever else is not known to only say what the source
+    means (kept_options.py). IR is always made at -O2 (or the size level asked for) and always
     position independent.
     Raises: MavcgError for 32-bit or big-endian code.
     """
@@ -81,7 +83,9 @@ def translate(flags: Sequence[str], target: Target, language: str, keep_debug: b
     toolchain: list[str] = []
     notes: list[str] = []
     level, march, mcpu, aliasing = "0", "", "", False
-    for word in words([part for flag in flags for part in _unwrapped(flag)]):
+    plain, wrapped_notes = unwrapped(flags)
+    notes += wrapped_notes
+    for word in words(plain):
         name = word.name
         if name.partition("=")[0] in TOOLCHAIN_OPTIONS:
             toolchain += word.text
@@ -101,11 +105,13 @@ def translate(flags: Sequence[str], target: Target, language: str, keep_debug: b
             march = name
         elif name.startswith("-mcpu="):
             mcpu = name.removeprefix("-mcpu=")
-        elif name == "-arch":
+        elif name == "-arch" or name.startswith("--param"):  # gcc's own heuristics
             continue
+        elif why := why_left_out(word):
+            notes.append(f"{name} left out: {why}")
         else:
             aliasing = aliasing or name in ("-fstrict-aliasing", "-fno-strict-aliasing")
-            kept += _spelled(word)
+            kept += word.text
     features, feature_notes = _base_features(march, mcpu, target)
     # gcc assumes strict aliasing from -O2 on; IR made at -O2 for a program that never asked for it must not.
     lenient = ["-fno-strict-aliasing"] if level in ("0", "1", "g") and not aliasing else []
@@ -116,21 +122,11 @@ def translate(flags: Sequence[str], target: Target, language: str, keep_debug: b
     return IrCommand(tuple(options), level, tuple(toolchain), (*notes, *feature_notes))
 
 
-def _unwrapped(flag: str) -> list[str]:
-    """-Wp,-DX=1,-MD,file -> -DX=1 -MD file: options for the preprocessor that change what is compiled."""
-    return flag.split(",")[1:] if flag.startswith("-Wp,") else [flag]
-
-
 def _level(name: str) -> str:
     level = name[2:] or "1"
     if level.isdigit():
         return str(min(int(level), 3))
     return level if level in ("s", "z", "g", "fast") else "2"
-
-
-def _spelled(word: Word) -> tuple[str, ...]:
-    # The joined and the separate form mean the same; --param is gcc's own and speaks of its heuristics.
-    return () if word.name.startswith("--param") else word.text
 
 
 def _base_features(march: str, mcpu: str, target: Target) -> tuple[list[str], list[str]]:

@@ -157,10 +157,19 @@ def _without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
     return tuple(rest)
 
 
-def read_compile_commands(path: Path) -> tuple[CompileUnit, ...]:
+@dataclass(frozen=True)
+class CompileCommands:
+    """The units of a compile_commands.json, and what people should know of entries that were left out."""
+
+    units: tuple[CompileUnit, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_compile_commands(path: Path) -> CompileCommands:
     """Compile units of a compile_commands.json, in its order; entries that repeat each other count once.
 
-    Entries that are not a compile step of one C or C++ source (assembly, Fortran, links) are left out.
+    Entries that are not a compile step of one C or C++ source (assembly, Fortran, links) are left out; those with an
+    empty command, too, with a note.
     Raises: MavcgError naming the file and the entry for one that cannot be understood.
     Source: clang's "JSON Compilation Database Format Specification".
     """
@@ -174,11 +183,13 @@ def read_compile_commands(path: Path) -> tuple[CompileUnit, ...]:
         raise MavcgError(f"{path}: not JSON: {error}; write it again with the build system") from error
     if not isinstance(entries, list):
         raise MavcgError(f"{path}: holds {_kind(entries)}, not a list of entries; is it a compile_commands.json?")
-    units = [_read_entry(entry, f"{path}: entry {number}", path.parent) for number, entry in enumerate(entries)]
-    return tuple(dict.fromkeys(unit for unit in units if isinstance(unit, CompileUnit)))
+    read = [_read_entry(entry, f"{path}: entry {number}", path.parent) for number, entry in enumerate(entries)]
+    units = dict.fromkeys(unit for unit in read if isinstance(unit, CompileUnit))
+    return CompileCommands(tuple(units), tuple(note for note in read if isinstance(note, str)))
 
 
-def _read_entry(entry: Any, place: str, beside: Path) -> CompileUnit | NotAUnit:
+def _read_entry(entry: Any, place: str, beside: Path) -> CompileUnit | NotAUnit | str:
+    """The entry's unit, why it is none, or a note about an entry that says nothing."""
     if not isinstance(entry, dict):
         raise MavcgError(f"{place}: is {_kind(entry)}; an entry is an object with directory, file and command")
     file = _string(entry, "file", place)
@@ -186,8 +197,8 @@ def _read_entry(entry: Any, place: str, beside: Path) -> CompileUnit | NotAUnit:
     # A relative directory is against the specification, but tools write it: relative to the file it stands in.
     directory = (beside / _string(entry, "directory", place)).absolute()
     arguments = _arguments(entry, place)
-    if not arguments:
-        raise MavcgError(f"{place}: an empty command; write the file again with the build system")
+    if not arguments or not arguments[0].strip():
+        return f"{place}: an empty command; the entry is left out"
     unit = read_command(arguments, directory, place)
     if isinstance(unit, CompileUnit) and unit.output is None and isinstance(entry.get("output"), str):
         return CompileUnit(unit.source, directory, unit.arguments, directory / entry["output"], unit.language)
@@ -202,6 +213,8 @@ def _arguments(entry: dict[str, Any], place: str) -> list[str]:
         return arguments
     if "command" not in entry:
         raise MavcgError(f'{place}: neither "command" nor "arguments"; one of them says how the file is compiled')
+    if entry["command"] == "":
+        return []
     try:
         return shlex.split(_string(entry, "command", place))
     except ValueError as error:

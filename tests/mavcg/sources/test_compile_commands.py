@@ -30,7 +30,7 @@ def test_both_forms_give_the_same_unit(tmp_path: Path) -> None:
     command = "gcc '-DNAME=a b' -c x.c -o out/x.o"
     entry = {"directory": "/p", "file": "x.c"}
 
-    (one,) = read_compile_commands(write(tmp_path, [entry | {"arguments": arguments}, entry | {"command": command}]))
+    (one,) = read_compile_commands(write(tmp_path, [entry | {"arguments": arguments}, entry | {"command": command}])).units
 
     assert one == CompileUnit(Path("/p/x.c"), Path("/p"), tuple(arguments), Path("/p/out/x.o"), "c")
     assert (one.compiler, one.flags[0]) == (("gcc",), "-DNAME=a b")
@@ -39,14 +39,14 @@ def test_both_forms_give_the_same_unit(tmp_path: Path) -> None:
 def test_a_relative_directory_is_beside_the_file(tmp_path: Path) -> None:
     path = write(tmp_path, [{"directory": "sub", "file": "x.c", "command": "cc -c x.c"}])
 
-    assert read_compile_commands(path)[0].source == tmp_path / "sub/x.c"
+    assert read_compile_commands(path).units[0].source == tmp_path / "sub/x.c"
 
 
 def test_same_source_with_other_flags_is_another_unit(tmp_path: Path) -> None:
     entry = {"directory": "/p", "file": "x.c"}
     lines = ["cc -c x.c -o a.o", "cc -fPIC -c x.c -o b.o", "cc -c x.c -o a.o"]
 
-    units = read_compile_commands(write(tmp_path, [entry | {"command": line} for line in lines]))
+    units = read_compile_commands(write(tmp_path, [entry | {"command": line} for line in lines])).units
 
     assert [u.output for u in units] == [Path("/p/a.o"), Path("/p/b.o")]
 
@@ -55,7 +55,7 @@ def test_entries_that_make_no_object_are_left_out(tmp_path: Path) -> None:
     entry = {"directory": "/p", "file": "f"}
     lines = ["as start.s", "gcc -c start.S", "gfortran -c a.f90", "gcc -c x.c"]
 
-    assert [u.source.name for u in read_compile_commands(write(tmp_path, [entry | {"command": x} for x in lines]))] == [
+    assert [u.source.name for u in read_compile_commands(write(tmp_path, [entry | {"command": x} for x in lines])).units] == [
         "x.c"
     ]
 
@@ -73,7 +73,6 @@ def test_entries_that_make_no_object_are_left_out(tmp_path: Path) -> None:
         ([{"directory": "/p", "file": "x.c"}], 'neither "command" nor "arguments"'),
         ([{"directory": "/p", "file": "x.c", "command": "cc 'x"}], "cannot be split into words"),
         ([{"directory": "/p", "file": "x.c", "arguments": "cc -c x.c"}], '"arguments" is a string'),
-        ([{"directory": "/p", "file": "x.c", "arguments": []}], "an empty command"),
         ([{"directory": "/p", "file": "x.c", "command": "cc @gone.rsp"}], "response file @gone.rsp in /p"),
     ],
 )
@@ -241,3 +240,14 @@ def test_any_json_is_units_or_one_error(tmp_path_factory: pytest.TempPathFactory
         assert all(isinstance(found, CompileUnit) for found in read_compile_commands(path))
     except MavcgError as error:
         assert str(path) in str(error)
+
+
+@pytest.mark.parametrize("empty", [{"arguments": []}, {"command": ""}, {"command": "  "}, {"arguments": [""]}])
+def test_an_entry_with_an_empty_command_is_left_out_with_a_note(tmp_path: Path, empty: dict[str, Any]) -> None:
+    good = {"directory": "/p", "file": "x.c", "command": "cc -c x.c"}
+    path = write(tmp_path, [{"directory": "/p", "file": "y.c"} | empty, good])
+
+    found = read_compile_commands(path)
+
+    assert [u.source.name for u in found.units] == ["x.c"]
+    assert found.notes == (f"{path}: entry 0 (y.c): an empty command; the entry is left out",)

@@ -1,0 +1,73 @@
+"""Which compilers of a compile_commands.json may be run, to ask them for their target and header folders.
+
+The file may come with somebody's sources, so the compiler that it names is run only when it is a known one in a folder of
+the system or of PATH, or one that the user allows, as clangd's --query-driver does.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from mavcg.errors import MavcgError
+from mavcg.sources.compile_commands import CompileUnit
+from mavcg.sources.headers import is_zig
+
+# gcc, aarch64-linux-gnu-g++-12, clang++-19, armv8a-linux-androideabi21-clang: [machine-]driver[-version].
+_KNOWN = re.compile(r"(?:[A-Za-z0-9_]+(?:-[\w.]+){1,3}-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-\d+(?:\.\d+)*)?$")
+_SYSTEM_FOLDERS = re.compile(r"(?:/usr(?:/local)?)?/bin$|/usr/lib(?:64)?/(?:ccache|llvm-[\d.]+/bin|llvm/[\d.]+/bin)$")
+
+
+def checked_drivers(units: Sequence[CompileUnit], allowed: Sequence[str]) -> tuple[CompileUnit, ...]:
+    """The units with the full paths of their compilers, each of which may be run; zig's are never run.
+
+    allowed: globs of absolute paths, `*` within a folder and `**` over folders.
+    Raises: MavcgError naming the first source whose compiler may not be run, and why.
+    """
+    return tuple(unit if is_zig(unit.compiler) else _checked(unit, allowed) for unit in units)
+
+
+def _checked(unit: CompileUnit, allowed: Sequence[str]) -> CompileUnit:
+    word = unit.compiler[0]
+    path = str(unit.directory / word) if "/" in word else shutil.which(word)
+    reason = ""
+    if path is None:
+        return unit  # there is nothing to run; who needs it says so
+    if not os.path.isabs(path):
+        reason = f"{path} is found by a relative folder of PATH"
+    elif any(_glob(glob).match(os.path.normpath(path)) for glob in allowed):
+        pass
+    elif not _KNOWN.match(PurePath(word).name):
+        reason = f"{PurePath(word).name} is not the name of a known compiler"
+    elif "/" in word and not _is_trusted_folder(path):
+        reason = f"{os.path.dirname(path)} is no folder of the system or of PATH"
+    if reason:
+        raise MavcgError(
+            f"{unit.source}: its compile command names the compiler {word}, which is not run to ask for its headers: "
+            f"{reason}; where it may be, give --query-driver '{os.path.abspath(path)}' (query_driver in mavcg.toml), "
+            "or name a clang by --compiler"
+        )
+    return replace(unit, arguments=(path, *unit.arguments[1:]))
+
+
+def _is_trusted_folder(path: str) -> bool:
+    folder = os.path.realpath(os.path.dirname(path))
+    on_path = {os.path.realpath(name) for name in os.environ.get("PATH", "").split(":") if os.path.isabs(name)}
+    return bool(_SYSTEM_FOLDERS.match(folder)) or folder in on_path
+
+
+def parse_query_drivers(globs: Sequence[str]) -> tuple[str, ...]:
+    """The globs of --query-driver, each a comma-separated list. Raises: MavcgError for one of no absolute path."""
+    found = [glob.strip() for text in globs for glob in text.split(",")]
+    for glob in found:
+        if not Path(glob).is_absolute() and not glob.startswith("**"):
+            raise MavcgError(f"--query-driver {glob!r}: is no absolute path; give one, such as /opt/arm/bin/*-gcc")
+    return tuple(found)
+
+
+def _glob(text: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*|\*|\?)", text)
+    kinds = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(kinds.get(part, re.escape(part)) for part in parts) + r"\Z")
