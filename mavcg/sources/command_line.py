@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
-from mavcg.sources.arguments import Word, words
+from mavcg.sources.arguments import words
 from mavcg.sources.kept_options import unwrapped, why_left_out
 from mavcg.target import Target, host_target
 

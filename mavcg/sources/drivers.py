@@ -1,7 +1,7 @@
 """Which compilers of a compile_commands.json may be run, to ask them for their target and header folders.
 
-The file may come with somebody's sources, so the compiler that it names is run only when it is a known one in a folder of
-the system or of PATH, or one that the user allows, as clangd's --query-driver does.
+The file may come with somebody's sources, so the compiler that it names is run only when it is a known one in a folder
+of the system or of PATH, or one that the user allows, as clangd's --query-driver does.
 """
 
 import os
