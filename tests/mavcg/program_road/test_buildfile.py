@@ -50,6 +50,7 @@ min_gain = 2
 max_growth = 10.5
 rounding = "per-core"
 only_hot = true
+query_driver = ["/opt/arm/bin/*"]
 tune = "best"
 """
 MODEL = """\
@@ -88,6 +89,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         **{key: ("[1]", "a list of strings") for key in ("hot", "cores")},
         **{key: ("true", "a number") for key in ("threshold", "min_gain", "max_growth")},
         "max_functions": ("1.5", "a whole number"),
+        "query_driver": ("\"gcc\"", "a list of strings"),
         "only_hot": ("1", "true or false"),
     },
     "model[0]": {
