@@ -29,4 +29,11 @@ def notes(path: Path) -> list[Any]:
 
 def note_assembly(value: Any, target: Target) -> str:
     """Assembly of a note that carries a JSON document."""
-    return macho.note_assembly(value) if target.system == "macos" else elf.note_assembly(value)
+    if target.system == "macos":
+        return macho.note_assembly(value)
+    return elf.note_assembly(value) + elf.property_note(target.arch)
+
+
+def protection(path: Path) -> list[str]:
+    """The branch protection that all code of a file keeps to, by its property note; [] for Mach-O, which has none."""
+    return [] if macho.is_macho(path) else elf.protection(path)

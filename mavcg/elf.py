@@ -117,6 +117,47 @@ def note_assembly(value: Any) -> str:
     )
 
 
+# GNU property notes: a word of bits, of which the linker keeps those that all of its inputs have. Sources: "ELF for the
+# Arm 64-bit Architecture", Program Property; "x86-64 psABI", Program Property.
+_PROPERTIES = {
+    "aarch64": (0xC0000000, {1: "BTI", 2: "PAC", 4: "GCS"}),
+    "x86_64": (0xC0000002, {1: "IBT", 2: "SHSTK"}),
+}
+
+
+def property_note(arch: str) -> str:
+    """Assembly of the note that marks an object for branch protection; for objects without code."""
+    kind, bits = _PROPERTIES[arch]
+    return (
+        '\t.section .note.gnu.property,"a",@note\n\t.p2align 3\n'
+        '\t.long 4\n\t.long 16\n\t.long 5\n\t.asciz "GNU"\n'
+        f"\t.long {kind:#x}\n\t.long 4\n\t.long {sum(bits)}\n\t.long 0\n"
+    )
+
+
+def protection(path: Path) -> list[str]:
+    """The branch protection that a file says all of its code keeps to: of "BTI", "PAC", "GCS" or "IBT", "SHSTK"."""
+    with _reading(path) as elf:
+        arch = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}.get(elf["e_machine"], "")
+        kind, bits = _PROPERTIES.get(arch, (0, {}))
+        said = 0
+        for section in elf.iter_sections():
+            if section.name == ".note.gnu.property":
+                said = _property(section.data(), kind)
+        return [name for bit, name in bits.items() if said & bit]
+
+
+def _property(data: bytes, kind: int) -> int:
+    """The word of one property in a .note.gnu.property section of a 64-bit file; 0 where it is not there."""
+    at = 16  # past the note's sizes, its type and "GNU"
+    while at + 12 <= len(data):
+        found, size, word = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
+        if found == kind:
+            return word
+        at += 8 + (size + 7) // 8 * 8
+    return 0
+
+
 def notes(path: Path) -> list[Any]:
     """The JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
     with _reading(path) as elf:

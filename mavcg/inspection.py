@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mavcg.binaries import loaded_bytes, needed, notes
+from mavcg.binaries import loaded_bytes, needed, notes, protection
 from mavcg.errors import MavcgError
 from mavcg.growth import growth_percent
 
@@ -16,7 +16,8 @@ T = TypeVar("T")
 class Inspection:
     """functions: as the notes say them, each with versions and dropped; refused: name -> why.
 
-    loaded_bytes: of the whole library; runtime_bytes: of the selector in it.
+    loaded_bytes: of the whole library; runtime_bytes: of the selector in it. protection: the kinds of branch protection
+    that the file is marked with.
     """
 
     path: Path
@@ -27,6 +28,7 @@ class Inspection:
     runtime_bytes: int
     libraries: tuple[str, ...]
     needed: tuple[str, ...]
+    protection: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The document of `mavcg inspect --json`."""
@@ -38,6 +40,7 @@ class Inspection:
             "runtime_bytes": self.runtime_bytes,
             "libraries": list(self.libraries),
             "needed": list(self.needed),
+            "protection": list(self.protection),
         }
 
 
@@ -84,6 +87,7 @@ def _inspect(path: Path) -> Inspection:
         runtime,
         tuple(libraries),
         tuple(symbols),
+        tuple(protection(path)),
     )
 
 
@@ -91,5 +95,6 @@ def _model_note(path: Path) -> dict[str, Any] | None:
     for note in notes(path):
         if "model" in note:
             loaded = loaded_bytes(path)
-            return {**note, "loaded_bytes": loaded, "code_bytes": loaded - int(note["weight_bytes"])}
+            sizes = {"loaded_bytes": loaded, "code_bytes": loaded - int(note["weight_bytes"])}
+            return {**note, "protection": protection(path), **sizes}
     return None

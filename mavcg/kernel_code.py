@@ -15,6 +15,7 @@ from mavcg.elf import function_symbols
 from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
+from mavcg.passes.ir.protection import protect
 from mavcg.target import Target
 from mavcg.tile_plan import TilePlan
 
@@ -39,7 +40,7 @@ def kernel_module(
     module.triple = target.llvm_triple
     for spec in specs:
         emit(module, spec, machine, plan.of(kernel_name(spec), label))
-    text = prepared(module, machine)
+    text = protect(prepared(module, machine), target.arch)
     for spec in specs:
         name = kernel_name(spec)
         text = text.replace(f'@"{name}"', f'@"{version_symbol(name, label)}"')

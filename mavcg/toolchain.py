@@ -8,12 +8,23 @@ from functools import cache
 from pathlib import Path
 
 from mavcg.errors import ToolError
+from mavcg.target import Target
 
 # Said on every zig command: zig adds these by default, and a library of kernels wants none of them.
 # User flags follow and win.
-PLAIN_CODE_FLAGS = ("-fno-sanitize=all", "-fno-stack-protector", "-fomit-frame-pointer", "-g0")
+GUARDED_CODE_FLAGS = ("-fno-sanitize=all", "-fomit-frame-pointer", "-g0")
+PLAIN_CODE_FLAGS = (*GUARDED_CODE_FLAGS, "-fno-stack-protector")
+
+# Branch protection of C: landing pads where calls may arrive through pointers, signed or shadowed return addresses.
+# Instructions that processors without it take for no-ops. Of IR: mavcg.passes.ir.protection.
+_PROTECTION = {"aarch64": ("-mbranch-protection=standard",), "x86_64": ("-fcf-protection=full",)}
 
 MESSAGE_LINES = 12
+
+
+def protection_flags(target: Target) -> tuple[str, ...]:
+    """Compiler flags for branch protection; none for macOS, whose arm64 ABI has no such marks."""
+    return () if target.system == "macos" else _PROTECTION[target.arch]
 
 
 @cache

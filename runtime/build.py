@@ -11,7 +11,7 @@ from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
 from mavcg.target import Target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain import PLAIN_CODE_FLAGS, protection_flags, run_zig
 
 SOURCES = Path(__file__).parent / "csrc"
 
@@ -84,7 +84,7 @@ def compile_runtime(source: str, table: str, target: Target, out: Path, more_fla
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-runtime-") as scratch:
         (Path(scratch) / "mavcg_core_table.h").write_text(table)
         made = Path(scratch) / out.name
-        flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *RUNTIME_FLAGS, *more_flags]
+        flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS, *more_flags]
         arguments = [*flags, f"-I{scratch}", str(SOURCES / source), "-o", str(made)]
         run_zig("cc", arguments, f"compiling the runtime for {target.zig_name}")
         os.replace(made, out)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mavcg.core import GENERIC, Core
-from mavcg.elf import function_symbols, undefined_symbols
+from mavcg.elf import function_symbols, property_note, undefined_symbols
 from mavcg.errors import MavcgError
 from mavcg.model_program import Program
 from mavcg.runtime.build import SOURCES, compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_text import constants_symbol, kernels_of, tables_text
 from mavcg.target import Target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
 
 TABLES = "mavcg_model_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
@@ -80,11 +80,17 @@ def engine_object(tables: str, target: Target, out: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-engine-") as scratch:
         (Path(scratch) / TABLES).write_text(tables)
         made = Path(scratch) / out.name
-        flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *ENGINE_FLAGS, f"-I{scratch}"]
+        flags = [*machine_flags(target), *_code_flags(target), *protection_flags(target), *ENGINE_FLAGS, f"-I{scratch}"]
         what = f"compiling the engine for {target.zig_name}"
         run_zig("cc", [*flags, "-c", str(SOURCES / "engine.c"), "-o", str(made)], what)
         os.replace(made, out)
     return out
+
+
+def _code_flags(target: Target) -> tuple[str, ...]:
+    """With a stack protector where the C library has its parts: it is compiled for Android as for musl, whose guard is
+    another symbol than bionic's. zig takes -fno-stack-protector whatever follows it, so it must not be there."""
+    return PLAIN_CODE_FLAGS if target.system == "linux-android" else (*GUARDED_CODE_FLAGS, "-fstack-protector-strong")
 
 
 def constants_object(constants: bytes, symbol: str, target: Target, out: Path) -> Path:
@@ -95,7 +101,7 @@ def constants_object(constants: bytes, symbol: str, target: Target, out: Path) -
             f'\t.section {CONSTANTS_SECTION},"a",@progbits\n\t.p2align {_PAGE_BITS}\n'
             f"\t.globl {symbol}\n\t.hidden {symbol}\n\t.type {symbol},@object\n"
             f'{symbol}:\n\t.incbin "constants.bin"\n\t.size {symbol}, .-{symbol}\n'
-            '\t.section .note.GNU-stack,"",@progbits\n'
+            '\t.section .note.GNU-stack,"",@progbits\n' + property_note(target.arch)
         )
         # clang itself: `zig cc` would keep a copy of the weights in its cache, named by the text above alone.
         triple = f"--target={target.arch}-{target.system}"

@@ -4,16 +4,17 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mavcg.assembly.tuning import FAST, Tuning
-from mavcg.binaries import loaded_bytes, needed, note_assembly
+from mavcg.binaries import loaded_bytes, needed, note_assembly, protection
 from mavcg.codegen import assemble, default_workers
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.growth import growth_percent
 from mavcg.library import link_relocatable, link_shared
+from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
 from mavcg.program_road.choosing import Gains, Limits
 from mavcg.program_road.hot import HotSymbol, inexact_notes, match_hot
@@ -108,7 +109,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             objects.append(note)
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)
-    notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules))
+    notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules), *_protection_notes(request))
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
         int(facts.get("runtime_bytes", 0)), loaded_bytes(request.output), single_bytes, libraries, symbols,
@@ -122,6 +123,16 @@ def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest,
     out.parent.mkdir()
     link_shared([path for module in built for path in module.single], out, request.target, _cxx_compiler(request))
     return loaded_bytes(out)
+
+
+def _protection_notes(request: BuildRequest) -> list[str]:
+    """Say so where something that was linked in keeps the library from being marked for branch protection."""
+    if request.target.system == "macos" or request.output.suffix != ".so" or protection(request.output):
+        return []
+    return [
+        f"{request.output.name} is not marked for branch protection: something in it was compiled without, such as "
+        "ziglang's libc++ or a file with flags of its own"
+    ]
 
 
 def _source_notes(modules: Sequence[IrModule]) -> list[str]:
@@ -141,7 +152,12 @@ def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
 
     with ThreadPoolExecutor(request.workers) as pool:
         compiled = list(pool.map(compile_unit, request.units))
-    return [*compiled, *map(load_ir, request.ir_files)]
+    return [*compiled, *(_protected(load_ir(path), request.target) for path in request.ir_files)]
+
+
+def _protected(module: IrModule, target: Target) -> IrModule:
+    """A module that the user brings, with the branch protection that C sources are compiled with."""
+    return module if target.system == "macos" else replace(module, text=protect(module.text, target.arch))
 
 
 def _build_module(

@@ -218,6 +218,7 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
         f"bytes loaded, {inspection.runtime_bytes} of them the run-time selector (counted)"
     )
     console.print(f"needs {', '.join(inspection.libraries) or 'no library'}: {_symbols(inspection.needed)}")
+    console.print(f"branch protection: {', '.join(inspection.protection) or 'none'}")
 
 
 def _symbols(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from mavcg.sources.command_line import IrCommand, translate
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import Headers, find_headers, is_zig, machine_matches, machine_of
 from mavcg.target import Target
-from mavcg.toolchain import run_tool, zig_command
+from mavcg.toolchain import protection_flags, run_tool, zig_command
 
 # How clang and zig name an option that they do not take. The first group is the option or how it starts.
 _REFUSED = tuple(
@@ -86,7 +86,8 @@ def compile_to_ir(
         fixed = ["-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm", "-x", unit.language]
         fixed += [str(unit.source), "-o", str(output)]
         try:
-            refused = _run_dropping_refused(clang, command.options, [*before, *fixed], unit.directory, what)
+            options = (*protection_flags(target), *command.options)  # the program's own choice follows and wins
+            refused = _run_dropping_refused(clang, options, [*before, *fixed], unit.directory, what)
         except ToolError as error:  # what was left out may be why
             raise ToolError("\n  note: ".join([str(error), *command.notes, *header_notes])) from error
         text = output.read_text(encoding="utf-8", errors="surrogateescape")

@@ -15,7 +15,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from mavcg.core import Core
-from mavcg.elf import exported_symbols
+from mavcg.elf import exported_symbols, protection
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.library import link_shared
@@ -24,7 +24,7 @@ from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
 from mavcg.target import host_target, parse_target
-from mavcg.toolchain import run_zig, zig_command
+from mavcg.toolchain import protection_flags, run_zig, zig_command
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -37,6 +37,7 @@ LIBC = {
     "calloc", "free", "posix_memalign", "mmap", "munmap", "madvise", "memset", "getpid", "syscall", "clock_gettime",
     "pthread_create", "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset",
 }  # fmt: skip
+STACK_GUARD = {"__stack_chk_fail", "__stack_chk_guard"}  # in glibc for aarch64 the dynamic loader's
 TARGETS = [
     "aarch64-linux-gnu.2.17", "aarch64-linux-musl", "aarch64-linux-android", "x86_64-linux-gnu.2.17",
     "x86_64-linux-musl", "x86_64-linux-android",
@@ -76,7 +77,8 @@ def tiny_kernel(folder: Path, target: str) -> Path:
         "    for (long i = begin; i < end; i++) ((float *)o[2])[i] = ((float *)o[0])[i] + ((float *)o[1])[i];\n}\n"
     )
     name = target.replace("android", "musl")
-    run_zig("cc", ["-target", name, "-O2", "-fPIC", "-fno-sanitize=all", "-c", "k.c", "-o", "k.o"], "compiling", folder)
+    flags = ["-O2", "-fPIC", "-fno-sanitize=all", *protection_flags(parse_target(target))]
+    run_zig("cc", ["-target", name, *flags, "-c", "k.c", "-o", "k.o"], "compiling", folder)
     return folder / "k.o"
 
 
@@ -93,8 +95,10 @@ def test_exports_the_api_alone_and_needs_libc_alone(target: str, tmp_path: Path)
     needed = {tag.needed.split(".so")[0] for tag in tags if tag.entry.d_tag == "DT_NEEDED"}
 
     assert defined == {f"mavcg_model_tiny_{name}" for name in API} | {"mavcg_model_api"}
-    assert wanted <= LIBC
-    assert "libc" in needed and needed <= {"libc", "libpthread"}
+    guard = set() if "android" in target else STACK_GUARD
+    assert wanted <= LIBC | guard and bool(wanted & guard) == bool(guard)
+    assert "libc" in needed and needed <= {"libc", "libpthread", "ld-linux-aarch64"}
+    assert protection(out) == (["BTI", "PAC", "GCS"] if "aarch64" in target else ["IBT", "SHSTK"])
     flags, address, size = sections[".mavcg_constants"]
     assert size == 5000 and address % 4096 == 0 and flags == 2  # SHF_ALLOC: neither writable nor code
 
