@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mavcg.board import Board
-from mavcg.core import Core, Fact, Midr, X86Model
+from mavcg.core import MODEL_ERROR, Core, Fact, Midr, X86Model
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.profiles import schema
 from mavcg.profiles.board_files import read_board
@@ -160,6 +160,7 @@ def _core(path: Path, text: str) -> Core:
         if key not in (*CORE_KEYS, *TIMING_TABLES)
         for fact in _figures(path, key, value)
     )
+    _check_model_error(path, facts)
     own = read_own_timing(path, table, order)  # refuses faults; the rows are read again when a model asks for them
     if own.classes and arch != "aarch64":
         wrong = f"instr.{next(iter(own.classes))}", f"the classes are AArch64's, and {table['name']} is {arch}"
@@ -211,6 +212,18 @@ def _figures(path: Path, key: str, value: object) -> Iterable[Fact]:
     no_figure = FIGURELESS.get(key, ())
     rows = [name for name, entry in value.items() if name in no_figure or (key == "instr" and is_row(entry))]
     return schema.figures(path, {name: entry for name, entry in value.items() if name not in rows}, key)
+
+
+def _check_model_error(path: Path, facts: Iterable[Fact]) -> None:
+    for fact in facts:
+        if not fact.key.startswith("model."):
+            continue
+        if fact.key != MODEL_ERROR:
+            raise refuse(path, fact.key, "no such key", "[model] has one, error; rename or remove it")
+        number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
+        if not number or not 0 <= float(fact.value) < float("inf") or fact.unit != "percent":
+            wrong = f"{schema.shown(fact.value)} {fact.unit} is not an error in percent"
+            raise refuse(path, fact.key, wrong, 'give a number of 0 or more with unit = "percent", or remove the fact')
 
 
 def _midr(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Midr:

@@ -137,14 +137,13 @@ def read_image(path: Path, what: str) -> CodeImage:
         entries = b"".join(int(addresses[number] or 0).to_bytes(8, "little") for number in got)
         sections.append(Section(".got", got_base, entries, False, False))
     defined = {
-        s.name: at for s, at in zip(symbols, addresses, strict=True) if at is not None and s.name[:1] not in ("", "$")
-        and s.name not in external_data
+        s.name: at
+        for s, at in zip(symbols, addresses, strict=True)
+        if at is not None and s.name[:1] not in ("", "$") and s.name not in external_data
     }
     named = {at: name for name, at in externals.items()}
     data_names = {at: name for name, at in external_data.items()}
-    return CodeImage(
-        tuple(sections), MappingProxyType(defined), MappingProxyType(named), MappingProxyType(data_names)
-    )
+    return CodeImage(tuple(sections), MappingProxyType(defined), MappingProxyType(named), MappingProxyType(data_names))
 
 
 class _OutOfReach(Exception):

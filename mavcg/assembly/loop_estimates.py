@@ -8,6 +8,7 @@ from mavcg.assembly.asm_input import AsmInput
 from mavcg.passes.asm.blocks import Block, Function
 from mavcg.passes.asm.dependences import Code, as_op
 from mavcg.passes.asm.estimate import IN_ORDER, PORT_BOUND, LoopEstimate, estimate_block, estimate_loop
+from mavcg.passes.asm.loop_nest import block_runs
 from mavcg.passes.asm.work import Work, total
 from mavcg.timing import MissingFact, Timing
 
@@ -18,7 +19,8 @@ class BlockEstimate:
 
     kind: "loop", "block of a loop" or "block"; cycles of the last two are for one run through them by themselves.
     line: in the user's file; address: of a binary's. estimate: None where there is none, and `why` says why.
-    calls: what it calls, whose own time the estimate leaves out.
+    calls: what it calls, whose own time the estimate leaves out. runs: how often it runs in a call, estimated from the
+    nesting of the loops and the trip counts in the code.
     """
 
     kind: str
@@ -30,6 +32,12 @@ class BlockEstimate:
     estimate: LoopEstimate | None
     why: str = ""
     calls: tuple[str, ...] = ()
+    runs: int = 1
+
+    @property
+    def heat(self) -> tuple[int, int]:
+        """What a call is estimated to do there: arithmetic, then instructions; the hottest loop has most."""
+        return max(self.work.flops, self.work.int_ops) * self.runs, self.instructions * self.runs
 
     @property
     def place(self) -> str:
@@ -52,14 +60,15 @@ def estimate_function(
     code: AsmInput, function: Function, timing: Timing, straight: bool = False
 ) -> list[BlockEstimate]:
     """Every loop of one block and every block of other loops; with `straight`, all other blocks too."""
+    runs = block_runs(function, code.statements)
     return [
-        _estimate(code, block, index, timing)
+        _estimate(code, block, index, timing, runs[index])
         for index, block in enumerate(function.blocks)
         if block.lines and (block.in_loop or straight)
     ]
 
 
-def _estimate(code: AsmInput, block: Block, index: int, timing: Timing) -> BlockEstimate:
+def _estimate(code: AsmInput, block: Block, index: int, timing: Timing, runs: int) -> BlockEstimate:
     statements = [code.statements[line.statement] for line in block.lines]
     instrs = [s.instr for s in statements if s.instr is not None]
     loops = index in block.successors
@@ -87,7 +96,20 @@ def _estimate(code: AsmInput, block: Block, index: int, timing: Timing) -> Block
         estimate,
         why,
         tuple(c.effects.target or "?" for c in block.lines if c.effects is not None and c.effects.flow == "call"),
+        runs,
     )
+
+
+HOTTEST_BY = "nesting and trip counts"
+
+
+def hottest_first(found: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
+    """Order the loops of one block, the hottest first; with `everything`, and where a block of a longer loop is hotter
+    than all of them, those blocks too.
+    """
+    ordered = sorted(found, key=lambda one: one.heat, reverse=True)
+    shown = to_show(ordered, everything)
+    return shown if not ordered or ordered[0] in shown else [ordered[0], *shown]
 
 
 def to_show(found: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
@@ -128,6 +150,7 @@ def _block_json(one: BlockEstimate) -> dict[str, Any]:
         "because": found.because if found else None,
         "unknown": one.why or None,
         "calls": list(one.calls),
+        "runs": one.runs,
         "instructions": one.instructions,
         "flops": work.flops,
         "flops_per_cycle": one.per_cycle(work.flops),

@@ -64,7 +64,9 @@ class VersionTuning:
     """What the machine passes did to a version, and the model's word on what each step brought.
 
     Work per cycle of its main loop on its own core, by the model: the generic version's code, the code that LLVM makes
-    when told the core (the directive), and that code tuned; None where it does no arithmetic. unit: "FLOP" or "OP".
+    when told the core (the directive), and that code tuned; None where it does no arithmetic, and `tuned` where no
+    machine pass is for the core. unit: "FLOP" or "OP". is_hottest: False where the model cannot time a loop of one of
+    these codes that is estimated to be hotter.
     """
 
     functions: tuple[FunctionReport, ...]
@@ -72,6 +74,12 @@ class VersionTuning:
     generic: float | None = None
     directive: float | None = None
     tuned: float | None = None
+    is_hottest: bool = True
+
+    @property
+    def own(self) -> float | None:
+        """Work per cycle of the version as it will run."""
+        return self.directive if self.tuned is None else self.tuned
 
     def as_json(self) -> dict[str, Any]:
         """For reports and notes; every figure is the model's."""
@@ -81,6 +89,7 @@ class VersionTuning:
             "generic": _rounded(self.generic),
             "directive": _rounded(self.directive),
             "tuned": _rounded(self.tuned),
+            "main_loop": (HOTTEST if self.is_hottest else NOT_HOTTEST) if self.unit else None,
             "loops": len(loops),
             "loops_tuned": sum(not loop.kept for loop in loops),
             "blocks_tuned": sum(function.blocks for function in self.functions),
@@ -90,6 +99,10 @@ class VersionTuning:
 
 def _rounded(figure: float | None) -> float | None:
     return None if figure is None else round(figure, 3)
+
+
+HOTTEST = "hottest by nesting and trip counts"
+NOT_HOTTEST = "the hottest that the model can time, by nesting and trip counts"
 
 
 def wants_tuning(core: Core) -> bool:
@@ -130,7 +143,21 @@ def _account(job: TuningJob, done: Tuned, timing: Timing) -> VersionTuning:
     if before is None or after is None:
         return VersionTuning(done.functions)
     start = generic.per_cycle if generic is not None and generic.unit == before.unit else None
-    return VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle)
+    is_hottest = all(loop is None or loop.is_hottest for loop in (generic, before, after))
+    return VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle, is_hottest)
+
+
+def modelled(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol: str) -> VersionTuning | None:
+    """The model's account of a version that no machine pass is for; None where it can time no loop of it.
+
+    Raises: ProfileError where nothing is known of the core's timing.
+    """
+    timing = load_timing(core)
+    own, generic = main_loop(asm, symbol, timing), main_loop(generic_asm, generic_symbol, timing)
+    if own is None or generic is None or own.unit != generic.unit:
+        return None
+    is_hottest = own.is_hottest and generic.is_hottest
+    return VersionTuning((), own.unit, generic.per_cycle, own.per_cycle, None, is_hottest)
 
 
 def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuning] | None:

@@ -52,6 +52,13 @@ def build(
     min_gain: Annotated[
         float | None, typer.Option(metavar="PERCENT", help="Drop versions known to gain less; 1.")
     ] = None,
+    keep_slower: Annotated[
+        bool,
+        typer.Option(
+            "--keep-slower",
+            help="Keep versions that the core's model says are slower than generic by more than its error.",
+        ),
+    ] = False,
     max_growth: Annotated[float | None, typer.Option(metavar="PERCENT", help="Bound on code growth.")] = None,
     rounding: Annotated[
         str | None, typer.Option(metavar="exact|per-core", help="May fast-math round differently per core?")
@@ -120,7 +127,7 @@ def build(
             "--query-driver": query_driver,
             "--flag": flag, "--compiler": compiler, "--hot": hot, "--profile": profile, "--threshold": threshold,
             "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
-            "--max-growth": max_growth, "--rounding": rounding,
+            "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower,
         })  # fmt: skip
         build_model_library(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
@@ -144,7 +151,7 @@ def build(
         hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
         only_hot=only_hot or None, max_functions=max_functions, cores=_names(cores), board=board, target=target,
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
-        tune=tune, query_driver=tuple(query_driver or ()),
+        tune=tune, keep_slower=keep_slower or None, query_driver=tuple(query_driver or ()),
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     file, folder = BuildFile(), Path()

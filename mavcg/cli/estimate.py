@@ -43,7 +43,7 @@ def estimate(
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Of models: a timeline, a lane for each cluster.")
+        Path | None, typer.Option(metavar="FILE", help="Of models: a timeline, a lane for each cluster; .svg or .png.")
     ] = None,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,

@@ -21,45 +21,69 @@ def explain(
     function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name, without a core's.")],
     core: Annotated[str, typer.Option(metavar="CORE", help="Whose model to ask; `mavcg cores` lists them.")],
     svg: Annotated[
-        Path | None, typer.Option(metavar="OUT.svg", help="Write the picture there; of several loops OUT.1.svg, ...")
+        Path | None,
+        typer.Option(
+            "--svg", metavar="OUT.svg", help="Write the picture there, .svg or .png; of several OUT.1.svg, ..."
+        ),
     ] = None,
+    loops: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N hottest loops; 1.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All loops, the hottest first.")] = False,
     loop: Annotated[
         str | None, typer.Option(metavar="LABEL", help="Only the loop at this label, line or address.")
     ] = None,
-    blocks: Annotated[bool, typer.Option("--blocks", help="Also the blocks of loops that have several.")] = False,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="All loops, and the blocks of those that have several.")
+    ] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, with the pictures as text.")] = False,
 ) -> None:
-    """Picture how a core issues a function's loops.
+    """Picture how a core issues a function's hottest loop, or several.
 
+    Which loop is hottest is estimated, from how the loops nest, the trip counts in the code and the arithmetic in them.
     What issues when, and what empty slots wait for: a model's picture, not a measurement. Of a library that mavcg
     built, the version that the core runs is shown; of a function without loops, its straight-line code.
 
     \b
     mavcg explain libapp.so gemm_8x8 --core cortex-a55
-    mavcg explain kernel.S gemm_8x8 --core cortex-a55 --svg gemm.svg
+    mavcg explain kernel.S gemm_8x8 --core cortex-a55 --svg gemm.png
+    mavcg explain libapp.so gemm_8x8 --core cortex-a55 --loops 3
+    mavcg explain libapp.so gemm_8x8 --core cortex-a55 --all --json
     """
+    if loops is not None and (everything or loop is not None or blocks):
+        other = "--all" if everything else "--blocks" if blocks else "--loop"
+        raise MavcgError(f"--loops {loops}: says nothing beside {other}; leave one of them out")
+    if svg is not None:
+        from mavcg.svg_plots import check_plot
+
+        check_plot(svg, "--svg")
     from mavcg.assembly.asm_input import read_asm_input
-    from mavcg.assembly.loop_estimates import estimate_function, function_json, head_json, to_show
+    from mavcg.assembly.loop_estimates import HOTTEST_BY, estimate_function, function_json, head_json, hottest_first
     from mavcg.assembly.schedule_picture import as_text
 
     kind, timing = core_timing(core, settings or ())
     code = read_asm_input(source, kind, [function])
     chosen = code.functions[0]
     found = estimate_function(code, chosen, timing) or estimate_function(code, chosen, timing, straight=True)
-    found = _named(loop, found, function) if loop is not None else to_show(found, blocks)
+    found = _named(loop, found, function) if loop is not None else hottest_first(found, blocks)
+    several = everything or blocks or loop is not None or not any(one.kind != "block" for one in found)
+    shown = found if several else found[: loops or 1]
     if svg is not None:
-        _draw(svg, chosen.name, found)
+        _draw(svg, chosen.name, shown)
     if as_json:
-        document = function_json(chosen.name, found)
+        document = {"hottest_by": HOTTEST_BY} | function_json(chosen.name, found)
         for entry, one in zip(document["loops"], found, strict=True):
             entry["picture"] = as_text(one.estimate) if one.estimate else None
         print_json({**head_json(code.source.file, timing, settings or ()), "function": chosen.name, **document})
         return
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for one in found:
+    for one in shown:
         text = as_text(one.estimate, colour) if one.estimate else f"no estimate: {one.why}\n"
         sys.stdout.write(f"{chosen.name}, {one.kind} at {one.place}\n{text}\n")
+    if len(shown) < len(found):
+        note(
+            f"{len(found) - len(shown)} more loops of {chosen.name} are not shown, the hottest by {HOTTEST_BY} is; "
+            "give --loops N or --all"
+        )
 
 
 def _named(loop: str, found: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
@@ -81,7 +105,7 @@ def _number(text: str) -> int | None:
 
 def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
     from mavcg.assembly.schedule_picture import as_svg
-    from mavcg.whole_file import write_whole
+    from mavcg.svg_plots import save_drawing
 
     drawn = [one for one in found if one.estimate is not None]
     if not drawn:
@@ -90,5 +114,5 @@ def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
     for number, one in enumerate(drawn, 1):
         path = svg if len(drawn) == 1 else svg.with_suffix(f".{number}{svg.suffix}")
         assert one.estimate is not None
-        write_whole(path, as_svg(one.estimate, f"{function}, {one.kind} at {one.place}"), "--svg")
+        save_drawing(as_svg(one.estimate, f"{function}, {one.kind} at {one.place}"), path, "--svg")
         note(f"{path}: {one.kind} at {one.place}")

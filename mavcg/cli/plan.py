@@ -47,7 +47,14 @@ def plan(
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Compare with Zhang, Ma, Smart-Shuttle and with what none can beat.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="Rooflines and traffic as SVG files.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR|FILE",
+            help="Rooflines and traffic as SVG files in a folder; or the traffic as FILE, .svg or .png, with the "
+            "rooflines beside it.",
+        ),
+    ] = None,
     emit_ir: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan as text.")] = None,
     emit_c: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan of one layer as C.")] = None,
     layer: Annotated[str | None, typer.Option(metavar="NAME", help="This layer alone.")] = None,
@@ -103,7 +110,8 @@ def plan(
     if plot is not None:
         from mavcg.planner.plan_pictures import write_pictures
 
-        note(f"{len(write_pictures(first, compared, plot))} pictures in {plot}")
+        written = write_pictures(first, compared, plot)
+        note(f"{len(written)} pictures in {written[0].parent}")
     if as_json:
         print_json(
             plan_json(model, question, plans, [m for m, _ in machines], space, compared if baselines else (), least)

@@ -51,7 +51,8 @@ def select(
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="How fast each strategy is, and what was chosen where.")
+        Path | None,
+        typer.Option(metavar="FILE", help="How fast each strategy is, and what was chosen where; .svg or .png."),
     ] = None,
     instance: Annotated[
         Path | None,

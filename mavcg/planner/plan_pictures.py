@@ -18,7 +18,7 @@ from mavcg.planner.roofline import pe_utilisation, reached
 from mavcg.planner.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.traffic import Traffic, traffic
 from mavcg.safe_text import plot_label
-from mavcg.svg_plots import save_plot, start_plots
+from mavcg.svg_plots import FORMATS, check_plot, save_plot, start_plots
 
 MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
 MOST_TILES = 1 << 18  # that are looked at for a cloud, whether they fit or not
@@ -27,25 +27,37 @@ _COLOURS = ("0.8", "tab:blue", "tab:orange")
 Floats = NDArray[np.float64]
 
 
-def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], folder: Path) -> tuple[Path, ...]:
-    """SVG files in the folder, which is made where it is not there: `traffic.svg`, and `roofline-<layer>.svg` of every
-    layer that differs from those before it.
+def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], path: Path) -> tuple[Path, ...]:
+    """Draw the traffic of all layers, and the roofline of every layer that differs from those before it.
 
-    Raises: MavcgError where matplotlib is missing, or the folder cannot be written.
+    path: a folder, made where there is none, for `traffic.svg` and `roofline-<layer>.svg`; or, ending in .svg or .png,
+    the file of the traffic, with `<its name>.roofline-<layer>` beside it.
+    Raises: MavcgError where matplotlib is missing, or a picture cannot be written.
     """
     start_plots()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        written = [_traffic_picture(plan, compared, folder / "traffic.svg")]
-        seen: set[ConvLayer] = set()
-        for planned in plan.planned:
-            if planned.layer.key not in seen:
-                seen.add(planned.layer.key)
-                stem = re.sub(r"[^\w.-]+", "_", planned.layer.name)
-                written.append(_roofline_picture(planned, plan.accelerator, folder / f"roofline-{stem}.svg"))
-    except OSError as error:
-        raise MavcgError(f"--plot {folder}: cannot be written ({error.strerror}); name another folder") from error
+    if is_file_name(path):
+        check_plot(path)
+        traffic, stem = path, f"{path.stem}.roofline-"
+    else:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another folder") from error
+        traffic, stem = path / "traffic.svg", "roofline-"
+    written = [_traffic_picture(plan, compared, traffic)]
+    seen: set[ConvLayer] = set()
+    for planned in plan.planned:
+        if planned.layer.key not in seen:
+            seen.add(planned.layer.key)
+            name = re.sub(r"[^\w.-]+", "_", planned.layer.name)
+            beside = traffic.with_name(f"{stem}{name}{traffic.suffix}")
+            written.append(_roofline_picture(planned, plan.accelerator, beside))
     return tuple(written)
+
+
+def is_file_name(path: Path) -> bool:
+    """Whether a name is that of a picture, not of a folder of pictures."""
+    return path.suffix.lower() in FORMATS and not path.is_dir()
 
 
 def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Floats], ...]:

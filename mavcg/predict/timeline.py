@@ -7,9 +7,8 @@ from pathlib import Path
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import ARE, best_sentence, slower_sets
 from mavcg.safe_text import xml_attribute, xml_text
-from mavcg.svg_plots import check_plot
+from mavcg.svg_plots import save_drawing
 from mavcg.svg_text import FAINT, INK
-from mavcg.whole_file import write_whole
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0
 # By what bounds a step; apart in lightness, too. Patterns of black on them stay readable.
@@ -112,9 +111,8 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
 
 
 def write_timeline(prediction: Prediction, measured: Sequence[float] | None, path: Path) -> None:
-    """Write the picture, whole or not at all. Raises: MavcgError where it cannot be written."""
-    check_plot(path)
-    write_whole(path, timeline_svg(prediction, measured), "--plot")
+    """Write the picture, .svg or .png, whole or not at all. Raises: MavcgError where it cannot be written."""
+    save_drawing(timeline_svg(prediction, measured), path)
 
 
 def _lane(lane: Lane, y: float, scale: float) -> list[str]:

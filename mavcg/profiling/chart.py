@@ -3,22 +3,19 @@
 After figure 2.1 of Park et al. (the share of matrix products in a network's run time): few functions take most of it.
 """
 
-import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mavcg.errors import MavcgError
 from mavcg.profiling.names import short_names, shortened
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.ranking import DEFAULT_THRESHOLD, Function, is_over, rank, trusted_cores
 from mavcg.safe_text import printable
-from mavcg.whole_file import write_whole
+from mavcg.svg_plots import check_plot, save_plot, start_plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = ("png", "svg")
 LABEL_CHARS = 48
 
 # Blue and grey differ in lightness too, so the picture survives print and colour-blind eyes.
@@ -33,22 +30,12 @@ def plot_shares(profile: Profile, path: Path, threshold: float = DEFAULT_THRESHO
     own; the rest is one bar.
     Raises: MavcgError for another ending, when matplotlib is absent, or when the file cannot be written.
     """
-    kind = path.suffix.lower().lstrip(".")
-    if kind not in FORMATS:
-        raise MavcgError(f"--plot {path}: ends in neither .png nor .svg; give one of them, such as share.svg")
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MavcgError(
-            f"--plot {path}: matplotlib is not installed; install it with pip install 'mavcg[plots]'"
-        ) from error
-    picture = io.BytesIO()
-    # No date and a fixed salt: the same profile draws the same bytes. Text stays text in an SVG.
-    with matplotlib.rc_context({"svg.hashsalt": "mavcg", "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
-        figure = share_figure(profile, threshold, top)
-        metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(picture, format=kind, dpi=150, metadata=metadata)
-    write_whole(path, picture.getvalue(), "--plot")
+    check_plot(path)
+    start_plots()
+    from matplotlib import rc_context
+
+    with rc_context({"font.family": "DejaVu Sans"}):
+        save_plot(share_figure(profile, threshold, top), path, tight=False)
 
 
 def share_figure(profile: Profile, threshold: float = DEFAULT_THRESHOLD, top: int = 10) -> "Figure":

@@ -39,7 +39,8 @@ class BuildFile:
     """The [build] table of mavcg.toml. Paths are as written, relative to the file; `sources` may hold glob patterns.
 
     cores or board: who gets versions. hot: names; profile: a file of `mavcg profile -o`. threshold: percent of the run
-    time. min_gain, max_growth: percent. flags: compiler flags for `sources`. only_hot: of compile_commands, build only
+    time. min_gain, max_growth: percent. keep_slower: keep versions that the model of a core says are
+    slower. flags: compiler flags for `sources`. only_hot: of compile_commands, build only
     the files that hold hot functions; query_driver: globs of compilers that it may name and that may be run. tune: how
     hard machine passes look for schedules, "off", "fast" or "best". command: a build whose compiler is `mavcg launch`,
     to be run in the place of `sources` and its like.
@@ -65,6 +66,7 @@ class BuildFile:
     rounding: str | None = None
     tune: str | None = None
     only_hot: bool | None = None
+    keep_slower: bool | None = None
     query_driver: tuple[str, ...] = ()
 
 

@@ -7,7 +7,8 @@ its 3.66 % of code growth for six clones (chapter 4.2) as what `--max-growth` bo
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.core import GENERIC
+from mavcg.assembly.tuning import VersionTuning
+from mavcg.core import GENERIC, Core
 from mavcg.program_road.versions import Body
 
 MIN_GAIN = 0.01  # over generic: a version that is known to bring less is not worth its bytes
@@ -30,10 +31,33 @@ Gains = Mapping[tuple[str, str], Gain]  # (function, core) -> gain
 @dataclass(frozen=True)
 class Limits:
     """min_gain: versions with a known gain under this are dropped. max_growth: bound on code growth, in percent of
-    the single-version build; None: no bound."""
+    the single-version build; None: no bound. drop_slower: whether versions go that the model says are slower
+    than generic by more than its error."""
 
     min_gain: float = MIN_GAIN
     max_growth: float | None = None
+    drop_slower: bool = True
+
+
+@dataclass(frozen=True)
+class Slower:
+    """A version that the model of its core says is slower than generic, and what follows from it.
+
+    generic, own: work per cycle of the main loop, in `unit` a cycle. error: of the core's model, a fraction; None:
+    not known. is_dropped: whether the version goes. why: the figures and the verdict in words.
+    """
+
+    generic: float
+    own: float
+    unit: str
+    error: float | None
+    is_dropped: bool
+    why: str
+
+    @property
+    def more_time(self) -> float:
+        """Time that the version takes over generic's, 0.14 for 14 % more."""
+        return self.generic / self.own - 1
 
 
 @dataclass(frozen=True)
@@ -42,12 +66,14 @@ class Kept:
 
     body: label of the version whose code it runs: its own, one that came out equal, or "generic" when dropped.
     bytes: size of the function's code in that body. dropped: why the version that was made is not used, or "".
+    slower: the model's word where it says that the version is slower than generic.
     """
 
     label: str
     body: str
     bytes: int
     dropped: str = ""
+    slower: Slower | None = None
 
     @property
     def shares_body_with(self) -> str | None:
@@ -101,6 +127,57 @@ def drop_useless(choice: FunctionChoice, gains: Gains, min_gain: float) -> Funct
         return _to_generic(choice, kept, reason)
 
     return replace(choice, kept=tuple(decide(k) for k in choice.kept))
+
+
+def drop_slower(
+    choice: FunctionChoice,
+    tunings: Mapping[str, VersionTuning],
+    cores: Mapping[str, Core],
+    gains: Gains,
+    dropping: bool = True,
+) -> FunctionChoice:
+    """Send cores back to generic whose version is slower than generic by more than the error of the core's model.
+
+    tunings: the model's accounts, by core. gains: measured ones, which overrule the model. dropping: False keeps them
+    all and only says which are slower.
+    """
+
+    def decide(kept: Kept) -> Kept:
+        tuning = tunings.get(kept.label)
+        if kept.body == GENERIC or tuning is None or not tuning.generic or not tuning.own:
+            return kept
+        if tuning.own >= tuning.generic:
+            return kept
+        error = cores[kept.label].model_error
+        measured = gains.get((choice.function, kept.label))
+        slower = _slower(tuning, error, measured, dropping)
+        kept = replace(kept, slower=slower)
+        return _to_generic(choice, kept, slower.why) if slower.is_dropped else kept
+
+    return replace(choice, kept=tuple(decide(kept) for kept in choice.kept))
+
+
+def _slower(tuning: VersionTuning, error: float | None, measured: Gain | None, dropping: bool) -> Slower:
+    """The verdict on a version that is slower by the model."""
+    assert tuning.generic and tuning.own
+    more = tuning.generic / tuning.own - 1
+    figures = (
+        f"{tuning.own:.2f} {tuning.unit}/cycle where generic has {tuning.generic:.2f}, {more:.1%} more time (model)"
+    )
+    is_dropped = False
+    if measured is not None:
+        verdict = f"overruled: {measured.fraction:+.1%} ({measured.how})"
+    elif error is None:
+        verdict = "the model's error on this core is not known: nothing is dropped by it"
+    elif not tuning.is_hottest:
+        verdict = "the model cannot time a loop that is hotter: nothing is dropped by it"
+    elif more <= error:
+        verdict = f"within the model's error of {error:.1%}"
+    elif not dropping:
+        verdict = f"over the model's error of {error:.1%}, kept as asked for"
+    else:
+        verdict, is_dropped = f"over the model's error of {error:.1%}", True
+    return Slower(tuning.generic, tuning.own, tuning.unit, error, is_dropped, f"{figures}, {verdict}")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from mavcg.program_road.choosing import (
     Limits,
     Sizes,
     drop_for_growth,
+    drop_slower,
     drop_useless,
     share_equal,
 )
@@ -121,7 +122,7 @@ def build_objects(
             progress()
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
-    choices = _choose(module, sizes, gains, limits.min_gain)
+    choices = _choose(module, sizes, gains, limits, core_set)
     limit = _growth_limit(module, sizes, worth, len(core_set.cores), single_bytes, limits.max_growth)
     if limit:
         choices = drop_for_growth(choices, limit)
@@ -193,13 +194,18 @@ def _distinct(bodies: Sequence[Body]) -> list[Body]:
     return list(first.values())
 
 
-def _choose(module: VersionedModule, sizes: Mapping[str, Sizes], gains: Gains, min_gain: float) -> list[FunctionChoice]:
+def _choose(
+    module: VersionedModule, sizes: Mapping[str, Sizes], gains: Gains, limits: Limits, core_set: CoreSet
+) -> list[FunctionChoice]:
+    cores = {core.name: core for core in core_set.cores}
     choices = []
     for function in dict.fromkeys(body.function for body in module.bodies):
         bodies = module.bodies_of(function)
         first = {body.key: body for body in reversed(bodies)}
         by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
-        choices.append(drop_useless(share_equal(bodies, by_symbol), gains, min_gain))
+        tunings = {body.label: body.tuning for body in bodies if body.tuning}
+        choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
+        choices.append(drop_slower(choice, tunings, cores, gains, limits.drop_slower))
     return choices
 
 

@@ -26,6 +26,7 @@ def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
         "target": result.target.zig_name,
         "cores": [core.name for core in result.cores],
         "functions": [_function_json(module, choice, result, board) for module, choice in _hottest_first(result)],
+        "slower_by_model": _slower_json(result),
         "refused": [
             {"name": name, "source": module.source, "why": why}
             for module in result.modules
@@ -40,6 +41,26 @@ def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
         "notes": list(result.notes),
         "seconds": round(result.seconds, 3),
     }
+
+
+def _slower_json(result: BuildResult) -> list[dict[str, Any]]:
+    """Versions that a model says are slower than generic: those that were dropped, and those kept, with the reason."""
+    return [
+        {
+            "function": choice.function,
+            "core": kept.label,
+            "unit": f"{kept.slower.unit}/cycle",
+            "generic": round(kept.slower.generic, 3),
+            "own": round(kept.slower.own, 3),
+            "more_time": round(kept.slower.more_time, 4),
+            "model_error": kept.slower.error,
+            "dropped": kept.slower.is_dropped,
+            "why": kept.slower.why,
+        }
+        for _, choice in _hottest_first(result)
+        for kept in choice.kept
+        if kept.slower
+    ]
 
 
 def _hottest_first(result: BuildResult) -> list[tuple[ModuleObjects, FunctionChoice]]:
@@ -143,6 +164,11 @@ def show_build(result: BuildResult, board: Board | None, console: "Console") -> 
         f"{result.runtime_bytes} bytes of run-time selector, of {result.total_bytes} bytes in all); "
         f"built in {result.seconds:.1f} s"
     )
+    if any(tuning.unit for module in result.modules for tuning in module.tunings.values()):
+        console.print(
+            "main loop: the hottest, by the nesting of loops and trip counts in the code; its figures are of models of "
+            "the cores, not measured"
+        )
     for symbol in result.not_found:
         console.print(f"not in the input, left as it is: {short(symbol.asked)} ({symbol.why})")
     for text in result.notes:
@@ -170,12 +196,14 @@ def _remark(kept: Kept, choice: FunctionChoice, tuning: VersionTuning | None) ->
         return f"same machine code as {kept.shares_body_with}: shared"
     if choice.is_single and kept.label == "generic":
         return "one body for all: called directly"
+    if kept.slower:
+        return f"slower than generic: {kept.slower.why}"
     return tuning_line(tuning.as_json()) if tuning else ""
 
 
 def tuning_line(model: Mapping[str, Any]) -> str:
     """What the compiler directive brought and what split and schedule did, by the model of the version's core."""
-    if model["tuned"] is None:
+    if model["directive"] is None:
         changed = model["loops_tuned"] + model["blocks_tuned"]
         return f"{model['loops_tuned']} of {model['loops']} loops rescheduled" if changed else ""
     steps = [("generic", model["generic"]), ("-mcpu", model["directive"]), ("split+schedule", model["tuned"])]

@@ -220,7 +220,8 @@ def _limits(file: BuildFile) -> Limits:
     for name, value in (("--max-growth", file.max_growth), ("--min-gain", file.min_gain)):
         if value is not None and not 0 <= value < float("inf"):
             raise MavcgError(f"{name} {value:g}: is not a percentage of 0 or more; correct it")
-    return Limits(MIN_GAIN if file.min_gain is None else file.min_gain / 100, file.max_growth)
+    min_gain = MIN_GAIN if file.min_gain is None else file.min_gain / 100
+    return Limits(min_gain, file.max_growth, drop_slower=not file.keep_slower)
 
 
 def _gains(file: BuildFile, folder: Path) -> Gains:

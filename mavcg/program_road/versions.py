@@ -14,6 +14,7 @@ from mavcg.assembly.tuning import (
     TuningJob,
     VersionTuning,
     has_open_inline,
+    modelled,
     tune_versions,
     wants_tuning,
     why_untouched,
@@ -130,7 +131,9 @@ def make_versions(
         )  # fmt: skip
         return replace(again, refused={**refused, **failed, **again.refused})
     texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
-    tunings = _tune(maker, texts, cores, workers, progress, tuning) if tuning.on else {}
+    untouched = [core for core in cores if not (tuning.on and wants_tuning(core))]
+    tunings = _modelled(maker, texts, untouched)
+    tunings |= _tune(maker, texts, cores, workers, progress, tuning) if tuning.on else {}
     bodies = tuple(
         maker.body(name, label, *tunings.get((name, label), (text, None))) for (name, label), text in texts.items()
     )
@@ -144,7 +147,7 @@ def _tune(
     workers: int,
     progress: Callable[[], None],
     tuning: Tuning,
-) -> dict[tuple[str, str], tuple[str, VersionTuning]]:
+) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
     """The versions that machine passes are for, by function and core."""
     if maker.target.arch != "aarch64" or maker.target.system == "macos":  # whose assembler has other conventions
         return {}
@@ -154,7 +157,27 @@ def _tune(
         for (name, label), text in texts.items()
         if label in wanted
     }
-    return dict(zip(jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True))
+    return {
+        at: (text, account)
+        for at, (text, account) in zip(
+            jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True
+        )
+    }
+
+
+def _modelled(
+    maker: "_Maker", texts: Mapping[tuple[str, str], str], cores: Sequence[Core]
+) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
+    """The untouched versions for cores whose model's error is known, with the model's account of each."""
+    if maker.target.arch != "aarch64" or maker.target.system == "macos":  # whose assembly is written otherwise
+        return {}
+    known = {core.name: core for core in cores if core.model_error is not None}
+    found: dict[tuple[str, str], tuple[str, VersionTuning | None]] = {}
+    for (name, label), text in texts.items():
+        if label in known:
+            own, generic = (make_version(maker.hot, name, each).symbol for each in (label, GENERIC))
+            found[name, label] = text, modelled(known[label], text, own, texts[name, GENERIC], generic)
+    return found
 
 
 def with_callees(hot: HotModule, bodies: Sequence[Body]) -> tuple[Body, ...]:

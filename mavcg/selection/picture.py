@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mavcg.errors import MavcgError
 from mavcg.safe_text import plot_label
 from mavcg.selection.answer import Selection, family_of
 from mavcg.selection.paper_tables import families_json, rows_of, speed_ups
@@ -29,10 +28,7 @@ def write_picture(found: Selection, path: Path) -> None:
     threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
     title = f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}"
     figure.suptitle(plot_label(title), fontsize=10)
-    try:
-        save_plot(figure, path)
-    except OSError as error:
-        raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another file") from error
+    save_plot(figure, path)
 
 
 def _strategies(axes: Any, found: Selection) -> None:

@@ -185,7 +185,7 @@ def test_cmake_and_pkg_config_find_a_library_of_any_name(tmp_path: Path) -> None
     (tmp_path / "plain.pc").write_text(pkg_config_text(stem, _program("x", "t", "s", "c"), output))
     (tmp_path / "x.cmake").write_text(
         cmake_text(stem, output)
-        + "get_target_property(where mavcg::a_b_c_d_e_f_g IMPORTED_LOCATION)\nfile(WRITE found \"${where}\")\n"
+        + 'get_target_property(where mavcg::a_b_c_d_e_f_g IMPORTED_LOCATION)\nfile(WRITE found "${where}")\n'
     )
 
     environment = os.environ | {"PKG_CONFIG_PATH": str(tmp_path)}

@@ -10,13 +10,14 @@ from mavcg.svg_plots import check_plot, save_plot, start_plots
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("x.png", "ends in .svg"), ("nobody/x.svg", "nobody is not there"), ("folder.svg", "is a folder")],
+    [("x.gif", "are .svg or .png"), ("nobody/x.svg", "nobody is not there"), ("folder.svg", "is a folder")],
 )
 def test_what_cannot_be_a_picture_is_said_before_the_work(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(MavcgError, match=words):
         check_plot(tmp_path / name)
-    check_plot(tmp_path / "x.svg")
+    for good in ("x.svg", "x.png", "x.PNG"):
+        check_plot(tmp_path / good)
 
 
 def test_the_same_plot_makes_the_same_file(tmp_path: Path) -> None:

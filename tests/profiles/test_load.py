@@ -91,10 +91,21 @@ def test_board_is_read_whole(tmp_path: Path) -> None:
     assert dict(board.sources)["memory_gb_per_s"] == "its memory's data sheet"
 
 
+MODEL_9 = '{ value = 9, unit = "percent"'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key", "way_out"),
     [
         ('order = { value = "in", source = "its manual" }', "", "order", "say order ="),
+        ("[llvm]", f"[model]\nerror = {MODEL_9} }}\n[llvm]", "model.error", "add one or remove the fact"),
+        (
+            "[llvm]",
+            f'[model]\nerror = {MODEL_9}, source = "x" }}\n[llvm]'.replace("9,", "-9,"),
+            "model.error",
+            "0 or more",
+        ),
+        ("[llvm]", f'[model]\nmean = {MODEL_9}, source = "x" }}\n[llvm]', "model.mean", "rename or remove it"),
         ('order = { value = "in", source = "its manual" }', 'order = "in"', "order", "write order ="),
         ('value = "in", source = "its manual"', 'value = "in"', "order", "add one or remove the fact"),
         ('value = "in", source = "its manual"', 'value = "in", source = " "', "order", "add one or remove the fact"),

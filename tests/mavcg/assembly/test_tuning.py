@@ -72,7 +72,9 @@ def test_a_version_is_tuned_and_the_steps_are_told_apart(tmp_path: Path) -> None
     assert "ins\tv" in body(module).asm
     assert body(module, "exynos-m4").tuning is None and body(module, "generic").tuning is None
     off = versioned(tmp_path, DOT, "dot", tuning=Tuning(on=False))
-    assert body(off).tuning is None and "ins\tv" not in body(off).asm
+    untouched = body(off).tuning
+    assert untouched is not None and (untouched.functions, untouched.tuned) == ((), None)  # the model's word alone
+    assert untouched.directive == tuning.directive and "ins\tv" not in body(off).asm
     assert body(off, "exynos-m4").asm == body(module, "exynos-m4").asm
 
 

@@ -43,7 +43,7 @@ def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> N
         (("--board", "exynos9820", "--threads", "9"), ("--threads 9", "1 to 8")),
         (("--board", "exynos9820", "--threads", "none"), ("--threads none", "auto")),
         (("--board", "exynos9820", "--threads", "0"), ("--threads 0",)),
-        (("--board", "exynos9820", "--plot", "t.png"), ("--plot t.png", ".svg")),
+        (("--board", "exynos9820", "--plot", "t.gif"), ("--plot t.gif", ".svg")),
         (("--board", "exynos9820", "--shape", "x"), ("--shape x",)),
     ],
 )

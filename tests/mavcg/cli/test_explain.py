@@ -56,6 +56,51 @@ def test_a_picture_for_each_loop(mavcg: Any, dot_file: Path) -> None:
     assert "block of a loop" not in mavcg("explain", dot_file, "rows", "--core", "cortex-a55").stdout
 
 
+LOOPS = """\
+\t.text
+\t.globl f
+\t.type f, %function
+f:
+.Lcold:
+\tfmla v0.4s, v1.4s, v2.4s
+\tfmla v3.4s, v1.4s, v2.4s
+\tfmla v4.4s, v1.4s, v2.4s
+\tsubs x2, x2, #1
+\tb.ne .Lcold
+.Lrows:
+\tmov x3, x1
+.Lhot:
+\tldr q1, [x0], #16
+\tfmla v0.4s, v1.4s, v2.4s
+\tsubs x3, x3, #1
+\tb.ne .Lhot
+\tsubs x2, x2, #1
+\tb.ne .Lrows
+\tret
+\t.size f, .-f
+"""
+
+
+def test_the_hottest_loop_comes_first_and_alone(mavcg: Any, here: Path) -> None:
+    """The inner loop of a nest, although a loop before it has the larger body."""
+    (here / "loops.s").write_text(LOOPS)
+    explain = ["explain", "loops.s", "f", "--core", "cortex-a55"]
+
+    one = mavcg(*explain, "--svg", "one.svg")
+    assert one.stdout.startswith("f, loop at .Lhot") and ".Lcold" not in one.stdout, one.stderr
+    assert [path.name for path in here.glob("*.svg")] == ["one.svg"]
+    assert "1 more loops of f are not shown" in one.stderr and "--all" in one.stderr
+
+    for asked in (["--loops", "2"], ["--all"]):
+        both = mavcg(*explain, *asked, "--svg", "two.png").stdout
+        assert both.index(".Lhot") < both.index(".Lcold")
+        assert sorted(path.name for path in here.glob("two*")) == ["two.1.png", "two.2.png"]
+    document = json.loads(mavcg(*explain, "--json").stdout)
+    assert document["hottest_by"] == "nesting and trip counts"
+    assert [(loop["label"], loop["runs"]) for loop in document["loops"]] == [(".Lhot", 64), (".Lcold", 8)]
+    assert "--loops 2: says nothing beside --all" in mavcg(*explain, "--loops", "2", "--all").stderr
+
+
 @pytest.mark.parametrize("place", [".L3", "29", "0x1d"])
 def test_one_loop_by_its_place(mavcg: Any, dot_file: Path, place: str) -> None:
     done = mavcg("explain", dot_file, "rows", "--core", "cortex-a55", "--loop", place, "--json")
@@ -106,7 +151,7 @@ def test_what_cannot_be_drawn_is_an_error(mavcg: Any, dot_file: Path) -> None:
         (["dot.s", "dto", "--core", "cortex-a55"], "did you mean dot?"),
         (["dot.s", "dot", "--core", "znver3"], "is x86_64"),
         (["none.so", "dot", "--core", "cortex-a55"], "none.so"),
-        (["dot.s", "dot", "--core", "cortex-a55", "--svg", "none/dot.svg"], "cannot be written"),
+        (["dot.s", "dot", "--core", "cortex-a55", "--svg", "none/dot.svg"], "the folder none is not there"),
     ],
 )
 def test_bad_input(mavcg: Any, dot_file: Path, arguments: list[str], words: str) -> None:

@@ -81,7 +81,7 @@ def test_json_says_what_it_is(prediction: Prediction) -> None:
 def test_files_are_written_whole_or_not_at_all(prediction: Prediction, tmp_path: Path) -> None:
     write_timeline(prediction, None, tmp_path / "t.svg")
     assert [path.name for path in tmp_path.iterdir()] == ["t.svg"]
-    with pytest.raises(MavcgError, match=r"--plot t\.png: .*\.svg"):
-        write_timeline(prediction, None, Path("t.png"))
+    with pytest.raises(MavcgError, match=r"--plot t\.gif: .*\.svg"):
+        write_timeline(prediction, None, Path("t.gif"))
     with pytest.raises(MavcgError, match="the folder .* is not there"):
         write_timeline(prediction, None, tmp_path / "no" / "t.svg")

@@ -51,6 +51,7 @@ max_growth = 10.5
 rounding = "per-core"
 only_hot = true
 query_driver = ["/opt/arm/bin/*"]
+keep_slower = true
 tune = "best"
 """
 MODEL = """\
@@ -89,8 +90,8 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         **{key: ("[1]", "a list of strings") for key in ("hot", "cores")},
         **{key: ("true", "a number") for key in ("threshold", "min_gain", "max_growth")},
         "max_functions": ("1.5", "a whole number"),
-        "query_driver": ("\"gcc\"", "a list of strings"),
-        "only_hot": ("1", "true or false"),
+        "query_driver": ('"gcc"', "a list of strings"),
+        **{key: ("1", "true or false") for key in ("only_hot", "keep_slower")},
     },
     "model[0]": {
         **{key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db")},

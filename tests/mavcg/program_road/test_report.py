@@ -103,6 +103,7 @@ def test_what_directive_and_passes_bring_is_told_apart() -> None:
     versions = {v["core"]: v for v in build_json(built, None)["functions"][0]["versions"]}
     assert versions[A55]["model"] == {
         "unit": "FLOP/cycle", "generic": 4.5, "directive": 4.876, "tuned": 8.0,
+        "main_loop": "hottest by nesting and trip counts",
         "loops": 2, "loops_tuned": 1, "blocks_tuned": 2, "splits": 16,
     }  # fmt: skip
     assert "model" not in versions[M4]

@@ -1,0 +1,54 @@
+"""Every option of the command line that names a picture takes .svg and .png alike, and refuses the rest in one way."""
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from mavcg.cli.app import make_app
+
+pytest.importorskip("matplotlib")
+
+REPORT = Path(__file__).parents[3] / "examples/edge_app/recorded-perf-report.txt"
+# A command line for each verb that has such an option; {tiny}: a small network, {dot}: an assembly file.
+COMMANDS = {
+    ("profile", "--plot"): ["--import", str(REPORT)],
+    ("estimate", "--plot"): ["{tiny}", "--board", "exynos9820"],
+    ("explain", "--svg"): ["{dot}", "dot", "--core", "cortex-a55"],
+    ("plan", "--plot"): ["alexnet", "--accelerator", "setup-a", "--layer", "conv5"],
+    ("select", "--plot"): ["{tiny}", "--board", "exynos9820"],
+}
+
+
+def picture_options() -> Iterator[tuple[str, str]]:
+    """(verb, option) of every option that is called as pictures are."""
+    group: Any = typer.main.get_command(make_app())
+    for verb, command in group.commands.items():
+        for parameter in command.params:
+            for name in parameter.opts:
+                if name in ("--plot", "--svg", "--png", "--picture", "--chart"):
+                    yield verb, name
+
+
+def test_no_picture_option_is_left_out() -> None:
+    assert set(picture_options()) == set(COMMANDS)
+
+
+@pytest.mark.parametrize(("verb", "option"), list(COMMANDS))
+def test_svg_and_png_alike(mavcg: Any, tiny_onnx: Path, dot_file: Path, verb: str, option: str) -> None:
+    words = [word.format(tiny=tiny_onnx, dot=dot_file) for word in COMMANDS[verb, option]]
+    here = dot_file.parent
+    for ending in ("svg", "png"):
+        done = mavcg(verb, *words, option, f"picture.{ending}")
+        assert done.status == 0, done.stderr
+    assert ElementTree.parse(here / "picture.svg").getroot().tag.endswith("svg")
+    head = (here / "picture.png").read_bytes()[:24]
+    assert head.startswith(b"\x89PNG\r\n\x1a\n") and int.from_bytes(head[16:20]) > 200  # its width
+
+    if verb != "plan":  # where another name is a folder's
+        done = mavcg(verb, *words, option, "picture.pdf")
+        assert done.status == 2 and f"{option} picture.pdf: pictures are .svg or .png" in done.stderr
+        assert not (here / "picture.pdf").exists()
