@@ -175,7 +175,7 @@ def test_people_see_what_was_chosen_and_what_else_it_could_have_been(app: typer.
         ({"model": "alexnet", "board": "exynos9820", "max_error": float("nan")}, "--max-error nan: give 0 or more"),
         ({"model": "alexnet", "board": "exynos9820", "max_error": 1e-9}, "none of [0-9]+ primitives keeps to the"),
         ({"model": "alexnet", "board": "exynos9820", "db": Path("no.sqlite")}, "--db no.sqlite: there is no such file"),
-        ({"model": "alexnet", "board": "exynos9820", "plot": Path("a.png")}, "--plot a.png: pictures are SVG"),
+        ({"model": "alexnet", "board": "exynos9820", "plot": Path("a.gif")}, "--plot a.gif: pictures are .svg or .png"),
         ({"model": "lenet", "board": "exynos9820"}, "lenet: is neither a file nor a built-in network"),
         ({"model": "alexnet", "board": "exynos9820", "shape": ["x=1x2"]}, "--shape: alexnet is a built-in network"),
         ({"model": "alexnet", "instance": Path("a.json")}, "MODEL: says nothing about an instance"),
