@@ -6,7 +6,6 @@ decides, and what it does not hold becomes "_".
 """
 
 import re
-from xml.sax.saxutils import escape, quoteattr
 
 # Neither "*" nor "\" nor a quote nor "#" nor "$" nor a line's end: a comment of C, assembly, CMake and TOML goes on,
 # and so does a line of free text of pkg-config.
@@ -15,6 +14,8 @@ _NOT_IN_IDENTIFIERS = re.compile(r"[^0-9A-Za-z_]+")
 _NOT_IN_TARGETS = re.compile(r"[^0-9A-Za-z_.+-]")  # CMake's policy CMP0037
 _PLAIN_IN_FLAGS = re.compile(r"[0-9A-Za-z_.+=@,:/-]")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # XML 1.0, 2.2
+_XML_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_XML_ATTRIBUTE = _XML_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
 
 
 def comment(text: str) -> str:
@@ -73,12 +74,12 @@ def pkg_config_flag(text: str) -> str:
 
 def xml_text(text: str) -> str:
     """The content of an XML element; what XML cannot hold is replaced."""
-    return escape(_NOT_IN_XML.sub("\ufffd", text))
+    return _NOT_IN_XML.sub("\ufffd", text).translate(_XML_TEXT)
 
 
 def xml_attribute(text: str) -> str:
     """The value of an XML attribute, quotes included."""
-    return quoteattr(_NOT_IN_XML.sub("\ufffd", text))
+    return '"' + _NOT_IN_XML.sub("\ufffd", text).translate(_XML_ATTRIBUTE) + '"'
 
 
 def plot_label(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.library import link_shared
 from mavcg.target import parse_target
+from mavcg.terminal import say
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 
 # Throws, so that the C++ runtime is needed, and divides 128-bit integers, so that compiler-rt is.
@@ -45,7 +46,7 @@ def main(names: list[str]) -> int:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(warm, names))
     except MavcgError as error:
-        print(f"mavcg: {error}", file=sys.stderr)
+        say(str(error))
         return 1
     return 0
 

@@ -7,6 +7,7 @@ unit is against the cycles of the loop, and which op brings how much of it.
 from mavcg.assembly.schedule_grid import Cell, headline, schedule_rows, verdict
 from mavcg.assembly.schedule_svg import as_svg as as_svg
 from mavcg.passes.asm.estimate import IN_ORDER, LoopEstimate
+from mavcg.safe_text import printable
 
 _BAR = 32
 _ANSI = {"integer": "36", "branch": "35", "load": "33", "store": "31", "fp": "34", "vector": "32"}
@@ -16,10 +17,12 @@ _ANSI_STALL, _ANSI_EMPTY = "97;41", "2"
 def as_text(estimate: LoopEstimate, colour: bool = False) -> str:
     """The picture in monospaced text; without colour, plain ASCII but for what instructions and names hold.
 
+    Whatever these hold, it is printable.
     colour: ANSI codes, a colour per family of instructions; for the caller to decide by the terminal and NO_COLOR.
     """
     body = _schedule(estimate, colour) if estimate.model == IN_ORDER else _pressure(estimate, colour)
-    return "\n".join(line.rstrip() for line in [headline(estimate), verdict(estimate), "", *body]) + "\n"
+    head = [printable(headline(estimate)), printable(verdict(estimate)), ""]
+    return "\n".join(line.rstrip() for line in [*head, *body]) + "\n"
 
 
 def _schedule(estimate: LoopEstimate, colour: bool) -> list[str]:
@@ -35,13 +38,13 @@ def _schedule(estimate: LoopEstimate, colour: bool) -> list[str]:
             shown = started
             lines.append(f"{'':{digits}}  -- iteration {shown + 1} --")
         cells = [_painted(cell, f"{_cell_text(cell):{column}}", colour) for cell in row.cells]
-        lines.append(f"{row.cycle:>{digits}}  {'  '.join(cells)}  {row.reason}")
+        lines.append(f"{row.cycle:>{digits}}  {'  '.join(cells)}  {printable(row.reason)}")
     return lines + _worst(estimate)
 
 
 def _cell_text(cell: Cell) -> str:
     if cell.op is not None:
-        return f"^ {cell.op.text}" if cell.from_before else cell.op.text
+        return printable(f"^ {cell.op.text}" if cell.from_before else cell.op.text)
     return "** stall **" if cell.stalled else "--"
 
 
@@ -57,7 +60,8 @@ def _worst(estimate: LoopEstimate) -> list[str]:
     losing = [detail for detail in estimate.ops if detail.lost_slots > 0]
     losing.sort(key=lambda detail: -detail.lost_slots)
     lines = [
-        f"  {detail.lost_slots:6.2f} slots, {detail.stall_cycles:6.2f} stall cycles  {detail.op.text}: {detail.why}"
+        f"  {detail.lost_slots:6.2f} slots, {detail.stall_cycles:6.2f} stall cycles  "
+        + printable(f"{detail.op.text}: {detail.why}")
         for detail in losing[:5]
     ]
     if lines:
@@ -76,12 +80,12 @@ def _pressure(estimate: LoopEstimate, colour: bool) -> list[str]:
     lines += ["", "busy cycles of each unit"]
     lines += [_bar(name, value, cycles, column, colour) for name, value in estimate.pools.items()]
     if estimate.ops:
-        width = max(len(detail.op.text) for detail in estimate.ops)
+        width = max(len(printable(detail.op.text)) for detail in estimate.ops)
         lines += ["", "each instruction's part"]
         for detail in estimate.ops:
             shares = "  ".join(f"{pool} {share:.2f}" for pool, share in detail.pressure.items()) or "no unit"
             mark = "*" if detail.why else " "
-            lines.append(f"{mark} {detail.op.text:{width}}  {shares}")
+            lines.append(f"{mark} {printable(detail.op.text):{width}}  {shares}")
         if any(detail.why for detail in estimate.ops):
             lines += ["", f"* makes the bound: {estimate.bound_by}"]
     return lines

@@ -25,6 +25,7 @@ from mavcg.cli.select import select
 from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
 from mavcg.errors import MavcgError
+from mavcg.terminal import say, show
 
 HELP = """Build libraries that run at full speed on every core of a processor whose cores differ.
 
@@ -61,7 +62,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from mavcg import __version__
 
-        print(f"mavcg {__version__}")
+        show(f"mavcg {__version__}")
         raise typer.Exit
 
 
@@ -87,13 +88,13 @@ def run(arguments: Sequence[str]) -> int:
     except MavcgError as error:
         if show_tracebacks():
             raise
-        print(f"mavcg: {error}", file=sys.stderr)
+        say(str(error))
         return EXIT_BAD_INPUT
     except OSError as error:  # a full disk, a folder without permission
         if show_tracebacks():
             raise
         place = error.filename2 or error.filename or "a system call"
-        print(f"mavcg: {place}: {error.strerror or error}; see that it can be read and written", file=sys.stderr)
+        say(f"{place!s}: {error.strerror or error}; see that it can be read and written")
         return EXIT_BAD_INPUT
 
 

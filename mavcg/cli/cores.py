@@ -12,6 +12,7 @@ from mavcg.cli.output import print_json
 from mavcg.core import Core
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.target import ARCHES, host_target
+from mavcg.terminal import show
 
 if TYPE_CHECKING:
     from mavcg.runtime.binding import DetectedCpu
@@ -184,16 +185,16 @@ def _check(json: bool) -> None:
         print_json({**counts, "faults": list(faults), **({} if faults else _gaps())})
     else:
         for fault in faults:
-            print(fault)
+            show(fault)
     if faults:
         raise ProfileError(f"mavcg cores check: faults in the facts: {len(faults)}; mend the files named above")
     if not json:
-        print(f"{counts['cores']} cores and {counts['boards']} boards: every fact has a source, every name is known.")
+        show(f"{counts['cores']} cores and {counts['boards']} boards: every fact has a source, every name is known.")
         gaps = _gaps()
         for name, classes in gaps["lacking"].items():
-            print(f"{name} lacks the timing of {len(classes)} instruction classes: {', '.join(classes)}")
+            show(f"{name} lacks the timing of {len(classes)} instruction classes: {', '.join(classes)}")
         if gaps["without_timing"]:
-            print(f"Without instruction timing: {', '.join(gaps['without_timing'])}")
+            show(f"Without instruction timing: {', '.join(gaps['without_timing'])}")
 
 
 def _gaps() -> dict[str, Any]:

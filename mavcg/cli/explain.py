@@ -11,6 +11,8 @@ import typer
 from mavcg.cli.core_timing import SET_HELP, core_timing
 from mavcg.cli.output import note, print_json
 from mavcg.errors import MavcgError
+from mavcg.safe_text import printable
+from mavcg.terminal import show
 
 if TYPE_CHECKING:
     from mavcg.assembly.loop_estimates import BlockEstimate
@@ -77,8 +79,9 @@ def explain(
         return
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for one in shown:
-        text = as_text(one.estimate, colour) if one.estimate else f"no estimate: {one.why}\n"
-        sys.stdout.write(f"{chosen.name}, {one.kind} at {one.place}\n{text}\n")
+        text = as_text(one.estimate, colour) if one.estimate else printable(f"no estimate: {one.why}\n")
+        show(f"{chosen.name}, {one.kind} at {one.place}")
+        sys.stdout.write(f"{text}\n")  # with its colours: what it takes from files is printable in it
     if len(shown) < len(found):
         note(
             f"{len(found) - len(shown)} more loops of {chosen.name} are not shown, the hottest by {HOTTEST_BY} is; "

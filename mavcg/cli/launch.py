@@ -1,10 +1,10 @@
 """`mavcg launch`: a compiler launcher that turns the objects of hot functions into multi-versioned ones."""
 
 import os
-import sys
 from pathlib import Path
 
 from mavcg.cli.ending import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.terminal import say, show
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS.."
 HELP = """\
@@ -30,7 +30,7 @@ def launch(arguments: list[str]) -> int:
     while arguments and arguments[0].startswith("-"):
         option, arguments = arguments[0], arguments[1:]
         if option in ("-h", "--help"):
-            print(f"{USAGE}\n\n{HELP}", end="")
+            show(f"{USAGE}\n\n{HELP.rstrip()}")
             return 0
         if option == "--strict":
             strict = True
@@ -41,10 +41,10 @@ def launch(arguments: list[str]) -> int:
         elif option == "--":
             break
         else:
-            print(f"mavcg: launch {option}: is not an option here; {USAGE}", file=sys.stderr)
+            say(f"launch {option}: is not an option here; {USAGE}")
             return EXIT_BAD_INPUT
     if not arguments:
-        print(f"mavcg: launch: no compiler is named; {USAGE}", file=sys.stderr)
+        say(f"launch: no compiler is named; {USAGE}")
         return EXIT_BAD_INPUT
     return _launch(arguments, config, strict)
 
@@ -60,13 +60,13 @@ def _launch(command: list[str], config: str | None, strict: bool) -> int:
     try:
         done = version_object(command, options)
     except MavcgError as error:
-        print(f"mavcg: the plain object stays: {error}", file=sys.stderr)
+        say(f"the plain object stays: {error}")
         return EXIT_BAD_INPUT if strict else 0
     except Exception as error:  # a fault of ours must not break somebody's build, which has its object
         if strict or show_tracebacks():
             raise
-        print(f"mavcg: the plain object stays: a fault of ours: {error!r}; MAVCG_DEBUG=1 shows where", file=sys.stderr)
+        say(f"the plain object stays: a fault of ours: {error!r}; MAVCG_DEBUG=1 shows where")
         return 0
     if done:
-        print(f"mavcg: {done}", file=sys.stderr)
+        say(done)
     return 0

@@ -6,6 +6,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from mavcg.terminal import one_line, say
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,14 +30,15 @@ def _written(value: Any) -> Any:
 
 def note(message: str) -> None:
     """A line for people on stderr: progress, warnings, what was left out and why."""
-    print(f"mavcg: {message}", file=sys.stderr, flush=True)
+    say(message)
 
 
 def console() -> "Console":
-    """Where tables for people go: as wide as the terminal, plain and wide into a file."""
-    from rich.console import Console
+    """Where tables for people go: as wide as the terminal, plain and wide into a file. Whatever the texts in them are,
+    no control character of theirs gets there."""
+    from mavcg.cli.printable_console import PrintableConsole
 
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else FILE_COLUMNS)
+    return PrintableConsole(highlight=False, markup=False, width=None if sys.stdout.isatty() else FILE_COLUMNS)
 
 
 class Progress:
@@ -52,7 +55,7 @@ class Progress:
         with self._lock:
             self._steps += 1
             if sys.stderr.isatty():
-                print(f"\r\033[K[{self._steps}] {message}", end="", file=sys.stderr, flush=True)
+                print(f"\r\033[K[{self._steps}] {one_line(message)}", end="", file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         if self._steps and sys.stderr.isatty():

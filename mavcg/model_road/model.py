@@ -1,7 +1,6 @@
 """The model road, top to bottom: an ONNX or TFLite file, the cores -> an engine library with its header."""
 
 import os
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -39,6 +38,7 @@ from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects
 from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.target import Target
+from mavcg.terminal import show
 from mavcg.tile_plan import TilePlan
 
 Progress = Callable[[str], None]
@@ -167,4 +167,4 @@ def dump(stage: str, found: Graph | TilePlan | Chosen) -> None:
     """Print what a stage made to stderr where MAVCG_DUMP asks for this stage or for all."""
     wanted = os.environ.get("MAVCG_DUMP", "").split(",")
     if stage in wanted or "all" in wanted:
-        print(f"// {stage}\n{found}", file=sys.stderr)
+        show(f"// {stage}\n{found}", to_stderr=True)

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
+from mavcg.terminal import say
 
 if TYPE_CHECKING:
     from mavcg.program_road.hot import HotSymbol
@@ -56,7 +56,7 @@ def run_compiler(command: Sequence[str]) -> int:
         status = subprocess.run(command).returncode
         return status if status >= 0 else 128 - status  # ended by a signal: as shells say it
     except OSError as error:
-        print(f"mavcg: launch: {command[0]}: cannot be run ({error.strerror}); name the compiler", file=sys.stderr)
+        say(f"launch: {command[0]}: cannot be run ({error.strerror}); name the compiler")
         return 127
 
 

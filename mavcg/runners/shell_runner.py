@@ -4,7 +4,6 @@ import os
 import re
 import secrets
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from mavcg.runners.client import run_client
 from mavcg.runners.facts import MachineFacts, facts_of, facts_script
 from mavcg.runners.finished import Finished, RunnerError, Silent
 from mavcg.runners.transport import Transport, last_line
+from mavcg.terminal import say
 
 FOLDER_VARIABLE = "MAVCG_RUNNER_FOLDER"  # where on the machine the temporary folder is made
 SILENCE_S = 300.0  # a program that prints nothing for so long is given up
@@ -131,7 +131,7 @@ class ShellRunner:
         try:
             self.script(f"{_kill(there)}; rm -rf {there}", silence_s=CLOSE_S)
         except RunnerError as error:
-            print(f"mavcg: {error}; {folder} was left behind", file=sys.stderr, flush=True)
+            say(f"{error}; {folder} was left behind")
 
     def _find_again(self) -> None:
         """The folder may be gone, if the machine was restarted; a program that still runs there would disturb."""

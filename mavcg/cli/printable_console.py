@@ -1,0 +1,26 @@
+"""A console of rich's that prints no control characters but its own."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from mavcg.safe_text import printable
+
+
+class PrintableConsole(Console):
+    """Texts become printable before they are measured, and what is drawn of other objects as it is drawn."""
+
+    def render_str(self, text: str, *arguments: Any, **options: Any) -> Text:
+        """As rich has it, of the printable text."""
+        return super().render_str(printable(text), *arguments, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich has it; control segments are rich's own."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
