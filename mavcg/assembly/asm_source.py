@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.assembly.repetitions import EXPANDED_LINES, check_repetitions, too_long
 from mavcg.elf import open_elf
 from mavcg.errors import MavcgError, ToolError
-from mavcg.toolchain import run_zig
+from mavcg.toolchain import run_tool, zig_command
 
 _ALL = (
     "fp16 fp16fml dotprod i8mm bf16 crypto aes sha3 sm4 rng memtag ls64 lse128 rcpc3 the d128 cssc mops pauth wfxt gcs "
@@ -26,6 +27,7 @@ _MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|irpc?|if\w*)\b", re.M)
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
 _MESSAGE = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
 _IN_MACRO = re.compile(r"[^<].*?:(?P<line>\d+):(?P<column>\d+): note: while in macro instantiation")
+_ASSEMBLER_SECONDS = 10  # of CPU time: macros and repetitions may go on for ever
 _ALLOC = 0x2  # SHF_ALLOC
 _TEMPORARY = "in.s"  # the text goes there to be assembled, behind one line that turns the extensions on
 
@@ -88,10 +90,13 @@ def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[
             out = Path(folder) / "out.s"
             _run("cc", [*_TARGET, *flags, str(path), "-o", str(out)], source, "preprocessing")
             source = _unmarked(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+    check_repetitions(source.text, source.file)
     code = assemble(source, folders)
     if not _MACROS.search(source.text):
         return source
     expanded = AsmSource(_expanded(source, folders), source.file, expanded=True)
+    if (lines := expanded.text.count("\n")) > EXPANDED_LINES:
+        raise too_long(source.file, f"its macros and repetitions expand to {lines} lines")
     if assemble(expanded, folders) != code:
         raise MavcgError(f"{path}: its macros expand to other code than they stand for; give the expanded text")
     return expanded
@@ -126,9 +131,14 @@ def _expanded(source: AsmSource, flags: Sequence[str]) -> str:
 def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
     """Run zig's compiler driver; its first error becomes ours."""
     try:
-        run_zig(tool, words, f"{what} {source.file}")
+        limited = f'ulimit -t {_ASSEMBLER_SECONDS}; exec "$@"'
+        run_tool(["/bin/sh", "-c", limited, "sh", *zig_command(tool), *words], f"{what} {source.file}")
     except ToolError as error:
-        found = [match for line in str(error).splitlines() if (match := _MESSAGE.match(line.strip()))]
+        rows = str(error).splitlines()
+        found = [match for line in rows if (match := _MESSAGE.match(line.strip()))]
+        if not found and ", no message" in rows[-1]:
+            within = f"{what} takes more than {_ASSEMBLER_SECONDS} seconds of CPU time, or ends without a word"
+            raise too_long(source.file, f"{within}: its macros or repetitions may expand without end") from error
         if not found and (label := re.search(r"Undefined temporary symbol (\S+)", str(error))):
             line, column = _first_use(label[1], source.text)
             what = f"the label {label[1]} is nowhere in the file; is the file whole?"
@@ -136,7 +146,7 @@ def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
         if not found:
             raise
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        first, what_is_wrong = found[0], f"{found[0]['what']}{more}"
+        first, what_is_wrong = found[0], f"{_named(found[0], rows)}{more}"
         place = f"{first['file']}:{first['line']}"
         calls = [match for line in str(error).splitlines() if (match := _IN_MACRO.match(line.strip()))]
         if first["file"].startswith("<"):  # <instantiation>: the user's line is the outermost call, if it is told
@@ -148,6 +158,15 @@ def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
         elif Path(first["file"]).name == _TEMPORARY and first["file"] != source.file:
             place = source.place(int(first["line"]) - 1)
         raise MavcgError(f"{place}:{first['column']}: {what_is_wrong}; mend the line") from error
+
+
+def _named(message: re.Match[str], rows: Sequence[str]) -> str:
+    """The assembler's words; a directive that it does not know, by its name, from the line that it shows."""
+    what = message["what"]
+    at = next(i for i, row in enumerate(rows) if row.strip() == message[0])
+    shown = rows[at + 1].strip() if at + 1 < len(rows) else ""
+    directive = re.search(r"(?<![\w.])\.[A-Za-z_]\w*", shown)
+    return f"{what} {directive[0]}" if what == "unknown directive" and directive else what
 
 
 def _first_use(label: str, text: str) -> tuple[int, int]:

@@ -13,11 +13,27 @@ from mavcg.passes.asm.syntax import Imm, Mem
 
 # Directives that take part in the code around them: where one stands, instructions do not cross it. The others only
 # describe, and stand at the edges of a function.
-STANDS_IN_CODE = re.compile(
+_STANDS_IN_CODE = re.compile(
     r"\.(?:cfi_(?!sections)|inst|word|long|quad|xword|hword|short|byte|2byte|4byte|8byte|ascii|asciz|string|zero|skip|"
     r"space|fill|org|int|octa|dword|float|single|double|uleb|sleb|dc|ds|incbin|loc|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
 )
+# Those that describe, wherever they stand. One that is in neither list is not known, and a fence.
+_DESCRIBES = re.compile(
+    r"\.(?:type|size|globl|global|weak|weakref|hidden|local|protected|internal|section|text|data|bss|rodata|previous|"
+    r"pushsection|popsection|subsection|ident|file|arch|cpu|arch_extension|arm|thumb|code|fpu|variant_pcs|cfi_sections|set|equ|equiv|eqv|"
+    r"req|unreq|symver|comm|lcomm|common|end|title|sbttl|list|nolist|eject|altmacro|noaltmacro|print|warning|error|addrsig|"
+    r"addrsig_sym|version|desc|cg_profile|purgem|exitm|endm|endr|endif|else\w*|func|endfunc|aeabi_\w+|cv_\w+|loc_mark_labels|"
+    r"lto_\w+|build_version|subsections_via_symbols|private_extern|no_dead_strip|gnu_attribute)(?=\s|$)"
+)
 _SECTION = re.compile(r"\.(?:section|text|data|bss|rodata|pushsection|popsection|previous|subsection)\b")
+
+
+def stands_in_code(statement: Statement) -> bool:
+    """True for a directive that instructions may not cross: one with a place among them, or one that is not known."""
+    code = statement.code.lower()
+    if statement.kind != "directive" or not code.startswith("."):
+        return False
+    return bool(_STANDS_IN_CODE.match(code)) or not (_DESCRIBES.match(code) or " .req " in code)
 
 
 @dataclass(frozen=True)
@@ -197,7 +213,7 @@ def _raw_blocks(statements: Sequence[Statement], start: int, stop: int, lines: d
             effect = lines[at].effects
             if effect is not None and effect.flow and effect.flow != "call":
                 close(at + 1)
-        elif s.kind in ("directive", "macro") and (s.kind == "macro" or STANDS_IN_CODE.match(s.code.lower())):
+        elif s.kind == "macro" or stands_in_code(s):
             # Before the first instruction a directive is part of the way in: an alignment, the frame's description.
             if seen_code or s.kind == "macro":
                 whole = False

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.passes.asm.blocks import STANDS_IN_CODE, Block
+from mavcg.passes.asm.blocks import Block, stands_in_code
 from mavcg.passes.asm.source import Statement
 
 _BEGIN = re.compile(r"\s*(?://|#)\s*APP\s*$")
@@ -67,7 +67,7 @@ def is_one_piece(block: Block, statements: Sequence[Statement], open_inline: boo
 def _parted(statements: Sequence[Statement], before: int, after: int, open_inline: bool) -> bool:
     """Whether a fence stands between two instructions that follow one another."""
     inside = statements[before + 1 : after]
-    if any(s.kind == "macro" or (s.kind == "directive" and STANDS_IN_CODE.match(s.code.lower())) for s in inside):
+    if any(s.kind == "macro" or stands_in_code(s) for s in inside):
         return True
     if open_inline:
         return False

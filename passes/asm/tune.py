@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mavcg.core import LoadPolicy
-from mavcg.passes.asm.blocks import Block, Function, functions_of
+from mavcg.passes.asm.blocks import Block, Function, functions_of, stands_in_code
 from mavcg.passes.asm.liveness import Liveness, Private, before, liveness, private_conventions
 from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, tune_loop
 from mavcg.passes.asm.segments import is_one_piece, segments_of
@@ -145,7 +145,13 @@ class _Job:
         line = self.statements[block.lines[0].statement].line
         if not block.whole or not is_one_piece(block, self.statements, self.open_inline):
             unknown = [self.statements[ln.statement] for ln in block.lines if ln.effects is None]
-            why = f"line {unknown[0].line}: `{unknown[0].code}` is not known" if unknown else "a fence in its body"
+            fences = [s for s in self.statements[block.lines[0].statement : block.stop] if stands_in_code(s)]
+            if unknown:
+                why = f"line {unknown[0].line}: `{unknown[0].code}` is not known"
+            elif fences:
+                why = f"line {fences[0].line}: {fences[0].name} stands in its body"
+            else:
+                why = "a fence in its body"
             return LoopReport(label, line, kept=why), None
         return tune_loop(
             self._code(block),

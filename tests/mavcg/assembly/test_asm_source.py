@@ -1,5 +1,6 @@
 """Assembly files read: preprocessed, assembled, their places kept."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,63 @@ def test_an_error_in_a_macro_names_the_line_that_calls_it(tmp_path: Path, depth:
 
     with pytest.raises(MavcgError, match=rf"k\.s{place}"):
         read_asm_source(path)
+
+
+@pytest.mark.parametrize("suffix", ["s", "S"])
+def test_an_unknown_directive_is_named_with_its_line(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"k.{suffix}"
+    path.write_text("\t.text\nf:\n\t.fnord 3 // unlike .text\n\tret\n")
+
+    with pytest.raises(MavcgError, match=rf"k\.{suffix}:3:2: unknown directive \.fnord; mend the line"):
+        read_asm_source(path)
+
+
+def test_an_unknown_directive_in_a_macro_is_named_with_the_line_of_the_call(tmp_path: Path) -> None:
+    path = tmp_path / "k.S"
+    path.write_text("\t.macro m\n\t.fnord 3\n\t.endm\nf:\n\tm\n\tret\n")
+
+    with pytest.raises(MavcgError, match=r"k\.S:5:2: in a macro: unknown directive \.fnord"):
+        read_asm_source(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (".rept 100000\nadd x0, x0, x1\n.endr", 3),
+        (".rept 0x1000\n.rept 1000\n.rept 1000 // a lot\nadd x0, x0, x1\n.endr\n.endr\n.endr", 3),
+        (".rept 20000\n.irp r, x0, x1, x2, x3\nadd \\r, \\r, #1\n.endr\n.endr", 3),
+        (".rept 20000; .irpc n, 0123\nadd x\\n, x\\n, #1\n.endr; .endr", 3),
+    ],
+)
+def test_repetitions_without_measure_are_refused_at_once(tmp_path: Path, body: str, line: int) -> None:
+    path = tmp_path / "k.S"
+    path.write_text(f"\t.text\nf:\n{body}\n\tret\n")
+
+    began = time.monotonic()
+    with pytest.raises(MavcgError, match=rf"k\.S:{line}:1: expands to \d+ lines or more, and files of up to 60000"):
+        read_asm_source(path)
+    assert time.monotonic() - began < 1
+
+
+def test_what_expands_to_too_much_by_an_expression_is_refused_when_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "k.S"
+    path.write_text("\t.set N, 70\n\t.text\nf:\n\t.rept N * 1000\n\tadd x0, x0, x1\n\t.endr\n\tret\n")
+
+    with pytest.raises(MavcgError, match=r"k\.S: its macros and repetitions expand to 700\d\d lines, and"):
+        read_asm_source(path)
+
+
+def test_what_expands_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mavcg.assembly.asm_source._ASSEMBLER_SECONDS", 1)
+    path = tmp_path / "k.S"
+    path.write_text("\t.set N, 100000\n\t.text\nf:\n\t.rept N\n\t.rept N\n\tadd x0, x0, x1\n\t.endr\n\t.endr\n\tret\n")
+
+    with pytest.raises(MavcgError, match=r"k\.S: assembling takes more than 1 seconds of CPU time"):
+        read_asm_source(path)
+
+
+def test_repetitions_of_the_usual_size_expand(tmp_path: Path) -> None:
+    path = tmp_path / "k.S"
+    path.write_text("\t.text\nf:\n\t.rept 16\n\t.irp r, x0, x1\n\tadd \\r, \\r, #1\n\t.endr\n\t.endr\n\tret\n")
+
+    assert read_asm_source(path).text.count("add\tx1, x1, #1") == 16

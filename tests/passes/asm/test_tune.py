@@ -189,6 +189,13 @@ def test_an_instruction_that_is_not_known_is_named() -> None:
     assert [loop.kept for loop in tuned.functions[0].loops] == ["line 8: `frobnicate\tx9, x10` is not known"]
 
 
+@pytest.mark.parametrize("directive", [".fnord 3", ".p2align 4", ".loc 1 2 3"])
+def test_a_directive_that_keeps_a_loop_is_named(directive: str) -> None:
+    """Also one that nobody knows: it may put anything where it stands."""
+    tuned = _tuned(_with_line(f"\t{directive}\n"), "cortex-a55")
+    assert [loop.kept for loop in tuned.functions[0].loops] == [f"line 8: {directive.split()[0]} stands in its body"]
+
+
 def test_inline_prefetches_are_opened_only_where_asked_for() -> None:
     text = _with_line("\t//APP\n\tprfm\tpldl1keep, [x1, #448]\n\t//NO_APP\n")
     assert _tuned(text, "cortex-a55").functions[0].loops[0].stages == 1
