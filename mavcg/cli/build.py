@@ -1,11 +1,13 @@
 """`mavcg build`: a multi-versioned library from sources, LLVM IR or a model."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mavcg.cli.output import Progress, console, print_json
+from mavcg.cli.output import print_json
 from mavcg.errors import MavcgError
 
 
@@ -105,7 +107,9 @@ def build(
     """Build a library in which every hot function, or every operator of a model, has a version per core; `generic` is
     always there.
 
-    Without arguments it builds what ./mavcg.toml names; options override the file. A model needs --board or --cores.
+    Without arguments it builds what ./mavcg.toml names, program and models; options override the file (`mavcg init`
+    writes one). What is hot is said by the file, by --hot or --profile, or by the profile that `mavcg profile` kept
+    here. A model needs --board or --cores.
 
     \b
     mavcg build
@@ -119,8 +123,8 @@ def build(
     from mavcg.importers.load import is_model
 
     if config is not None and is_model(config):
-        from mavcg.cli.build_model import build_model_library
-        from mavcg.model_road.request import Selecting, parse_threads, refuse_program_options
+        from mavcg.cli.build_model import build_and_report as build_model_library
+        from mavcg.model_road.request import Selecting, make_model_request, parse_threads, refuse_program_options
 
         refuse_program_options({
             "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
@@ -129,21 +133,15 @@ def build(
             "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
             "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower,
         })  # fmt: skip
-        build_model_library(
+        model_request, _ = make_model_request(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, Selecting(strategy, db, max_workspace, max_size), as_json,
+            max_error, Selecting(strategy, db, max_workspace, max_size),
         )  # fmt: skip
+        document = build_model_library(model_request, as_json)
+        if as_json:
+            print_json(document)
         return
-    of_models = {
-        "--shape": shape, "--threads": threads, "--max-error": max_error, "--strategy": strategy, "--db": db,
-        "--max-workspace": max_workspace, "--max-size": max_size,
-    }  # fmt: skip
-    for option, value in of_models.items():
-        if value is not None:
-            raise MavcgError(f"{option}: is for models; name one (.onnx or .tflite)")
-    from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
-    from mavcg.program_road.program import build_program
-    from mavcg.program_road.request import make_request, merge
+    from mavcg.program_road.buildfile import FILE_NAME, PROFILE_NAME, BuildFile, ModelTable, read_project
 
     options = BuildFile(
         output=_from_here(output), sources=_all_from_here(source), ir=_all_from_here(ir),
@@ -153,20 +151,38 @@ def build(
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
         tune=tune, keep_slower=keep_slower or None, query_driver=tuple(query_driver or ()),
     )  # fmt: skip
+    of_models = ModelTable(
+        "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
+        threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
+        max_workspace=max_workspace, max_size=max_size,
+    )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
-    file, folder = BuildFile(), Path()
-    if config is not None or (not has_input and Path(FILE_NAME).is_file()):
-        path = config or Path(FILE_NAME)
-        file, folder = read_build_file(path), path.parent
-    request, its_board = make_request(merge(file, options), folder, jobs)
-    with Progress() as progress:
-        result = build_program(request, progress)
-    from mavcg.program_road.report import build_json, show_build
+    path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)
+    project = read_project(path) if path is not None else None
+    if project is None or not project.models:
+        _refuse_model_options({
+            "--shape": shape, "--threads": threads, "--max-error": max_error, "--strategy": strategy, "--db": db,
+            "--max-workspace": max_workspace, "--max-size": max_size,
+        })  # fmt: skip
+    if project is not None:
+        from mavcg.cli.build_project import build_project
 
-    if as_json:
-        print_json(build_json(result, its_board))
+        build_project(project, options, of_models, jobs, as_json)
         return
-    show_build(result, its_board, console())
+    from mavcg.cli.build_program import build_and_report
+    from mavcg.program_road.request import make_request
+
+    if not options.hot and not options.profile and Path(PROFILE_NAME).is_file():
+        options = replace(options, profile=PROFILE_NAME)
+    document = build_and_report(*make_request(options, Path(), jobs), as_json)
+    if as_json:
+        print_json(document)
+
+
+def _refuse_model_options(given: Mapping[str, object]) -> None:
+    for option, value in given.items():
+        if value is not None:
+            raise MavcgError(f"{option}: is for models; name one (.onnx or .tflite)")
 
 
 def _from_here(name: str | None) -> str | None:

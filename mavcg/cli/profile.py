@@ -1,23 +1,26 @@
 """`mavcg profile`: which functions a program spends its time in, per core type where the data says so."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.output import console, note, print_json
-from mavcg.errors import MavcgError, ToolError
+from mavcg.cli.output import note, print_json
+from mavcg.cli.profile_report import nothing_json, print_table, ranking_json
+from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.board import Board
-    from mavcg.profiling.profile import Profile
-    from mavcg.profiling.record import Recording, RecordOptions
-
-# What a person reads of a name before it is cut; --json has it whole.
-NAME_CHARS = 60
+    from mavcg.profiling.record import RecordOptions
+    from mavcg.program_road.profiled import ProfileRun
 
 STDERR = 2
+DEFAULT_THRESHOLD_PERCENT = 5.0
+_GIVE_ONE = (
+    "give a command after --, as in mavcg profile -- ./app args, or a file, as in "
+    "mavcg profile --import perf-script.txt"
+)
 
 
 def profile(
@@ -35,18 +38,27 @@ def profile(
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the profile, for mavcg build --profile.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where the profile is kept, for mavcg build --profile; mavcg.profile.json for a command.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The mavcg.toml that names the command; ./mavcg.toml.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON.")] = False,
     threshold: Annotated[
-        float, typer.Option(metavar="PERCENT", help="Share over which a function is worth cloning.")
-    ] = 5.0,
+        float | None, typer.Option(metavar="PERCENT", help="Share over which a function is worth cloning; 5.")
+    ] = None,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="Functions in the table and the picture.")] = 15,
     board: Annotated[
         str | None,
         typer.Option(
             metavar="BOARD",
-            help="Board it was recorded on: maps CPU numbers to core types; this machine for a command.",
+            help="Board it was recorded on: maps CPU numbers to core types; this machine (host) for a command.",
         ),
     ] = None,
     binary: Annotated[
@@ -57,9 +69,9 @@ def profile(
         Path | None, typer.Option(metavar="FILE", help="Draw the shares as a picture, .png or .svg.")
     ] = None,
     recorder: Annotated[
-        str,
+        str | None,
         typer.Option("--with", metavar="TOOL", help="perf (samples time) or callgrind (counts instructions exactly)."),
-    ] = "perf",
+    ] = None,
     frequency: Annotated[
         int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; 1999 when not given.")
     ] = None,
@@ -73,198 +85,115 @@ def profile(
         Path | None, typer.Option(metavar="FILE", help="Keep the recorder's own file (perf.data or callgrind.out) too.")
     ] = None,
 ) -> None:
-    """Rank the functions of a program by the time they take.
+    """Rank the functions of a program by the time they take, and keep the profile for `mavcg build`.
+
+    Without a command it runs the one that ./mavcg.toml names ([profile] command, after its build); options override the
+    file. The profile of a command is kept beside the file, as mavcg.profile.json unless the file or -o names another.
 
     \b
+    mavcg profile
     mavcg profile -- ./app model.bin
     mavcg profile --import perf-script.txt --board exynos9820 -o app.profile.json
     mavcg profile --with callgrind --json -- ./app
     """
     from mavcg.profiling.load import load_profile
-    from mavcg.profiling.profile import profile_of
     from mavcg.profiling.profile_file import save_profile
-    from mavcg.profiling.record import DEFAULT_FREQUENCY_HZ, RecordOptions
-    from mavcg.profiling.symbols import with_linkage_names
+    from mavcg.program_road.profiled import profile_command, profiled_board
 
-    if not 0 <= threshold <= 100:
+    if threshold is not None and not 0 <= threshold <= 100:
         raise MavcgError(f"--threshold {threshold:g}: not a share in percent; give 0 to 100, such as 5")
-    if (import_ is None) == (not command):
-        wrong = "nothing to profile" if import_ is None else "both --import and a command"
-        raise MavcgError(
-            f"profile: {wrong}; give a command after --, as in mavcg profile -- ./app args, or a file, as in "
-            f"mavcg profile --import perf-script.txt"
-        )
-    known_board, binaries = _board(board), tuple(binary or ())
-    exit_status = None
+    binaries, exit_status, kept = tuple(binary or ()), None, output
     if import_ is not None:
+        if command or config is not None:
+            raise MavcgError(f"profile: both --import and {'a command' if command else '--config'}; {_GIVE_ONE}")
         _refuse_recording_options(recorder, frequency, event, call_graph, keep)
-        result = load_profile(import_, known_board, binaries)
+        result = load_profile(import_, profiled_board(board), binaries)
     else:
-        if recorder == "callgrind" and (event or frequency or call_graph):
-            raise MavcgError("--with callgrind: counts every instruction; leave out --event, --frequency, --call-graph")
-        # With --json our stdout is the document alone, so what the program prints goes to stderr.
-        stdout = STDERR if as_json else None
-        options = RecordOptions(frequency or DEFAULT_FREQUENCY_HZ, event, call_graph, keep, stdout)
-        recording = _record(list(command or ()), recorder, options)
-        where = known_board or (_this_machine() if recorder == "perf" else None)
-        result = profile_of(with_linkage_names(recording.reading, binaries), where, recording.reading.command)
-        exit_status = recording.exit_status
+        run = _run(config, tuple(command or ()), {
+            "recorder": recorder, "frequency": frequency, "event": event, "board": board, "threshold": threshold,
+        })  # fmt: skip
+        if run is None:
+            if as_json:
+                print_json(nothing_json())
+            return
+        threshold, kept = run.threshold, output or _default_place(run)
+        profiled = profile_command(run, _record_options(run, call_graph, keep, as_json), binaries, note)
+        result, exit_status = profiled.profile, profiled.exit_status
+        for line in profiled.notes:
+            note(line)
     for line in result.notes:
         note(line)
-    if output is not None:
-        save_profile(result, output)
-        note(f"wrote {output}")
+    if kept is not None:
+        save_profile(result, kept)
+        note(f"wrote {kept}")
+    percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
     if plot is not None:
         from mavcg.profiling.chart import plot_shares
 
-        plot_shares(result, plot, threshold / 100, top)
+        plot_shares(result, plot, percent / 100, top)
         note(f"wrote {plot}")
     if as_json:
-        print_json(ranking_json(result, exit_status))
+        of_a_command = {} if import_ else {"profile": str(kept) if kept else None}
+        print_json({**ranking_json(result, exit_status), **of_a_command})
     else:
-        _print_table(result, threshold / 100, top)
+        print_table(result, percent / 100, top)
 
 
-def ranking_json(profile: "Profile", exit_status: int | None = None) -> dict[str, Any]:
-    """The ranking as `mavcg profile --json` prints it: functions best first, shares as fractions."""
-    from mavcg.profiling.ranking import rank
+def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any]) -> "ProfileRun | None":
+    """What is to be profiled: the command that is given, else that of mavcg.toml. options: fields that win over the
+    file's where they are given. None where there is nothing to profile, which is then said."""
+    from mavcg.program_road.buildfile import FILE_NAME, read_project
+    from mavcg.program_road.profiled import ProfileRun, nothing_to_profile, project_run
 
-    return {
-        "kind": profile.kind,
-        "event": profile.event,
-        "total": profile.total,
-        "records": profile.records,
-        "command": profile.command,
-        "board": profile.board or None,
-        "exit_status": exit_status,
-        "functions": [
-            {
-                "symbol": f.symbol,
-                "demangled": f.demangled,
-                "object": f.object,
-                "samples": f.samples,
-                "share": f.share,
-                "share_by_core": dict(f.share_by_core),
-                "clonable": f.clonable,
-                "why_not": f.why_not,
-            }
-            for f in rank(profile)
-        ],
-    }
+    path = config or (Path(FILE_NAME) if Path(FILE_NAME).is_file() else None)
+    if path is None and not command:
+        raise MavcgError(
+            f"profile: nothing to profile; {_GIVE_ONE}, or write a {FILE_NAME} that names the command "
+            "(`mavcg init` does)"
+        )
+    run = ProfileRun(command)
+    if path is not None:
+        project = read_project(path)
+        run = project_run(project)
+        if command:  # it runs here, whatever the file says of its own
+            run = replace(run, command=command, build=(), folder=Path(), place="")
+        elif not run.command:
+            note(nothing_to_profile(project))
+            return None
+    return replace(run, **{name: value for name, value in options.items() if value is not None})
 
 
-def _board(name: str | None) -> "Board | None":
-    if name is None:
+def _default_place(run: "ProfileRun") -> Path | None:
+    """Where the profile is kept unless -o says so. None, which is said, in a folder without mavcg.toml that cannot be
+    written: whoever wants the ranking alone gets it."""
+    from mavcg.program_road.profiled import refuse_other_file
+
+    refuse_other_file(run.output)
+    if run.output == Path(run.output.name) and not os.access(".", os.W_OK):
+        note("the profile is not kept: this folder cannot be written; -o names a file elsewhere")
         return None
-    from mavcg.profiles.load import load_board
-
-    return load_board(name)
+    return run.output
 
 
-def _this_machine() -> "Board | None":
-    """This machine's map of CPU numbers, by MAVCG_CPU_MAP or as a built library finds it; None where all are alike."""
-    from mavcg.board import Board, Cluster
-    from mavcg.profiles.load import load_cores
-    from mavcg.runtime.binding import detect
-    from mavcg.target import ARCHES, host_target
+def _record_options(run: "ProfileRun", call_graph: bool, keep: Path | None, as_json: bool) -> "RecordOptions":
+    from mavcg.profiling.record import DEFAULT_FREQUENCY_HZ, RecordOptions
 
-    target = host_target()
-    if target.arch not in ARCHES:
-        return None
-    cores = [core for core in load_cores().values() if core.arch == target.arch]
-    try:
-        found = detect(Path("/"), cores, os.environ.get("MAVCG_CPU_MAP"))
-    except ToolError as error:  # the detector is compiled on first use; a ranking without core types is still one
-        note(f"core types of this machine are not known: {error}")
-        return None
-    by_core: dict[str, list[int]] = {}
-    for cpu in found:
-        by_core.setdefault(cpu.core or "generic", []).append(cpu.cpu)
-    if len(by_core) < 2:
-        return None
-    clusters = tuple(Cluster(core, tuple(cpus)) for core, cpus in by_core.items())
-    return Board("this machine", "as detected", target.zig_name, clusters)
+    # With --json our stdout is the document alone, so what the program prints goes to stderr.
+    stdout = STDERR if as_json else None
+    keep = keep.absolute() if keep else None  # the command runs in the folder of its mavcg.toml
+    return RecordOptions(run.frequency or DEFAULT_FREQUENCY_HZ, run.event, call_graph, keep, stdout)
 
 
 def _refuse_recording_options(
-    recorder: str, frequency: int | None, event: str | None, call_graph: bool, keep: Path | None
+    recorder: str | None, frequency: int | None, event: str | None, call_graph: bool, keep: Path | None
 ) -> None:
     """An option that says how to record has no meaning for a file that is recorded already."""
-    given = {"--with": recorder != "perf", "--frequency": frequency, "--event": event, "--call-graph": call_graph}
+    given = {
+        "--with": (recorder or "perf") != "perf",
+        "--frequency": frequency,
+        "--event": event,
+        "--call-graph": call_graph,
+    }
     wrong = [name for name, value in {**given, "--keep": keep}.items() if value]
     if wrong:
         raise MavcgError(f"profile: {', '.join(wrong)} with --import: that profile is made already; leave it out")
-
-
-def _record(command: list[str], recorder: str, options: "RecordOptions") -> "Recording":
-    from mavcg.profiling.record import RECORDERS, describe_exit, record
-
-    if recorder not in RECORDERS:
-        raise MavcgError(f"--with {recorder}: not a recorder; give one of {', '.join(RECORDERS)}")
-    recording = record(command, recorder, options)
-    if recording.exit_status:
-        note(
-            f"{command[0]} ended with {describe_exit(recording.exit_status)}; the profile is of the run up to there: "
-            f"see that it did the work that matters"
-        )
-    if recorder == "callgrind":
-        note("counts are instructions, not time: a cache miss and a division cost as much as an addition here")
-    return recording
-
-
-def _print_table(profile: "Profile", threshold: float, top: int) -> None:
-    """The ranking for people: over the threshold first seen, what cannot be cloned with its reason."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from mavcg.profiling.names import short_names
-    from mavcg.profiling.ranking import MIN_CORE_RECORDS, is_over, rank, trusted_cores
-
-    ranked, trusted = rank(profile), trusted_cores(profile)
-    cores = sorted({core for function in ranked for core in function.share_by_core})
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("share", justify="right", no_wrap=True)
-    for core in cores:
-        table.add_column(Text(core if core in trusted else f"{core} *"), justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("function", overflow="fold", ratio=1)
-    table.add_column("in", no_wrap=True)
-    names = short_names([f.demangled for f in ranked[:top]], NAME_CHARS)
-    for f, name in zip(ranked[:top], names, strict=True):
-        over = is_over(f, threshold, trusted)
-        mark = Text("clone", "bold green") if over and f.clonable else Text("")
-        style = "" if f.clonable and over else "dim"
-        shares = [_percent(f.share), *(_percent(f.share_by_core.get(core, 0.0)) for core in cores)]
-        table.add_row(
-            *(Text(s) for s in shares), mark, _name(name, f.why_not), Text(_printable(Path(f.object).name)), style=style
-        )
-    out = console()
-    out.print(table)
-    rest = ranked[top:]
-    if rest:
-        out.print(Text(f"{_percent(sum(f.share for f in rest))} in {len(rest)} more functions (--top)", "dim"))
-    chosen = sum(1 for f in ranked if f.clonable and is_over(f, threshold, trusted))
-    counted = f"{profile.records} samples" if profile.kind == "samples" else f"{profile.total:.0f} instructions"
-    out.print(
-        Text(f"{counted} ({profile.event}); {chosen} functions over {100 * threshold:g} % are worth a version per core")
-    )
-    if any(core not in trusted for core in cores):
-        out.print(Text(f"* fewer than {MIN_CORE_RECORDS} samples: too few to judge by this core type alone", "dim"))
-
-
-def _name(name: str, why_not: str) -> Any:
-    from rich.text import Text
-
-    text = Text(_printable(name))
-    if why_not:
-        text.append(f"  ({_printable(why_not.partition(':')[0])})", "italic")
-    return text
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _printable(text: str) -> str:
-    """A name from a file, without what would move a terminal's cursor."""
-    return "".join(char if char.isprintable() else "?" for char in text)

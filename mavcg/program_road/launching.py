@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
+from mavcg.program_road.launch_log import log_versions
 from mavcg.terminal import say
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
         result = build_program(replace(request, output=made))
         if any(module.dispatched for module in result.modules):
             os.replace(made, unit.output)
+            log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])
             return "; ".join([build_line(result), *(f"note: {note}" for note in result.notes)])
     if not any(module.choices for module in result.modules):
         raise MavcgError(build_line(result))

@@ -4,6 +4,7 @@ import glob
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from mavcg.assembly.tuning import Tuning
 from mavcg.board import Board
@@ -11,7 +12,7 @@ from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import find_board
 from mavcg.profiles.load import cores_for
-from mavcg.program_road.buildfile import FILE_NAME, BuildFile
+from mavcg.program_road.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program_road.choosing import MIN_GAIN, Gains, Limits
 from mavcg.program_road.hot import HotSymbol, parse_hot
 from mavcg.program_road.program import BuildRequest
@@ -23,6 +24,7 @@ from mavcg.target import Target, default_target, parse_target
 DEFAULT_THRESHOLD_PERCENT = 5.0  # as profiling.ranking has it, which a build without a profile does not load
 BEST_SECONDS = 8.0  # of the solver, for a loop
 _C_SUFFIXES = (".c", ".i")
+Table = TypeVar("Table", BuildFile, ModelTable)
 
 
 def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tuple[BuildRequest, Board | None]:
@@ -103,6 +105,11 @@ def _cores(file: BuildFile, board: Board | None) -> tuple[Core, ...]:
     names = [name for name in file.cores if name != "generic"]
     if board and not names:
         names = list(board.cores)
+    if not names and not file.cores and board:
+        raise MavcgError(
+            f"--board {board.name}: none of its cores is known (`mavcg cores` shows this machine's); name cores that are"
+            " like them by --cores"
+        )
     if not names and not file.cores:
         raise MavcgError("build: no cores are named; give --cores A,B,.. or --board NAME (`mavcg cores` lists both)")
     return cores_for(list(dict.fromkeys(names)))
@@ -246,7 +253,7 @@ def parse_tuning(word: str | None) -> Tuning:
     return known[word or "fast"]
 
 
-def merge(file: BuildFile, options: BuildFile) -> BuildFile:
+def merge(file: Table, options: Table) -> Table:
     """The file's settings with every option that was given in their place."""
     given = {name: value for name, value in options.__dict__.items() if value not in (None, ())}
     if given.get("cores"):

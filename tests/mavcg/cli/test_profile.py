@@ -25,6 +25,12 @@ label_image 1 [006] 1.2: 10 cycles: ff do_syscall_64 ([kernel.kallsyms])
 BUSY = "import sys, time\nprint('from the program')\nwhile time.process_time() < 0.3: pass\nsys.exit(4)"
 
 
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile of a command is kept in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     """perf script text by hand, of two CPUs."""
@@ -166,6 +172,90 @@ def test_shares_per_core_type_of_this_machine(needs_perf: None) -> None:
     document = json.loads(done.stdout)
     assert document["board"] == "this machine"
     assert sum(f["share_by_core"].get("znver3", 0.0) for f in document["functions"]) == pytest.approx(1)
+
+
+def toml(folder: Path, text: str) -> Path:
+    path = folder / "mavcg.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_command_the_files_own_is_built_and_run(perf: str, tmp_path: Path) -> None:
+    (tmp_path / "busy.sh").write_text(f'#!/bin/sh\nexec {sys.executable} -c "{BUSY}"\n')
+    toml(
+        tmp_path,
+        '[profile]\nbuild = ["chmod", "-v", "+x", "busy.sh"]\ncommand = ["./busy.sh"]\nfrequency = 200\n'
+        'board = "host"\n[build]\nthreshold = 99\n',
+    )
+    command = [sys.executable, "-c", MAIN]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["profile"] == "mavcg.profile.json" and document["command"] == "./busy.sh"
+    assert document["board"] == "host" and document["exit_status"] == 4
+    assert "busy.sh" in done.stderr.partition("from the program")[0]  # what chmod -v says
+    kept = ranking(run("--import", tmp_path / "mavcg.profile.json", "--json"))
+    assert kept["functions"] == document["functions"] and "profile" not in kept
+
+    for_people = subprocess.run(command, capture_output=True, text=True)
+    assert "over 99 %" in for_people.stdout and for_people.stderr.endswith("mavcg: wrote mavcg.profile.json\n")
+
+
+def test_a_command_that_is_given_is_kept_where_the_file_says(perf: str, tmp_path: Path) -> None:
+    config = toml(tmp_path, '[profile]\noutput = "kept.json"\n')
+    (tmp_path / "sub").mkdir()
+    words = ["--json", "--frequency", "200", "--config", str(config), "--", "./here"]
+    (tmp_path / "sub" / "here").write_text(f'#!/bin/sh\nexec {sys.executable} -c "{BUSY}"\n')
+    (tmp_path / "sub" / "here").chmod(0o755)
+    done = subprocess.run([sys.executable, "-c", MAIN, *words], cwd=tmp_path / "sub", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["profile"] == str(tmp_path / "kept.json")
+    assert (tmp_path / "kept.json").is_file() and not list((tmp_path / "sub").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (None, [], "or write a mavcg.toml that names the command (`mavcg init` does)"),
+        ("", [], "mavcg.toml: profile.command is missing; add [profile] with command"),
+        ("[profile]\ncommand = ['./absent']", [], "mavcg.toml: profile.command: ./absent: program not found"),
+        ("[profile]\ncommand = ['true']\nrecorder = 'gprof'", [], "mavcg.toml: profile.recorder gprof: not a recorder"),
+        ("[profile]\ncommand = ['true']\nbuild = ['false']", [], "profile.build = false: ended with exit status 1"),
+        ("[profile]\ncommand = ['true']\nboard = 'nosuch'", [], "--board nosuch: no such board"),
+        (
+            "[profile]\ncommand = ['true']\noutput = 'mavcg.toml'",
+            [],
+            "mavcg.toml: is not a profile that `mavcg profile`",
+        ),
+        ("[profile]\ncommand = 'true'", ["--", "./x"], "profile.command = 'true': is not a list of strings"),
+        ("", ["--import", "x", "--config", "mavcg.toml"], "both --import and --config"),
+    ],
+)
+def test_faults_of_the_file(tmp_path: Path, text: str | None, arguments: list[str], message: str) -> None:
+    if text is not None:
+        toml(tmp_path, text)
+    result = run(*arguments)
+    assert isinstance(result.exception, MavcgError), result.exception
+    assert message in str(result.exception)
+    assert not (tmp_path / "mavcg.profile.json").exists()
+
+
+def test_where_nothing_is_to_be_profiled_the_document_is_empty(tmp_path: Path) -> None:
+    toml(tmp_path, '[[model]]\nfile = "a.onnx"\n')
+    result = run("--json")
+    assert result.exit_code == 0 and "it names models only" in result.stderr
+    document = json.loads(result.stdout)
+    assert document["functions"] == [] and document["command"] is None
+
+
+def test_this_machine_is_a_board(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = "znver3" if platform.machine() == "x86_64" else "cortex-a76"
+    monkeypatch.setenv("MAVCG_CPU_MAP", f"0-4095={core}")
+    text = script.read_text().replace("[006]", "[000]")
+    script.write_text(text)
+    document = ranking(run("--import", script, "--board", "host", "--json"))
+    assert document["board"] == "host"
+    assert [f["share_by_core"] for f in document["functions"]] == [{core: 0.6}, {core: 0.3}, {core: 0.1}]
 
 
 def test_importing_the_command_imports_nothing_heavy() -> None:

@@ -1,0 +1,186 @@
+"""`mavcg build` with a mavcg.toml: the program's library or its launched build, then every model's library."""
+
+import re
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mavcg.cli import build_model, build_program
+from mavcg.cli.output import console, note, print_json
+from mavcg.errors import MavcgError
+from mavcg.program_road.buildfile import BuildFile, ModelTable, ProjectFile, with_kept_profile
+
+if TYPE_CHECKING:
+    from mavcg.board import Board
+    from mavcg.model_road.model import ModelRequest
+    from mavcg.program_road.launched import LaunchedBuild
+    from mavcg.program_road.program import BuildRequest
+
+# What an error names, an option, and the key of a table that says the same.
+_OPTION = re.compile(r"(?:--(?P<long>[a-z-]+)|(?P<output>-o)(?= )|(?P<build>build)(?=: ))")
+_KEYS = {"source": "sources", "flag": "flags", "shape": "shapes"}
+
+
+@dataclass(frozen=True)
+class ProjectRequest:
+    """All that a mavcg.toml has to be built, every name resolved; one of program and launched at most is there."""
+
+    program: "tuple[BuildRequest, Board | None] | None"
+    launched: "LaunchedBuild | None"
+    models: "tuple[ModelRequest, ...]"
+
+
+def build_project(
+    project: ProjectFile, options: BuildFile, of_models: ModelTable, jobs: int | None, as_json: bool
+) -> None:
+    """Build everything that a mavcg.toml names and report.
+
+    options, of_models: what the command line says, which wins over the file; of_models.file has no meaning.
+    Raises: MavcgError for bad input; all of it is checked before the first library is built.
+    """
+    request = make_project_request(project, options, of_models, jobs)
+    document: dict[str, Any] = {}
+    if request.program is not None:
+        document |= build_program.build_and_report(*request.program, as_json)
+    if request.launched is not None:
+        document |= _build_launched(request.launched, as_json)
+    models = [build_model.build_and_report(model, as_json) for model in request.models]
+    if as_json:
+        print_json({**document, "models": models})
+
+
+def make_project_request(
+    project: ProjectFile, options: BuildFile, of_models: ModelTable, jobs: int | None
+) -> ProjectRequest:
+    """Resolve every name of a mavcg.toml. Raises: MavcgError naming file, table and key, or the option."""
+    from mavcg.program_road.request import merge
+
+    build = merge(project.build or BuildFile(), options)
+    has_sources = bool(build.sources or build.ir or build.compile_commands)
+    if not (has_sources or build.command or project.models):
+        raise MavcgError(
+            f"{project.path}: there is nothing to build; add [build] with sources, ir, compile_commands or command, "
+            "or [[model]] with file"
+        )
+    if has_sources and build.command:
+        raise MavcgError(
+            f"{project.path}: build.command builds the program itself, and sources are named too; leave one of them out"
+        )
+    has_program = has_sources or bool(build.command)
+    if of_models.output and not has_program and len(project.models) > 1:
+        raise MavcgError(
+            f"-o {of_models.output}: {project.path} names {len(project.models)} models; give each [[model]] its output"
+        )
+    if has_program:
+        of_models = replace(of_models, output=None)
+        build = with_kept_profile(build, project)
+        _refuse_missing_profile(build, project)
+    program = _program_request(build, project, options, jobs) if has_sources else None
+    launched = _launched_build(build, project, options) if build.command else None
+    models = tuple(
+        _model_request(table, number, project, of_models, jobs) for number, table in enumerate(project.models)
+    )
+    return ProjectRequest(program, launched, models)
+
+
+def _refuse_missing_profile(build: BuildFile, project: ProjectFile) -> None:
+    """Say how to make the profile where it is all that could say what is hot."""
+    kept = project.folder / project.profile_name
+    if build.hot or kept.is_file() or build.profile not in (None, project.profile_name):
+        return
+    has_command = project.profile and project.profile.command
+    profile = "run `mavcg profile`" if has_command else "add [profile] with command = [..] and run `mavcg profile`"
+    raise MavcgError(
+        f"{project.path}: nothing is said to be hot: build.hot is not given, and there is no profile {kept}; "
+        f"{profile}, or name functions by hot"
+    )
+
+
+def _program_request(
+    build: BuildFile, project: ProjectFile, options: BuildFile, jobs: int | None
+) -> "tuple[BuildRequest, Board | None]":
+    from mavcg.program_road.request import make_request
+
+    build = replace(build, output=build.output or f"{_library_of_folder(project.folder)}.so")
+    try:
+        return make_request(build, project.folder, jobs)
+    except MavcgError as error:
+        raise _naming_keys(error, f"{project.path}: build", options) from error
+
+
+def _library_of_folder(folder: Path) -> str:
+    """The library's name where none is given: lib and the folder's name."""
+    from mavcg.model_road.request import identifier
+
+    name = identifier(folder.resolve().name)
+    return name if name.startswith("lib") else f"lib{name}"
+
+
+def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) -> "LaunchedBuild":
+    from mavcg.program_road.launched import make_launched_build
+
+    given = [field.name for field in fields(BuildFile) if getattr(options, field.name) not in (None, ())]
+    if given:
+        raise MavcgError(
+            f"build: {', '.join(given)} given as an option, but build.command of {project.path} runs compilers that "
+            "read that file alone; write it there"
+        )
+    try:
+        return make_launched_build(build, project)
+    except MavcgError as error:
+        raise _naming_keys(error, f"{project.path}: build", BuildFile()) from error
+
+
+def _model_request(
+    table: ModelTable, number: int, project: ProjectFile, options: ModelTable, jobs: int | None
+) -> "ModelRequest":
+    from mavcg.model_road.request import Selecting, identifier, make_model_request, parse_threads
+    from mavcg.program_road.request import merge
+
+    place = f"{project.path}: model[{number}]"
+    folder, table = project.folder, merge(table, replace(options, file=table.file))
+    file = folder / table.file
+    if not file.is_file():
+        raise MavcgError(f"{place}.file = {table.file!r}: is not there; name an ONNX or TFLite file")
+    output = folder / (table.output or f"lib{identifier(file.stem)}.so")
+    db = folder / table.db if table.db else None
+    max_size = str(table.max_size) if table.max_size is not None else None
+    selecting = Selecting(table.strategy, db, table.max_workspace, max_size)
+    try:
+        threads = parse_threads(str(table.threads) if table.threads is not None else None)
+        request, _ = make_model_request(
+            file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
+            table.max_error, selecting,
+        )  # fmt: skip
+    except MavcgError as error:
+        raise _naming_keys(error, place, options) from error
+    return request
+
+
+def _naming_keys(error: MavcgError, place: str, options: BuildFile | ModelTable) -> MavcgError:
+    """The error with the key of the table in the place of the option that it names, unless the option was given."""
+    text = str(error)
+    match = _OPTION.match(text)
+    if match is None:
+        return error
+    if match["build"]:
+        return type(error)(f"{place}{text[match.end() :]}")
+    name = "output" if match["output"] else match["long"].replace("-", "_")
+    key = _KEYS.get(name, name)
+    if getattr(options, key, None) not in (None, ()):
+        return error
+    return type(error)(f"{place}.{key}{text[match.end() :]}")
+
+
+def _build_launched(build: "LaunchedBuild", as_json: bool) -> dict[str, Any]:
+    from mavcg.program_road.launched import run_launched_build
+
+    lines = run_launched_build(build, stdout=2 if as_json else None)
+    if not lines:
+        note(
+            f"{build.place}: no object got versions: is `mavcg launch` the build's compiler launcher, and were objects "
+            "with hot functions compiled anew (make -B, cmake --clean-first)?"
+        )
+    elif not as_json:
+        console().print(f"{len(lines)} objects got versions by {build.place}")
+    return {"launched": {"command": list(build.command), "objects": lines}}

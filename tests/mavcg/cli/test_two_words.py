@@ -1,0 +1,58 @@
+"""A fresh folder with a five-line mavcg.toml, then `mavcg profile && mavcg build`, no argument in either."""
+
+import ctypes
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.elf import function_symbols
+
+FILTER = """\
+void smooth(const float *in, float *out, int n) {
+    for (int i = 1; i < n - 1; i++) out[i] = 0.25f * in[i - 1] + 0.5f * in[i] + 0.25f * in[i + 1];
+}
+"""
+APP = """\
+#include <stdio.h>
+void smooth(const float *in, float *out, int n);
+static float a[8192], b[8192];
+int main(void) {
+    for (int i = 0; i < 8192; i++) a[i] = (float)(i % 17);
+    for (int round = 0; round < 30000; round++) smooth(a, b, 8192);
+    printf("%f\\n", b[4000]);
+}
+"""
+FIVE_LINES = """\
+[profile]
+command = ["./app"]
+[build]
+sources = ["filter.c"]
+board = "host"
+"""
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_a_fresh_folder_five_lines_and_two_words(here: Path, perf: str, known_host: None, shell: Any) -> None:
+    (here / "filter.c").write_text(FILTER)
+    (here / "app.c").write_text(APP)
+    subprocess.run(["gcc", "-O2", "app.c", "filter.c", "-o", "app"], check=True)
+    (here / "mavcg.toml").write_text(FIVE_LINES)
+
+    done = shell("mavcg profile && mavcg build")
+
+    assert done.returncode == 0, done.stderr
+    assert "mavcg: wrote mavcg.profile.json\n" in done.stderr
+    profile = json.loads((here / "mavcg.profile.json").read_text())
+    assert profile["command"] == "./app" and any(row["symbol"] == "smooth" for row in profile["samples"])
+    library = here / f"lib{here.name}.so"
+    versions = {name for name, _ in function_symbols(library) if name.startswith("smooth.")}
+    assert "smooth.generic" in versions and len(versions) >= 2
+    values = (ctypes.c_float * 40)(*(float(i % 7) for i in range(40)))
+    results = (ctypes.c_float * 40)()
+    ctypes.CDLL(str(library)).smooth(values, results, 40)
+    right = [0.25 * values[i - 1] + 0.5 * values[i] + 0.25 * values[i + 1] for i in range(1, 39)]
+    assert list(results)[1:39] == right  # quarters of small whole numbers: exact in any order
