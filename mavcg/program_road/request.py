@@ -107,8 +107,8 @@ def _cores(file: BuildFile, board: Board | None) -> tuple[Core, ...]:
         names = list(board.cores)
     if not names and not file.cores and board:
         raise MavcgError(
-            f"--board {board.name}: none of its cores is known (`mavcg cores` shows this machine's); name cores that are"
-            " like them by --cores"
+            f"--board {board.name}: none of its cores is known (`mavcg cores` shows this machine's); name cores that"
+            " are like them by --cores"
         )
     if not names and not file.cores:
         raise MavcgError("build: no cores are named; give --cores A,B,.. or --board NAME (`mavcg cores` lists both)")
