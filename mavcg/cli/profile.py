@@ -43,7 +43,7 @@ def profile(
             "-o",
             "--output",
             metavar="FILE",
-            help="Where the profile is kept, for mavcg build --profile; mavcg.profile.json for a command.",
+            help="Where the profile is kept, for mavcg build --profile; mavcg-profile.json for a command.",
         ),
     ] = None,
     config: Annotated[
@@ -88,7 +88,7 @@ def profile(
     """Rank the functions of a program by the time they take, and keep the profile for `mavcg build`.
 
     Without a command it runs the one that ./mavcg.toml names ([profile] command, after its build); options override the
-    file. The profile of a command is kept beside the file, as mavcg.profile.json unless the file or -o names another.
+    file. The profile of a command is kept beside the file, as mavcg-profile.json unless the file or -o names another.
 
     \b
     mavcg profile

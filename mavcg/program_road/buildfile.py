@@ -13,7 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.toml_tables import read_table, read_toml, shown
 
 FILE_NAME = "mavcg.toml"
-PROFILE_NAME = "mavcg.profile.json"  # where a profile is kept unless the file names another place
+PROFILE_NAME = "mavcg-profile.json"  # where a profile is kept unless the file names another place
 
 
 @dataclass(frozen=True)

@@ -126,12 +126,12 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
             '[build]\nsources = ["kernel.c"]\nboard = "rk3588"',
             [],
             "mavcg.toml: nothing is said to be hot: build.hot is not given, and there is no profile "
-            "mavcg.profile.json; add [profile] with command = [..] and run `mavcg profile`, or name functions by hot",
+            "mavcg-profile.json; add [profile] with command = [..] and run `mavcg profile`, or name functions by hot",
         ),
         (
             '[profile]\ncommand = ["./app"]\n[build]\nsources = ["kernel.c"]\nboard = "rk3588"',
             [],
-            "there is no profile mavcg.profile.json; run `mavcg profile`, or name functions by hot",
+            "there is no profile mavcg-profile.json; run `mavcg profile`, or name functions by hot",
         ),
         (
             '[build]\ncommand = ["make"]\nhot = ["dot"]\nboard = "rk3588"',
@@ -160,7 +160,7 @@ def test_every_table_is_checked_before_the_first_is_built(mavcg: Any, kernel: Pa
 def test_named_sources_take_the_profile_that_was_kept_here(mavcg: Any, kernel: Path, cores: Sequence[str]) -> None:
     options = ("--source", "kernel.c", "--cores", cores[0], "-o", "k.so", "--json")
     assert "nothing is said to be hot" in mavcg("build", *options).stderr
-    Path("mavcg.profile.json").write_text("app 1 [000] 1.0: 80 cycles: 10 dot+0x4 (/data/app)\n")
+    Path("mavcg-profile.json").write_text("app 1 [000] 1.0: 80 cycles: 10 dot+0x4 (/data/app)\n")
     ended = mavcg("build", *options)
     assert [f["name"] for f in json.loads(ended.stdout)["functions"]] == ["dot"]
 
@@ -179,7 +179,7 @@ def test_a_launched_build_reads_the_profile_that_was_kept(
     for again in range(2):  # the second profile is of the program with versions: they count as their function
         profiled = mavcg("profile", "--json")
         assert profiled.status == 0, profiled.stderr
-        assert json.loads(profiled.stdout)["profile"] == "mavcg.profile.json"
+        assert json.loads(profiled.stdout)["profile"] == "mavcg-profile.json"
 
         built = mavcg("build", "--json")
         assert built.status == 0, built.stderr

@@ -191,14 +191,14 @@ def test_without_a_command_the_files_own_is_built_and_run(perf: str, tmp_path: P
     done = subprocess.run([*command, "--json"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert document["profile"] == "mavcg.profile.json" and document["command"] == "./busy.sh"
+    assert document["profile"] == "mavcg-profile.json" and document["command"] == "./busy.sh"
     assert document["board"] == "host" and document["exit_status"] == 4
     assert "busy.sh" in done.stderr.partition("from the program")[0]  # what chmod -v says
-    kept = ranking(run("--import", tmp_path / "mavcg.profile.json", "--json"))
+    kept = ranking(run("--import", tmp_path / "mavcg-profile.json", "--json"))
     assert kept["functions"] == document["functions"] and "profile" not in kept
 
     for_people = subprocess.run(command, capture_output=True, text=True)
-    assert "over 99 %" in for_people.stdout and for_people.stderr.endswith("mavcg: wrote mavcg.profile.json\n")
+    assert "over 99 %" in for_people.stdout and for_people.stderr.endswith("mavcg: wrote mavcg-profile.json\n")
 
 
 def test_a_command_that_is_given_is_kept_where_the_file_says(perf: str, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_faults_of_the_file(tmp_path: Path, text: str | None, arguments: list[st
     result = run(*arguments)
     assert isinstance(result.exception, MavcgError), result.exception
     assert message in str(result.exception)
-    assert not (tmp_path / "mavcg.profile.json").exists()
+    assert not (tmp_path / "mavcg-profile.json").exists()
 
 
 def test_where_nothing_is_to_be_profiled_the_document_is_empty(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def test_a_fresh_folder_five_lines_and_two_words(here: Path, perf: str, known_ho
     done = shell("mavcg profile && mavcg build")
 
     assert done.returncode == 0, done.stderr
-    assert "mavcg: wrote mavcg.profile.json\n" in done.stderr
-    profile = json.loads((here / "mavcg.profile.json").read_text())
+    assert "mavcg: wrote mavcg-profile.json\n" in done.stderr
+    profile = json.loads((here / "mavcg-profile.json").read_text())
     assert profile["command"] == "./app" and any(row["symbol"] == "smooth" for row in profile["samples"])
     library = here / f"lib{here.name}.so"
     versions = {name for name, _ in function_symbols(library) if name.startswith("smooth.")}

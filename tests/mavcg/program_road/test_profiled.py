@@ -31,7 +31,7 @@ def test_every_key_of_the_table_says_what_is_run(tmp_path: Path) -> None:
 
 def test_defaults_lie_beside_the_file(tmp_path: Path) -> None:
     run = project_run(project(tmp_path, 'profile.command = ["./app"]\n'))
-    assert (run.output, run.recorder, run.build) == (tmp_path / "mavcg.profile.json", "perf", ())
+    assert (run.output, run.recorder, run.build) == (tmp_path / "mavcg-profile.json", "perf", ())
 
 
 @pytest.mark.parametrize(
