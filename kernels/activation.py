@@ -8,30 +8,29 @@ from llvmlite import ir
 
 from mavcg.kernels.emit import intrinsic
 from mavcg.kernels.float_math import (
-    cos,
     erf,
     exp,
     expm1,
     like,
     log_,
     sigmoid,
-    sin,
     softplus,
     tanh,
 )
+from mavcg.kernels.trigonometry import cos, sin, tan
 
 Value: TypeAlias = ir.Value
 
 
 def at_least(b: ir.IRBuilder, x: Value, low: Value) -> Value:
-    """max(x, low), NaN where x is NaN: the form that the target has one instruction for."""
+    """max(x, low), NaN where x is NaN (on x86 not where low is): the form that the target has one instruction for."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "maximum", [x, low])
     return b.select(b.fcmp_ordered("<", x, low), low, x)
 
 
 def at_most(b: ir.IRBuilder, x: Value, high: Value) -> Value:
-    """min(x, high), NaN where x is NaN."""
+    """min(x, high), NaN where x is NaN (on x86 not where high is)."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "minimum", [x, high])
     return b.select(b.fcmp_ordered(">", x, high), high, x)
@@ -97,6 +96,7 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
     "log": log_,
     "sin": sin,
     "cos": cos,
+    "tan": tan,
     "sqrt": lambda b, x: intrinsic(b, "sqrt", [x]),
     "neg": lambda b, x: b.fneg(x),
     "abs": lambda b, x: intrinsic(b, "fabs", [x]),

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from mavcg.kernels.emit import F32, I32, f32_splat, fma, i32_lanes, intrinsic, vector
 
-_ROUNDER = 12582912.0  # 1.5 * 2^23: added to a small number it leaves the nearest integer in the last bits
+ROUNDER = 12582912.0  # 1.5 * 2^23: added to a small number it leaves the nearest integer in the last bits
 
 
 def lanes_of(x: ir.Value) -> int:
@@ -78,9 +78,9 @@ _EXP_TAIL = [1 / factorial(k) for k in range(2, 9)]
 
 def _reduced(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """(n as i32, r) with x = n ln 2 + r and |r| <= ln(2)/2."""
-    shifted = fma(b, x, like(x, 1 / log(2)), like(x, _ROUNDER))
-    n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(_ROUNDER).view(np.int32))))
-    whole = b.fsub(shifted, like(x, _ROUNDER))
+    shifted = fma(b, x, like(x, 1 / log(2)), like(x, ROUNDER))
+    n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(ROUNDER).view(np.int32))))
+    whole = b.fsub(shifted, like(x, ROUNDER))
     high, low = _split(log(2))
     rest = fma(b, whole, like(x, -high), x)
     return n, fma(b, whole, like(x, -low), rest)
@@ -173,39 +173,6 @@ def erf(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     large = b.fsub(like(x, 1.0), b.fmul(b.fmul(t, polynomial(b, t, _ERFC)), decay))
     value = b.select(b.fcmp_ordered("<=", size, like(x, 1.0)), small, large)
     return intrinsic(b, "copysign", [value, x])
-
-
-_SIN = [(-1) ** k / factorial(2 * k + 1) for k in range(1, 6)]
-_COS = [(-1) ** k / factorial(2 * k) for k in range(1, 7)]
-
-
-def _sin_cos(b: ir.IRBuilder, x: ir.Value, quarter: int) -> ir.Value:
-    """sin(x + quarter * pi/2); accurate for |x| up to some 1e5, where f32 is as coarse as the period's hundredth."""
-    shifted = fma(b, x, like(x, 2 / pi), like(x, _ROUNDER))
-    n = b.add(as_bits(b, shifted), ints_like(x, quarter - int(np.float32(_ROUNDER).view(np.int32))))
-    whole = b.fsub(shifted, like(x, _ROUNDER))
-    high, rest = _split(pi / 2)
-    middle, low = _split(rest)
-    r = fma(b, whole, like(x, -low), fma(b, whole, like(x, -middle), fma(b, whole, like(x, -high), x)))
-    z = b.fmul(r, r)
-    sine = fma(b, b.fmul(z, r), polynomial(b, z, _SIN), r)
-    cosine = fma(b, z, polynomial(b, z, _COS), like(x, 1.0))
-    odd = b.icmp_signed("!=", b.and_(n, ints_like(x, 1)), ints_like(x, 0))
-    value = b.select(odd, cosine, sine)
-    flip = b.shl(b.and_(n, ints_like(x, 2)), ints_like(x, 30))
-    value = as_floats(b, b.xor(as_bits(b, value), flip))
-    finite = b.fcmp_ordered("<", intrinsic(b, "fabs", [x]), like(x, inf))
-    return b.select(finite, value, like(x, nan))
-
-
-def sin(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The sine."""
-    return _sin_cos(b, x, 0)
-
-
-def cos(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The cosine."""
-    return _sin_cos(b, x, 1)
 
 
 def sigmoid(b: ir.IRBuilder, x: ir.Value) -> ir.Value:

@@ -11,13 +11,13 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.kernels.activation import at_least
 from mavcg.kernels.emit import (
     TYPES,
     Values,
     address,
     const,
     for_range,
+    intrinsic,
     kernel_function,
     load_vector,
     operand,
@@ -193,9 +193,18 @@ def _combine(b: ir.IRBuilder, spec: Pool) -> Callable[[Value, Value], Value]:
     if spec.kind == "avg":
         return lambda acc, value: b.fadd(acc, value)
     if spec.x.dtype == "f32":
-        return lambda acc, value: at_least(b, value, acc)
+        return lambda acc, value: _larger(b, acc, value)
     compare = b.icmp_signed if spec.x.dtype == "i8" else b.icmp_unsigned
     return lambda acc, value: b.select(compare(">", value, acc), value, acc)
+
+
+def _larger(b: ir.IRBuilder, acc: Value, value: Value) -> Value:
+    """max(acc, value), NaN where one is NaN; of equal ones value, but +0 of both zeros on Arm."""
+    if b.module.triple.startswith("aarch64"):
+        return intrinsic(b, "maximum", [acc, value])
+    # x86's maximum is the second one where one is NaN: what is in acc would be lost.
+    larger = b.select(b.fcmp_ordered(">", acc, value), acc, value)
+    return b.select(b.fcmp_unordered("uno", acc, acc), acc, larger)
 
 
 LOWER = {"max_pool2d": lower_pool, "avg_pool2d": lower_pool}

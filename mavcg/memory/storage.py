@@ -16,8 +16,8 @@ from mavcg.ops import make_node
 # Operators that read each element of their first inputs just before they write the same element of the output.
 IN_PLACE = frozenset({
     "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
-    "sign", "softplus", "softsign", "sin", "cos", "silu", "mish", "hard_swish", "clip", "leaky_relu", "elu", "gelu",
-    "hard_sigmoid", "selu", "celu", "thresholded_relu", "prelu", "add", "sub", "mul", "div", "pow", "max", "min",
+    "sign", "softplus", "softsign", "sin", "cos", "tan", "silu", "mish", "hard_swish", "clip", "leaky_relu", "elu",
+    "gelu", "hard_sigmoid", "selu", "celu", "thresholded_relu", "prelu", "add", "sub", "mul", "div", "pow", "max", "min",
 })  # fmt: skip
 
 # Operators whose kernels know an image by its layout alone: it has to lie densely.

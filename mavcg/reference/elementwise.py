@@ -14,6 +14,11 @@ def _erf(x: Array) -> Array:
     return np.array([math.erf(v) for v in x.reshape(-1).tolist()], dtype=x.dtype).reshape(x.shape)
 
 
+def _in_double(function: Callable[[Array], Array], x: Array) -> Array:
+    """A function's value to the last bit of f16 and f32, whose arguments may be any number of periods large."""
+    return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
+
+
 def _sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
@@ -56,8 +61,9 @@ _UNARY: Mapping[str, Callable[..., Any]] = {
     "sign": np.sign,
     "softplus": _softplus,
     "softsign": lambda x: x / (1 + np.abs(x)),
-    "sin": np.sin,
-    "cos": np.cos,
+    "sin": lambda x: _in_double(np.sin, x),
+    "cos": lambda x: _in_double(np.cos, x),
+    "tan": lambda x: _in_double(np.tan, x),
     "silu": lambda x: x * _sigmoid(x),
     "mish": lambda x: x * np.tanh(_softplus(x)),
     "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),

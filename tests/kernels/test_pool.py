@@ -57,3 +57,20 @@ def test_in_and_out_of_concatenations(run_node: Any) -> None:
     (wanted,) = evaluate(node, [values])
     (found,) = run_node(node, graph, {"x": values}, {"x": view, node.output: view}, 2)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("channels", [1, 5, 16, 70])
+def test_nan_inside_a_window_is_passed_on(check_node: Any, channels: int) -> None:
+    """Wherever in the window it lies: first, last, or between larger and smaller numbers."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 9, 10, channels)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[rng.random(x.shape) < 0.1] = np.inf
+    x[rng.random(x.shape) < 0.1] = -np.inf
+
+    found, *_ = check_node("max_pool2d", (x,), kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1))
+
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::2, ::2]
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(windows).any((-1, -2)))
+    assert 0 < np.isnan(found).sum() < found.size

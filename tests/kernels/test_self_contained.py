@@ -39,7 +39,9 @@ TO = {"out_zero": 1, "lo": -5, "hi": 90, "to": "i8"}
 EIGHT = {"x_zero": 3, "multiplier": 0.3, **TO}
 
 NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
-    **{op: (op, (IMAGE,), {}) for op in ("gelu", "tanh", "erf", "log", "sin", "mish", "round", "softplus", "selu")},
+    **{op: (op, (IMAGE,), {}) for op in ("gelu", "tanh", "erf", "log", "sin", "tan", "mish", "round", "softplus")},
+    "selu": ("selu", (IMAGE,), {}),
+    **{f"{op} of large": (op, (IMAGE,), {}) for op in ("cos", "tan")},
     **{f"{op} f32": (op, (TensorType("f32", (99,)),) * 2, {}) for op in ("div", "pow", "mod", "max")},
     **{f"{op} i64": (op, (TensorType("i64", (99,)),) * 2, {}) for op in ("div", "pow", "mod", "max")},
     "fmod": ("mod", (IMAGE, SCALAR), {"fmod": True}),
@@ -135,7 +137,10 @@ def inputs_of(name: str) -> list[Array]:
     for tensor in NODES[name][1]:
         dtype = DTYPES[tensor.dtype]
         if dtype.kind == "f":
-            found.append(np.asarray(rng.standard_normal(tensor.shape) + 2).astype(dtype))
+            values = rng.standard_normal(tensor.shape) + 2
+            if name.endswith("of large"):
+                values = np.ldexp(values, rng.integers(-4, 120, tensor.shape))
+            found.append(np.asarray(values).astype(dtype))
         else:
             low, high = (0, 2) if dtype.itemsize > 1 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
             found.append(np.asarray(rng.integers(low, high, tensor.shape, endpoint=True)).astype(dtype))

@@ -205,7 +205,7 @@ POINTS = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1e-6, -1e-6, 3, -3, 7, 
     [
         *((name, name.capitalize(), {}) for name in (
             "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil",
-            "round", "sign", "softplus", "softsign", "sin", "cos", "mish", "elu", "selu", "celu", "gelu",
+            "round", "sign", "softplus", "softsign", "sin", "cos", "tan", "mish", "elu", "selu", "celu", "gelu",
         )),
         ("hard_swish", "HardSwish", {}),
         ("leaky_relu", "LeakyRelu", {"alpha": 0.3}),

@@ -14,8 +14,8 @@ from mavcg.ops.op import FLOATS, UNSIGNED
 _UNARY = {
     "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
     "Neg": "neg", "Reciprocal": "reciprocal", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Not": "not",
-    "Softplus": "softplus", "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Mish": "mish",
-    "HardSwish": "hard_swish",
+    "Softplus": "softplus", "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Tan": "tan",
+    "Mish": "mish", "HardSwish": "hard_swish",
 }  # fmt: skip
 # ONNX's name -> that of the graph, and the attributes with their defaults.
 _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
@@ -79,12 +79,6 @@ def shrink(call: Call) -> Results:
     zero, shift = call.scalar(0, x), call.scalar(bias, x)
     low = call.add("where", call.add("less", x, call.scalar(-lambd, x)), call.add("add", x, shift), zero)
     return call.add("where", call.add("greater", x, call.scalar(lambd, x)), call.add("sub", x, shift), low)
-
-
-def tan(call: Call) -> Results:
-    """Tan."""
-    x = call.input(0)
-    return call.add("div", call.add("sin", x), call.add("cos", x))
 
 
 def is_nan(call: Call) -> Results:
@@ -216,7 +210,6 @@ HANDLERS: Mapping[str, Handler] = {
     "Gelu": gelu,
     "Swish": swish,
     "Shrink": shrink,
-    "Tan": tan,
     "IsNaN": is_nan,
     "IsInf": is_inf,
     "Clip": clip,
