@@ -81,13 +81,15 @@ def dequantize_linear(call: Call) -> Results:
 
 
 def dynamic_quantize_linear(call: Call) -> Results:
-    """DynamicQuantizeLinear: to u8, over a range that holds zero and every element."""
+    """DynamicQuantizeLinear: to u8, over a range that holds zero and every element; the scale of zeros is 1."""
     x = call.input(0)
     axes = tuple(range(x.rank))
     zero = call.scalar(0.0, x)
     high = call.add("max", call.add("reduce_max", x, axes=axes, keepdims=False), zero)
     low = call.add("min", call.add("reduce_min", x, axes=axes, keepdims=False), zero)
     scale = call.add("div", call.add("sub", high, low), call.scalar(255.0, x))
+    # ONNX divides zeros by a scale of 0. Any other does; onnxruntime's is 1.
+    scale = call.add("where", call.add("equal", scale, zero), call.scalar(1.0, x), scale)
     point = call.add("clip", call.add("round", call.add("div", call.add("neg", low), scale)), lo=0.0, hi=255.0)
     point = call.cast(point, "u8")
     return quantized(call, x, scale, point), scale, point

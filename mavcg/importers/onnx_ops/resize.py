@@ -167,7 +167,9 @@ def coordinates(call: Call, s: Axis, rule: Rule) -> Array:
     if name == "asymmetric":
         return o / s.scale
     if name == "align_corners":
-        return np.zeros(s.made) if s.made == 1 or reached == 1 else o * (n - 1) / (reached - 1)
+        # As the operator's page and onnxruntime have it: by the length after, so that the last elements lie on one
+        # another. ONNX's reference takes the length before it was rounded down (docs/operators.md).
+        return np.zeros(1) if s.made == 1 else o * (n - 1) / (s.made - 1)
     if name == "tf_crop_and_resize":
         start, end = s.roi
         if s.made == 1:

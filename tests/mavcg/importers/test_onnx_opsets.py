@@ -81,6 +81,7 @@ def compare(tmp_path: Path, message: Any, arrays: Sequence[Any], rtol: float = 1
 
 
 X = f32(1, 4, 5, 6)
+ALIGNED = {"coordinate_transformation_mode": "align_corners"}
 # operator, opset, inputs, which of them are constants, attributes, number of outputs
 FORMS: list[tuple[str, int, list[Any], tuple[int, ...], dict[str, Any], int]] = [
     ("Slice", 9, [X], (), {"starts": [1, -3], "ends": [4, 1 << 40], "axes": [1, 3]}, 1),
@@ -136,6 +137,11 @@ FORMS: list[tuple[str, int, list[Any], tuple[int, ...], dict[str, Any], int]] = 
         (3,),
         {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
         1,
+    ),
+    *(
+        ("Resize", 13, [X, None, np.array([1, 1, *scales], np.float32)], (2,), ALIGNED | {"mode": mode}, 1)
+        for mode in ("linear", "cubic")
+        for scales in ((0.6, 1.7), (1.3, 0.45), (2.5, 0.2))
     ),
     ("Resize", 18, [X, None, None, ints(3, 3)], (3,), {"mode": "linear", "antialias": 1, "axes": [2, 3]}, 1),
     ("ReduceMean", 11, [X], (), {"axes": [-1, 2], "keepdims": 0}, 1),
@@ -210,6 +216,8 @@ FORMS: list[tuple[str, int, list[Any], tuple[int, ...], dict[str, Any], int]] = 
         1,
     ),
     ("DynamicQuantizeLinear", 11, [X], (), {}, 3),
+    ("DynamicQuantizeLinear", 11, [np.zeros_like(X)], (), {}, 3),
+    ("DynamicQuantizeLinear", 11, [np.full((2, 3), 3, np.float32)], (), {}, 3),
     ("TopK", 11, [f32(3, 4), ints(2)], (0, 1), {}, 2),
 ]
 
