@@ -17,7 +17,8 @@ from mavcg.ops import make_node
 IN_PLACE = frozenset({
     "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
     "sign", "softplus", "softsign", "sin", "cos", "tan", "silu", "mish", "hard_swish", "clip", "leaky_relu", "elu",
-    "gelu", "hard_sigmoid", "selu", "celu", "thresholded_relu", "prelu", "add", "sub", "mul", "div", "pow", "max", "min",
+    "gelu", "hard_sigmoid", "selu", "celu", "thresholded_relu", "prelu", "add", "sub", "mul", "div", "pow", "max",
+    "min",
 })  # fmt: skip
 
 # Operators whose kernels know an image by its layout alone: it has to lie densely.
@@ -99,6 +100,7 @@ class _Assignment:
             name for node in graph.nodes if node.op in _BY_LAYOUT for name in (*node.inputs, *node.outputs) if name
         }
         self.located: dict[str, Location] = {}
+        self.around: dict[str, str] = {}  # something that a tensor lies in, the furthest out that is known
 
     def free(self, name: str) -> bool:
         """Whether the tensor may still be put into another's buffer."""
@@ -214,7 +216,7 @@ class _Assignment:
                 root = self.root(name)
                 if root in holds or last[root] != index or not self.fills(name, root):
                     continue
-                self.inside[node.output] = _Inside(name)
+                self.inside[node.output] = _Inside(root)
                 last[root] = last.get(node.output, index)
                 break
 
@@ -230,24 +232,35 @@ class _Assignment:
 
     def root(self, name: str) -> str:
         """The tensor whose buffer this one lies in."""
+        path = []
         while name in self.inside:
-            name = self.inside[name].container
+            path.append(name)
+            name = self.around.get(name) or self.inside[name].container
+        self.around.update(dict.fromkeys(path, name))  # containers do not change: only a root is put into another
         return name
 
     def locate(self, name: str) -> Location:
+        """A tensor's place, after those of all that it lies in."""
+        path = [name]
+        while path[-1] not in self.located and path[-1] in self.inside:
+            path.append(self.inside[path[-1]].container)
+        for inner in reversed(path):
+            self._locate(inner)
+        return self.located[name]
+
+    def _locate(self, name: str) -> None:
         if name not in self.located:
             kind = self.types[name]
             within = self.inside.get(name)
             if within is None:
                 self.located[name] = Location(name, 0, View(kind.dtype, kind.shape, dense_strides(kind.shape)))
             else:
-                around = self.locate(within.container)
+                around = self.located[within.container]
                 strides, offset = dense_strides(kind.shape), around.offset
                 if within.step is not None:
                     offset += sum(s * i for s, i in zip(around.view.strides, within.start, strict=True))
                     strides = tuple(s * k for s, k in zip(around.view.strides, within.step, strict=True))
                 self.located[name] = Location(around.root, offset, View(kind.dtype, kind.shape, strides))
-        return self.located[name]
 
 
 def lifetimes_of(storage: Storage, order: Sequence[Node]) -> dict[str, tuple[int, int]]:

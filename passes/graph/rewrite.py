@@ -101,7 +101,8 @@ class Rewrite:
             if new != output and names.get(new) != output:  # an input, a constant or another output: it takes a copy
                 copied = names.get(new, new)
                 nodes.append(make_node("reshape", (copied,), (output,), shape=self.types[new].shape))
-        types = {names.get(name, name): tensor for name, tensor in self.types.items() if name not in names.values()}
+        replaced = set(names.values())
+        types = {names.get(name, name): tensor for name, tensor in self.types.items() if name not in replaced}
         types |= {output: self.types[self.of(output)] for output in self.old.outputs}
         return pruned(replace(self.old, nodes=tuple(nodes), types=types, constants=self.constants))
 
