@@ -127,12 +127,12 @@ def _docstrings(text: str) -> Iterator[Span]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
-            is_constant = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-            if is_constant and isinstance(first.value.value, str):
+            if ast.get_docstring(node, clean=False) is not None:
                 # ast counts bytes, tokenize characters.
+                last = first.end_lineno or first.lineno
                 start = len(lines[first.lineno - 1].encode()[: first.col_offset].decode())
-                end = len(lines[(first.end_lineno or 1) - 1].encode()[: first.end_col_offset].decode())
-                yield (first.lineno, start), (first.end_lineno or 1, end)
+                end = len(lines[last - 1].encode()[: first.end_col_offset].decode())
+                yield (first.lineno, start), (last, end)
 
 
 def _without(text: str, spans: Sequence[Span]) -> str:
