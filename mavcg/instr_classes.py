@@ -67,6 +67,12 @@ load    ld1_q4         ld1 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
 load    ld2_q          ld2 {v0.4s, v1.4s}, [x0]
 load    ld3_q          ld3 {v0.4s, v1.4s, v2.4s}, [x0]
 load    ld4_q          ld4 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
+load    ld2_lane       ld2 {v0.s, v1.s}[1], [x0]               ld2_q
+load    ld3_lane       ld3 {v0.s, v1.s, v2.s}[1], [x0]         ld3_q
+load    ld4_lane       ld4 {v0.s, v1.s, v2.s, v3.s}[1], [x0]   ld4_q
+load    ld2r           ld2r {v0.4s, v1.4s}, [x0]               ld2_q
+load    ld3r           ld3r {v0.4s, v1.4s, v2.4s}, [x0]        ld3_q
+load    ld4r           ld4r {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]   ld4_q
 load    prfm           prfm pldl1keep, [x0]
 store   str_x          str x0, [x1]
 store   stp_x          stp x0, x1, [x2]
@@ -82,6 +88,9 @@ store   st1_q4         st1 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
 store   st2_q          st2 {v0.4s, v1.4s}, [x0]
 store   st3_q          st3 {v0.4s, v1.4s, v2.4s}, [x0]
 store   st4_q          st4 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
+store   st2_lane       st2 {v0.s, v1.s}[1], [x0]               st2_q
+store   st3_lane       st3 {v0.s, v1.s, v2.s}[1], [x0]         st3_q
+store   st4_lane       st4 {v0.s, v1.s, v2.s, v3.s}[1], [x0]   st4_q
 fp      fadd_s         fadd s0, s1, s2
 fp      fmul_s         fmul s0, s1, s2
 fp      fmadd_s        fmadd s0, s1, s2, s3

@@ -197,11 +197,15 @@ _BINARY = frozenset(
 
 
 def _sized(stem: str, to: Reg) -> str:
-    """The class of a stem by the size of what is written: fmla_q for 128 register_bits, fmla_d where 64 has its own."""
-    if stem in CLASSES:
-        return stem
-    small = f"{stem}_d"
-    return small if register_bits(to.arrangement) <= 64 and small in CLASSES else f"{stem}_q"
+    """Return the vector class of a stem by the size of what is written: fmla_q for 128 bits, fmla_d where 64 has its own.
+
+    Sized classes come first: `mull` and `shift` are also names of integer classes. A stem without sizes (movi, crypto)
+    is its own class.
+    """
+    small, large = f"{stem}_d", f"{stem}_q"
+    if register_bits(to.arrangement) <= 64 and small in CLASSES:
+        return small
+    return large if large in CLASSES else stem
 
 
 def _scalar(instr: Instr) -> Effects | None:

@@ -68,11 +68,10 @@ def _structure(instr: Instr, found: re.Match[str]) -> Effects | None:
         size = VIEW_BYTES[element[2]] * ways
     else:
         size = register_bits(registers.registers[0].arrangement) // 8 * count
-    # A lane or replicating form of several registers is made like so many of one.
     if lane:
-        op_class = ("ld1_lane" if load else "st1_lane") if ways == 1 else f"{found[1]}{ways}_q"
+        op_class = f"{found[1]}{ways}_lane"
     elif replicate:
-        op_class = "ld1r" if ways == 1 else f"ld{ways}_q"
+        op_class = f"ld{ways}r"
     elif ways > 1:
         op_class = f"{found[1]}{ways}_q"
     elif count == 1:

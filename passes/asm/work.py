@@ -15,7 +15,7 @@ _ELEMENT = re.compile(r"(\d+)([bhsd])$")
 
 @dataclass(frozen=True)
 class Work:
-    """Floating-point operations, integer vector operations, and multiply-adds (two of either) among them."""
+    """Floating-point operations, integer vector operations, and the products that are added up (multiply-adds)."""
 
     flops: int = 0
     int_ops: int = 0
@@ -36,7 +36,9 @@ _FP = {
 _INT = {
     **dict.fromkeys("add sub addp mul sqdmulh sqrdmulh sabd uabd addhn addhn2 subhn subhn2".split(), (1, 0)),
     **dict.fromkeys("saddl saddl2 uaddl uaddl2 saddw saddw2 uaddw uaddw2 ssubl ssubl2 usubl usubl2".split(), (1, 0)),
-    **dict.fromkeys("ssubw ssubw2 usubw usubw2 saddlp uaddlp smull smull2 umull umull2".split(), (1, 0)),
+    **dict.fromkeys("ssubw ssubw2 usubw usubw2 saddlp uaddlp".split(), (1, 0)),
+    # The products of 8-bit kernels without a dot product: their additions are sadalp's, or follow from the next smlal.
+    **dict.fromkeys("smull smull2 umull umull2".split(), (1, 1)),
     **dict.fromkeys("sqdmull sqdmull2 sqadd uqadd sqsub uqsub".split(), (1, 0)),
     **dict.fromkeys("sadalp uadalp saba uaba sabal sabal2 uabal uabal2".split(), (2, 0)),
     **dict.fromkeys("mla mls smlal smlal2 umlal umlal2 smlsl smlsl2 umlsl umlsl2".split(), (2, 1)),

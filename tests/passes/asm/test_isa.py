@@ -401,6 +401,15 @@ def test_operands_that_are_missing_are_an_error(text: str) -> None:
         ("dup v0.4s, w1", "dup_gpr"), ("dup v0.4s, v1.s[1]", "dup_lane_q"), ("mov v0.16b, v1.16b", "logic_q"),
         ("and v0.8b, v1.8b, v2.8b", "logic_d"), ("add d0, d1, d2", "add_d"),
         ("tbl v0.8b, { v1.16b, v2.16b }, v3.8b", "tbl2"),
+        # Stems that are also names of integer classes.
+        ("smull v0.8h, v1.8b, v2.8b", "mull_q"), ("umull2 v0.4s, v1.8h, v2.8h", "mull_q"),
+        ("sqdmull v0.4s, v1.4h, v2.h[1]", "mull_q"), ("pmull v0.8h, v1.8b, v2.8b", "mull_q"),
+        ("sqdmull s0, h1, h2", "mull_q"), ("shl v0.4s, v1.4s, #3", "shift_q"), ("ushr v0.2s, v1.2s, #3", "shift_d"),
+        ("sshr v0.16b, v1.16b, #3", "shift_q"), ("shl d0, d1, #3", "shift_d"),
+        ("ld2 { v0.s, v1.s }[1], [x1]", "ld2_lane"), ("ld3 { v0.b-v2.b }[7], [x1]", "ld3_lane"),
+        ("ld4 { v0.d-v3.d }[1], [x1]", "ld4_lane"), ("ld2r { v0.4s, v1.4s }, [x1]", "ld2r"),
+        ("ld3r { v0.8b-v2.8b }, [x1]", "ld3r"), ("ld4r { v0.4s-v3.4s }, [x1]", "ld4r"),
+        ("st2 { v0.s, v1.s }[1], [x1]", "st2_lane"), ("st4 { v0.h-v3.h }[3], [x1]", "st4_lane"),
         ("xtn v0.4h, v1.4s", "xtn_q"), ("addv s0, v1.4s", "addv_q"), ("nop", "nop"), ("b.eq fixed", "branch_cond"),
     ],
 )  # fmt: skip

@@ -27,7 +27,7 @@ from mavcg.passes.asm.work import Work, total, work_of
         ("smmla v0.4s, v1.16b, v2.16b", 0, 64, 32),
         ("smlal v0.4s, v1.4h, v2.h[1]", 0, 8, 4),
         ("smlal2 v0.8h, v1.16b, v2.16b", 0, 16, 8),
-        ("smull v0.8h, v1.8b, v2.8b", 0, 8, 0),
+        ("smull v0.8h, v1.8b, v2.8b", 0, 8, 8),
         ("sadalp v0.4s, v1.8h", 0, 8, 0),
         ("mla v0.4s, v1.4s, v2.4s", 0, 8, 4),
         ("add v0.4s, v1.4s, v2.4s", 0, 4, 0),
