@@ -197,7 +197,7 @@ _BINARY = frozenset(
 
 
 def _sized(stem: str, to: Reg) -> str:
-    """Return the vector class of a stem by the size of what is written: fmla_q for 128 bits, fmla_d where 64 has its own.
+    """Return the vector class of a stem by the size of what is written: fmla_q for 128 bits, fmla_d for 64.
 
     Sized classes come first: `mull` and `shift` are also names of integer classes. A stem without sizes (movi, crypto)
     is its own class.
