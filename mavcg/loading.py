@@ -1,11 +1,10 @@
 """Model libraries in Python: `mavcg.load("libresnet50.so").run(x)`, NumPy arrays in and out.
 
-By ctypes alone, through the table that every model library exports (runtime/csrc/engine_api.h): no compiler, no
-glue, and the interpreter's lock is released while a model runs.
+By cffi, through the table that every model library exports; runtime/csrc/engine_api.h declares it to C and to Python.
+No compiler, no parser, and the interpreter's lock is released while a model runs.
 """
 
 import contextlib
-import ctypes
 import os
 import threading
 from collections.abc import Sequence
@@ -17,54 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, TensorType
+from mavcg.graph import DTYPES
+from mavcg.runtime.declared import ffi
+from mavcg.runtime.type_codes import TYPE_CODES
 
 Array = NDArray[Any]
-API = 1  # MAVCG_MODEL_API
-_TYPES = dict(enumerate(("f32", "f16", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool"), 1))
+API: int = ffi.integer_const("MAVCG_MODEL_API")
 AUTO = "auto"  # for a number of threads
-_PIN = 1  # MAVCG_PIN
-_CANCELLED = 1  # MAVCG_CANCELLED
-
-_Places = ctypes.POINTER(ctypes.c_void_p)
-_Sizes = ctypes.POINTER(ctypes.c_size_t)
-_Times = ctypes.POINTER(ctypes.c_double)
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p), ("type", ctypes.c_int32), ("rank", ctypes.c_int32),
-        ("dims", ctypes.POINTER(ctypes.c_int64)), ("bytes", ctypes.c_size_t),
-    )  # fmt: skip
-
-
-class _Step(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p), ("op", ctypes.c_char_p), ("kernel", ctypes.c_char_p), ("rows", ctypes.c_int64),
-        ("grain", ctypes.c_int64), ("work", ctypes.c_int64),
-    )  # fmt: skip
-
-
-class _Options(ctypes.Structure):
-    _fields_ = (("threads", ctypes.c_int32), ("flags", ctypes.c_uint32), ("reserved", ctypes.c_uint64 * 2))
-
-
-class _Table(ctypes.Structure):
-    _fields_ = (
-        ("api", ctypes.c_uint32), ("input_count", ctypes.c_uint32), ("output_count", ctypes.c_uint32),
-        ("step_count", ctypes.c_uint32), ("name", ctypes.c_char_p), ("inputs", ctypes.POINTER(_Tensor)),
-        ("outputs", ctypes.POINTER(_Tensor)), ("steps", ctypes.POINTER(_Step)), ("arena_bytes", ctypes.c_uint64),
-        ("scratch_bytes", ctypes.c_uint64), ("constants_bytes", ctypes.c_uint64),
-        ("create", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Options), ctypes.POINTER(ctypes.c_void_p))),
-        ("destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
-        ("run", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Places, _Places)),
-        ("run_sized", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Places, _Sizes, _Places, _Sizes)),
-        ("profile", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Places, _Places, _Times)),
-        ("cancel", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)),
-        ("threads", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)),
-        ("error_text", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_int)),
-    )  # fmt: skip
-
+_DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
+_PIN: int = ffi.integer_const("MAVCG_PIN")
+_CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
 
 @dataclass(frozen=True)
 class Tensor:
@@ -104,11 +65,11 @@ class Model:
         self.path = path
         self._running = threading.Lock()  # held by run, profile and close
         self._alive = threading.Lock()  # held while the context is used or given up, never for long
-        self._context = ctypes.c_void_p()
+        self._context = ffi.NULL
         self._library, self._where = _open(path)
         try:
-            table: _Table = self._library.mavcg_model_api().contents
-            self._table = table
+            table = self._table = self._library.mavcg_model_api()
+            self._run_model, self._profile_model = table.run, table.profile
             self.name = _text(table.name)
             self.inputs = tuple(_tensor(table.inputs[i]) for i in range(table.input_count))
             self.outputs = tuple(_tensor(table.outputs[i]) for i in range(table.output_count))
@@ -116,8 +77,10 @@ class Model:
             self.scratch_bytes = int(table.scratch_bytes)
             self.constants_bytes = int(table.constants_bytes)
             self._steps = tuple(_step(table.steps[i]) for i in range(table.step_count))
-            options = _Options(threads, _PIN if pin else 0)
-            self._check(table.create(ctypes.byref(options), ctypes.byref(self._context)))
+            options = ffi.new("mavcg_options *", {"threads": threads, "flags": _PIN if pin else 0})
+            context = ffi.new("void **")
+            self._check(table.create(options, context))
+            self._context = context[0]
             self.threads = int(table.threads(self._context))
         except BaseException:
             _close(self._library, self._where)
@@ -154,8 +117,8 @@ class Model:
         with self._running, self._alive:
             if self._context:
                 self._table.destroy(self._context)
-                self._context = ctypes.c_void_p()
-                del self._table  # it lies in the library
+                self._context = ffi.NULL
+                del self._table, self._run_model, self._profile_model  # they lie in the library
                 _close(self._library, self._where)
 
     def __enter__(self) -> "Model":
@@ -176,14 +139,16 @@ class Model:
     def _run(self, arrays: Sequence[Array], step_ns: Array | None) -> tuple[tuple[Array, ...], int]:
         given = self._checked(arrays)
         outputs = tuple(np.empty(tensor.shape, tensor.dtype) for tensor in self.outputs)
-        places_in, places_out = (_places(a) for a in (given, outputs))
+        # What from_buffer gives holds the arrays while it is there itself.
+        buffers_in, buffers_out = [*map(ffi.from_buffer, given)], [*map(ffi.from_buffer, outputs)]
+        places_in, places_out = ffi.new("void *[]", buffers_in), ffi.new("void *[]", buffers_out)
         with self._running:
             if not self._context:
                 raise MavcgError(f"{self.path}: the model is closed; load it again")
             if step_ns is None:
-                return outputs, self._table.run(self._context, places_in, places_out)
-            where = step_ns.ctypes.data_as(_Times)
-            return outputs, self._table.profile(self._context, places_in, places_out, where)
+                return outputs, self._run_model(self._context, places_in, places_out)
+            where = ffi.from_buffer("double[]", step_ns)
+            return outputs, self._profile_model(self._context, places_in, places_out, where)
 
     def _checked(self, arrays: Sequence[Array]) -> list[Array]:
         """The inputs as C takes them."""
@@ -193,21 +158,23 @@ class Model:
         checked = []
         for number, (value, tensor) in enumerate(zip(arrays, self.inputs, strict=True)):
             array = np.asarray(value)
-            what = f"{self.path}: input {number} ({tensor.name})"
-            if array.shape != tensor.shape:
-                has, takes = list(array.shape), list(tensor.shape)
-                raise MavcgError(f"{what}: shape {has}, the model takes {takes}; give an array of that shape")
-            if array.dtype != tensor.dtype:
-                raise MavcgError(
-                    f"{what}: {array.dtype}, the model takes {tensor.dtype}; convert it with .astype('{tensor.dtype}')"
-                )
-            checked.append(np.require(array, requirements=["C", "A"]))
+            if array.shape != tensor.shape or array.dtype != tensor.dtype:
+                raise MavcgError(f"{self.path}: input {number} ({tensor.name}): {_unlike(array, tensor)}")
+            dense = array.flags.c_contiguous and array.flags.aligned
+            checked.append(array if dense else np.require(array, requirements=["C", "A"]))
         return checked
 
     def _check(self, status: int) -> None:
         if status:
             words = "cancelled" if status == _CANCELLED else _text(self._table.error_text(status))
             raise MavcgError(f"{self.path}: {words}")
+
+
+def _unlike(array: Array, tensor: Tensor) -> str:
+    """Describes how an array differs from what the model takes, and what to do."""
+    if array.shape != tensor.shape:
+        return f"shape {list(array.shape)}, the model takes {list(tensor.shape)}; give an array of that shape"
+    return f"{array.dtype}, the model takes {tensor.dtype}; convert it with .astype('{tensor.dtype}')"
 
 
 def load(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False) -> Model:
@@ -237,7 +204,7 @@ _libraries: dict[str, tuple[tuple[int, int, int], int]] = {}
 _loading = threading.Lock()
 
 
-def _open(path: Path) -> tuple[ctypes.CDLL, str]:
+def _open(path: Path) -> tuple[Any, str]:
     with _loading:
         try:
             where = str(path.resolve(strict=True))
@@ -249,52 +216,44 @@ def _open(path: Path) -> tuple[ctypes.CDLL, str]:
         if loaded != identity:
             raise MavcgError(f"{path}: has changed since it was loaded; close the models that use the old one first")
         try:
-            library = ctypes.CDLL(where, mode=ctypes.RTLD_LOCAL)
+            library = ffi.dlopen(where, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
         except OSError as error:
+            why = str(error).rpartition(f"'{where}': ")[2]
             raise MavcgError(
-                f"{path}: cannot be loaded ({error}); name a model library that mavcg built for this machine"
+                f"{path}: cannot be loaded ({why}); name a model library that mavcg built for this machine"
             ) from error
         try:
-            library.mavcg_model_api.restype = ctypes.POINTER(_Table)
-            api = library.mavcg_model_api().contents.api
-        except AttributeError as error:
-            _dlclose(library)
+            api = library.mavcg_model_api().api
+        except ffi.error as error:
+            ffi.dlclose(library)
             raise MavcgError(f"{path}: is not a model library; name one that `mavcg build` made of a model") from error
         if api != API:
-            _dlclose(library)
+            ffi.dlclose(library)
             raise MavcgError(f"{path}: was built by another mavcg (API {api}, here {API}); build it again")
         _libraries[where] = (identity, count + 1)
         return library, where
 
 
-def _close(library: ctypes.CDLL, where: str) -> None:
+def _close(library: Any, where: str) -> None:
     with _loading:
         identity, count = _libraries[where]
         if count > 1:
             _libraries[where] = (identity, count - 1)
         else:
             del _libraries[where]
-        _dlclose(library)
+        ffi.dlclose(library)
 
 
-def _dlclose(library: ctypes.CDLL) -> None:
-    import _ctypes
-
-    _ctypes.dlclose(library._handle)
-
-
-def _tensor(tensor: _Tensor) -> Tensor:
-    kind = TensorType(_TYPES[tensor.type], tuple(tensor.dims[i] for i in range(tensor.rank)))
-    return Tensor(_text(tensor.name), kind.shape, DTYPES[kind.dtype])
+def _tensor(tensor: Any) -> Tensor:
+    """Of a mavcg_tensor."""
+    return Tensor(_text(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
 
 
-def _step(step: _Step) -> tuple[str, str, str, int, int, int]:
+def _step(step: Any) -> tuple[str, str, str, int, int, int]:
     return _text(step.name), _text(step.op), _text(step.kernel), step.rows, step.grain, step.work
 
 
-def _places(arrays: Sequence[Array]) -> Any:
-    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
+def _text(words: Any) -> str:
+    """Of a char *."""
+    text: bytes = ffi.string(words)
+    return text.decode("utf-8", "replace")

@@ -1,21 +1,24 @@
 """What the runtime finds out about a machine, as Python: this one, or a board's recorded /proc and /sys.
 
-The answers come from the runtime's own C (csrc/detect.c), compiled once for the desk and kept in the user's cache. It
-is loaded with ctypes: two functions that fill arrays need no compiled glue, and the standard library has it.
+The answers come from the runtime's own C (csrc/detect.c), compiled once for the desk and kept in the user's cache
+(kept_code.py). csrc/detect_api.h declares it, to C and by cffi to Python.
 """
 
-import ctypes
 import hashlib
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.runtime.build import RUNTIME_FLAGS, SOURCES, compile_runtime
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
+from mavcg.runtime.declared import ffi
+from mavcg.runtime.kept_code import is_own_folder, kept
 from mavcg.target import host_target
 
 
@@ -50,25 +53,25 @@ def detect(
     live = root.resolve() == Path("/")
     core_set = CoreSet(tuple(cores))
     library = load_detector(table_text(core_set, {}))
-    listed, ids, hows = (ctypes.create_string_buffer(TABLE_CPUS) for _ in range(3))
-    seen = (ctypes.c_uint32 * TABLE_CPUS)()
-    fault_at, fault_bytes = ctypes.c_size_t(), ctypes.c_size_t()
+    listed, ids, hows = (ffi.new("uint8_t[]", TABLE_CPUS) for _ in range(3))
+    seen = ffi.new("uint32_t[]", TABLE_CPUS)
+    fault_at, fault_bytes = ffi.new("size_t *"), ffi.new("size_t *")
     map_bytes = os.fsencode(cpu_map) if cpu_map else None
     fault = library.mavcg_detect(
-        b"" if live else os.fsencode(root), int(live), map_bytes, listed, ids, hows, seen,
-        ctypes.byref(fault_at), ctypes.byref(fault_bytes),
+        b"" if live else os.fsencode(root), int(live), map_bytes or ffi.NULL, listed, ids, hows, seen, fault_at,
+        fault_bytes,
     )  # fmt: skip
-    if fault is not None and map_bytes is not None:
-        part = os.fsdecode(map_bytes[fault_at.value : fault_at.value + fault_bytes.value])
+    if fault and map_bytes is not None:
+        part = os.fsdecode(map_bytes[fault_at[0] : fault_at[0] + fault_bytes[0]])
         way_out = "write CPUS=CORE,.. as in 0-3=cortex-a55,4-7=generic; `mavcg cores` lists the cores"
-        raise MavcgError(f"MAVCG_CPU_MAP: '{part}' {fault.decode()}; {way_out}")
-    cpus = [cpu for cpu in range(TABLE_CPUS) if listed.raw[cpu]] or list(range((live and os.cpu_count()) or 0))
-    return [describe(library, core_set, cpu, ids.raw[cpu], hows.raw[cpu], seen[cpu]) for cpu in cpus]
+        raise MavcgError(f"MAVCG_CPU_MAP: '{part}' {ffi.string(fault).decode()}; {way_out}")
+    cpus = [cpu for cpu in range(TABLE_CPUS) if listed[cpu]] or list(range((live and os.cpu_count()) or 0))
+    return [describe(library, core_set, cpu, ids[cpu], hows[cpu], seen[cpu]) for cpu in cpus]
 
 
-def describe(library: ctypes.CDLL, core_set: CoreSet, cpu: int, number: int, how: int, seen: int) -> DetectedCpu:
+def describe(library: Any, core_set: CoreSet, cpu: int, number: int, how: int, seen: int) -> DetectedCpu:
     """One CPU of detect's arrays in words; seen: MIDR_EL1, or an x86 family << 16 | model, or 0."""
-    words = library.mavcg_how_words(how).decode()
+    words: str = ffi.string(library.mavcg_how_words(how)).decode()
     if seen >> 24:
         words += f" 0x{seen:08x}"
     elif seen:
@@ -80,30 +83,26 @@ def describe(library: ctypes.CDLL, core_set: CoreSet, cpu: int, number: int, how
 
 
 @cache
-def load_detector(table: str) -> ctypes.CDLL:
-    """The detection library for this table of cores, compiled where the cache does not have it yet."""
-    library = ctypes.CDLL(str(detector(table, cache_folder())))
-    library.mavcg_detect.restype = ctypes.c_char_p
-    library.mavcg_detect.argtypes = [
-        ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p,
-        ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t),
-    ]  # fmt: skip
-    library.mavcg_how_words.restype = ctypes.c_char_p
-    library.mavcg_how_words.argtypes = [ctypes.c_uint]
-    return library
+def load_detector(table: str) -> Any:
+    """The detection library for this table of cores, compiled where the cache does not have it yet.
+
+    Where the cache folder is somebody else's, or cannot be written, it is compiled for this process alone.
+    """
+    folder = cache_folder()
+    if is_own_folder(folder):
+        return ffi.dlopen(str(detector(table, folder)))
+    with tempfile.TemporaryDirectory(prefix="mavcg-detect-") as scratch:
+        return ffi.dlopen(str(detector(table, Path(scratch))))
 
 
 def detector(table: str, folder: Path) -> Path:
-    """The detection library's file in this folder, named by its content, so that a stale one is never loaded."""
+    """The detection library's file in this folder, named by what it is made of, so that a stale one is never loaded."""
     target = host_target()
     sources = [path.read_bytes() for path in sorted(SOURCES.iterdir())]
     parts = [*sources, table.encode(), target.zig_name.encode(), " ".join(RUNTIME_FLAGS).encode()]
     content = hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
-    path = folder / f"detect-{content}.so"
-    if not path.exists():
-        flags = ("-shared",) if target.system == "macos" else ("-shared", "-nostdlib")
-        compile_runtime("detect.c", table, target, path, flags)
-    return path
+    flags = ("-shared",) if target.system == "macos" else ("-shared", "-nostdlib")
+    return kept(folder, f"detect-{content}", lambda out: compile_runtime("detect.c", table, target, out, flags))
 
 
 def cache_folder() -> Path:

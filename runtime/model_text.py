@@ -8,18 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES
 from mavcg.model_program import Place, Program, ProgramTensor
 from mavcg.runtime.core_speeds import plan_rows, weight_rows
 from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet
+from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.safe_text import c_identifier, c_string, comment
 
 CSRC = Path(__file__).parent / "csrc"
 
-# enum mavcg_type of csrc/engine_api.h.
-TYPE_CODES = {
-    "f32": 1, "f16": 2, "f64": 3, "i8": 4, "u8": 5, "i16": 6, "u16": 7, "i32": 8, "u32": 9, "i64": 10, "u64": 11,
-    "bool": 12,
-}  # fmt: skip
 _BASES = {"arena": "IN_ARENA", "constants": "IN_CONSTANTS", "input": "IN_INPUT", "output": "IN_OUTPUT"}
 EXPORTED = "mavcg_model_"  # before the names of all that a model library exports
 _SHORT_OF_LIBC = {"pthread", "thrd", "timer"}  # pthread_create, thrd_create, timer_create: often used beside a model
@@ -112,6 +109,7 @@ def tables_text(
             for theirs, ours in symbols.items()
         ),
         _functions(kernels, versions, symbols, core_set),
+        _element_bytes(),
         _tensors("inputs", program.inputs),
         _tensors("outputs", program.outputs),
         _array(
@@ -206,6 +204,13 @@ def _functions(
         + f"static uint64_t kernel_runs[{max(1, len(kernels))}][{count}];\n"
         + _array("struct mavcg_function functions[]", described)
     )
+
+
+def _element_bytes() -> str:
+    """Sizes of elements by type code; 1 at 0, which is no code."""
+    sizes = dict.fromkeys(range(max(TYPE_CODES.values()) + 1), 1)
+    sizes |= {code: DTYPES[name].itemsize for name, code in TYPE_CODES.items()}
+    return _array("const uint8_t element_bytes[]", [f"{', '.join(str(size) for size in sizes.values())},"])
 
 
 def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:

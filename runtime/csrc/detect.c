@@ -3,6 +3,7 @@
 #define MAVCG_ARM_SOURCES 1
 #define MAVCG_X86_SOURCES 1
 #include "internal.h"
+#include "detect_api.h"
 #include "mavcg_core_table.h" /* of all known cores */
 
 #if defined(__APPLE__)
@@ -34,8 +35,6 @@ MAVCG_STATIC void list_cpus(const char *root, uint8_t *listed) {
     if (!each_present_cpu(root, list_cpu, listed)) read_cpuinfo(root, &reader);
 }
 
-/* root: before /sys and /proc, "" for this machine. live: also ask this machine's registers. map: as MAVCG_CPU_MAP,
- * or NULL. The arrays have MAVCG_CPUS zeros. Returns NULL, or what is wrong with the map and in which part of it. */
 MAVCG_EXPORT const char *mavcg_detect(const char *root, int live, const char *map, uint8_t *listed, uint8_t *id,
                                       uint8_t *how, uint32_t *seen, size_t *fault_at, size_t *fault_bytes) {
 #if defined(__aarch64__)

@@ -58,7 +58,8 @@ typedef struct mavcg_options {
 } mavcg_options;
 
 /* What a program that loads any model library gets from its exported function mavcg_model_api(). Functions take the
- * pointer that create gave; what they do is said at the functions with the model's name. */
+ * pointer that create gave; what they do is said at the functions with the model's name. This file is also what Python
+ * declares it by (runtime/declare.py). */
 typedef struct mavcg_model_table {
     uint32_t api; /* MAVCG_MODEL_API */
     uint32_t input_count, output_count, step_count;
@@ -76,5 +77,13 @@ typedef struct mavcg_model_table {
     int (*threads)(const void *context);
     const char *(*error_text)(int status);
 } mavcg_model_table;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+const mavcg_model_table *mavcg_model_api(void);
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,8 +1,5 @@
 /* A run: its arguments looked at, then step after step. */
 
-/* Element sizes by enum mavcg_type. */
-static const uint8_t element_bytes[] = {1, 4, 2, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1};
-
 static int check_tensors(const mavcg_tensor *tensors, uint32_t count, const void *const *places, const size_t *bytes) {
     if (count && !places) return MAVCG_ERROR_NULL;
     for (uint32_t i = 0; i < count; i++) {

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 import mavcg
 from mavcg.errors import MavcgError
+from mavcg.runtime.build import SOURCES
+from mavcg.target import host_target
+from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 
 Array = NDArray[Any]
 Build = Callable[..., Path]
@@ -217,6 +220,30 @@ def test_dropped_models_are_closed(build_library: Build) -> None:
     mavcg.load(build_library())
 
     assert _libraries == before
+
+
+def test_a_library_of_an_earlier_header(tmp_path: Path) -> None:
+    """The table is what it was when libraries exported other names, so that those still load."""
+    (tmp_path / "old.c").write_text(
+        '#include "engine_api.h"\n'
+        "static int create(const mavcg_options *o, void **c) { (void)o; *c = &create; return 0; }\n"
+        "static void destroy(void *c) { (void)c; }\n"
+        "static int run(void *c, const void *const *in, void *const *out) {\n"
+        "    (void)c; *(float *)out[0] = 2 * *(const float *)in[0]; return 0; }\n"
+        "static int threads(const void *c) { (void)c; return 1; }\n"
+        "static const int64_t dims[] = {1};\n"
+        'static const mavcg_tensor x = {"x", MAVCG_F32, 1, dims, 4}, y = {"y", MAVCG_F32, 1, dims, 4};\n'
+        "static const mavcg_model_table table = {.api = 1, .input_count = 1, .output_count = 1, .name = \"old\",\n"
+        "    .inputs = &x, .outputs = &y, .create = create, .destroy = destroy, .run = run, .threads = threads};\n"
+        "int old_run(void) { return 0; }\n"
+        "const mavcg_model_table *mavcg_model_api(void) { return &table; }\n"
+    )
+    flags = ["-target", host_target().zig_name, *PLAIN_CODE_FLAGS, "-shared", "-nostdlib", f"-I{SOURCES}"]
+    run_zig("cc", [*flags, "old.c", "-o", "libold.so"], "compiling a library of before", tmp_path)
+
+    with mavcg.load(tmp_path / "libold.so") as model:
+        assert model.run(np.full(1, 21, np.float32))[0].tolist() == [42.0]
+        assert str(model.inputs[0]) == "x: float32[1]"
 
 
 def test_files_that_are_no_model_libraries(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Keeps compiled helpers in a folder of this user's, and finds only those again that are as they were written.
+
+What is loaded from there runs with all that this user may do, so that three things are checked: nobody else can write
+to the folder, the file is this user's alone, and its content has the digest that its name carries.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_DIGITS = 32  # of a SHA-256, in names
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Make the folder where it is not there; true if it is this user's and nobody else can write to it from now on."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+        if found.st_uid != os.geteuid():
+            return False
+        if found.st_mode & _WRITABLE_BY_OTHERS:  # of an earlier version, by the umask
+            folder.chmod(stat.S_IMODE(found.st_mode) & ~_WRITABLE_BY_OTHERS)
+    except OSError:
+        return False
+    return True
+
+
+def kept(folder: Path, name: str, make: Callable[[Path], object]) -> Path:
+    """The library that `make` writes, from this folder if an earlier process left it there.
+
+    folder: of this user's. name: tells what it is made of; the file is <name>-<digest of its content>.so. make: writes
+    it to a path. A file of that name whose owner, mode or content is another is removed and made again.
+    """
+    for path in sorted(folder.glob(f"{name}-*.so")):
+        if _is_as_written(path):
+            return path
+        with contextlib.suppress(OSError):  # a folder, say: it has not the name that is made
+            path.unlink()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".mavcg-kept-") as scratch:
+        made = Path(scratch) / f"{name}.so"
+        make(made)
+        made.chmod(0o700)  # whatever the umask is
+        path = folder / f"{name}-{_digest(made.read_bytes())}.so"
+        os.replace(made, path)
+    return path
+
+
+def _is_as_written(path: Path) -> bool:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            found = os.fstat(file.fileno())
+            own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+            if not own or found.st_mode & _WRITABLE_BY_OTHERS:
+                return False
+            match = re.search(r"-([0-9a-f]+)\.so$", path.name)
+            return match is not None and match[1] == _digest(file.read())
+    except OSError:
+        return False
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]
