@@ -276,7 +276,7 @@ BROKEN = {
 def test_a_broken_pass_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, name, broken = BROKEN[fault]
     functions = _random_functions(30)
-    core = "cortex-a75" if module == split else "cortex-a510"
+    core = "cortex-a55" if module == split else "cortex-a510"
     monkeypatch.setattr(module, name, broken)
     assert any(_failing(functions[at : at + FUNCTIONS], core) for at in range(0, 30, FUNCTIONS))
 

@@ -154,11 +154,10 @@ def test_an_out_of_order_core_without_policy_gets_its_text_back() -> None:
     assert tuned.text == OUTER and "asks for nothing" in tuned.functions[0].kept
 
 
-def test_a75_splits_because_its_profile_says_so() -> None:
-    tuned = _tuned(OUTER, "cortex-a75")
-    loop = tuned.functions[0].loops[0]
-    assert loop.splits >= 3 and "ins\tv" in tuned.text
-    assert loop.cycles_before is not None and loop.cycles_after is not None
+def test_an_a75_loop_is_not_made_slower_by_the_model_without_a_measurement_of_its_kind() -> None:
+    (loop,) = _tuned(OUTER, "cortex-a75").functions[0].loops  # two products for each load: nobody measured that
+    assert loop.splits == 0 and loop.against_model == ""
+    assert loop.cycles_after is not None and loop.cycles_before is not None and loop.cycles_after <= loop.cycles_before
 
 
 def test_a510_and_a76_do_not_split() -> None:
