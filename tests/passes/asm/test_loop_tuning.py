@@ -180,7 +180,7 @@ def _products(mnemonic: str, arrangement: str, lane: str, each: int) -> list[str
     ],
     ids=["three for each load", "two for each load", "one for each load", "8-bit", "much 8-bit"],
 )
-def test_a_measurement_overrules_the_model_for_the_kind_of_loop_that_was_measured(lines: list[str], split: bool) -> None:
+def test_a_measurement_overrules_the_model_for_its_kind_of_loop(lines: list[str], split: bool) -> None:
     live = frozenset({"x0", "x1", "sp", *(f"v{i}" for i in range(8, 32))})
     report, _ = _tuned("cortex-a75", live, lines=lines)
     assert report.cycles_before is not None and report.cycles_after is not None
