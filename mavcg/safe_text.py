@@ -64,6 +64,12 @@ def cmake_string(text: str) -> str:
     return '"' + re.sub(r'([\\"$;])', r"\\\1", text) + '"'
 
 
+def toml_string(text: str) -> str:
+    """A basic string of TOML that is this text; halves of surrogate pairs, which it cannot hold, are replaced."""
+    escaped = re.sub(r'["\\]', r"\\\g<0>", "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text))
+    return '"' + "".join(f"\\u{ord(c):04x}" if c < " " or c == "\x7f" else c for c in escaped) + '"'
+
+
 def pkg_config_flag(text: str) -> str:
     """Part of a flag in a .pc file: each character that a shell, or pkg-config, may read otherwise is escaped.
 

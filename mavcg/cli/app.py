@@ -13,6 +13,7 @@ from mavcg.cli.cores import cores
 from mavcg.cli.ending import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
+from mavcg.cli.init import init
 from mavcg.cli.inspect import inspect
 from mavcg.cli.launch import HELP as LAUNCH_HELP
 from mavcg.cli.launch import launch
@@ -29,7 +30,7 @@ from mavcg.terminal import say, show
 
 HELP = """Build libraries that run at full speed on every core of a processor whose cores differ.
 
-A program: mavcg profile -- ./app; mavcg build; then link the library.
+A program: mavcg init; mavcg profile && mavcg build; then link the library.
 A model: mavcg build model.onnx --board exynos9820 -o libmodel.so. Each verb's --help has examples.
 """
 
@@ -50,8 +51,8 @@ def make_app() -> typer.Typer:
     )  # fmt: skip
     app.callback()(_options)
     for verb in (
-        profile, build, inspect, run_model, bench, estimate, plan, primitives, tune, select, explain, tune_asm, measure,
-        cores,
+        init, profile, build, inspect, run_model, bench, estimate, plan, primitives, tune, select, explain, tune_asm,
+        measure, cores,
     ):  # fmt: skip
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,6 +40,7 @@ from mavcg.safe_text import (
     is_assembly_symbol,
     plot_label,
     printable,
+    toml_string,
     xml_attribute,
     xml_text,
 )
@@ -268,3 +270,9 @@ def test_text_that_may_be_printed_stays(text: str) -> None:
 def test_a_comment_ends_no_line_and_no_comment(name: str) -> None:
     assert not re.search(r"""[^\x20-\x7e]|[*\\"'#$?`]""", comment(name))
     assert len(comment(name)) == len(name)
+
+
+@given(NAMES)
+def test_toml_reads_the_name(name: str) -> None:
+    read = tomllib.loads(f"before = 1\nname = {toml_string(name)}\nafter = 2\n")
+    assert read == {"before": 1, "name": re.sub("[\ud800-\udfff]", "\ufffd", name), "after": 2}

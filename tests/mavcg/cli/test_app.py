@@ -17,8 +17,8 @@ from mavcg.cli.app import run
 from mavcg.errors import MavcgError
 
 VERBS = (
-    "profile", "build", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select", "explain",
-    "tune-asm", "measure", "cores", "launch",
+    "init", "profile", "build", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select",
+    "explain", "tune-asm", "measure", "cores", "launch",
 )  # fmt: skip
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_road.program"}
 

@@ -1,0 +1,74 @@
+"""`mavcg init`: a first mavcg.toml from what a folder holds."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mavcg.cli.output import note, print_json
+from mavcg.errors import MavcgError
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write mavcg.toml.")] = Path(),
+    board: Annotated[
+        str, typer.Option(help="The board that libraries are built for; `mavcg cores` lists them.")
+    ] = "host",
+    force: Annotated[bool, typer.Option("--force", help="Replace a mavcg.toml that is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found and written as JSON.")] = False,
+) -> None:
+    """Write a commented mavcg.toml, after which `mavcg profile && mavcg build` need no arguments.
+
+    It looks for CMakeLists.txt, makefiles, compile_commands.json, C and C++ sources, programs, .onnx and .tflite
+    files, and runs none of them. What it guesses, and what you have to fill in, it says.
+
+    \b
+    mavcg init
+    mavcg init --board exynos9820
+    mavcg init examples/app --force --json
+    """
+    from mavcg.hosts.host import find_board
+    from mavcg.importers.load import SUFFIXES
+    from mavcg.program_road.buildfile import FILE_NAME, read_project
+    from mavcg.program_road.folder_contents import look_at
+    from mavcg.program_road.starting_file import propose, toml_text
+    from mavcg.whole_file import write_whole
+
+    path = folder / FILE_NAME
+    if not folder.is_dir():
+        raise MavcgError(f"{folder}: is not a folder; name one, or leave it out for this one")
+    if path.exists() and not force:
+        raise MavcgError(f"{path}: is there already; edit it, or replace it by --force")
+    known = bool(find_board(board).cores)
+    proposal = propose(look_at(folder, SUFFIXES), board)
+    write_whole(path, toml_text(proposal))
+    read_project(path)
+    missing = (*proposal.missing, *(() if known else ("build.cores",)))
+    if as_json:
+        tables = {"profile": proposal.profile, "build": proposal.build}
+        print_json({
+            "file": str(path),
+            **{name: _given(table) if table else None for name, table in tables.items()},
+            "models": [_given(model) for model in proposal.models],
+            "guesses": list(proposal.guesses),
+            "missing": list(missing),
+        })  # fmt: skip
+        return
+    note(f"wrote {path}")
+    for guess in proposal.guesses:
+        note(f"guessed, look at it: {guess}")
+    for key in missing:
+        note(f"{path}: fill in {key}" + ("" if known or key != "build.cores" else ": no core of this machine is known"))
+    if not missing:
+        note("next: mavcg profile && mavcg build" if proposal.profile else "next: mavcg build")
+
+
+def _given(table: Any) -> dict[str, Any]:
+    """The keys of a table that are written."""
+    values = {field.name: getattr(table, field.name) for field in fields(table)}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in values.items()
+        if value not in (None, ())
+    }

@@ -1,0 +1,120 @@
+"""Looks at a folder for what a mavcg.toml could name: how it is built, sources, programs, models. Runs nothing."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.sources.compile_commands import LANGUAGES
+
+_DEPTH = 3  # of folders that are looked into
+_FILES = 20_000  # of them at most
+_TEXT_BYTES = 1 << 20  # of a text file that are read
+_SKIPPED = {"node_modules", "__pycache__", "CMakeFiles", "third_party", "venv"}
+_SOURCES = set(LANGUAGES) - {".i", ".ii"}
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in make's order
+_MAIN = re.compile(r"^[\w\s]*\bmain\s*\(", re.M)
+_ADD_EXECUTABLE = re.compile(r"^\s*add_executable\s*\(\s*([\w.+-]+)", re.M | re.I)
+_RULE = re.compile(r"^(?![.\t])([\w./+-]+)\s*:(?![=:])", re.M)
+_TARGETS = {"all", "clean", "install", "uninstall", "check", "test", "dist", "distclean", "help", "default", "lib"}
+
+
+@dataclass(frozen=True)
+class FolderContents:
+    """Paths relative to the folder, with / between parts, each tuple sorted.
+
+    cmake: whether a CMakeLists.txt is at its top, and cmake installed if there is a makefile too. makefile: at its top,
+    "" for none. compile_commands: "" for none. sources: C and C++ files that define no main; mains: those that do.
+    include_folders: "include" where it is there. programs: ELF programs, the newest first. guessed_programs: what the
+    build's files say they will make.
+    """
+
+    cmake: bool
+    makefile: str
+    compile_commands: str
+    sources: tuple[str, ...]
+    mains: tuple[str, ...]
+    include_folders: tuple[str, ...]
+    programs: tuple[str, ...]
+    guessed_programs: tuple[str, ...]
+    models: tuple[str, ...]
+
+
+def look_at(folder: Path, model_suffixes: Sequence[str]) -> FolderContents:
+    """List the contents of a folder, three levels deep, hidden folders left out.
+
+    Raises: OSError for a folder that cannot be read.
+    """
+    os.listdir(folder)  # os.walk would say nothing
+    files = sorted(_files(folder))
+    makefile = next((name for name in _MAKEFILES if (folder / name).is_file()), "")
+    built = {name.rpartition("/")[0] for name in files if name.endswith("CMakeCache.txt")}
+    own = [name for name in files if not any(name.startswith(f"{place}/") for place in built if place)]
+    sources = [name for name in own if Path(name).suffix in _SOURCES]
+    mains = [name for name in sources if _MAIN.search(_text(folder / name))]
+    programs = [name for name in files if _is_program(folder / name)]
+    commands = [name for name in files if name.rpartition("/")[2] == "compile_commands.json"]
+    return FolderContents(
+        cmake=(folder / "CMakeLists.txt").is_file() and not (makefile and shutil.which("cmake") is None),
+        makefile=makefile,
+        compile_commands=min(commands, key=lambda name: (name.count("/"), name), default=""),
+        sources=tuple(name for name in sources if name not in mains),
+        mains=tuple(mains),
+        include_folders=tuple(name for name in ("include",) if (folder / name).is_dir()),
+        programs=tuple(sorted(programs, key=lambda name: -(folder / name).stat().st_mtime)),
+        guessed_programs=tuple(_guessed(folder, own, makefile)),
+        models=tuple(name for name in own if Path(name).suffix.lower() in model_suffixes),
+    )
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Regular files below the folder whose names can be written to a text file."""
+    count = 0
+    for place, folders, names in os.walk(folder):
+        relative = Path(place).relative_to(folder)
+        deep = len(relative.parts) >= _DEPTH
+        folders[:] = [] if deep else sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
+        for name in sorted(names):
+            count += 1
+            if count > _FILES:
+                return
+            text = (relative / name).as_posix()
+            if text.isprintable() and (folder / text).is_file():
+                yield text
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_TEXT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _is_program(path: Path) -> bool:
+    """True for an ELF file that may be executed and has an interpreter or is static: libraries have neither."""
+    if not os.access(path, os.X_OK) or ".so" in path.name:
+        return False
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return head.startswith(b"\x7fELF") and (
+        b"\0/lib" in head or b"\0/system/bin/linker" in head or head[16:18] == b"\2\0"
+    )
+
+
+def _guessed(folder: Path, files: Sequence[str], makefile: str) -> Iterator[str]:
+    """Programs that CMake will put below build/, and the first goal of a makefile that could be one."""
+    for name in files:
+        place, _, last = name.rpartition("/")
+        if last == "CMakeLists.txt":
+            yield from (
+                "/".join(filter(None, ("build", place, p))) for p in _ADD_EXECUTABLE.findall(_text(folder / name))
+            )
+    if makefile:
+        goals = (goal for goal in _RULE.findall(_text(folder / makefile)) if goal not in _TARGETS and "." not in goal)
+        yield from list(goals)[:1]
