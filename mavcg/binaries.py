@@ -19,7 +19,7 @@ def symbol_bytes(path: Path, symbol: str) -> int:
 
 def needed(path: Path) -> tuple[list[str], list[str]]:
     """(libraries, symbols) that the file wants from elsewhere; an object names no libraries."""
-    return ([], macho.undefined_symbols(path)) if macho.is_macho(path) else elf.needed(path)
+    return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.needed(path)
 
 
 def notes(path: Path) -> list[Any]:

@@ -4,12 +4,15 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from mavcg.dylib import link_dylib
 from mavcg.elf import exported_symbols, undefined_symbols
 from mavcg.errors import MavcgError
+from mavcg.link_options import LinkOptions
 from mavcg.safe_text import is_assembly_symbol, printable
-from mavcg.target import Target
+from mavcg.target import Target, host_target
 from mavcg.toolchain import run_tool, run_zig
 
 # Android loads 16 KiB pages since version 15; the larger alignment works everywhere on AArch64.
@@ -20,18 +23,26 @@ _COMPILER_RT = re.compile(
 )
 _LIBCXX = re.compile(r"_ZNK?St3__1|_ZTVN?St3__1|_ZNSt3__1")
 _CXX_RUNTIME = re.compile(r"_Zn[wa]|_Zd[la]|__cxa_|__gxx_personality|_ZT[ISV]|_ZNK?St|_ZSt")
+NO_OPTIONS = LinkOptions()
 _LIBC_FLAGS = ("-lc", "-lm", "-lpthread", "-ldl")
 
 
 def link_shared(
-    objects: Sequence[Path], out: Path, target: Target, cxx_compiler: tuple[str, ...] | None = None
+    objects: Sequence[Path],
+    out: Path,
+    target: Target,
+    cxx_compiler: tuple[str, ...] | None = None,
+    options: LinkOptions = NO_OPTIONS,
 ) -> None:
-    """Link a shared library that exports every external symbol of the objects.
+    """Link a shared library that exports every external symbol of the objects, or what a version script says.
 
     cxx_compiler: the program's own g++, where it builds for the target: the library then needs its libstdc++ at load.
     Otherwise what the objects use of the C++ library comes from zig's libc++, linked in and hidden.
-    target: an ELF one. Raises: ToolError with the linker's words.
+    Raises: ToolError with the linker's words; MavcgError for options that do not fit.
     """
+    if target.system == "macos":
+        _atomically(out, lambda made: link_dylib(objects, made, target, options))
+        return
     undefined = {name for path in objects for name in undefined_symbols(path)}
     flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", *_PAGE_FLAGS[target.arch], "-g0"]
     libraries = list(_LIBC_FLAGS)
@@ -47,24 +58,50 @@ def link_shared(
             tool = "c++"
             flags.append("-Wl,--gc-sections")
             hide_rest = True
-    elif not any(_COMPILER_RT.match(name) for name in undefined):
+    elif not options.inputs and not any(_COMPILER_RT.match(name) for name in undefined):
         flags.append("-nostdlib")
+    if options.strip:
+        flags.append("-s")
+    if options.version_script and hide_rest:
+        _check_hides_the_rest(options.version_script)
 
     def link(made: Path) -> None:
-        script = []
-        if hide_rest:  # of libc++ and its kin, which another library of the program may have too
+        script = [f"-Wl,--version-script={options.version_script}"] if options.version_script else []
+        if hide_rest and not script:  # of libc++ and its kin, which another library of the program may have too
             exports = made.with_name("exports")
             exports.write_text(_export_script(objects))
             script = [f"-Wl,--version-script={exports}"]
-        inputs = [f"-Wl,-soname,{out.name}", *script, *map(str, objects), *libraries]
+        soname = f"-Wl,-soname,{options.soname or out.name}"
+        folders = [f"-L{folder}" for folder in _system_folders(target)] if options.libraries else []
+        inputs = [soname, *script, *map(str, objects), *options.inputs, *folders, *libraries]
         run_zig(tool, [*flags, *inputs, "-o", str(made)], f"linking {out}")
 
     _atomically(out, link)
 
 
+def _check_hides_the_rest(script: Path) -> None:
+    if not re.search(r"local\s*:[^}]*\*\s*;", script.read_text(errors="replace")):
+        raise MavcgError(
+            f"--version-script {script}: has no `local: *;`, and ziglang's libc++, which is linked in, would be "
+            "exported; add it"
+        )
+
+
+def _system_folders(target: Target) -> list[Path]:
+    """Where this machine keeps libraries, if it is what is built for: zig looks there for no target that is named."""
+    if replace(target, libc_version="") != replace(host_target(), libc_version=""):
+        return []
+    folders = (
+        f"/usr/local/lib/{target.arch}-{target.system}",
+        "/usr/local/lib",
+        f"/usr/lib/{target.arch}-{target.system}",
+    )
+    return [folder for folder in map(Path, (*folders, "/usr/lib64", "/usr/lib")) if folder.is_dir()]
+
+
 def _export_script(objects: Sequence[Path]) -> str:
     """A linker version script that exports what the objects define, and nothing of the libraries linked in."""
-    names = sorted({name for path in objects for name in exported_symbols(path)})
+    names = sorted({name for path in objects for name in exported_symbols(path) if "@" not in name})
     if strange := [name for name in names if not is_assembly_symbol(name)]:
         raise MavcgError(f"{printable(strange[0])!r}: no linker script can name this symbol; rename the function")
     lines = "".join(f'    "{name}";\n' for name in names)

@@ -1,4 +1,4 @@
-"""Sizes, symbols and notes of 64-bit Mach-O objects: what mavcg.elf does for ELF.
+"""Sizes, symbols and notes of 64-bit Mach-O objects and dylibs: what mavcg.elf does for ELF.
 
 Layout: <mach-o/loader.h> and <mach-o/nlist.h> of macOS; only little-endian 64-bit files are read.
 """
@@ -15,6 +15,7 @@ from mavcg.errors import MavcgError
 MAGIC = b"\xcf\xfa\xed\xfe"  # MH_MAGIC_64
 NOTE_SECTION = "__mavcg"
 _SEGMENT_64, _SYMTAB = 0x19, 0x2
+_LOAD_DYLIB, _ID_DYLIB, _DYLD_INFO_ONLY, _CODE_SIGNATURE = 0xC, 0xD, 0x80000022, 0x1D
 _ZEROFILL_TYPES = (0x1, 0xC)  # S_ZEROFILL, S_GB_ZEROFILL
 _DEBUG = 0x02000000  # S_ATTR_DEBUG
 _DEFINED_IN_SECTION, _TYPE_MASK, _STAB = 0xE, 0xE, 0xE0  # N_SECT, N_TYPE, N_STAB
@@ -117,6 +118,73 @@ def undefined_symbols(path: Path) -> list[str]:
                     name = data[names + name_at : data.index(b"\0", names + name_at)].decode(errors="replace")
                     found.add(name.removeprefix("_"))
     return sorted(found)
+
+
+def install_name(path: Path) -> str | None:
+    """The name that programs linked with this dylib look for at load; None for an object."""
+    return next((_dylib_name(body) for command, body, _ in _commands(path) if command == _ID_DYLIB), None)
+
+
+def libraries(path: Path) -> list[str]:
+    """Install names of the dylibs that the file wants at load."""
+    return [_dylib_name(body) for command, body, _ in _commands(path) if command == _LOAD_DYLIB]
+
+
+def is_signed(path: Path) -> bool:
+    """Whether there is a code signature, without which arm64 Macs load nothing."""
+    return any(command == _CODE_SIGNATURE for command, _, _ in _commands(path))
+
+
+def exports(path: Path) -> list[str]:
+    """Names that a dylib exports, without the leading underscore, sorted; of the trie that dyld reads.
+
+    Raises: MavcgError for a garbled trie.
+    """
+    for command, body, data in _commands(path):
+        if command == _DYLD_INFO_ONLY:
+            start, size = struct.unpack_from("<II", body, 40)
+            try:
+                return sorted(name.removeprefix("_") for name in _trie_names(data[start : start + size]))
+            except (IndexError, ValueError) as error:
+                raise MavcgError(f"{path}: a damaged Mach-O file (its exports); build it again") from error
+    return []
+
+
+def _dylib_name(body: bytes) -> str:
+    at = struct.unpack_from("<I", body, 8)[0]
+    return body[at:].split(b"\0", 1)[0].decode(errors="replace")
+
+
+def _trie_names(trie: bytes) -> Iterator[str]:
+    """Names of the terminal nodes. A node: ULEB128 size of its own data, that data, a count of edges, and per edge a
+    text and the ULEB128 offset of the node that it leads to."""
+    waiting, seen = [("", 0)] if trie else [], set()
+    while waiting:
+        prefix, at = waiting.pop()
+        if at in seen:
+            raise ValueError("a circle")
+        seen.add(at)
+        own, at = _uleb128(trie, at)
+        if own:
+            yield prefix
+        at += own
+        count, at = trie[at], at + 1
+        for _ in range(count):
+            end = trie.index(b"\0", at)
+            label = trie[at:end].decode(errors="replace")
+            target, at = _uleb128(trie, end + 1)
+            waiting.append((prefix + label, target))
+
+
+def _uleb128(data: bytes, at: int) -> tuple[int, int]:
+    """(value, where it ends)."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if byte < 0x80:
+            return value, at
 
 
 def note_assembly(value: Any) -> str:

@@ -46,7 +46,8 @@ def build(
         str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17 (default for ARM).")
     ] = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="OUT.so", help="Library (.so) or object (.o).")
+        str | None,
+        typer.Option("-o", "--output", metavar="OUT.so", help="Library (.so; .dylib for macOS) or object (.o)."),
     ] = None,
     measurements: Annotated[
         str | None, typer.Option(metavar="FILE", help="Measured gains, from mavcg measure.")
@@ -101,6 +102,23 @@ def build(
         str | None,
         typer.Option(metavar="BYTES|MB", help="What a model's packed weights may take, such as 4000000 or 4MB."),
     ] = None,
+    link_option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OPTION", help="For the library's link: -Wl,-z,now and its like, an archive, an object."),
+    ] = None,
+    version_script: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Linker version script: what is exported, as which version.")
+    ] = None,
+    library: Annotated[
+        list[str] | None, typer.Option("-l", "--library", metavar="NAME", help="Link with libNAME; may be repeated.")
+    ] = None,
+    library_dir: Annotated[
+        list[str] | None, typer.Option("-L", "--library-dir", metavar="FOLDER", help="Where to look for -l NAME.")
+    ] = None,
+    soname: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The library's name for the loader; that of its file.")
+    ] = None,
+    strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -131,7 +149,9 @@ def build(
             "--query-driver": query_driver,
             "--flag": flag, "--compiler": compiler, "--hot": hot, "--profile": profile, "--threshold": threshold,
             "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
-            "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower,
+            "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower, "--strip": strip,
+            "--link-option": link_option, "--version-script": version_script, "--library": library,
+            "--library-dir": library_dir, "--soname": soname,
         })  # fmt: skip
         model_request, _ = make_model_request(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
@@ -150,6 +170,9 @@ def build(
         only_hot=only_hot or None, max_functions=max_functions, cores=_names(cores), board=board, target=target,
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
         tune=tune, keep_slower=keep_slower or None, query_driver=tuple(query_driver or ()),
+        link_options=tuple(_input_from_here(option) for option in link_option or ()),
+        version_script=_from_here(version_script), libraries=tuple(library or ()),
+        library_dirs=_all_from_here(library_dir), soname=soname, strip=strip or None,
     )  # fmt: skip
     of_models = ModelTable(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
@@ -188,6 +211,11 @@ def _refuse_model_options(given: Mapping[str, object]) -> None:
 def _from_here(name: str | None) -> str | None:
     """Option paths are relative to where the user stands, those of the build file to the file."""
     return str(Path(name).absolute()) if name is not None else None
+
+
+def _input_from_here(option: str) -> str:
+    """A link option; a path of an archive or object made whole."""
+    return option if option.startswith("-") else str(Path(option).absolute())
 
 
 def _all_from_here(names: list[str] | None) -> tuple[str, ...]:

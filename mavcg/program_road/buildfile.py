@@ -68,6 +68,13 @@ class BuildFile:
     only_hot: bool | None = None
     keep_slower: bool | None = None
     query_driver: tuple[str, ...] = ()
+    # Of the link: mavcg.link_options.LinkOptions says what each is. runtime: "static" or "shared".
+    link_options: tuple[str, ...] = ()
+    version_script: str | None = None
+    libraries: tuple[str, ...] = ()
+    library_dirs: tuple[str, ...] = ()
+    soname: str | None = None
+    strip: bool | None = None
 
 
 @dataclass(frozen=True)

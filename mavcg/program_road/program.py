@@ -14,6 +14,7 @@ from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.growth import growth_percent
 from mavcg.library import link_relocatable, link_shared
+from mavcg.link_options import LinkOptions
 from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
 from mavcg.program_road.choosing import Gains, Limits
@@ -54,6 +55,7 @@ class BuildRequest:
     code_flags: tuple[str, ...] = ("-fPIC",)
     keep_debug: bool = False
     notes: tuple[str, ...] = ()
+    link: LinkOptions = LinkOptions()
     workers: int = field(default_factory=default_workers)
 
 
@@ -100,7 +102,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             runtime = runtime_object(core_set, load_cores(), request.target, folder)
             facts = {"core_set": core_set.tag, "runtime_bytes": loaded_bytes(runtime)}
             objects.append(runtime)
-        if request.output.suffix == ".so":
+        if request.output.suffix != ".o":
             progress("linking the single-version library, to compare sizes")
             single_bytes = facts["single_library_bytes"] = _single_library_bytes(built, request, folder)
         if facts:
@@ -121,13 +123,14 @@ def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest,
     """Loaded bytes of the library as it would be without versions."""
     out = folder / "single" / request.output.name
     out.parent.mkdir()
-    link_shared([path for module in built for path in module.single], out, request.target, _cxx_compiler(request))
+    objects = [path for module in built for path in module.single]
+    link_shared(objects, out, request.target, _cxx_compiler(request), request.link)
     return loaded_bytes(out)
 
 
 def _protection_notes(request: BuildRequest) -> list[str]:
     """Say so where something that was linked in keeps the library from being marked for branch protection."""
-    if request.target.system == "macos" or request.output.suffix != ".so" or protection(request.output):
+    if request.target.system == "macos" or request.output.suffix == ".o" or protection(request.output):
         return []
     return [
         f"{request.output.name} is not marked for branch protection: something in it was compiled without, such as "
@@ -202,7 +205,7 @@ def _link(objects: Sequence[Path], request: BuildRequest) -> tuple[tuple[str, ..
     if request.output.suffix == ".o":
         link_relocatable(objects, request.output, request.target)
     else:
-        link_shared(objects, request.output, request.target, _cxx_compiler(request))
+        link_shared(objects, request.output, request.target, _cxx_compiler(request), request.link)
     libraries, symbols = needed(request.output)
     return tuple(libraries), tuple(symbols)
 

@@ -11,6 +11,7 @@ from mavcg.board import Board
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import find_board
+from mavcg.link_options import LinkOptions, make_link_options
 from mavcg.profiles.load import cores_for
 from mavcg.program_road.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program_road.choosing import MIN_GAIN, Gains, Limits
@@ -57,6 +58,7 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
         gains=chosen.gains,
         per_core_rounding=chosen.per_core_rounding,
         tuning=chosen.tuning,
+        link=_link(file, folder, target),
     )
     return (replace(request, workers=jobs) if jobs else request), board
 
@@ -65,16 +67,26 @@ def _output(file: BuildFile, folder: Path, target: Target) -> Path:
     if not file.output:
         raise MavcgError("build: no output is named; give -o LIBRARY.so, or build.output in mavcg.toml")
     output = folder / file.output
-    if output.suffix not in (".so", ".o"):
-        raise MavcgError(f"-o {output}: names neither a shared library (.so) nor an object (.o); name one of these")
-    if output.suffix == ".so" and target.system == "macos":
+    library = ".dylib" if target.system == "macos" else ".so"
+    if output.suffix not in (library, ".o"):
         raise MavcgError(
-            f"-o {output}: shared libraries for macOS cannot be linked here (ziglang lacks Apple's stub libraries); "
-            f"give an object, -o {output.stem}.o, and link it on a Mac"
+            f"-o {output}: names neither a shared library ({library}) nor an object (.o) for {target.zig_name}; "
+            "name one of these"
         )
     if output.is_dir():
         raise MavcgError(f"-o {output}: is a folder; name a file in it")
     return output
+
+
+def _link(file: BuildFile, folder: Path, target: Target) -> LinkOptions:
+    link = make_link_options(
+        file.link_options, file.version_script, file.libraries, file.library_dirs, file.soname, bool(file.strip), folder
+    )
+    if link.named and Path(file.output or "").suffix == ".o":
+        raise MavcgError(
+            f"{link.named[0]}: is for the link of a library, and {file.output} is an object; give it there"
+        )
+    return link
 
 
 @dataclass(frozen=True)
