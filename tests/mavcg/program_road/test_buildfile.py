@@ -52,6 +52,12 @@ rounding = "per-core"
 only_hot = true
 query_driver = ["/opt/arm/bin/*"]
 keep_slower = true
+link_options = ["-Wl,-z,now"]
+version_script = "lib.map"
+libraries = ["m"]
+library_dirs = ["lib"]
+soname = "lib.so.1"
+strip = true
 tune = "best"
 """
 MODEL = """\
@@ -92,6 +98,9 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         "max_functions": ("1.5", "a whole number"),
         "query_driver": ('"gcc"', "a list of strings"),
         **{key: ("1", "true or false") for key in ("only_hot", "keep_slower")},
+        "strip": ("1", "true or false"),
+        **{key: ("7", "a list of strings") for key in ("link_options", "libraries", "library_dirs")},
+        **{key: ("7", "a string") for key in ("version_script", "soname")},
     },
     "model[0]": {
         **{key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db")},
