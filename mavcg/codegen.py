@@ -6,13 +6,13 @@ has one. A process of its own also turns what LLVM calls a fatal error into one 
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
+from mavcg.scratch import scratch_folder
 from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 
@@ -86,7 +86,7 @@ def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[],
     """
 
     def work(job: CodegenJob) -> str | Failure:
-        with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
+        with scratch_folder("mavcg-") as folder:
             out = Path(folder) / f"module{SUFFIX[job.emit]}"
             try:
                 compile_module(job, out)

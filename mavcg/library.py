@@ -1,12 +1,11 @@
 """Object files and the runtime -> a shared library, or one object for a build that links by itself."""
 
-import os
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mavcg.disk_space import with_room
 from mavcg.dylib import link_dylib
 from mavcg.elf import exported_symbols, undefined_symbols
 from mavcg.errors import MavcgError
@@ -14,6 +13,7 @@ from mavcg.link_options import LinkOptions
 from mavcg.safe_text import is_assembly_symbol, printable
 from mavcg.target import Target, host_target
 from mavcg.toolchain import run_tool, run_zig
+from mavcg.whole_file import whole_beside
 
 # Android loads 16 KiB pages since version 15; the larger alignment works everywhere on AArch64.
 _PAGE_FLAGS = {"aarch64": ("-Wl,-z,max-page-size=16384",), "x86_64": ()}
@@ -132,15 +132,13 @@ def _libstdcxx(compiler: tuple[str, ...]) -> list[str]:
 
 def _atomically(out: Path, make: Callable[[Path], object]) -> None:
     """Make a file beside its place and move it there: a half-written one never stays behind."""
-    folder = out.parent
+    folder = out.resolve().parent
     if not folder.is_dir():
         raise MavcgError(f"-o {out}: the folder {folder} is not there; make it, or name another output")
     try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".mavcg-") as scratch:
-            made = Path(scratch) / out.name
+        with whole_beside(out) as made:
             make(made)
-            os.replace(made, out)
     except OSError as error:
         raise MavcgError(
-            f"-o {out}: cannot be written ({error.strerror}); name another output, or make room"
+            f"-o {out}: cannot be written ({with_room(error, out)}); name another output, or make room"
         ) from error

@@ -1,13 +1,18 @@
 """Runs the compiler, assembler and linker that the ziglang wheel brings, and says clearly when they refuse."""
 
+import contextlib
 import importlib.util
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
+from mavcg.disk_space import full_folders
 from mavcg.errors import ToolError
+from mavcg.scratch import making
 from mavcg.target import Target
 
 # Said on every zig command: zig adds these by default, and a library of kernels wants none of them.
@@ -51,18 +56,41 @@ def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
     Raises: ToolError with the tool's own first lines when it is missing or fails.
     """
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace")
+        with making:
+            started = subprocess.Popen(
+                command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+            )
     except FileNotFoundError as error:
         raise ToolError(f"{what}: {command[0]} is not there; install it or name another") from error
     except PermissionError as error:
         raise ToolError(
             f"{what}: {command[0]} cannot be run: {error.strerror}; make it executable or name another"
         ) from error
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}, no message"]
+    with started:
+        try:
+            out, said = started.communicate()
+        except BaseException:
+            started.kill()
+            raise
+    if started.returncode:
+        lines = (said or out).strip().splitlines() or [f"{_ended(started.returncode)}, no message"]
         more = [f"({len(lines) - MESSAGE_LINES} more lines)"] if len(lines) > MESSAGE_LINES else []
-        raise ToolError(f"{what}: failed:\n  " + "\n  ".join([*lines[:MESSAGE_LINES], *more]))
-    return done.stdout
+        full = [f"{words}; make room"] if (words := full_folders(_folders(command, cwd))) else []
+        raise ToolError(f"{what}: failed:\n  " + "\n  ".join([*lines[:MESSAGE_LINES], *more, *full]))
+    return out
+
+
+def _folders(command: Sequence[str], cwd: Path | None) -> list[Path]:
+    """Where a tool writes."""
+    outputs = [Path(word).parent for flag, word in pairwise(command) if flag == "-o"]
+    return [*outputs, *([cwd] if cwd else [])]
+
+
+def _ended(status: int) -> str:
+    """How a tool ended: its exit status, or the signal that ended it."""
+    with contextlib.suppress(ValueError):
+        return f"ended by {signal.Signals(-status).name}"
+    return f"exit status {status}"
 
 
 def run_zig(tool: str, arguments: Sequence[str], what: str, cwd: Path | None = None) -> str:

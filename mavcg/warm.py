@@ -1,12 +1,12 @@
 """`python -m mavcg.warm TARGET..`: link a library and a program per target: ziglang caches its support libraries."""
 
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.library import link_shared
+from mavcg.scratch import scratch_folder
 from mavcg.target import parse_target
 from mavcg.terminal import say
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
@@ -25,7 +25,7 @@ def warm(name: str) -> None:
     """Compile and link for one target, and throw the result away. Raises: MavcgError when that fails."""
     target = None if name == NATIVE else parse_target(name)
     chosen = ["-target", target.zig_name] if target else []
-    with tempfile.TemporaryDirectory(prefix="mavcg-warm-") as folder:
+    with scratch_folder("mavcg-warm-") as folder:
         source, made = Path(folder, "warm.cc"), Path(folder, "warm.o")
         source.write_text(_SOURCE)
         run_zig(

@@ -6,28 +6,66 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mavcg.disk_space import NO_ROOM, with_room
 from mavcg.errors import MavcgError
+from mavcg.scratch import fresh_path, registered, scratch_folder
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; at the end it takes the place of `path`, and where that fails it is gone.
+def whole(path: Path, durable: bool = True) -> Iterator[Path]:
+    """A new file beside `path` to write to; at the end it takes the place of `path`, and where that fails it is gone.
 
     What a link points to is replaced, not the link. What is no file, such as /dev/null or a pipe, is written to itself.
-    Raises: OSError for a folder, and where it cannot be moved there.
+    The new file's name cannot be foreseen, and it is never one that is there already. durable: its content is on the
+    disk before it takes its place, else a crash of the machine may leave an empty file.
+    Raises: OSError for a folder, and where it cannot be moved there; it names `path` where a disk is full.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
+    if is_special(path):
         yield path
         return
     target = path.resolve()
-    made = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    made = fresh_path(target.parent, ".mavcg-", ".part")
+    with registered(made, lambda: os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))):
+        try:
+            yield made
+            put_in_place(made, target, durable)
+        except OSError as error:
+            if error.errno in NO_ROOM:  # says no name where it comes from a write
+                raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+            raise
+
+
+@contextmanager
+def whole_beside(path: Path) -> Iterator[Path]:
+    """As `whole`, for tools that make the file by themselves: nothing yet, of its name, in a folder of its own.
+
+    Raises: OSError, also for what is no file: such tools seek in what they write.
+    """
+    if is_special(path):
+        raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
+    target = path.resolve()
+    with scratch_folder(".mavcg-", target.parent) as folder:
+        made = folder / path.name
         yield made
-        os.replace(made, target)
-    finally:
-        made.unlink(missing_ok=True)
+        put_in_place(made, target)
+
+
+def is_special(path: Path) -> bool:
+    """True for what is there and neither a file nor a folder: a device, a pipe, a terminal."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def put_in_place(made: Path, target: Path, durable: bool = True) -> None:
+    """Rename a finished file to its place on the same disk. durable: as for `whole`."""
+    if durable:
+        handle = os.open(made, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    os.replace(made, target)
 
 
 def write_whole(path: Path, content: bytes | str, option: str = "") -> None:
@@ -35,9 +73,12 @@ def write_whole(path: Path, content: bytes | str, option: str = "") -> None:
 
     Raises: MavcgError where it cannot be written.
     """
+    data = content.encode() if isinstance(content, str) else content
     try:
         with whole(path) as made:
-            made.write_bytes(content.encode() if isinstance(content, str) else content)
+            made.write_bytes(data)
     except OSError as error:
         place = f"{option} {path}".lstrip()
-        raise MavcgError(f"{place}: cannot be written ({error.strerror}); name another file") from error
+        reason = with_room(error, path, len(data))
+        way_out = "make room, or name another file" if error.errno in NO_ROOM else "name another file"
+        raise MavcgError(f"{place}: cannot be written ({reason}); {way_out}") from error

@@ -2,7 +2,6 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
+from mavcg.scratch import scratch_folder
 from mavcg.target import Target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, protection_flags, run_zig
 
@@ -81,7 +81,7 @@ def compiler_needs(cpu: str) -> tuple[int, ...]:
 def compile_runtime(source: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:
     """Compile csrc/<source> with this core table to out, which appears whole or not at all."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-runtime-") as scratch:
+    with scratch_folder(".mavcg-runtime-", out.parent) as scratch:
         (Path(scratch) / "mavcg_core_table.h").write_text(table)
         made = Path(scratch) / out.name
         flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS, *more_flags]

@@ -1,7 +1,6 @@
 """Compiles a model's engine with its tables, and makes an object of its packed constants."""
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from mavcg.model_program import Program
 from mavcg.runtime.build import SOURCES, compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_text import constants_symbol, kernels_of, tables_text
+from mavcg.scratch import scratch_folder
 from mavcg.target import Target
 from mavcg.toolchain import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
 
@@ -77,7 +77,7 @@ def versions_of(kernel: str, defined: set[str], core_set: CoreSet) -> tuple[str,
 
 def engine_object(tables: str, target: Target, out: Path) -> Path:
     """Compile csrc/engine.c with a model's tables."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-engine-") as scratch:
+    with scratch_folder(".mavcg-engine-", out.parent) as scratch:
         (Path(scratch) / TABLES).write_text(tables)
         made = Path(scratch) / out.name
         flags = [*machine_flags(target), *_code_flags(target), *protection_flags(target), *ENGINE_FLAGS, f"-I{scratch}"]
@@ -95,7 +95,7 @@ def _code_flags(target: Target) -> tuple[str, ...]:
 
 def constants_object(constants: bytes, symbol: str, target: Target, out: Path) -> Path:
     """An object with these bytes in a read-only section of their own, at a page's start, under a hidden symbol."""
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".mavcg-constants-") as scratch:
+    with scratch_folder(".mavcg-constants-", out.parent) as scratch:
         (Path(scratch) / "constants.bin").write_bytes(constants)
         (Path(scratch) / "constants.s").write_text(
             f'\t.section {CONSTANTS_SECTION},"a",@progbits\n\t.p2align {_PAGE_BITS}\n'

@@ -5,7 +5,6 @@ business, whether it is garbled is ours.
 """
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from mavcg.assembly.repetitions import EXPANDED_LINES, check_repetitions, too_long
 from mavcg.elf import open_elf
 from mavcg.errors import MavcgError, ToolError
+from mavcg.scratch import scratch_folder
 from mavcg.toolchain import run_tool, zig_command
 
 _ALL = (
@@ -86,7 +86,7 @@ def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[
     source = AsmSource(text, str(path))
     if path.suffix in (".S", ".sx") and _FOR_CPP.search(text):
         flags = [*(f"-D{name}" for name in defines), *folders, "-E", "-x", "assembler-with-cpp"]
-        with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
+        with scratch_folder("mavcg-asm-") as folder:
             out = Path(folder) / "out.s"
             _run("cc", [*_TARGET, *flags, str(path), "-o", str(out)], source, "preprocessing")
             source = _unmarked(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
@@ -107,7 +107,7 @@ def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
 
     Raises: MavcgError with file, line, column and the assembler's words.
     """
-    with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
+    with scratch_folder("mavcg-asm-") as folder:
         path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.o"
         path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
         _run("cc", [*_TARGET, *flags, "-c", str(path), "-o", str(out)], source, "assembling")
@@ -118,7 +118,7 @@ def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
 
 def _expanded(source: AsmSource, flags: Sequence[str]) -> str:
     """The text as the assembler prints it when it has read it: no macros are left in it."""
-    with tempfile.TemporaryDirectory(prefix="mavcg-asm-") as folder:
+    with scratch_folder("mavcg-asm-") as folder:
         path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.s"
         path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
         words = ["-cc1as", "-triple", "aarch64-unknown-linux-gnu", "-filetype", "asm"]

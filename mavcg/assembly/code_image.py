@@ -1,6 +1,5 @@
 """AArch64 assembly text -> a code image: bytes at fixed addresses, relocated, with its symbols; nothing is linked."""
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from mavcg.elf import open_elf
 from mavcg.errors import MavcgError
+from mavcg.scratch import scratch_folder
 from mavcg.toolchain import run_zig
 
 # Data before code, the code where its size moves no data: an image whose code was rewritten keeps its data's addresses.
@@ -75,7 +75,7 @@ def assemble_image(text: str, what: str = "assembly text") -> CodeImage:
     what: the text in words, for error messages. Raises: ToolError with the assembler's message; MavcgError for what
     only a linker can place.
     """
-    with tempfile.TemporaryDirectory(prefix="mavcg-image-") as folder:
+    with scratch_folder("mavcg-image-") as folder:
         source, out = Path(folder) / "image.s", Path(folder) / "image.o"
         source.write_text(_ASSEMBLE_ALL + text, encoding="utf-8", errors="surrogateescape")
         arguments = ["-target", "aarch64-linux-gnu.2.17", "-g0", "-c", source.name, "-o", out.name]

@@ -7,7 +7,6 @@ means that nothing is kept. Both cost time, never correctness.
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Any
 import mavcg.passes.asm
 import mavcg.timing
 from mavcg.passes.asm.op import Schedule
+from mavcg.whole_file import whole
 
 VARIABLE = "MAVCG_CACHE"
 OFF = ("off", "0", "no")
@@ -54,14 +54,8 @@ class DiskStore:
         try:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new.")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_written(key, document))
-                os.replace(temporary, path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            with whole(path, durable=False) as made:
+                made.write_bytes(_written(key, document))
         except OSError:
             return
 

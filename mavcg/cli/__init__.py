@@ -3,10 +3,13 @@
 import os
 import sys
 
+from mavcg.scratch import remove_on_signals
+
 
 def main() -> None:
     """Entry point. Exit status: 0 done, 2 bad input or usage, 1 a fault of ours."""
     _open_streams()
+    remove_on_signals()
     if sys.argv[1:2] == ["launch"]:
         # A compiler launcher runs once per file: nothing is imported that a file without hot functions does not need.
         from mavcg.cli.launch import launch

@@ -25,6 +25,7 @@ from mavcg.cli.run import run as run_model
 from mavcg.cli.select import select
 from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
+from mavcg.disk_space import NO_ROOM, full_folders
 from mavcg.errors import MavcgError
 from mavcg.terminal import say, show
 
@@ -82,9 +83,15 @@ def run(arguments: Sequence[str]) -> int:
         make_app()(list(arguments), prog_name="mavcg")
         return 0
     except SystemExit as end:  # how typer ends: 0, or 2 after a usage error that it has shown
-        if isinstance(end.__context__, BrokenPipeError) or not _flushed():  # `mavcg cores | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            return 0
+        if isinstance(end.__context__, BrokenPipeError):  # `mavcg cores | head`
+            return _no_stdout(0)
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            return _no_stdout(0)
+        except OSError as error:  # `mavcg cores > /mnt/full/list`
+            say(f"standard output: {error.strerror}; make room, or send it elsewhere")
+            return _no_stdout(EXIT_BAD_INPUT)
         return end.code if isinstance(end.code, int) else 0
     except MavcgError as error:
         if show_tracebacks():
@@ -94,15 +101,24 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:  # a full disk, a folder without permission
         if show_tracebacks():
             raise
-        place = error.filename2 or error.filename or "a system call"
-        say(f"{place!s}: {error.strerror or error}; see that it can be read and written")
-        return EXIT_BAD_INPUT
+        # A write to a full disk says no name: what is not named elsewhere went to standard output.
+        unnamed = (full_folders() or "standard output") if error.errno in NO_ROOM else "a system call"
+        place = error.filename2 or error.filename or unnamed
+        way_out = "make room" if error.errno in NO_ROOM else "see that it can be read and written"
+        say(f"{place!s}: {error.strerror or error}; {way_out}")
+        return _no_stdout(EXIT_BAD_INPUT) if not _flushed() else EXIT_BAD_INPUT
 
 
 def _flushed() -> bool:
-    """Whether the reader of our stdout took all of it."""
+    """True if stdout took all that was printed."""
     try:
         sys.stdout.flush()
         return True
-    except BrokenPipeError:
+    except OSError:
         return False
+
+
+def _no_stdout(status: int) -> int:
+    """Let what is still to be printed go nowhere: Python would complain about it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return status

@@ -112,12 +112,17 @@ def _read_inputs(model: "Model", given: list[str]) -> list[Any]:
 def _write(output: Path, arrays: dict[str, Any]) -> None:
     import numpy as np
 
+    from mavcg.disk_space import with_room
     from mavcg.whole_file import whole
 
     if not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another output")
-    with whole(output) as made, made.open("wb") as file:
-        np.savez(file, **arrays)
+    try:
+        with whole(output) as made, made.open("wb") as file:
+            np.savez(file, **arrays)
+    except OSError as error:
+        reason = with_room(error, output, sum(array.nbytes for array in arrays.values()))
+        raise MavcgError(f"-o {output}: cannot be written ({reason}); name another file") from error
 
 
 def _summary(name: str, array: Any) -> dict[str, Any]:

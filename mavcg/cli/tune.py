@@ -1,9 +1,5 @@
 """`mavcg tune`: measure what the selection of a network's primitives needs, keep it, and carry it elsewhere."""
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +7,7 @@ import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
+from mavcg.scratch import interrupts_on_signals
 
 if TYPE_CHECKING:
     from mavcg.primitive import Primitive
@@ -132,7 +129,7 @@ def _tune(
 
     primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
     board = board_of(board_name, where)
-    with _ended_in_order(), open_runner(where) as runner:
+    with interrupts_on_signals(), open_runner(where) as runner:
         facts = runner.facts()
         places, warnings = places_of(board, cores, runner.name, facts, threads)
         told = differences(facts, board) if board_name != HOST else ()
@@ -151,22 +148,6 @@ def _tune(
             "in turns; `mavcg tune` with --resume goes on"
         )
     return document
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Being told to end, and a terminal that is closed, do what Ctrl-C does: the machine is left clean."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    signals = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, interrupt) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _check(board_name: str, where: str, as_json: bool) -> None:

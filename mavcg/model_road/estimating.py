@@ -1,7 +1,6 @@
 """From a model's file, or a library that was built of one, to its prediction; on this machine measured as well."""
 
 import resource
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.spec_text import spec_from_text
 from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
+from mavcg.scratch import scratch_folder
 from mavcg.selection.select_model import ModelQuestion
 from mavcg.selection.strategies import PBQP
 from mavcg.target import parse_target
@@ -121,7 +121,7 @@ def measured_ms(
 
     A model's file is built first. Raises: MavcgError, also where library and prediction are of different steps.
     """
-    with tempfile.TemporaryDirectory(prefix="mavcg-estimate-") as folder:
+    with scratch_folder("mavcg-estimate-") as folder:
         library = path
         if is_model_file(path):
             library = Path(folder) / "libmodel.so"

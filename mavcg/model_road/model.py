@@ -1,7 +1,6 @@
 """The model road, top to bottom: an ONNX or TFLite file, the cores -> an engine library with its header."""
 
 import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -36,6 +35,7 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import check_companions, library_stem, write_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects
+from mavcg.scratch import scratch_folder
 from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.target import Target
 from mavcg.terminal import show
@@ -125,8 +125,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         program = replace(program, thread_plans=_thread_plans(request, lowered, plan, progress))
     lowered = replace(lowered, program=program)
     core_set = CoreSet(request.cores)
-    with tempfile.TemporaryDirectory(prefix="mavcg-model-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("mavcg-model-") as folder:
         kernels = kernel_objects(
             lowered.specs, machines, request.cores, request.target, folder, request.workers, progress, request.tuning,
             plan,

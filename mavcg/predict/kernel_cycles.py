@@ -11,7 +11,6 @@ next, and caches (memory.py has these).
 """
 
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_a
 from mavcg.predict.block_counts import DataDependent, count_blocks
 from mavcg.predict.mix import Mix, Rates, mixes_of, rates_of_core, rates_of_timing
 from mavcg.profiles.timing import load_timing
+from mavcg.scratch import scratch_folder
 from mavcg.target import Target
 from mavcg.tile_plan import MacroTile, TilePlan
 from mavcg.timing import MissingFact, Timing
@@ -136,7 +136,7 @@ def kernel_models(
     """
     blocks: dict[str, dict[str, BlockCost]] = {}
     if model.timing is not None:
-        with tempfile.TemporaryDirectory(prefix="mavcg-predict-") as folder, ThreadPoolExecutor(workers) as pool:
+        with scratch_folder("mavcg-predict-") as folder, ThreadPoolExecutor(workers) as pool:
             parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
             files = [Path(folder) / f"kernels-{number}.s" for number in range(len(parts))]
             jobs = [

@@ -5,15 +5,16 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.disk_space import with_room
 from mavcg.errors import ProfileError, ToolError
 from mavcg.profiling.callgrind import read_callgrind
 from mavcg.profiling.perf_data import NO_PERF, read_perf_data
 from mavcg.profiling.reading import Reading
+from mavcg.scratch import scratch_folder
 from mavcg.whole_file import whole
 
 # A recording on disk, how the program ended, and what reads the recording.
@@ -62,7 +63,7 @@ def record(command: Sequence[str], recorder: str = "perf", options: RecordOption
     """
     options = options or RecordOptions()
     check_program(command)
-    with tempfile.TemporaryDirectory(prefix="mavcg-profile-") as folder:
+    with scratch_folder("mavcg-profile-") as folder:
         run = _under_perf if recorder == "perf" else _under_callgrind
         file, status, read = run(command, options, Path(folder))
         place = " ".join(command[:1])
@@ -208,4 +209,4 @@ def _keep(file: Path, place: Path) -> None:
         with whole(place) as made:
             shutil.copyfile(file, made)
     except OSError as error:
-        raise ProfileError(f"{place}: cannot be written: {error.strerror}; give another place") from error
+        raise ProfileError(f"{place}: cannot be written: {with_room(error, place)}; give another place") from error

@@ -6,10 +6,8 @@ again; whatever stands in the way of that leaves the plain object in place, and 
 
 import hashlib
 import json
-import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +17,9 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
 from mavcg.program_road.launch_log import log_versions
+from mavcg.scratch import scratch_folder
 from mavcg.terminal import say
+from mavcg.whole_file import put_in_place, write_whole
 
 if TYPE_CHECKING:
     from mavcg.program_road.hot import HotSymbol
@@ -149,11 +149,11 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build runs as many compilers as it wants
     )
-    with tempfile.TemporaryDirectory(dir=unit.output.parent, prefix=".mavcg-") as scratch:
+    with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
         made = Path(scratch) / unit.output.name
         result = build_program(replace(request, output=made))
         if any(module.dispatched for module in result.modules):
-            os.replace(made, unit.output)
+            put_in_place(made, unit.output.resolve())
             log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])
             return "; ".join([build_line(result), *(f"note: {note}" for note in result.notes)])
     if not any(module.choices for module in result.modules):
@@ -199,7 +199,6 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     except (OSError, ValueError, TypeError):
         pass  # not there yet, or not ours: rank it again
     from mavcg.program_road.request import profile_hot
-    from mavcg.whole_file import write_whole
 
     found = profile_hot(path, file.threshold, file.max_functions)
     # A cache that cannot be written costs time, not the build.

@@ -1,6 +1,5 @@
 """The program road, top to bottom: sources or IR, what is hot, which cores -> a multi-versioned library."""
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from mavcg.program_road.objects import ModuleObjects, build_objects
 from mavcg.program_road.versions import make_versions
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
+from mavcg.scratch import scratch_folder
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.sources.load_ir import load_ir
@@ -87,8 +87,7 @@ class BuildResult:
 def build_program(request: BuildRequest, progress: Progress = lambda message: None) -> BuildResult:
     """Build the library. Raises: MavcgError (bad input) with nothing written."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mavcg-build-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("mavcg-build-") as folder:
         modules = _read_inputs(request, progress)
         hot, not_found = match_hot(request.hot, [module.text for module in modules])
         core_set = CoreSet(request.cores)

@@ -6,12 +6,12 @@ a board is taken for what its libraries will take it for.
 
 import re
 import shlex
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.profiles.board_files import parse_cpus
 from mavcg.runtime.binding import detect
+from mavcg.scratch import scratch_folder
 
 _CPU_FOLDER = "sys/devices/system/cpu"
 _FILES = (
@@ -117,7 +117,7 @@ def _texts(text: str) -> dict[str, str]:
 
 
 def _detected(files: dict[str, str]) -> list[tuple[int, str | None, str]]:
-    with tempfile.TemporaryDirectory(prefix="mavcg-facts-") as name:
+    with scratch_folder("mavcg-facts-") as name:
         for path, content in files.items():
             to = Path(name) / path
             to.parent.mkdir(parents=True, exist_ok=True)

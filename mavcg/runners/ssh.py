@@ -7,13 +7,13 @@ import contextlib
 import os
 import re
 import shlex
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.runners.client import run_client
 from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.transport import last_line
+from mavcg.scratch import scratch_folder
 
 COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first words, such as "ssh -F board.conf"
 CONNECT_S = 10
@@ -48,7 +48,7 @@ class SshTransport:
 
     host: str
     port: int | None = None
-    _control: "tempfile.TemporaryDirectory[str] | None" = None
+    _control: tuple[contextlib.ExitStack, Path] | None = None  # ends the folder of the shared connection, the folder
 
     @property
     def name(self) -> str:
@@ -75,16 +75,17 @@ class SshTransport:
             with contextlib.suppress(RunnerError):
                 ending = [*self._client(), "-O", "exit", "--", self.host]
                 run_client(ending, self.name, self.install, silence_s=CONNECT_S)
-            self._control.cleanup()
+            self._control[0].close()
             self._control = None
 
     def _client(self) -> list[str]:
         if self._control is None:
-            self._control = tempfile.TemporaryDirectory(prefix="mavcg-ssh-")
+            ending = contextlib.ExitStack()
+            self._control = ending, ending.enter_context(scratch_folder("mavcg-ssh-"))
         settings = {
             "BatchMode": "yes", "ConnectTimeout": CONNECT_S, "ServerAliveInterval": ALIVE_S,
             "ServerAliveCountMax": ALIVE_COUNT, "RequestTTY": "no", "ForwardX11": "no", "ControlMaster": "auto",
-            "ControlPath": f"{self._control.name}/%C", "ControlPersist": KEPT_S,
+            "ControlPath": f"{self._control[1]}/%C", "ControlPersist": KEPT_S,
         }  # fmt: skip
         options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
         port = ["-p", str(self.port)] if self.port else []

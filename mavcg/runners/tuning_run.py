@@ -4,7 +4,6 @@ Some jobs at a time become a program; while a board works on one, the next is ma
 themselves, those of a scenario that may be its fastest are measured in turns (turns_run.py, selection/contest.py).
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -16,6 +15,7 @@ from mavcg.runners.bench_lines import JobFailed, JobTimes, MachineSaid, Rounds
 from mavcg.runners.bench_run import BenchOptions, run_bench
 from mavcg.runners.spot import Spot, programs
 from mavcg.runners.turns_run import TURNS, TurnOptions, measure_in_turns
+from mavcg.scratch import scratch_folder
 from mavcg.selection.contest import Contest, contests_of
 from mavcg.selection.cost_db import CostDb, Record
 from mavcg.selection.costs import MEASURED, Cost
@@ -74,7 +74,7 @@ def tune_on(
     Raises: RunnerError where the machine fails; what was measured until then is kept.
     """
     tuning = _Tuning(plan, database, spot, resume, limit_s, progress)
-    with tempfile.TemporaryDirectory(prefix="mavcg-tune-") as name:
+    with scratch_folder("mavcg-tune-") as name:
         try:
             try:
                 tuning.alone(Path(name), options, note)

@@ -6,6 +6,7 @@ says of which kernels it is (`kernel_version`): what was measured of others is a
 """
 
 import contextlib
+import errno
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.assembly.schedule_store import open_store
+from mavcg.disk_space import with_room
 from mavcg.errors import MavcgError
 from mavcg.primitive import Layout, Primitive, Scenario
 from mavcg.selection.cost_rows import (
@@ -206,7 +208,8 @@ class CostDb:
             with whole(path) as made:
                 made.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise MavcgError(f"{path}: cannot be written ({error.strerror}); name another file") from None
+            reason = with_room(error, path, len(text))
+            raise MavcgError(f"{path}: cannot be written ({reason}); name another file") from None
         return len(rows)
 
     def import_file(self, path: Path) -> int:
@@ -230,6 +233,11 @@ class CostDb:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+        except sqlite3.OperationalError as error:
+            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            words = with_room(OSError(errno.ENOSPC, "the disk is full"), self.path) if full else str(error)
+            way_out = "make room, or name another file" if full else "name another file"
+            raise MavcgError(f"{self.path}: cannot be used as a database of costs ({words}); {way_out}") from None
         except (sqlite3.Error, KeyError, TypeError, ValueError) as error:  # rows that nothing of ours wrote, too
             raise MavcgError(
                 f"{self.path}: cannot be used as a database of costs ({error}); delete it, or name another file"
@@ -243,7 +251,8 @@ class CostDb:
             try:
                 yield self._connection
             except BaseException:
-                self._connection.execute("ROLLBACK")
+                if self._connection.in_transaction:  # a full disk has rolled it back already
+                    self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
 

@@ -3,11 +3,11 @@
 import functools
 import re
 import shlex
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from mavcg.errors import ToolError
+from mavcg.scratch import scratch_folder
 from mavcg.target import Target
 from mavcg.toolchain import run_tool, zig_command
 
@@ -120,7 +120,7 @@ def _collapsed(folder: str) -> list[str]:
 @functools.lru_cache
 def _headers_of_zig(target: Target, cxx: bool) -> Headers:
     suffix, tool = (".cpp", "c++") if cxx else (".c", "cc")
-    with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
+    with scratch_folder("mavcg-") as folder:
         source = Path(folder, f"empty{suffix}")
         source.write_text("")
         command = [*zig_command(tool), "-target", target.zig_name, "-v", "-c", str(source), "-o", f"{folder}/empty.o"]

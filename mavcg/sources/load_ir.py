@@ -1,12 +1,12 @@
 """LLVM IR that the user brings, as text or bitcode, made by any language's compiler."""
 
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Literal
 
 from mavcg.child_python import python_command
 from mavcg.errors import MavcgError
+from mavcg.scratch import scratch_folder
 from mavcg.sources import parse_child
 from mavcg.sources.to_ir import IrModule
 
@@ -60,7 +60,7 @@ def what_it_is(data: bytes) -> str:
 
 
 def _read_in_child(path: Path, data: bytes) -> str:
-    with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
+    with scratch_folder("mavcg-") as folder:
         given, output = Path(folder, "given"), Path(folder, "read.ll")
         given.write_bytes(data)
         command = python_command(CHILD_CODE, str(given), str(output))

@@ -2,12 +2,12 @@
 
 import re
 import shlex
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
+from mavcg.scratch import scratch_folder
 from mavcg.sources.command_line import IrCommand, translate
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import Headers, find_headers, is_zig, machine_matches, machine_of
@@ -81,7 +81,7 @@ def compile_to_ir(
     if not unit.directory.is_dir():
         raise MavcgError(f"{unit.source}: its compile directory {unit.directory} is not there; build the program again")
     clang, before, header_notes = _driver(unit, command, target, compiler)
-    with tempfile.TemporaryDirectory(prefix="mavcg-") as folder:
+    with scratch_folder("mavcg-") as folder:
         output = Path(folder, "unit.ll")
         fixed = ["-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm", "-x", unit.language]
         fixed += [str(unit.source), "-o", str(output)]

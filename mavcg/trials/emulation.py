@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from mavcg.kernel import KernelSpec, Machine
 from mavcg.kernel_code import KERNEL_FLAGS, kernel_module, version_symbol
 from mavcg.kernels.emit import kernel_name
 from mavcg.runtime.build import compiler_needs, llvm_needs
+from mavcg.scratch import scratch_folder
 from mavcg.target import Target, host_target, parse_target
 from mavcg.toolchain import run_zig
 from mavcg.trials.bare_x86 import CPU, TARGET, bochs_there, run_bare
@@ -78,7 +78,7 @@ def emulate(jobs: Sequence[Job], machine: Machine) -> None:
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.lowering.stages))
     target = target_of(machine)
     given = b"".join(job.operands[base].whole.tobytes() for job in jobs for base in BASES if base in job.operands)
-    with tempfile.TemporaryDirectory(prefix="mavcg-run-") as name:
+    with scratch_folder("mavcg-run-") as name:
         folder = Path(name)
         text = kernel_module(specs, machine, LABEL, target)
         kernels = folder / "kernels.o"

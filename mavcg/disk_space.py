@@ -1,0 +1,43 @@
+"""Names the file and the disk where there is no room left."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NEARLY_FULL = 1 << 20  # bytes; less is no room for what tools write
+
+
+def with_room(error: OSError, path: Path, needed_bytes: int | None = None) -> str:
+    """An error's reason; where it is a lack of room, with what was needed and what there is.
+
+    No space left on device: 73400320 bytes are needed, 4096 are free in /mnt/build
+    """
+    words = error.strerror or str(error)
+    if error.errno not in NO_ROOM:
+        return words
+    free = free_bytes(path.parent)
+    parts = [f"{needed_bytes} bytes are needed"] if needed_bytes is not None else []
+    if error.errno == errno.ENOSPC and free is not None:
+        parts.append(f"{free} are free in {path.parent}" if parts else f"{free} bytes are free in {path.parent}")
+    return f"{words}: {', '.join(parts)}" if parts else words
+
+
+def free_bytes(folder: Path) -> int | None:
+    """What the user may still write there; None where the system does not say."""
+    try:
+        disk = os.statvfs(folder)
+    except (OSError, AttributeError):
+        return None
+    return disk.f_bavail * disk.f_frsize
+
+
+def full_folders(folders: Iterable[Path] = ()) -> str:
+    """Which of these, the current folder, the one for temporary files and the user's cache are on a disk without room,
+    in words; "" where none is."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    places = dict.fromkeys((*folders, Path.cwd(), Path(tempfile.gettempdir()), cache))
+    full = [(place, free) for place in places if (free := free_bytes(place)) is not None and free < _NEARLY_FULL]
+    return ", ".join(f"{place}: the disk is full ({free} bytes are free)" for place, free in full)

@@ -1,0 +1,129 @@
+"""Temporary folders and files that are gone when the process ends, also where a signal ends it.
+
+Every folder for intermediate files is made here, and every file that is written beside its final place
+(mavcg/whole_file.py) is known here. A context manager removes it on each way out of Python, Ctrl-C too; on SIGTERM and
+SIGHUP `remove_on_signals` removes all of them, after the processes that might still write there.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_KILL_ROUNDS, _ROUND_S, _GATE_S = 40, 0.025, 5
+_made: dict[str, None] = {}  # in this process, and not removed yet; the oldest first
+
+# Held while a path or a process is made, and by a signal's handler from its beginning: other threads make nothing then.
+making = threading.RLock()
+
+
+@contextlib.contextmanager
+def scratch_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
+    """A new folder that nobody else can enter; it is removed with all it has.
+
+    beside: a folder to make it in, for what is then renamed into that folder; else the one for temporary files.
+    Raises: OSError where it cannot be made.
+    """
+    folder = fresh_path(beside or Path(tempfile.gettempdir()), prefix)
+    with registered(folder, lambda: folder.mkdir(mode=0o700)):  # fails for whatever is there already, a link too
+        yield folder
+
+
+@contextlib.contextmanager
+def registered(path: Path, make: Callable[[], object]) -> Iterator[None]:
+    """Make a path, and remove it at the end or at a signal. make: raises where it is there already."""
+    with making:
+        _made[str(path)] = None  # first: a signal may come right after
+        try:
+            make()
+        except BaseException:
+            del _made[str(path)]
+            raise
+    try:
+        yield
+    finally:
+        _remove(str(path))
+        _made.pop(str(path), None)
+
+
+def fresh_path(folder: Path, prefix: str, suffix: str = "") -> Path:
+    """A name that cannot be foreseen, of a path that is not made yet."""
+    return folder / f"{prefix}{secrets.token_hex(8)}{suffix}"
+
+
+def remove_on_signals() -> None:
+    """Let a signal that ends the process end its children first, then remove what is registered. For command lines: a
+    library leaves signals to its program. Ignored signals (nohup) stay ignored."""
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+@contextlib.contextmanager
+def interrupts_on_signals() -> Iterator[None]:
+    """Within it SIGTERM and SIGHUP raise KeyboardInterrupt, for work that has more to put in order than folders."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (ENDING_SIGNALS if main else ())}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: object) -> None:
+    for each in ENDING_SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    making.acquire(timeout=_GATE_S)
+    _end_children()
+    for path in reversed(list(_made)):
+        _remove(path)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)  # whoever started us sees which signal it was
+
+
+def _end_children() -> None:
+    """SIGTERM for all processes that descend from this one, then SIGKILL for those that are still there."""
+    for round_number in range(_KILL_ROUNDS):
+        running = _descendants()
+        if not running:
+            return
+        for process in running:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL if round_number > _KILL_ROUNDS // 4 else signal.SIGTERM)
+        time.sleep(_ROUND_S)
+
+
+def _descendants() -> list[int]:
+    """Processes under this one that are not zombies, by Linux's /proc; where there is none: none."""
+    children: dict[int, list[int]] = {}
+    with contextlib.suppress(OSError):
+        for entry in os.scandir("/proc"):
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                # pid (name) state parent: the name may have spaces and parentheses
+                state, parent = Path(entry.path, "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+                if state != "Z":
+                    children.setdefault(int(parent), []).append(int(entry.name))
+    found, todo = list[int](), [os.getpid()]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
