@@ -63,8 +63,17 @@ def test_content_is_on_the_disk_before_the_file_takes_its_place(
 ) -> None:
     done: list[str] = []
     sync, replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda handle: (done.append(os.readlink(f"/proc/self/fd/{handle}")), sync(handle)))
-    monkeypatch.setattr(os, "replace", lambda a, b: (done.append(f"-> {b}"), replace(a, b)))
+
+    def noted_sync(handle: int) -> None:
+        done.append(os.readlink(f"/proc/self/fd/{handle}"))
+        sync(handle)
+
+    def noted_replace(made: Path, target: Path) -> None:
+        done.append(f"-> {target}")
+        replace(made, target)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "replace", noted_replace)
     write_whole(tmp_path / "a", "new")
 
     assert len(done) == 2 and done[0].endswith(".part") and done[1] == f"-> {tmp_path / 'a'}"

@@ -88,7 +88,7 @@ def test_what_the_system_refuses_is_no_traceback(mavcg: Any, monkeypatch: pytest
     monkeypatch.setattr("mavcg.inspection.model_of", fail)
     ended = mavcg("inspect", "x.so")
     assert ended.status == 2
-    assert ended.stderr == "mavcg: /tmp/x.o: No space left on device; see that it can be read and written\n"
+    assert ended.stderr == "mavcg: /tmp/x.o: No space left on device; make room\n"
 
 
 def test_a_fault_of_ours_is_exit_code_1() -> None:
