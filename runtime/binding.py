@@ -6,7 +6,6 @@ The answers come from the runtime's own C (csrc/detect.c), compiled once for the
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from mavcg.runtime.build import RUNTIME_FLAGS, SOURCES, compile_runtime
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
 from mavcg.runtime.declared import ffi
 from mavcg.runtime.kept_code import is_own_folder, kept
+from mavcg.scratch import scratch_folder
 from mavcg.target import host_target
 
 
@@ -91,7 +91,7 @@ def load_detector(table: str) -> Any:
     folder = cache_folder()
     if is_own_folder(folder):
         return ffi.dlopen(str(detector(table, folder)))
-    with tempfile.TemporaryDirectory(prefix="mavcg-detect-") as scratch:
+    with scratch_folder("mavcg-detect-") as scratch:
         return ffi.dlopen(str(detector(table, Path(scratch))))
 
 

@@ -3,6 +3,5 @@
 from mavcg.runtime.declared import ffi
 
 TYPE_CODES: dict[str, int] = {
-    name.removeprefix("MAVCG_").lower(): code
-    for code, name in sorted(ffi.typeof("enum mavcg_type").elements.items())
+    name.removeprefix("MAVCG_").lower(): code for code, name in sorted(ffi.typeof("enum mavcg_type").elements.items())
 }
