@@ -9,9 +9,10 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from mavcg.scratch import scratch_folder
 
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGITS = 32  # of a SHA-256, in names
@@ -43,7 +44,7 @@ def kept(folder: Path, name: str, make: Callable[[Path], object]) -> Path:
         with contextlib.suppress(OSError):  # a folder, say: it has not the name that is made
             path.unlink()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".mavcg-kept-") as scratch:
+    with scratch_folder(".mavcg-kept-", folder) as scratch:
         made = Path(scratch) / f"{name}.so"
         make(made)
         made.chmod(0o700)  # whatever the umask is

@@ -1,6 +1,7 @@
 """Folders for intermediate files: gone at the end, whatever ends the process; files that never follow a link."""
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -102,6 +103,16 @@ def test_a_tool_s_output_replaces_what_a_link_points_to(tmp_path: Path) -> None:
         pass
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "pipe", "there"]
+
+
+def test_temporary_folders_are_made_in_one_way() -> None:
+    """Others would stay where a signal ends the process, or have names that can be foreseen."""
+    root = Path(__file__).parents[2]
+    others = re.compile(r"TemporaryDirectory|NamedTemporaryFile|mkdtemp|mkstemp|mktemp\(|getpid\(\)[^\n]*(part|tmp)")
+    folders = [root / name for name in ("mavcg", "runtime", "passes", "kernels", "profiles")]
+    sources = [each for folder in folders for each in folder.rglob("*.py")]
+
+    assert len(sources) > 300 and not [each for each in sources if others.search(each.read_text())]
 
 
 def test_registered_files_go_where_work_fails(tmp_path: Path) -> None:
