@@ -27,6 +27,7 @@ _DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
 _PIN: int = ffi.integer_const("MAVCG_PIN")
 _CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
 
+
 @dataclass(frozen=True)
 class Tensor:
     """An input or output: dtype is NumPy's, such as float32."""

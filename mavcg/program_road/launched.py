@@ -1,6 +1,5 @@
 """A program's own build, run by `mavcg build`: its compilers run under `mavcg launch` and read the same mavcg.toml."""
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from mavcg.program_road.commands import run_command
 from mavcg.program_road.launch_log import VARIABLE, read_log
 from mavcg.program_road.launching import hot_of
 from mavcg.program_road.request import settings
+from mavcg.scratch import scratch_folder
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,10 @@ def run_launched_build(build: LaunchedBuild, stdout: int | None = None) -> tuple
 
     stdout: a file descriptor for what the build prints, None for ours. Raises: MavcgError when the build fails.
     """
-    with tempfile.NamedTemporaryFile(prefix="mavcg-launch-", suffix=".log") as log:
+    with scratch_folder("mavcg-launch-") as folder:
+        log = folder / "launched.log"
+        log.touch()
         run_command(
-            build.command, build.folder, build.place, stdout, {VARIABLE: log.name, "MAVCG_CONFIG": str(build.config)}
+            build.command, build.folder, build.place, stdout, {VARIABLE: str(log), "MAVCG_CONFIG": str(build.config)}
         )
-        return read_log(Path(log.name))
+        return read_log(log)
