@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.programs import PROGRAMS, Program, build
 from bench.record import facts, write
-from mavcg.program_road.measuring import this_machine
+from mavcg.program_road.perf_runs import this_machine
 from mavcg.target import host_target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_tool, zig_command
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mavcg.cli.auto import auto
 from mavcg.cli.bench import bench
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
@@ -52,8 +53,8 @@ def make_app() -> typer.Typer:
     )  # fmt: skip
     app.callback()(_options)
     for verb in (
-        init, profile, build, inspect, run_model, bench, estimate, plan, primitives, tune, select, explain, tune_asm,
-        measure, cores,
+        init, profile, build, auto, inspect, run_model, bench, estimate, plan, primitives, tune, select, explain,
+        tune_asm, measure, cores,
     ):  # fmt: skip
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)

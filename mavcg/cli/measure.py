@@ -56,7 +56,7 @@ def measure(
     MAVCG_CPU_MAP=0-3=cortex-a55,4-7=cortex-a76 mavcg measure libapp.so --json -- ./app
     mavcg build --measurements gains.json
     """
-    from mavcg.program_road import measuring
+    from mavcg.program_road import measuring, perf_runs
     from mavcg.program_road.choosing import MIN_GAIN
     from mavcg.program_road.measurements import load_measurements, merged, save_measurements
     from mavcg.program_road.version_symbols import read_library
@@ -70,7 +70,7 @@ def measure(
     if output is not None and not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
     versions = read_library(library)
-    places = measuring.places(versions, measuring.this_machine(), frozenset(os.sched_getaffinity(0)))
+    places = measuring.places(versions, perf_runs.this_machine(), frozenset(os.sched_getaffinity(0)))
     defaults = measuring.MeasureOptions()
     options = measuring.MeasureOptions(runs or defaults.runs, frequency or defaults.frequency_hz, event)
     with Progress() as progress:

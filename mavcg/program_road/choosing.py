@@ -44,7 +44,8 @@ class Slower:
     """A version that the model of its core says is slower than generic, and what follows from it.
 
     generic, own: work per cycle of the main loop, in `unit` a cycle. error: of the core's model, a fraction; None:
-    not known. is_dropped: whether the version goes. why: the figures and the verdict in words.
+    not known. is_dropped: whether the version goes; is_over_error: whether the model alone would drop it. why: the figures and the
+    verdict in words.
     """
 
     generic: float
@@ -53,6 +54,7 @@ class Slower:
     error: float | None
     is_dropped: bool
     why: str
+    is_over_error: bool = False
 
     @property
     def more_time(self) -> float:
@@ -177,7 +179,8 @@ def _slower(tuning: VersionTuning, error: float | None, measured: Gain | None, d
         verdict = f"over the model's error of {error:.1%}, kept as asked for"
     else:
         verdict, is_dropped = f"over the model's error of {error:.1%}", True
-    return Slower(tuning.generic, tuning.own, tuning.unit, error, is_dropped, f"{figures}, {verdict}")
+    over = error is not None and tuning.is_hottest and more > error
+    return Slower(tuning.generic, tuning.own, tuning.unit, error, is_dropped, f"{figures}, {verdict}", over)
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,23 @@ the version differs between the two runs of a round.
 """
 
 import os
-import platform
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from mavcg.core import GENERIC
 from mavcg.cpu_list import cpus_text
-from mavcg.errors import MavcgError, ToolError
+from mavcg.errors import MavcgError
 from mavcg.profiling.reading import Reading
-from mavcg.profiling.record import RecordOptions, check_program, describe_exit, record
+from mavcg.profiling.record import RecordOptions, describe_exit
 from mavcg.program_road.measurements import MIN_SAMPLES, Measurement
+from mavcg.program_road.perf_runs import PerfRuns, Place, RunsHere
 from mavcg.program_road.version_symbols import VersionedLibrary
 from mavcg.runtime.binding import DetectedCpu
+
+
+class NoVersionRan(MavcgError):
+    """The program ran, and none of the library's versions was seen in it."""
+
 
 DEFAULT_RUNS = 5  # rounds, each of a generic and an own run
 # Of a function's samples in a run, how many may lie in other versions than the one that was told to run.
@@ -28,30 +30,6 @@ _STRAY_SHARE = 0.05
 _COPIES_SHARE = 0.05
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Place:
-    """CPUs of this machine that are of one core type."""
-
-    core: str
-    cpus: tuple[int, ...]
-
-
-def this_machine() -> list[DetectedCpu]:
-    """The CPUs of this machine as a library would find them, MAVCG_CPU_MAP honoured.
-
-    Raises: MavcgError for an architecture without cores here, or a bad MAVCG_CPU_MAP.
-    """
-    from mavcg.profiles.load import load_cores
-    from mavcg.runtime.binding import detect
-    from mavcg.target import ARCHES, host_target
-
-    arch = host_target().arch
-    if arch not in ARCHES:
-        raise MavcgError(f"mavcg measure: this machine is {arch}; versions are made for {' and '.join(ARCHES)} only")
-    cores = [core for core in load_cores().values() if core.arch == arch]
-    return detect(Path("/"), cores, os.environ.get("MAVCG_CPU_MAP"))
 
 
 def places(library: VersionedLibrary, found: Sequence[DetectedCpu], allowed: frozenset[int]) -> tuple[Place, ...]:
@@ -133,27 +111,25 @@ def measure(
     command: Sequence[str],
     options: MeasureOptions,
     progress: Progress = lambda message: None,
+    runs: PerfRuns | None = None,
 ) -> Measured:
     """Run the command `runs` times as generic and as the core on each place's CPUs, under perf, and count.
 
     The program's standard output is thrown away. A first run that is not counted finds the event to sample (the clock
-    where there are no counters), fills caches, and shows that the program works.
+    where there are no counters), fills caches, and shows that the program works. runs: who runs it; this machine.
     Raises: ProfileError when the program cannot be run or loads none of the versions; ToolError when perf cannot
     sample.
     """
-    check_program(command)
-    if shutil.which("perf") is None:
-        raise ToolError(
-            "perf: is not installed, and gains are measured by it; install it (Debian: apt install linux-perf)"
-        )
+    runs = runs or RunsHere()
+    runs.check(command)
     total = 1 + 2 * options.runs * len(chosen)
     with open(os.devnull, "wb") as nowhere:
         recording = RecordOptions(options.frequency_hz, options.event, program_stdout=nowhere.fileno())
         progress(f"run 1 of {total}, to warm up")
-        first = _run(library, chosen[0], GENERIC, command, recording)
+        first = _run(library, chosen[0], GENERIC, command, recording, runs)
         if not first.samples:
             ended = f" ({command[0]} ended with {describe_exit(first.exit_status)})" if first.exit_status else ""
-            raise MavcgError(
+            raise NoVersionRan(
                 f"{library.path}: none of its versions was seen to run{ended}; give a command that loads this very "
                 "file and is busy in it for a second"
             )
@@ -167,10 +143,10 @@ def measure(
                     number += 1
                     progress(f"run {number} of {total}, as {label} on {cpus_text(place.cpus)}")
                     (rounds.generic if label == GENERIC else rounds.own).append(
-                        _run(library, place, label, command, recording)
+                        _run(library, place, label, command, recording, runs)
                     )
     findings = [
-        _finding(library, function, place, rounds, first.event)
+        _finding(library, function, place, rounds, first.event, runs.words(place.cpus))
         for place, rounds in gathered.items()
         for function in library.functions_for(place.core)
     ]
@@ -178,24 +154,10 @@ def measure(
     return Measured(tuple(findings), first.event, _notes(library, command, first, gathered))
 
 
-@contextmanager
-def _told(cpus: Sequence[int], label: str) -> Iterator[None]:
-    """Children that are started meanwhile run on these CPUs, and mavcg's libraries take all CPUs for `label`."""
-    names = {"MAVCG_CPU_MAP": f"*={label}", "MAVCG_TRACE": "0"}  # a trace would count every call, at a cost
-    before, allowed = {name: os.environ.get(name) for name in names}, os.sched_getaffinity(0)
-    os.environ.update(names)
-    try:
-        os.sched_setaffinity(0, cpus)
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def _run(library: VersionedLibrary, place: Place, label: str, command: Sequence[str], options: RecordOptions) -> _Run:
-    with _told(place.cpus, label):
-        recording = record(command, "perf", options)
+def _run(
+    library: VersionedLibrary, place: Place, label: str, command: Sequence[str], options: RecordOptions, runs: PerfRuns
+) -> _Run:
+    recording = runs.record(command, options, place.cpus, label)
     return _count(library, recording.reading, recording.exit_status)
 
 
@@ -215,7 +177,9 @@ def _count(library: VersionedLibrary, reading: Reading, exit_status: int) -> _Ru
     return _Run(times, samples, total, copies, reading.event, exit_status)
 
 
-def _finding(library: VersionedLibrary, function: str, place: Place, rounds: _Rounds, event: str) -> Finding:
+def _finding(
+    library: VersionedLibrary, function: str, place: Place, rounds: _Rounds, event: str, machine: str
+) -> Finding:
     counted = [_samples(function, runs) for runs in (rounds.generic, rounds.own)]
     whole = sum(run.total for run in rounds.generic)
     measurement = Measurement(
@@ -227,7 +191,7 @@ def _finding(library: VersionedLibrary, function: str, place: Place, rounds: _Ro
         sum(counted[0].values()),
         sum(counted[1].values()),
         sum(run.time(function) for run in rounds.generic) / whole if whole else 0.0,
-        machine_words(place.cpus),
+        machine,
     )
     for label, by_label in ((GENERIC, counted[0]), (place.core, counted[1])):
         strays = {other: n for other, n in by_label.items() if other not in library.same_code(function, label)}
@@ -270,28 +234,3 @@ def _notes(
     if missing:
         notes.append(f"not measured, as this machine has none: {', '.join(missing)}")
     return tuple(notes)
-
-
-def machine_words(cpus: Sequence[int], root: Path = Path("/")) -> str:
-    """The machine and its CPUs that ran, with clock and governor where the system tells: the conditions of a time."""
-    model = _first_line(root / "proc/device-tree/model")
-    if not model:
-        lines = _text(root / "proc/cpuinfo").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    clock = root / f"sys/devices/system/cpu/cpu{cpus[0]}/cpufreq"
-    khz, governor = _first_line(clock / "scaling_max_freq"), _first_line(clock / "scaling_governor")
-    words = [model or platform.machine(), cpus_text(cpus)]
-    words += [f"up to {int(khz) // 1000} MHz"] if khz.isdigit() else []
-    words += [f"governor {governor}"] if governor else []
-    return " ".join(words)
-
-
-def _first_line(path: Path) -> str:
-    return next(iter(_text(path).splitlines()), "").strip("\0 ")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -32,6 +32,10 @@ from mavcg.target import Target
 Progress = Callable[[str], None]
 
 
+class NothingToVersion(MavcgError):
+    """None of the hot functions is defined in the input."""
+
+
 @dataclass(frozen=True)
 class BuildRequest:
     """Everything that a build depends on.
@@ -194,7 +198,7 @@ def _build_module(
 
 def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:
     if not any(module.choices or module.refused for module in built):
-        raise MavcgError(
+        raise NothingToVersion(
             "nothing to version: none of the hot functions is defined in the input; add the sources that hold them "
             f"({', '.join(s.asked for s in not_found[:4]) or 'the profile names none'})"
         )

@@ -28,9 +28,12 @@ _C_SUFFIXES = (".c", ".i")
 Table = TypeVar("Table", BuildFile, ModelTable)
 
 
-def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tuple[BuildRequest, Board | None]:
+def make_request(
+    file: BuildFile, folder: Path, jobs: int | None = None, given: Sequence[HotSymbol] | None = None
+) -> tuple[BuildRequest, Board | None]:
     """Everything that a build needs, from the merged options; paths are relative to `folder`.
 
+    given: the functions to be versioned, in the place of the file's hot names and profile.
     Raises: MavcgError naming the option, its value and the way out.
     """
     if not (file.sources or file.ir or file.compile_commands):
@@ -41,7 +44,7 @@ def make_request(file: BuildFile, folder: Path, jobs: int | None = None) -> tupl
     board = find_board(file.board) if file.board else None
     target = _target(file, board, _cores(file, board))
     chosen = settings(file, folder)
-    hot = _hot(file, folder)
+    hot = _hot(file, folder) if given is None else tuple(given)
     command_units, notes = _command_units(file, folder, hot)
     units = (*_source_units(file, folder, target), *command_units)
     ir_files = tuple(folder / name for name in file.ir)

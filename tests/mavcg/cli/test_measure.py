@@ -13,7 +13,8 @@ import pytest
 from mavcg.cli.app import run
 from mavcg.inspection import inspect_library
 from mavcg.program_road.measurements import load_measurements, read_measurements
-from mavcg.program_road.measuring import Place, machine_words, places
+from mavcg.program_road.measuring import places
+from mavcg.program_road.perf_runs import Place, machine_words
 from mavcg.program_road.version_symbols import VersionedLibrary, read_library
 from mavcg.runtime.binding import DetectedCpu
 
@@ -354,7 +355,7 @@ def test_with_the_real_perf(
     mavcg: Any, perf: str, tmp_path: Path, run_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine's own core against generic, on a product that its vector instructions speed up."""
-    from mavcg.program_road.measuring import this_machine
+    from mavcg.program_road.perf_runs import this_machine
 
     monkeypatch.delenv("MAVCG_CPU_MAP", raising=False)
     core = next((cpu.core for cpu in this_machine() if cpu.core), None)

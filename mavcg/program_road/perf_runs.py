@@ -1,0 +1,123 @@
+"""Runs a program under perf on chosen CPUs, its library told what these CPUs are: here, or wherever PerfRuns does it."""
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from mavcg.cpu_list import cpus_text
+from mavcg.errors import MavcgError, ToolError
+from mavcg.profiling.record import Recording, RecordOptions, check_program, record
+from mavcg.runtime.binding import DetectedCpu
+
+
+@dataclass(frozen=True)
+class Place:
+    """CPUs of this machine that are of one core type."""
+
+    core: str
+    cpus: tuple[int, ...]
+
+
+class PerfRuns(Protocol):
+    """A machine on which programs run under perf."""
+
+    def check(self, command: Sequence[str]) -> None:
+        """Refuse a command that cannot be run or sampled there. Raises: MavcgError."""
+
+    def record(
+        self, command: Sequence[str], options: RecordOptions, cpus: Sequence[int] = (), label: str = ""
+    ) -> Recording:
+        """Run a command to its end on these CPUs (none: any), mavcg's libraries taking all CPUs for `label` ("": for what
+        they are). Raises: MavcgError."""
+
+    def words(self, cpus: Sequence[int]) -> str:
+        """The machine and its CPUs: the conditions of a time."""
+
+
+@dataclass(frozen=True)
+class RunsHere:
+    """This machine. recorder: "perf", or "callgrind", which counts instructions."""
+
+    recorder: str = "perf"
+
+    def check(self, command: Sequence[str]) -> None:
+        """As PerfRuns."""
+        check_program(command)
+        if self.recorder == "perf" and shutil.which("perf") is None:
+            raise ToolError(
+                "perf: is not installed, and gains are measured by it; install it (Debian: apt install linux-perf)"
+            )
+
+    def record(
+        self, command: Sequence[str], options: RecordOptions, cpus: Sequence[int] = (), label: str = ""
+    ) -> Recording:
+        """As PerfRuns."""
+        if not label:
+            return record(command, self.recorder, options)
+        with told(cpus, label):
+            return record(command, self.recorder, options)
+
+    def words(self, cpus: Sequence[int]) -> str:
+        """As PerfRuns."""
+        return machine_words(cpus)
+
+
+def this_machine() -> list[DetectedCpu]:
+    """The CPUs of this machine as a library would find them, MAVCG_CPU_MAP honoured.
+
+    Raises: MavcgError for an architecture without cores here, or a bad MAVCG_CPU_MAP.
+    """
+    from mavcg.profiles.load import load_cores
+    from mavcg.runtime.binding import detect
+    from mavcg.target import ARCHES, host_target
+
+    arch = host_target().arch
+    if arch not in ARCHES:
+        raise MavcgError(f"mavcg measure: this machine is {arch}; versions are made for {' and '.join(ARCHES)} only")
+    cores = [core for core in load_cores().values() if core.arch == arch]
+    return detect(Path("/"), cores, os.environ.get("MAVCG_CPU_MAP"))
+
+
+@contextmanager
+def told(cpus: Sequence[int], label: str) -> Iterator[None]:
+    """Children that are started meanwhile run on these CPUs, and mavcg's libraries take all CPUs for `label`."""
+    names = {"MAVCG_CPU_MAP": f"*={label}", "MAVCG_TRACE": "0"}  # a trace would count every call, at a cost
+    before, allowed = {name: os.environ.get(name) for name in names}, os.sched_getaffinity(0)
+    os.environ.update(names)
+    try:
+        os.sched_setaffinity(0, cpus)
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def machine_words(cpus: Sequence[int], root: Path = Path("/")) -> str:
+    """The machine and its CPUs that ran, with clock and governor where the system tells: the conditions of a time."""
+    model = _first_line(root / "proc/device-tree/model")
+    if not model:
+        lines = _text(root / "proc/cpuinfo").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    clock = root / f"sys/devices/system/cpu/cpu{cpus[0]}/cpufreq"
+    khz, governor = _first_line(clock / "scaling_max_freq"), _first_line(clock / "scaling_governor")
+    words = [model or platform.machine(), cpus_text(cpus)]
+    words += [f"up to {int(khz) // 1000} MHz"] if khz.isdigit() else []
+    words += [f"governor {governor}"] if governor else []
+    return " ".join(words)
+
+
+def _first_line(path: Path) -> str:
+    return next(iter(_text(path).splitlines()), "").strip("\0 ")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
