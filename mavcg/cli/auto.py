@@ -41,7 +41,7 @@ def auto(
     until no further function takes more than the threshold.
 
     mavcg.toml names the command to profile ([profile] command), how to make the program (build: run before each
-    profile; $MAVCG_LIBRARY names the library built so far, to be linked, and is unset before the first), sources, cores
+    profile; $MAVCG_LIBRARY names the library built so far, to be linked, and is empty before the first), sources, cores
     or board, and output ([build]). Where nothing can be run the models of the cores decide, and the report says so.
     Exit status 0: nothing is left over the threshold; 1: the rounds ended before.
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def auto_json(outcome: Outcome, where: str) -> dict[str, Any]:
-    """The document of `mavcg auto --json`; shares and gains are fractions. where: the machine, or why nothing was run."""
+    """The document of `mavcg auto --json`; shares and gains are fractions. where: the machine, or why none was used."""
     return {
         "rounds": [_round_json(done) for done in outcome.rounds],
         "library": str(outcome.library) if outcome.library else None,

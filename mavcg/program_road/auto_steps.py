@@ -1,8 +1,7 @@
-"""The steps of `mavcg auto`: a program that is profiled and measured, with a library that is built anew for it each time."""
+"""Takes the steps of `mavcg auto`: profiles and measures a program with a library that is built anew each time."""
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import chdir, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from mavcg.program_road.commands import run_command
 from mavcg.program_road.hot import HotSymbol
 from mavcg.program_road.measurements import Measurement, as_gain, merged, save_measurements
 from mavcg.program_road.measuring import MeasureOptions, NoVersionRan, measure
-from mavcg.program_road.perf_runs import PerfRuns, Place
+from mavcg.program_road.perf_runs import LIBRARY_VARIABLE, PerfRuns, Place, library_variables
 from mavcg.program_road.program import BuildResult, NothingToVersion, build_program
 from mavcg.program_road.report import tuning_line
 from mavcg.program_road.request import DEFAULT_THRESHOLD_PERCENT, make_request
@@ -25,9 +24,6 @@ from mavcg.program_road.version_symbols import VersionedLibrary, read_library
 if TYPE_CHECKING:
     from mavcg.profiling.profile import Profile
 
-LIBRARY_VARIABLE = (
-    "MAVCG_LIBRARY"  # told to profile.build and profile.command: the library so far, absent before the first
-)
 _STDERR = 2
 
 
@@ -127,8 +123,8 @@ class ProgramSteps:
         self._relink(built.library)
         options = MeasureOptions(self.question.runs, self.question.frequency_hz, self.question.event)
         try:
-            with self._with_library(built.library):
-                found = measure(versions, places, self.question.command, options, self.progress, self.where.runs)
+            runs = self._runs(built.library)
+            found = measure(versions, places, self.question.command, options, self.progress, runs)
         except NoVersionRan as error:
             raise NoVersionRan(f"{error}; {_how_to_use(built.library)}") from error
         gains = {
@@ -154,13 +150,13 @@ class ProgramSteps:
             return load_profile(project.folder / (question.build.profile or project.profile_name))
         self._relink(library)
         options = RecordOptions(question.frequency_hz, question.event, program_stdout=_STDERR)
-        with self._with_library(library):
-            self.where.runs.check(question.command)
-            recording = self.where.runs.record(question.command, options)
+        runs = self._runs(library)
+        runs.check(question.command)
+        recording = runs.record(question.command, options)
         if recording.exit_status:
             self.say(
-                f"{question.command[0]} ended with {describe_exit(recording.exit_status)}; the profile is of the run up to "
-                "there: see that it did the work that matters"
+                f"{question.command[0]} ended with {describe_exit(recording.exit_status)}; the profile is of the run "
+                "up to there: see that it did the work that matters"
             )
         return profile_of(with_linkage_names(recording.reading, ()), None, question.command[0])
 
@@ -183,25 +179,11 @@ class ProgramSteps:
         if table is None or not table.build:
             return
         self.progress(f"building the program: {' '.join(table.build)}")
-        with self._with_library(library):
-            run_command(table.build, project.folder.absolute(), f"{project.path}: profile.build", _STDERR)
+        told = library_variables(library.absolute() if library and not self.where.why_not else None)
+        run_command(table.build, project.folder, f"{project.path}: profile.build", _STDERR, told)
 
-    @contextmanager
-    def _with_library(self, library: Path | None) -> Iterator[None]:
-        """Children run in the project's folder and are told of the library: by its path, and where to find it at load."""
-        use = library.absolute() if library is not None and not self.where.why_not else None
-        before = {name: os.environ.get(name) for name in (LIBRARY_VARIABLE, "LD_LIBRARY_PATH")}
-        os.environ.pop(LIBRARY_VARIABLE, None)
-        if use is not None:
-            os.environ[LIBRARY_VARIABLE] = str(use)
-            others = before["LD_LIBRARY_PATH"]
-            os.environ["LD_LIBRARY_PATH"] = f"{use.parent}{os.pathsep}{others}" if others else str(use.parent)
-        try:
-            with chdir(self.question.project.folder):
-                yield
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+    def _runs(self, library: Path | None) -> PerfRuns:
+        return self.where.runs.using(self.question.project.folder, None if self.where.why_not else library)
 
 
 def built_of(result: BuildResult, drop_slower: bool) -> Built:
@@ -257,6 +239,6 @@ def _versions_of(library: Path) -> VersionedLibrary | None:
 
 def _how_to_use(library: Path) -> str:
     return (
-        f"let profile.build link the program with {library} (${LIBRARY_VARIABLE} names it there), or let profile.command "
-        "load it: docs/auto.md"
+        f"let profile.build link the program with {library} (${LIBRARY_VARIABLE} names it there), or let "
+        "profile.command load it: docs/auto.md"
     )

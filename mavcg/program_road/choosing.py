@@ -44,8 +44,8 @@ class Slower:
     """A version that the model of its core says is slower than generic, and what follows from it.
 
     generic, own: work per cycle of the main loop, in `unit` a cycle. error: of the core's model, a fraction; None:
-    not known. is_dropped: whether the version goes; is_over_error: whether the model alone would drop it. why: the figures and the
-    verdict in words.
+    not known. is_dropped: whether the version goes; is_over_error: whether the model alone would drop it. why: the
+    figures and the verdict in words.
     """
 
     generic: float

@@ -85,8 +85,8 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class Round:
-    """functions: taken up in this round, hottest first, with their shares of its profile. left: those of them that got no
-    versions -> why."""
+    """functions: taken up in this round, hottest first, with their shares of its profile. left: those of them that
+    got no versions -> why."""
 
     functions: tuple[str, ...]
     shares: Mapping[str, float]
@@ -98,8 +98,9 @@ class Round:
 
 @dataclass(frozen=True)
 class Outcome:
-    """rounds: in order. library: None where no function was over the threshold. waiting: functions over the threshold that
-    no round took up, because the rounds were limited. is_measured: whether versions were run, not only modelled."""
+    """rounds: in order. library: None where no function was over the threshold. waiting: functions over the threshold
+    that no round took up, because the rounds were limited. is_measured: whether versions were run, not only
+    modelled."""
 
     rounds: tuple[Round, ...]
     library: Path | None
@@ -171,7 +172,7 @@ def _buildable(taken: Mapping[str, HotSymbol], left: Mapping[str, str]) -> list[
 
 
 def _drops_more(built: Built, gains: Gains, min_gain: float) -> bool:
-    """Whether another build would drop what this one kept: for a measured gain, or because nothing overrules the model."""
+    """Whether another build would drop what this one kept: for a measured gain, or on the model's word alone."""
     kept = {(version.function, version.core) for version in built.versions} - {
         (each.function, each.core) for each in built.dropped
     }

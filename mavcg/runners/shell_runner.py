@@ -91,6 +91,10 @@ class ShellRunner:
             self.transport.fetch(f"{folder}/{name}", file)
         return done
 
+    def fetch(self, name: str, to: Path) -> None:
+        """Copy a file of the temporary folder to here. Raises: RunnerError."""
+        self.transport.fetch(f"{self._made_folder()}/{name}", to)
+
     def script(
         self, script: str, on_line: Callable[[str], None] | None = None, silence_s: float = SCRIPT_S
     ) -> Finished:

@@ -17,7 +17,7 @@ from mavcg.cli.app import run
 from mavcg.errors import MavcgError
 
 VERBS = (
-    "init", "profile", "build", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select",
+    "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select",
     "explain", "tune-asm", "measure", "cores", "launch",
 )  # fmt: skip
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_road.program"}
@@ -116,7 +116,7 @@ _WORDS = st.sampled_from(
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     verb=st.sampled_from(
-        ["build", "build", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch"]
+        ["build", "build", "auto", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch"]
     ),
     words=st.lists(_WORDS, max_size=7),
 )

@@ -233,7 +233,7 @@ def test_a_library_of_an_earlier_header(tmp_path: Path) -> None:
         "static int threads(const void *c) { (void)c; return 1; }\n"
         "static const int64_t dims[] = {1};\n"
         'static const mavcg_tensor x = {"x", MAVCG_F32, 1, dims, 4}, y = {"y", MAVCG_F32, 1, dims, 4};\n'
-        "static const mavcg_model_table table = {.api = 1, .input_count = 1, .output_count = 1, .name = \"old\",\n"
+        'static const mavcg_model_table table = {.api = 1, .input_count = 1, .output_count = 1, .name = "old",\n'
         "    .inputs = &x, .outputs = &y, .create = create, .destroy = destroy, .run = run, .threads = threads};\n"
         "int old_run(void) { return 0; }\n"
         "const mavcg_model_table *mavcg_model_api(void) { return &table; }\n"

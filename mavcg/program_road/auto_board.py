@@ -1,0 +1,187 @@
+"""Where `mavcg auto` runs its program: a board over ssh or adb, by the board's own perf or simpleperf.
+
+Program, library and the files that the command names are copied to one folder there, which is gone at the end.
+"""
+
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mavcg.cpu_list import cpus_text
+from mavcg.errors import MavcgError, ProfileError, ToolError
+from mavcg.profiling.perf_script import read_perf_script
+from mavcg.profiling.reading import Reading
+from mavcg.profiling.record import FALLBACK_EVENT, Recording, RecordOptions
+from mavcg.profiling.simpleperf import read_simpleperf
+from mavcg.program_road.auto_steps import Question, Where
+from mavcg.program_road.perf_runs import Place
+from mavcg.program_road.program import BuildRequest
+from mavcg.runners.facts import MachineFacts
+from mavcg.runners.shell_runner import ShellRunner
+from mavcg.runners.transport import last_line
+
+_SAMPLES = "samples.txt"
+_NO_RECORDER = 97  # exit statuses of the script that the program's own are unlikely to be
+_NO_SAMPLES = 98
+_SILENCE_S = 3600.0  # its output is thrown away, so that nothing is heard as long as it runs
+_FIELDS = "comm,tid,cpu,time,period,event,ip,sym,dso"
+
+
+@dataclass
+class _Sent:
+    """Files that are there already: name -> (path, size, time of change)."""
+
+    files: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+
+    def fresh(self, files: Mapping[str, Path]) -> dict[str, Path]:
+        """Those that are not there, or have changed since."""
+        states = {name: (str(p), p.stat().st_size, p.stat().st_mtime_ns) for name, p in files.items()}
+        fresh = {name: path for name, path in files.items() if self.files.get(name) != states[name]}
+        self.files |= states
+        return fresh
+
+
+@dataclass(frozen=True)
+class RunsThere:
+    """A board. runner: the way to it. facts: what it is. folder: of the program, here. library: that it is told of."""
+
+    runner: ShellRunner
+    facts: MachineFacts
+    folder: Path = Path()
+    library: Path | None = None
+    sent: _Sent = field(default_factory=_Sent)
+
+    def check(self, command: Sequence[str]) -> None:
+        """As PerfRuns: the program is a file here, which is copied there."""
+        program = self.folder / command[0]
+        if not program.is_file():
+            raise ProfileError(
+                f"{command[0]}: is no file in {self.folder.absolute()}; over --runner the command names a program "
+                f"here, built for {self.runner.name}, which is copied there"
+            )
+
+    def using(self, folder: Path, library: Path | None) -> "RunsThere":
+        """As PerfRuns."""
+        return replace(self, folder=folder, library=library)
+
+    def words(self, cpus: Sequence[int]) -> str:
+        """As PerfRuns."""
+        governors = sorted({cpu.governor for cpu in self.facts.cpus if cpu.cpu in cpus and cpu.governor})
+        words = [self.facts.model or self.facts.arch, cpus_text(cpus), *(f"governor {name}" for name in governors)]
+        return f"{self.runner.name}: {' '.join(filter(None, words))}"
+
+    def record(
+        self, command: Sequence[str], options: RecordOptions, cpus: Sequence[int] = (), label: str = ""
+    ) -> Recording:
+        """As PerfRuns. Raises: ToolError where the board has neither perf nor simpleperf, or may not sample."""
+        files, words = self._files(command)
+        with tempfile.TemporaryDirectory(prefix="mavcg-auto-") as scratch:
+            script, samples = Path(scratch) / "record.sh", Path(scratch) / _SAMPLES
+            script.write_text(recording_script(words, options, cpus, label, self.library))
+            done = self.runner.run(script, (), files_in=self.sent.fresh(files), silence_s=_SILENCE_S)
+            if done.status == _NO_RECORDER:
+                raise ToolError(
+                    f"{self.runner.name}: neither perf nor simpleperf is there, and programs are profiled by them; "
+                    "install one (Debian: apt install linux-perf; Android: the NDK's simpleperf to a folder of PATH)"
+                )
+            if done.status == _NO_SAMPLES:
+                raise ToolError(
+                    f"{self.runner.name}: nothing was recorded ({last_line(done.words)}); see that perf may sample "
+                    "there (kernel.perf_event_paranoid), and that the program runs and does for a second"
+                )
+            self.runner.fetch(_SAMPLES, samples)
+            reading = _reading(samples, self.runner.name)
+        status = -(done.status - 128) if 128 < done.status < 160 else done.status
+        return Recording(replace(reading, command=shlex.join(command)), status)
+
+    def _files(self, command: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
+        """Files to be there by their names there, and the command's words there."""
+        files: dict[str, Path] = {}
+        words: list[str] = []
+        for number, word in enumerate(command):
+            path = self.folder / word
+            if number and not path.is_file():
+                words.append(word)
+                continue
+            name = path.name if path.name not in files else f"{number}-{path.name}"
+            files[name] = path
+            words.append(name if number else f"./{name}")
+        if self.library is not None:
+            files[self.library.name] = self.library
+        return files, words
+
+
+def recording_script(
+    words: Sequence[str], options: RecordOptions, cpus: Sequence[int], label: str, library: Path | None
+) -> str:
+    """Write the shell script that records a command and prints its samples to a file; its status is the command's.
+
+    Source: perf-record(1), perf-script(1); simpleperf's executable_commands_reference.md; taskset's mask is hexadecimal
+    both in util-linux and in toybox.
+    """
+    program = shlex.join(words)
+    if cpus:
+        program = f"taskset {sum(1 << cpu for cpu in cpus):x} {program}"
+    told = {"LD_LIBRARY_PATH": ".", "MAVCG_TRACE": "0"}
+    if library is not None:
+        told["MAVCG_LIBRARY"] = f"./{library.name}"
+    if label:
+        told["MAVCG_CPU_MAP"] = f"*={label}"
+    event = shlex.quote(options.event or "")
+    return f"""set -u
+rm -f {_SAMPLES} recorded.data
+chmod 700 {shlex.quote(words[0])}
+event={event}
+if command -v perf > /dev/null 2>&1; then
+    if [ -z "$event" ]; then
+        perf record -q -o probe.data -- true > /dev/null 2>&1 || event={FALLBACK_EVENT}
+    fi
+    set -- perf record -q --sample-cpu -F {options.frequency_hz} -o recorded.data
+elif command -v simpleperf > /dev/null 2>&1; then
+    if [ -z "$event" ]; then
+        simpleperf record -o probe.data true > /dev/null 2>&1 || event={FALLBACK_EVENT}
+    fi
+    set -- simpleperf record -f {options.frequency_hz} -o recorded.data
+else
+    exit {_NO_RECORDER}
+fi
+if [ -n "$event" ]; then set -- "$@" -e "$event"; fi
+tool=$1
+if [ "$tool" = perf ]; then set -- "$@" --; fi
+env {" ".join(f"{name}={shlex.quote(value)}" for name, value in told.items())} "$@" {program} > /dev/null
+status=$?
+[ -s recorded.data ] || exit {_NO_SAMPLES}
+if [ "$tool" = perf ]; then
+    perf script --header --no-demangle -G -f -F {_FIELDS} -i recorded.data > {_SAMPLES} ||
+        perf script --no-demangle -G -f -F comm,tid,time,event,ip,sym,dso -i recorded.data > {_SAMPLES}
+else
+    simpleperf report --csv -n --no-demangle --sort dso,symbol -i recorded.data > {_SAMPLES}
+fi
+[ -s {_SAMPLES} ] || exit {_NO_SAMPLES}
+exit $status
+"""
+
+
+def _reading(samples: Path, name: str) -> Reading:
+    with samples.open(encoding="utf-8", errors="replace") as lines:
+        text = lines.readlines()
+    if any(line.startswith(("Overhead,", "Cmdline:")) for line in text[:40]):
+        return read_simpleperf(text, name)
+    return read_perf_script(text, name)
+
+
+def board_place(question: Question, request: BuildRequest, runner: ShellRunner) -> Where:
+    """The board at the other end. Raises: RunnerError where it is not reached; MavcgError for another architecture."""
+    facts = runner.facts()
+    runner.wrapper = ("sh",)  # all that runs there is a script that records
+    if facts.arch != request.target.arch:
+        raise MavcgError(
+            f"--runner {runner.name}: is {facts.arch}, and the library is for {request.target.zig_name}; name "
+            "another board"
+        )
+    usable = [cpu for cpu in facts.cpus if cpu.online and cpu.allowed]
+    found = [(core.name, tuple(cpu.cpu for cpu in usable if cpu.core == core.name)) for core in request.cores]
+    places = tuple(Place(name, cpus) for name, cpus in found if cpus)
+    return Where(RunsThere(runner, facts, question.project.folder), places)

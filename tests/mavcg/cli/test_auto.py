@@ -1,0 +1,142 @@
+"""`mavcg auto`, run as docs/auto.md says, in a fresh folder; and what it refuses."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.inspection import inspect_library
+from mavcg.program_road.measurements import load_measurements
+from mavcg.program_road.perf_runs import this_machine
+from mavcg.target import host_target
+
+PAGE = Path(__file__).parents[3] / "docs/auto.md"
+CC = "cc" if shutil.which("cc") else f"{sys.executable} -m ziglang cc -mcpu=baseline -fno-sanitize=all"
+OTHER = "cortex-a55" if host_target().arch == "x86_64" else "znver3"  # a core that this machine does not run
+
+
+@pytest.fixture
+def project(here: Path) -> Path:
+    """The files of the page's example, in the current folder."""
+    files = re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)```\n", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["mavcg.toml", "build.sh", "hot.c", "main.c"]
+    for name, text in files:
+        (here / name).write_text(text.replace("    cc ", f"    {CC} ") if name == "build.sh" else text)
+    return here
+
+
+@pytest.fixture
+def core(here: Path) -> str:
+    """The name of this machine's core."""
+    name = next((cpu.core for cpu in this_machine() if cpu.core), None)
+    if name is None:
+        pytest.skip("this machine's core is not one that mavcg knows")
+    return name
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("options", "rounds"), [([], 1), pytest.param(["--runner", "local", "--per-round", "1"], 2, marks=pytest.mark.long)]
+)
+def test_the_page_to_the_letter(
+    mavcg: Any, perf: str, core: str, project: Path, options: list[str], rounds: int
+) -> None:
+    """Both functions in one round on this machine; one a round through a shell, as on a board."""
+    edit(project / "mavcg.toml", 'output  = "libhot.so"', 'output = "libhot.so"\nmeasurements = "gains.json"')
+
+    done = mavcg("auto", "--json", "--runs", "2", *options)
+
+    assert done.status == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert sorted(name for each in document["rounds"] for name in each["functions"]) == ["dot", "scale"]
+    assert (document["library"], document["waiting"], document["measured"]) == ("libhot.so", [], True)
+    gains = {v["function"]: v["gain"] for each in document["rounds"] for v in each["versions"]}
+    dropped = {each["function"] for entry in document["rounds"] for each in entry["dropped"]}
+    assert dropped == {name for name, gain in gains.items() if gain is not None and gain < 0.01}
+    if host_target().arch == "x86_64":
+        assert gains["scale"] > 0.2 and "scale" not in dropped  # SSE2 has no 32-bit multiply
+    measured = {(m.function, m.core) for m in load_measurements(Path("gains.json"))}
+    assert ("scale", core) in measured
+
+    functions = {f["name"]: f for f in inspect_library(Path("libhot.so")).functions}
+    assert set(functions) == {"dot", "scale"}
+    for name, function in functions.items():
+        assert (core in [v["core"] for v in function["versions"]]) == (name not in dropped)
+    words = done.stderr.splitlines()
+    assert [line for line in words if "profiling" in line] == [
+        "mavcg: round 1: profiling", *(f"mavcg: round {n + 2}: profiling with libhot.so" for n in range(rounds))
+    ]  # fmt: skip
+    assert len(document["rounds"]) == rounds
+    # The program that the last build left runs with the library, and prints what it did before.
+    with_versions = subprocess.run(["./app"], capture_output=True, text=True, env={"LD_LIBRARY_PATH": "."}, check=True)
+    subprocess.run(["sh", "build.sh"], check=True, env={"PATH": "/usr/bin:/bin"})
+    assert with_versions.stdout == subprocess.run(["./app"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_board_that_is_not_here_is_left_to_the_model(mavcg: Any, perf: str, project: Path) -> None:
+    edit(project / "mavcg.toml", 'board   = "host"', f'cores = ["{OTHER}"]\ntune = "off"')
+
+    done = mavcg("auto")
+
+    assert done.status == 0, done.stderr
+    assert "nothing was measured, the model alone decided: the library is for" in " ".join(done.stdout.split())
+    assert "libhot.so is done" in done.stdout and done.stderr.count("profiling with libhot.so") == 1
+    assert {f["name"] for f in inspect_library(Path("libhot.so")).functions} == {"dot", "scale"}
+
+
+def test_a_program_that_does_not_take_the_library_up_is_told(mavcg: Any, perf: str, core: str, project: Path) -> None:
+    edit(project / "build.sh", '-n "$MAVCG_LIBRARY"', "-n ''")
+
+    done = mavcg("auto", "--runs", "1")
+
+    assert done.status == 2 and "none of its versions was seen to run" in done.stderr
+    assert "$MAVCG_LIBRARY names it there" in done.stderr and "docs/auto.md" in done.stderr
+
+
+def test_nothing_hot_builds_nothing(mavcg: Any, perf: str, core: str, project: Path) -> None:
+    done = mavcg("auto", "--threshold", "100")
+
+    assert done.status == 0, done.stderr
+    assert "no function that could have versions takes over 100 % of the run: nothing was built" in done.stdout
+    assert not Path("libhot.so").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "arguments", "words"),
+    [
+        ("[build]", "[buidl]", (), "[buidl] is not known"),
+        ('command = ["./app"]', "", (), "names no program to profile; add [profile] with command"),
+        ('sources = ["hot.c"]', 'command = ["make"]', (), "[build] command is a build of the program itself"),
+        ('sources = ["hot.c"]', 'sources = ["cold.c"]', (), "cold.c: is not there"),
+        ('["sh", "build.sh"]', '["false"]', (), "profile.build = false: ended with exit status 1"),
+        ('["./app"]', '["./other"]', (), "./other"),
+        ('"host"', '"nobody"', (), "--board nobody: no such board"),
+        ("x", "x", ("--threshold", "200"), "--threshold 200: is not a share"),
+        ("x", "x", ("--runner", "carrier-pigeon"), "--runner carrier-pigeon: is none"),
+    ],
+)
+def test_bad_input(
+    mavcg: Any, perf: str, core: str, project: Path, old: str, new: str, arguments: tuple[str, ...], words: str
+) -> None:
+    if old != new:
+        edit(project / "mavcg.toml", old, new)
+
+    done = mavcg("auto", *arguments)
+
+    assert done.status == 2 and words in done.stderr, done.stderr
+    assert done.stdout == "" and not Path("libhot.so").exists()
+
+
+def test_without_a_file_it_says_what_to_write(mavcg: Any, here: Path) -> None:
+    done = mavcg("auto")
+    assert done.status == 2 and "there is no mavcg.toml here; write one with [profile] command" in done.stderr
