@@ -66,14 +66,15 @@ def link_shared(
         _check_hides_the_rest(options.version_script)
 
     def link(made: Path) -> None:
-        script = [f"-Wl,--version-script={options.version_script}"] if options.version_script else []
+        # By -Xlinker: -Wl would take a comma in a name for the end of the option.
+        script = ["-Xlinker", f"--version-script={options.version_script}"] if options.version_script else []
         if hide_rest and not script:  # of libc++ and its kin, which another library of the program may have too
             exports = made.with_name("exports")
             exports.write_text(_export_script(objects))
-            script = [f"-Wl,--version-script={exports}"]
-        soname = f"-Wl,-soname,{options.soname or out.name}"
+            script = ["-Xlinker", f"--version-script={exports}"]
+        soname = ["-Xlinker", "-soname", "-Xlinker", options.soname or out.name]
         folders = [f"-L{folder}" for folder in _system_folders(target)] if options.libraries else []
-        inputs = [soname, *script, *map(str, objects), *options.inputs, *folders, *libraries]
+        inputs = [*soname, *script, *map(str, objects), *options.inputs, *folders, *libraries]
         run_zig(tool, [*flags, *inputs, "-o", str(made)], f"linking {out}")
 
     _atomically(out, link)
