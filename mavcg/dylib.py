@@ -29,7 +29,8 @@ def link_dylib(objects: Sequence[Path], made: Path, target: Target, options: Lin
         raise MavcgError(f"--link-option {linker[0]}: is for ELF libraries; for macOS give -l, -L or --soname")
     undefined = {name for path in objects if macho.is_macho(path) for name in macho.undefined_symbols(path)}
     name = options.soname or made.name
-    flags = ["-target", target.zig_name, "-dynamiclib", "-g0", f"-Wl,-install_name,@rpath/{name}"]
+    flags = ["-target", target.zig_name, "-dynamiclib", "-g0"]
+    flags += ["-Xlinker", "-install_name", "-Xlinker", f"@rpath/{name}"]
     flags += ["-Wl,-undefined,dynamic_lookup"] if any(_CXX_RUNTIME.match(symbol) for symbol in undefined) else []
     flags += ["-Wl,-s"] if options.strip else []
     run_zig("cc", [*flags, *map(str, objects), *options.inputs, "-o", str(made)], f"linking {made.name}")
