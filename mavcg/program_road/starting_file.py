@@ -93,11 +93,11 @@ def _build(contents: FolderContents, board: str) -> tuple[BuildFile, tuple[str, 
         commands = contents.compile_commands or "build/compile_commands.json"
         tree = PurePosixPath(commands).parent.as_posix()
         configure = f"cmake -S . -B {tree} -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
-        make = ("cmake", "--build", tree)
-        if not contents.compile_commands:
-            make = ("sh", "-c", f"{configure} && cmake --build {tree}")
-        return BuildFile(compile_commands=commands, only_hot=True, board=board), make
-    make = ("make",) if contents.makefile else ()
+        table = BuildFile(compile_commands=commands, only_hot=True, board=board)
+        if contents.compile_commands:
+            return table, ("cmake", "--build", tree)
+        return table, ("sh", "-c", f"{configure} && cmake --build {tree}")
+    make: tuple[str, ...] = ("make",) if contents.makefile else ()
     if contents.compile_commands:
         return BuildFile(compile_commands=contents.compile_commands, only_hot=True, board=board), make
     if contents.makefile:
