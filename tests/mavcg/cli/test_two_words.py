@@ -1,7 +1,8 @@
-"""A fresh folder with a five-line mavcg.toml, then `mavcg profile && mavcg build`, no argument in either."""
+"""The README's first example, to the letter: five lines in a fresh folder, then two words without arguments."""
 
 import ctypes
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,23 +27,30 @@ int main(void) {
     printf("%f\\n", b[4000]);
 }
 """
-FIVE_LINES = """\
-[profile]
-command = ["./app"]
-[build]
-sources = ["filter.c"]
-board = "host"
-"""
+SECTION = "## A program, from profile to library"
+README = (Path(__file__).parents[3] / "README.md").read_text()
+
+
+def first_example() -> tuple[str, str]:
+    """The README's first mavcg.toml, and the first command line after it."""
+    section = README.split(f"{SECTION}\n")[1].split("\n## ")[0]
+    text, after = re.split(r"^```toml\n(.*?)^```$", section, maxsplit=1, flags=re.M | re.S)[1:]
+    line = re.search(r"^    (.*)$", after, re.M)
+    assert line is not None
+    return text, line[1]
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
 def test_a_fresh_folder_five_lines_and_two_words(here: Path, perf: str, known_host: None, shell: Any) -> None:
-    (here / "filter.c").write_text(FILTER)
+    (here / "src").mkdir()
+    (here / "src" / "filter.c").write_text(FILTER)
     (here / "app.c").write_text(APP)
-    subprocess.run(["gcc", "-O2", "app.c", "filter.c", "-o", "app"], check=True)
-    (here / "mavcg.toml").write_text(FIVE_LINES)
+    subprocess.run(["gcc", "-O2", "app.c", "src/filter.c", "-o", "app"], check=True)
+    toml, line = first_example()
+    assert len(toml.splitlines()) == 5 and line == "mavcg profile && mavcg build"
+    (here / "mavcg.toml").write_text(toml)
 
-    done = shell("mavcg profile && mavcg build")
+    done = shell(line)
 
     assert done.returncode == 0, done.stderr
     assert "mavcg: wrote mavcg-profile.json\n" in done.stderr
