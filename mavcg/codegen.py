@@ -69,13 +69,13 @@ def compile_module(job: CodegenJob, out: Path) -> None:
     source.unlink()
 
 
-def assemble(asm: str, out: Path, target: Target, what: str) -> None:
-    """Assemble text to an object file."""
+def assemble(asm: str, out: Path, target: Target, what: str, flags: Sequence[str] = ()) -> None:
+    """Assemble text to an object file. flags: the assembler's, such as folders of included files."""
     source = out.with_suffix(".s")
     head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
     source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
     # Without -g0 the assembler writes where this file lies into the object's debug information.
-    run_zig("cc", ["-target", target.zig_name, "-g0", "-c", str(source), "-o", str(out)], f"assembling {what}")
+    run_zig("cc", ["-target", target.zig_name, "-g0", *flags, "-c", str(source), "-o", str(out)], f"assembling {what}")
     source.unlink()
 
 

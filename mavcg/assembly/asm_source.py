@@ -21,7 +21,8 @@ _ALL = (
     "fp8 faminmax lut sb ssbs predres flagm brbe f32mm f64mm sve2p1 sve2-aes sve-b16b16 sme2p1"
 )
 _ARCH = ".arch armv9.5-a+" + "+".join(_ALL.split())
-_TARGET = ("-target", "aarch64-linux-gnu.2.17", "-g0", "-Qunused-arguments")
+_TRIPLE = "aarch64-linux-gnu.2.17"
+_PLAIN = ("-g0", "-Qunused-arguments")
 _FOR_CPP = re.compile(r"^[ \t]*#[ \t]*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|error|pragma)\b", re.M)
 _MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|irpc?|if\w*)\b", re.M)
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
@@ -69,27 +70,23 @@ class AsmSource:
             raise MavcgError(f"{self.place(int(found[1]))}:{str(error)[found.end() :]}") from error
 
 
-def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[Path] = ()) -> AsmSource:
-    """An assembly file, preprocessed if it is named .S and holds lines for the preprocessor; it is known to assemble.
+def read_asm_source(
+    path: Path,
+    defines: Sequence[str] = (),
+    includes: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    target: str = _TRIPLE,
+) -> AsmSource:
+    """An AArch64 assembly file, preprocessed if it is named .S; it is known to assemble.
 
     Macros, repetitions and conditions (.macro, .rept, .if, ...) are expanded: no pass can see through them.
 
-    defines, includes: as the preprocessor's -D and -I.
+    defines, includes: as the preprocessor's -D and -I; flags: further ones of its own. target: whose macros it defines,
+    as zig names it.
     Raises: MavcgError with file, line and column for what does not preprocess or assemble, or is no text.
     """
-    content = path.read_bytes()
-    if b"\0" in content:
-        raise MavcgError(f"{path}: holds bytes that no text has; name an assembly file")
-    # Whatever the encoding of its comments, they go out as they came in.
-    text = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     folders = [f"-I{folder}" for folder in (*includes, path.parent)]
-    source = AsmSource(text, str(path))
-    if path.suffix in (".S", ".sx") and _FOR_CPP.search(text):
-        flags = [*(f"-D{name}" for name in defines), *folders, "-E", "-x", "assembler-with-cpp"]
-        with scratch_folder("mavcg-asm-") as folder:
-            out = Path(folder) / "out.s"
-            _run("cc", [*_TARGET, *flags, str(path), "-o", str(out)], source, "preprocessing")
-            source = _unmarked(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+    source = preprocess(path, [*(f"-D{name}" for name in defines), *flags, *folders], target)
     check_repetitions(source.text, source.file)
     code = assemble(source, folders)
     if not _MACROS.search(source.text):
@@ -102,6 +99,31 @@ def read_asm_source(path: Path, defines: Sequence[str] = (), includes: Sequence[
     return expanded
 
 
+def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSource:
+    """An assembly file's text, preprocessed if it is named .S or .sx and holds lines for the preprocessor.
+
+    flags: the preprocessor's; definitions are reason enough to preprocess.
+    Raises: MavcgError with file, line and column for what does not preprocess, or is no text.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise MavcgError(f"{path}: {error.strerror}; name an assembly file") from error
+    if b"\0" in content:
+        raise MavcgError(f"{path}: holds bytes that no text has; name an assembly file")
+    # Whatever the encoding of its comments, they go out as they came in.
+    text = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    source = AsmSource(text, str(path))
+    given = any(flag.startswith(("-D", "-include")) for flag in flags)
+    if path.suffix not in (".S", ".sx") or not (given or _FOR_CPP.search(text)):
+        return source
+    with scratch_folder("mavcg-asm-") as folder:
+        out = Path(folder) / "out.s"
+        words = ["-target", target, *_PLAIN, *flags, "-E", "-x", "assembler-with-cpp", str(path), "-o", str(out)]
+        _run("cc", words, source, "preprocessing")
+        return _unmarked(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+
+
 def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
     """Section -> contents of a text assembled.
 
@@ -110,7 +132,7 @@ def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
     with scratch_folder("mavcg-asm-") as folder:
         path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.o"
         path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
-        _run("cc", [*_TARGET, *flags, "-c", str(path), "-o", str(out)], source, "assembling")
+        _run("cc", ["-target", _TRIPLE, *_PLAIN, *flags, "-c", str(path), "-o", str(out)], source, "assembling")
         return {
             section.name: section.data() for section in open_elf(out).iter_sections() if section["sh_flags"] & _ALLOC
         }

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from queue import SimpleQueue
 from typing import Any
 
@@ -45,7 +45,8 @@ class TuningJob:
 
     asm, symbol: its assembly and its name there; generic_asm, generic_symbol: the generic version, for comparison.
     why_not: why it must stay as it is, or "". open_inline: no inline assembly in it clobbers memory. heuristic_seconds:
-    as of Effort. account: whether the account's figures are wanted.
+    as of Effort. account: whether the account's figures are wanted. only: the one function of `asm` that is tuned, or
+    "" for all.
     """
 
     core: Core
@@ -57,6 +58,11 @@ class TuningJob:
     open_inline: bool = False
     heuristic_seconds: float = 1.0
     account: bool = True
+    only: str = ""
+
+    def why_kept(self, function: str) -> str:
+        """Why a function of `asm` must stay as it is, or ""."""
+        return self.why_not or ("another function is tuned" if self.only not in ("", function) else "")
 
 
 @dataclass(frozen=True)
@@ -124,12 +130,13 @@ def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, Vers
     """The version's assembly, tuned, and the account of it."""
     timing, policy, store = load_timing(job.core), job.core.policy, open_store()
     how = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
-    asked = (job.asm, job.symbol, job.generic_asm, *how)
+    asked = (job.asm, job.symbol, job.generic_asm, job.only, *how)
     key = hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()
     if store and (known := _from_document(store.read(key))) is not None:
         return known
     effort = Effort(solver_seconds, store, job.heuristic_seconds)
-    done = tune(job.asm, timing, policy, effort, job.symbol, lambda name: job.why_not, open_inline=job.open_inline)
+    done = tune(job.asm, timing, policy, effort, job.symbol, job.why_kept, open_inline=job.open_inline)
+    done = replace(done, functions=tuple(f for f in done.functions if job.only in ("", f.name)))
     account = _account(job, done, timing) if job.account else VersionTuning(done.functions)
     if store:
         store.write(key, {"text": done.text, "account": asdict(account)})

@@ -17,7 +17,7 @@ def build(
         typer.Argument(metavar="[mavcg.toml|MODEL]", help="Build file (./mavcg.toml if any), .onnx or .tflite."),
     ] = None,
     source: Annotated[
-        list[str] | None, typer.Option(help="C or C++ source; may be repeated, may be a pattern.")
+        list[str] | None, typer.Option(help="C, C++ or assembly source; may be repeated, may be a pattern.")
     ] = None,
     ir: Annotated[list[str] | None, typer.Option(help="LLVM bitcode or textual IR; may be repeated.")] = None,
     compile_commands: Annotated[str | None, typer.Option(metavar="FILE", help="A compile_commands.json.")] = None,

@@ -48,8 +48,11 @@ def aliases(text: str) -> dict[str, str]:
     return {match[1].strip('"'): match[2].strip('"') for match in _ALIAS.finditer(text)}
 
 
-def match_hot(hot: Sequence[HotSymbol], texts: Sequence[str]) -> tuple[list[HotSymbol], list[HotSymbol]]:
-    """(found, not found): each asked function with the linkage names that the modules define.
+def match_hot(
+    hot: Sequence[HotSymbol], texts: Sequence[str], assembled: Sequence[str] = ()
+) -> tuple[list[HotSymbol], list[HotSymbol]]:
+    """(found, not found): each asked function with the linkage names that the modules define, and assembly files
+    (`assembled`).
 
     A name matches as a linkage name; else as a whole demangled name, as one without its parameters, as the last part of
     it without template arguments (gebp_kernel), or as a glob pattern of any of these. Several functions may match.
@@ -59,6 +62,7 @@ def match_hot(hot: Sequence[HotSymbol], texts: Sequence[str]) -> tuple[list[HotS
     Raises: MavcgError for a function that the user named and no module defines.
     """
     names = list(dict.fromkeys(name for text in texts for name in defined_functions(text)))
+    names += [name for name in assembled if name not in names]
     behind = {alias: target for text in texts for alias, target in aliases(text).items() if target in names}
     hot = [replace(symbol, asked=behind.get(symbol.asked, symbol.asked)) for symbol in hot]
     by_symbol = {symbol: match_names([symbol], names) for symbol in hot}

@@ -30,8 +30,8 @@ from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.target import Target
 
 # Elf64_Rela: each address in a dispatcher's tables is relocated at load.
-_RELOCATION_BYTES = 24
-_DISPATCHER_POINTERS = 3
+RELOCATION_BYTES = 24
+DISPATCHER_POINTERS = 3
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def build_objects(
     level = "3" if program_level == "fast" else program_level or "2"
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
     plain = folder / f"{stem}.single.o"
-    bodies = {body.symbol: body for body in _distinct(module.bodies)}
+    bodies = {body.symbol: body for body in distinct(module.bodies)}
     paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
@@ -122,8 +122,8 @@ def build_objects(
             progress()
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
-    choices = _choose(module, sizes, gains, limits, core_set)
-    limit = _growth_limit(module, sizes, worth, len(core_set.cores), single_bytes, limits.max_growth)
+    choices = choose_bodies(module.bodies, sizes, gains, limits, core_set)
+    limit = growth_limit(module.bodies, sizes, worth, len(core_set.cores), single_bytes, limits.max_growth)
     if limit:
         choices = drop_for_growth(choices, limit)
     around = _Around(module, core_set, target, folder / stem, paths, level, tuple(flags))
@@ -182,11 +182,11 @@ class _Around:
         text = str(_base_module(self.module, choices, needs, runtime_names(self.core_set, self.target)))
         what = f"compiling {self.module.source}"
         compile_module(CodegenJob(text, self.target, what, self.level, True, "obj", self.flags), base)
-        pointers = self.core_set.version_count + _DISPATCHER_POINTERS
-        return [base, *kept], _RELOCATION_BYTES * pointers * sum(not choice.is_single for choice in choices)
+        pointers = self.core_set.version_count + DISPATCHER_POINTERS
+        return [base, *kept], RELOCATION_BYTES * pointers * sum(not choice.is_single for choice in choices)
 
 
-def _distinct(bodies: Sequence[Body]) -> list[Body]:
+def distinct(bodies: Sequence[Body]) -> list[Body]:
     """The first body of each function and key."""
     first: dict[tuple[str, str], Body] = {}
     for body in bodies:
@@ -194,13 +194,14 @@ def _distinct(bodies: Sequence[Body]) -> list[Body]:
     return list(first.values())
 
 
-def _choose(
-    module: VersionedModule, sizes: Mapping[str, Sizes], gains: Gains, limits: Limits, core_set: CoreSet
+def choose_bodies(
+    made: Sequence[Body], sizes: Mapping[str, Sizes], gains: Gains, limits: Limits, core_set: CoreSet
 ) -> list[FunctionChoice]:
+    """Each function's versions: equal ones shared, those that are known or predicted to bring nothing dropped."""
     cores = {core.name: core for core in core_set.cores}
     choices = []
-    for function in dict.fromkeys(body.function for body in module.bodies):
-        bodies = module.bodies_of(function)
+    for function in dict.fromkeys(body.function for body in made):
+        bodies = tuple(body for body in made if body.function == function)
         first = {body.key: body for body in reversed(bodies)}
         by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
         tunings = {body.label: body.tuning for body in bodies if body.tuning}
@@ -209,19 +210,20 @@ def _choose(
     return choices
 
 
-def _growth_limit(
-    module: VersionedModule,
+def growth_limit(
+    bodies: Sequence[Body],
     sizes: Mapping[str, Sizes],
     worth: Mapping[tuple[str, str], float],
     cores: int,
     single_bytes: int,
     max_growth: float | None,
 ) -> GrowthLimit | None:
+    """The bound that --max-growth sets, or None."""
     if max_growth is None:
         return None
-    loaded = {(body.function, body.label): sizes[body.symbol] for body in _distinct(module.bodies)}
+    loaded = {(body.function, body.label): sizes[body.symbol] for body in distinct(bodies)}
     # A dispatcher: two entries of code, a table, its relocations; 160 bytes of code were counted on both architectures.
-    cost = 160 + (cores + 2) * (8 + 8 + _RELOCATION_BYTES) + _DISPATCHER_POINTERS * (8 + _RELOCATION_BYTES)
+    cost = 160 + (cores + 2) * (8 + 8 + RELOCATION_BYTES) + DISPATCHER_POINTERS * (8 + RELOCATION_BYTES)
     return GrowthLimit(max_growth, single_bytes, loaded, worth, cost)
 
 

@@ -16,6 +16,7 @@ from mavcg.library import link_relocatable, link_shared
 from mavcg.link_options import LinkOptions
 from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
+from mavcg.program_road.asm_module import AsmModule, build_asm_objects, read_asm_module
 from mavcg.program_road.choosing import Gains, Limits
 from mavcg.program_road.hot import HotSymbol, inexact_notes, match_hot
 from mavcg.program_road.objects import ModuleObjects, build_objects
@@ -23,6 +24,7 @@ from mavcg.program_road.versions import make_versions
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
 from mavcg.scratch import scratch_folder
+from mavcg.sources.asm_unit import AsmUnit
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.sources.load_ir import load_ir
@@ -40,8 +42,8 @@ class NothingToVersion(MavcgError):
 class BuildRequest:
     """Everything that a build depends on.
 
-    units, ir_files: the inputs. hot: what is to be versioned, hottest first. cores: one version each, beside generic.
-    output: .so, or .o for an object to be linked elsewhere. code_flags: such as -ffunction-sections.
+    units, ir_files, asm_units: the inputs. hot: what is to be versioned, hottest first. cores: one version each, beside
+    generic. output: .so, or .o for an object to be linked elsewhere. code_flags: such as -ffunction-sections.
     keep_debug: whether debug information of the units stays. notes: what choosing the inputs left to say.
     """
 
@@ -51,6 +53,7 @@ class BuildRequest:
     hot: tuple[HotSymbol, ...]
     units: tuple[CompileUnit, ...] = ()
     ir_files: tuple[Path, ...] = ()
+    asm_units: tuple[AsmUnit, ...] = ()
     compiler: Compiler = field(default_factory=Compiler)
     limits: Limits = field(default_factory=Limits)
     gains: Gains = field(default_factory=dict)
@@ -93,9 +96,12 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
     started = time.monotonic()
     with scratch_folder("mavcg-build-") as folder:
         modules = _read_inputs(request, progress)
-        hot, not_found = match_hot(request.hot, [module.text for module in modules])
+        assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
+        assembled = [name for module in assembly for name in module.defined]
+        hot, not_found = match_hot(request.hot, [module.text for module in modules], assembled)
         core_set = CoreSet(request.cores)
         built = [_build_module(module, hot, core_set, request, folder, progress) for module in modules]
+        built += [_build_assembly(module, hot, core_set, request, folder, progress) for module in assembly]
         _check_something_versioned(built, not_found)
         objects = [path for module in built for path in module.objects]
         facts: dict[str, str | int] = {}
@@ -184,16 +190,37 @@ def _build_module(
         module.text, source, module.opt_level, names, request.cores, request.target,
         request.workers, request.per_core_rounding, step, request.tuning,
     )  # fmt: skip
-    worth = {
+    return build_objects(
+        module.text, versions, core_set, request.target, folder, request.limits, request.gains, _worth(hot, request),
+        module.opt_level, request.code_flags, request.workers, step,
+    )  # fmt: skip
+
+
+def _build_assembly(
+    module: AsmModule,
+    hot: Sequence[HotSymbol],
+    core_set: CoreSet,
+    request: BuildRequest,
+    folder: Path,
+    progress: Progress,
+) -> ModuleObjects:
+    def step() -> None:
+        progress(f"tuning {module.source}")
+
+    return build_asm_objects(
+        module, [symbol.name for symbol in hot], core_set, request.target, folder, request.limits, request.gains,
+        _worth(hot, request), request.tuning, request.workers, step,
+    )  # fmt: skip
+
+
+def _worth(hot: Sequence[HotSymbol], request: BuildRequest) -> dict[tuple[str, str], float]:
+    """Share of run time times gain, of each version; see choosing.drop_for_growth."""
+    return {
         (s.name, core.name): s.share * max(0.0, gain.fraction if gain else 1.0)
         for s in hot
         for core in request.cores
         for gain in [request.gains.get((s.name, core.name))]
     }
-    return build_objects(
-        module.text, versions, core_set, request.target, folder, request.limits, request.gains, worth,
-        module.opt_level, request.code_flags, request.workers, step,
-    )  # fmt: skip
 
 
 def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:

@@ -17,6 +17,8 @@ from mavcg.program_road.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program_road.choosing import MIN_GAIN, Gains, Limits
 from mavcg.program_road.hot import HotSymbol, parse_hot
 from mavcg.program_road.program import BuildRequest
+from mavcg.sources.asm_unit import SUFFIXES as ASM_SUFFIXES
+from mavcg.sources.asm_unit import AsmUnit, asm_unit
 from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
 from mavcg.sources.drivers import checked_drivers, parse_query_drivers
 from mavcg.sources.to_ir import Compiler
@@ -46,14 +48,15 @@ def make_request(
     chosen = settings(file, folder)
     hot = _hot(file, folder) if given is None else tuple(given)
     command_units, notes = _command_units(file, folder, hot)
-    units = (*_source_units(file, folder, target), *command_units)
+    sources, asm_units = _source_units(file, folder)
     ir_files = tuple(folder / name for name in file.ir)
     request = BuildRequest(
         output=_output(file, folder, target),
         target=target,
         cores=chosen.cores,
         hot=hot,
-        units=units,
+        units=(*sources, *command_units),
+        asm_units=asm_units,
         notes=notes,
         ir_files=ir_files,
         compiler=chosen.compiler,
@@ -148,8 +151,10 @@ def _target(file: BuildFile, board: Board | None, cores: Sequence[Core]) -> Targ
     return target
 
 
-def _source_units(file: BuildFile, folder: Path, target: Target) -> tuple[CompileUnit, ...]:
-    units = []
+def _source_units(file: BuildFile, folder: Path) -> tuple[tuple[CompileUnit, ...], tuple[AsmUnit, ...]]:
+    """The sources in C and C++, and those in assembly."""
+    units: list[CompileUnit] = []
+    assembly: list[AsmUnit] = []
     for pattern in file.sources:
         if glob.escape(pattern) == pattern or (folder / pattern).exists():
             names = [pattern]
@@ -158,21 +163,28 @@ def _source_units(file: BuildFile, folder: Path, target: Target) -> tuple[Compil
         if not names:
             raise MavcgError(f"--source {pattern}: matches no file; correct the pattern")
         for name in names:
-            units.append(_unit(name, file.flags, folder))
-    return tuple(dict.fromkeys(units))  # a file that two patterns match is built once
+            if Path(name).suffix in ASM_SUFFIXES:
+                assembly.append(asm_unit(_existing(folder / name), file.flags, folder))
+            else:
+                units.append(_unit(name, file.flags, folder))
+    return tuple(dict.fromkeys(units)), tuple(dict.fromkeys(assembly))  # what two patterns match is built once
+
+
+def _existing(source: Path) -> Path:
+    if not source.is_file():
+        what = "is a folder" if source.is_dir() else "is not there"
+        raise MavcgError(f"--source {source}: {what}; name a C, C++ or assembly file")
+    return source
 
 
 def _unit(name: str, flags: Sequence[str], folder: Path) -> CompileUnit:
-    source = folder / name
-    if not source.is_file():
-        what = "is a folder" if source.is_dir() else "is not there"
-        raise MavcgError(f"--source {source}: {what}; name a C or C++ file")
+    source = _existing(folder / name)
     driver = "cc" if source.suffix in _C_SUFFIXES else "c++"
     level = () if any(flag.startswith("-O") for flag in flags) else ("-O3",)
     # The name as it was written, so that __FILE__, and with it the library, is the same in every folder.
     found = read_command([driver, *level, *flags, "-c", name], folder.absolute(), f"--source {source}")
     if isinstance(found, NotAUnit):
-        raise MavcgError(f"--source {source}: {found.reason}; name a C or C++ file, or give IR by --ir")
+        raise MavcgError(f"--source {source}: {found.reason}; name a C, C++ or assembly file, or give IR by --ir")
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.assembly.asm_source import _ARCH, _TARGET
+from mavcg.assembly.asm_source import _ARCH, _PLAIN
 from mavcg.assembly.disassembly import CodeFile
 from mavcg.errors import MavcgError
 from mavcg.passes.asm.blocks import functions_of
@@ -79,7 +79,7 @@ def built(tmp_path: Path) -> Build:
         source, out = tmp_path / f"{name}.s", tmp_path / (f"{name}.so" if shared else f"{name}.o")
         source.write_text((f"{_ARCH}\n" if "aarch64" in target else "") + text)
         kind = ["-shared", "-nostdlib", *(["-s"] if strip else [])] if shared else ["-c"]
-        words = ["-target", target, *_TARGET[2:], *kind, str(source), "-o", str(out)]
+        words = ["-target", target, *_PLAIN, *kind, str(source), "-o", str(out)]
         run_zig("cc", words, "building a test's object")
         return out
 

@@ -1,0 +1,288 @@
+"""Hand-written assembly in a build: its hot functions -> a version per core, a dispatcher, one object.
+
+The versions stand in the file's own text, behind the functions that they are copies of (passes/asm/copies.py), so that
+data stays single. What cannot be copied, and what no machine pass changes, stays as it was.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mavcg.assembly.asm_source import AsmSource, preprocess, read_asm_source
+from mavcg.assembly.tuning import Tuning, TuningJob, tune_versions, wants_tuning
+from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
+from mavcg.codegen import assemble
+from mavcg.core import GENERIC, Core
+from mavcg.errors import MavcgError, ToolError
+from mavcg.passes.asm.blocks import Function, functions_of
+from mavcg.passes.asm.copies import (
+    extent,
+    free_suffix,
+    generic_statement,
+    labels_of,
+    names,
+    renamed,
+    version_text,
+    why_no_copy,
+)
+from mavcg.passes.asm.dispatcher_text import dispatcher_text
+from mavcg.passes.asm.source import Statement, parse_source
+from mavcg.program_road.choosing import FunctionChoice, Gains, Limits, Sizes, drop_for_growth
+from mavcg.program_road.objects import (
+    DISPATCHER_POINTERS,
+    RELOCATION_BYTES,
+    ModuleObjects,
+    choose_bodies,
+    distinct,
+    growth_limit,
+    runtime_names,
+)
+from mavcg.program_road.versions import Body
+from mavcg.runtime.coreset import CoreSet
+from mavcg.sources.asm_unit import AsmUnit
+from mavcg.target import Target
+
+
+@dataclass(frozen=True)
+class AsmModule:
+    """An assembly file, read. statements, functions: empty where it is not looked into; why: the reason, or ""."""
+
+    unit: AsmUnit
+    text: str
+    statements: tuple[Statement, ...] = ()
+    functions: tuple[Function, ...] = ()
+    global_names: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def source(self) -> str:
+        return self.unit.source.name
+
+    @property
+    def defined(self) -> tuple[str, ...]:
+        """The functions that a build may be told are hot."""
+        return self.global_names or tuple(function.name for function in self.functions)
+
+
+def read_asm_module(unit: AsmUnit, target: Target) -> AsmModule:
+    """Preprocess an assembly file for a target and look at its functions.
+
+    Raises: MavcgError with file, line and column for what does not preprocess or, for AArch64, assemble.
+    """
+    if target.arch != "aarch64" or target.system == "macos":
+        source = preprocess(unit.source, unit.flags, target.zig_name)
+        kind = "x86 assembly" if target.arch == "x86_64" else "assembly for macOS"
+        return AsmModule(unit, source.text, global_names=_global_labels(source), why=f"{kind} is not rescheduled")
+    source = read_asm_source(unit.source, flags=unit.flags, target=target.zig_name)
+    try:
+        with source.places_in_errors():
+            statements = parse_source(source.text, source.file)
+            functions = functions_of(statements, source.file)
+    except MavcgError as error:  # it assembles: that the passes do not understand it is no fault of the file
+        return AsmModule(unit, source.text, global_names=_global_labels(source), why=str(error))
+    return AsmModule(unit, source.text, statements, functions)
+
+
+def _global_labels(source: AsmSource) -> tuple[str, ...]:
+    """Global labels, of assembly for any architecture."""
+    lines = [line.split("#")[0].strip() for line in source.text.split("\n")]
+    labels = {line.split(":")[0].strip('"') for line in lines if ":" in line}
+    words = [line.replace(",", " ").split() for line in lines]
+    said = [word[1:] for word in words if word and word[0] in (".globl", ".global", ".weak")]
+    exported = [name.strip('"') for group in said for name in group]
+    return tuple(dict.fromkeys(name for name in exported if name in labels))
+
+
+def build_asm_objects(
+    module: AsmModule,
+    hot: Sequence[str],
+    core_set: CoreSet,
+    target: Target,
+    folder: Path,
+    limits: Limits,
+    gains: Gains,
+    worth: Mapping[tuple[str, str], float],
+    tuning: Tuning,
+    workers: int,
+    progress: Callable[[], None] = lambda: None,
+) -> ModuleObjects:
+    """The file as one object, with versions and dispatchers of those of its functions that are hot.
+
+    hot: linkage names. folder: where objects go; it exists. The rest is as for objects.build_objects.
+    Raises: ToolError for text that does not assemble.
+    """
+    tag = hashlib.sha256(f"{module.source}\0{module.text}".encode(errors="surrogateescape")).hexdigest()[:8]
+    plain = folder / f"{Path(module.source).stem}-{tag}.single.o"
+    assemble(module.text, plain, target, str(module.unit.source), module.unit.folders)
+    progress()
+    wanted = [name for name in hot if name in module.defined]
+    refused = {name: reason for name in wanted if (reason := _why_not(module, name, core_set.cores, tuning))}
+    functions = [name for name in wanted if name not in refused]
+    bodies, labels = _bodies(module, functions, core_set.cores, tuning, workers, progress)
+    for name, why in _unchanged(bodies).items():
+        refused[name] = why
+    bodies = [body for body in bodies if body.function not in refused]
+    by_label = {(body.function, body.label): body for body in bodies}
+    writer = _Writer(module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, labels)
+    choices: list[FunctionChoice] = []
+    if bodies:
+        try:
+            choices = _chosen(writer, bodies, limits, gains, worth, loaded_bytes(plain))
+        except ToolError as error:
+            why = f"its versions do not assemble: {' '.join(str(error).split())}"
+            refused |= {body.function: why for body in bodies}
+            bodies = []
+    dispatched = sum(not choice.is_single for choice in choices)
+    objects = (writer.write(choices),) if dispatched else (plain,)
+    added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched
+    made = ModuleObjects(
+        module.source, (plain,), objects, tuple(choices), refused, frozenset(), loaded_bytes(plain),
+        loaded_bytes(objects[0]) + added, bool(dispatched),
+        {(body.function, body.label): body.tuning for body in bodies if body.tuning},
+    )  # fmt: skip
+    if not wanted:
+        return made
+    note = plain.with_name(f"{plain.stem}.note.o")
+    assemble(note_assembly(made.summary, target), note, target, f"the note of {module.source}")
+    return replace(made, objects=(*made.objects, note), single=(plain, note))
+
+
+def _why_not(module: AsmModule, name: str, cores: Sequence[Core], tuning: Tuning) -> str:
+    if module.why:
+        return module.why
+    if not tuning.on:
+        return "its versions would differ by the machine passes alone, and these are off (--tune off)"
+    if not any(wants_tuning(core) for core in cores):
+        return f"no machine pass is for {', '.join(core.name for core in cores) or 'no core'}"
+    return why_no_copy(module.statements, _function(module.functions, name))
+
+
+def _function(functions: Sequence[Function], name: str) -> Function:
+    return next(function for function in functions if function.name == name)
+
+
+def _bodies(
+    module: AsmModule,
+    functions: Sequence[str],
+    cores: Sequence[Core],
+    tuning: Tuning,
+    workers: int,
+    progress: Callable[[], None],
+) -> tuple[list[Body], dict[str, tuple[str, ...]]]:
+    """Each function as it was (generic), and as it is for each core; and the labels in each, by symbol.
+
+    A body's assembly is the function's own stretch of the file's text.
+    """
+    jobs = {
+        (name, core.name): TuningJob(core, module.text, name, module.text, name, only=name)
+        for name in functions
+        for core in cores
+        if wants_tuning(core)
+    }
+    done = dict(zip(jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True))
+    bodies: list[Body] = []
+    labels: dict[str, tuple[str, ...]] = {}
+    for name in functions:
+        for label in (GENERIC, *(core.name for core in cores)):
+            text, account = done.get((name, label), (module.text, None))
+            asm, inside = _stretch(text, name)
+            key = hashlib.sha256(asm.encode(errors="surrogateescape")).hexdigest()
+            if account:  # no compiler had a say
+                account = replace(account, directive=None)
+            body = Body(name, label, f"{name}.{label}", asm, key, frozenset(), account)
+            bodies.append(body)
+            labels[body.symbol] = inside
+    return bodies, labels
+
+
+def _stretch(text: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """A function's own text in a file's, and the labels in it."""
+    statements = parse_source(text)
+    inside = extent(statements, _function(functions_of(statements), name))
+    return "".join(statements[at].text for at in inside), labels_of(statements, inside)
+
+
+def _unchanged(bodies: Sequence[Body]) -> dict[str, str]:
+    """Functions that no machine pass changed for any core, with the reason that the passes gave."""
+    found = {}
+    for name in dict.fromkeys(body.function for body in bodies):
+        own = [body for body in bodies if body.function == name]
+        if len({body.key for body in own}) == 1:
+            reports = [report for body in own if body.tuning for report in body.tuning.functions]
+            reasons = [r.kept for r in reports] + [loop.kept for r in reports for loop in r.loops]
+            why = next(filter(None, reasons), "no loop of one block, and no better order of its instructions")
+            found[name] = f"the machine passes find nothing better for any of the cores: {why}"
+    return found
+
+
+def _chosen(
+    writer: "_Writer",
+    bodies: Sequence[Body],
+    limits: Limits,
+    gains: Gains,
+    worth: Mapping[tuple[str, str], float],
+    single_bytes: int,
+) -> list[FunctionChoice]:
+    """Which bodies are used, by their sizes in an object that has them all."""
+    everything = {body.function: [b for b in distinct(bodies) if b.function == body.function] for body in bodies}
+    path = writer.assembled({name: [b.label for b in own] for name, own in everything.items()}, {})
+    code = {body.symbol: symbol_bytes(path, body.symbol) for body in distinct(bodies)}
+    sizes = {symbol: Sizes(size, size) for symbol, size in code.items()}
+    choices = choose_bodies(bodies, sizes, gains, limits, writer.core_set)
+    limit = growth_limit(bodies, sizes, worth, len(writer.core_set.cores), single_bytes, limits.max_growth)
+    return drop_for_growth(choices, limit) if limit else choices
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes the file's text with versions and dispatchers, and assembles it.
+
+    bodies: by function and label. labels: those in each body, by its symbol.
+    """
+
+    module: AsmModule
+    core_set: CoreSet
+    target: Target
+    path: Path
+    bodies: Mapping[tuple[str, str], Body]
+    labels: Mapping[str, Sequence[str]]
+
+    def write(self, choices: Sequence[FunctionChoice]) -> Path:
+        used = [choice for choice in choices if not choice.is_single]
+        labels = {choice.function: list(choice.bodies) for choice in used}
+        targets = {c.function: [f"{c.function}.{kept.body}" for kept in c.kept] for c in used}
+        return self.assembled(labels, targets)
+
+    def assembled(self, labels: Mapping[str, Sequence[str]], targets: Mapping[str, Sequence[str]]) -> Path:
+        """The object with these bodies by function, the generic one among them, and dispatchers to these symbols."""
+        statements = self.module.statements
+        pieces = [s.text for s in statements]
+        suffix, landing = free_suffix(self.module.text), ".note.gnu.property" in self.module.text
+        for name in labels:
+            inside = extent(statements, _function(self.module.functions, name))
+            generic = self.bodies[name, GENERIC]
+            for at, s in enumerate(statements):
+                if at not in inside and names(s.code, name):
+                    pieces[at] = generic_statement(replace(s, text=pieces[at]), name, generic.symbol)
+            texts = [version_text(renamed(generic.asm, name, generic.symbol, (), ""), generic.symbol, landing)]
+            for number, body in enumerate(self.bodies[name, label] for label in labels[name] if label != GENERIC):
+                copy = renamed(body.asm, name, body.symbol, self.labels[body.symbol], f"{suffix}{number}")
+                texts.append("\t.p2align 4\n" + version_text(copy, body.symbol, landing))
+            pieces[inside.start] = "".join(texts)
+            pieces[inside.start + 1 : inside.stop] = [""] * (len(inside) - 1)
+        runtime = runtime_names(self.core_set, self.target)
+        dispatchers = [
+            dispatcher_text(name, symbols, runtime, self._is_weak(name), self._visibility(name))
+            for name, symbols in targets.items()
+        ]
+        text = "".join([*pieces, "\n", *dispatchers])
+        assemble(text, self.path, self.target, f"versions of {self.module.source}", self.module.unit.folders)
+        return self.path
+
+    def _is_weak(self, name: str) -> bool:
+        return any(s.name == ".weak" and names(s.code, name) for s in self.module.statements)
+
+    def _visibility(self, name: str) -> str:
+        found = (".hidden", ".protected", ".internal")
+        return next((s.name[1:] for s in self.module.statements if s.name in found and names(s.code, name)), "")

@@ -1,0 +1,39 @@
+"""Assembly files among the sources of a build, and what of the flags concerns them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SUFFIXES = (".s", ".S", ".sx")
+_PREPROCESSOR = ("-D", "-U", "-I", "-isystem", "-iquote", "-include")
+_PATHS = ("-I", "-isystem", "-iquote", "-include")
+
+
+@dataclass(frozen=True)
+class AsmUnit:
+    """An assembly file. flags: the preprocessor's, with absolute folders."""
+
+    source: Path
+    flags: tuple[str, ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The assembler's flags for the folders of what the file includes."""
+        pairs = zip(self.flags, self.flags[1:], strict=False)
+        return (f"-I{self.source.parent}", *(f"-I{folder}" for option, folder in pairs if option == "-I"))
+
+
+def asm_unit(source: Path, flags: Sequence[str], folder: Path) -> AsmUnit:
+    """The unit of an assembly file that is built with a program's flags. folder: where relative paths begin."""
+    return AsmUnit(source, tuple(_preprocessor_flags(flags, folder)))
+
+
+def _preprocessor_flags(flags: Sequence[str], folder: Path) -> Iterator[str]:
+    left = iter(flags)
+    for flag in left:
+        option = next((name for name in _PREPROCESSOR[::-1] if flag.startswith(name)), None)
+        if option is None:
+            continue
+        value = flag.removeprefix(option) or next(left, "")
+        yield option
+        yield str((folder / value).absolute()) if option in _PATHS else value

@@ -1,0 +1,155 @@
+"""Copies of a function within its assembly file: which functions can have them, and their text.
+
+A copy stands behind the function that it is a copy of, in the same section and under the same directives, so that
+what it names outside of itself is as near and means the same. Labels of its own get names of their own.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from mavcg.passes.asm.blocks import Function
+from mavcg.passes.asm.isa import effects
+from mavcg.passes.asm.source import Statement
+
+_ABOUT_SYMBOL = (".globl", ".global", ".weak", ".hidden", ".protected", ".internal", ".type", ".size", ".local")
+_ASSIGNS = re.compile(r"\.(?:set|equ|equiv|eqv|symver|weakref)\b|[^\s=]+\s*==?(?!=)", re.IGNORECASE)
+_REACHES_FAR = re.compile(r"(?:b|bl|adrp|movz|movk)\s|.*(?::lo12:|:got|=)", re.IGNORECASE)
+_NUMERIC = re.compile(r"(?<![\w.$#])(\d+)([bf])(?![\w.$])")
+_LANDS = re.compile(r"^[^\n]*:\s*(?:\.cfi_\w+\s+)*(?:bti|hint|paci[ab]sp)\b", re.MULTILINE | re.IGNORECASE)
+_ENDS = ("jump", "return", "indirect")
+_TRAPS = ("brk", "udf", "hlt")
+_PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*$")
+
+
+def quoted(symbol: str) -> str:
+    """A symbol as assembly text: in quotes where it has characters that names have not."""
+    return symbol if _PLAIN.match(symbol) else f'"{symbol}"'
+
+
+def names(code: str, symbol: str) -> bool:
+    """True if a statement names a symbol, quoted or not."""
+    return _token(symbol).search(code) is not None
+
+
+def _token(symbol: str) -> re.Pattern[str]:
+    return re.compile(rf'"{re.escape(symbol)}"|(?<![\w.$"]){re.escape(symbol)}(?![\w.$"])')
+
+
+def extent(statements: Sequence[Statement], function: Function) -> range:
+    """The statements of a function, from its label to the last one that puts something into the code."""
+    last = function.start
+    for at in range(function.start, function.stop):
+        s = statements[at]
+        if s.kind in ("instr", "label") or s.instr is not None or s.name in (".cfi_endproc", ".ltorg", ".pool"):
+            last = at
+    return range(function.start, last + 1)
+
+
+def is_global(statements: Sequence[Statement], symbol: str) -> bool:
+    """True if a symbol is seen by other files."""
+    return any(s.name in (".globl", ".global", ".weak") and names(s.code, symbol) for s in statements)
+
+
+def why_no_copy(statements: Sequence[Statement], function: Function) -> str:
+    """Why a function cannot have a copy with a dispatcher in front of them, or ""."""
+    name, inside = function.name, extent(statements, function)
+    if not is_global(statements, name):
+        return f"it is local to its file; give it a .globl {name}"
+    if function.frozen:
+        return function.frozen
+    instrs = [statements[at] for at in inside if statements[at].kind == "instr"]
+    last = instrs[-1] if instrs else None
+    known = effects(last.instr) if last is not None and last.instr is not None else None
+    if last is None or not ((known and known.flow in _ENDS) or last.name in _TRAPS):
+        return "it has several entry points: its code runs on into what stands behind it"
+    labels = [statements[at].name for at in inside if statements[at].kind == "label"][1:]
+    for s in instrs:
+        target = s.code.split(",")[-1].strip().strip('"')
+        if s.name in ("tbz", "tbnz") and not _NUMERIC.match(target) and target not in labels and target != name:
+            return f"line {s.line}: `{s.code}` reaches 32 KiB, and a copy would stand further away"
+    for at, s in enumerate(statements):
+        if s.kind not in ("instr", "directive", "macro"):
+            continue
+        if at in inside:
+            if s.name == ".section" or s.name in (".text", ".data", ".bss", ".pushsection", ".popsection"):
+                return f"line {s.line}: {s.name} leaves its section"
+            continue
+        if s.name == ".size" and names(s.code, name):  # its versions have sizes of their own
+            continue
+        if shared := next((label for label in labels if not label.isdigit() and names(s.code, label)), None):
+            return f"line {s.line}: `{s.code}` names its label {shared} from outside"
+        if names(s.code, name) and (why := _why_name_stays(s)):
+            return why
+    crossing = next((at for at, goal in _numeric_references(statements) if (at in inside) != (goal in inside)), None)
+    if crossing is not None:
+        return f"line {statements[crossing].line}: `{statements[crossing].code}` goes into or out of it by a number"
+    return ""
+
+
+def _why_name_stays(s: Statement) -> str:
+    """Why the name of a function, as a statement elsewhere uses it, cannot become its dispatcher's."""
+    if s.kind == "directive" and s.name == ".variant_pcs":
+        return f"line {s.line}: it has a calling convention of its own"
+    if s.kind == "directive" and s.name not in _ABOUT_SYMBOL and _ASSIGNS.match(s.code):
+        return f"line {s.line}: `{s.code}` gives it another name"
+    if s.kind == "instr" and not _REACHES_FAR.match(s.code):
+        return f"line {s.line}: `{s.code}` does not reach a dispatcher in another place"
+    return ""
+
+
+def _numeric_references(statements: Sequence[Statement]) -> Iterator[tuple[int, int]]:
+    """(statement, that of the label) for each `1b` and `2f`."""
+    places: dict[str, list[int]] = {}
+    for at, s in enumerate(statements):
+        if s.kind == "label" and s.name.isdigit():
+            places.setdefault(s.name, []).append(at)
+    for at, s in enumerate(statements):
+        if s.kind not in ("instr", "directive"):
+            continue
+        for number, side in _NUMERIC.findall(s.code):
+            goals = [goal for goal in places.get(number, ()) if (goal < at) == (side == "b")]
+            if goals:
+                yield at, max(goals) if side == "b" else min(goals)
+
+
+def renamed(text: str, name: str, symbol: str, labels: Sequence[str], suffix: str) -> str:
+    """A function's text under another name, its own labels with a suffix; the first label is the function's.
+
+    f:   cbz x0, .Lend     ->    f.cortex-a55:   cbz x0, .Lend$1
+    """
+    text = _token(name).sub(lambda found: quoted(symbol), text)
+    for label in labels:
+        if label != name and not label.isdigit():
+            text = _token(label).sub(lambda found, label=label: quoted(f"{label}{suffix}"), text)  # type: ignore[misc]
+    return text
+
+
+def labels_of(statements: Sequence[Statement], inside: range) -> tuple[str, ...]:
+    """The labels in a stretch, each once."""
+    return tuple(dict.fromkeys(statements[at].name for at in inside if statements[at].kind == "label"))
+
+
+def free_suffix(text: str) -> str:
+    """A beginning of suffixes that no name in the text has."""
+    return next(suffix for n in count() if (suffix := f"$v{n or ''}_") not in text)
+
+
+def generic_statement(s: Statement, name: str, symbol: str) -> str:
+    """The text of a statement outside of a function that says something of its symbol, of its generic version's.
+
+    What else names the function means its dispatcher from now on, and stays. Its size is said where its code ends.
+    """
+    if s.kind != "directive" or s.name not in _ABOUT_SYMBOL or not names(s.code, name):
+        return s.text
+    return "\n" if s.name == ".size" else _token(name).sub(lambda found: quoted(symbol), s.text)
+
+
+def version_text(text: str, symbol: str, landing: bool) -> str:
+    """A renamed function with what makes its symbol a version's. landing: whether it needs a BTI landing pad."""
+    shown = quoted(symbol)
+    if landing and not _LANDS.search(text):
+        text = text.replace(":", ":\n\thint #34 // bti c: a dispatcher jumps here\n", 1)
+    return (
+        f"\t.globl {shown}\n\t.hidden {shown}\n\t.type {shown}, %function\n{text}\n\t.size {shown}, .-{shown}\n"
+    )
