@@ -46,16 +46,15 @@ def build_plain() -> None:
 
 def profile() -> None:
     """Where the time goes: perf, or callgrind where perf may not."""
-    command = ["build/edge_app", "--iterations", "300"]
-    shown = "mavcg profile -o build/profile.json -- build/edge_app --iterations 300"
-    say(f"$ {shown}")
-    arguments = [*MAVCG, "profile", "--top", "6", "-o", "build/profile.json"]
-    done = subprocess.run([*arguments, "--", *command], cwd=APP)
+    say("$ mavcg profile                    (examples/edge_app/mavcg.toml names the command)")
+    arguments = [*MAVCG, "profile", "--top", "6"]
+    done = subprocess.run(arguments, cwd=APP)
     if done.returncode == 0:
         return
+    arguments += ["-o", "build/profile.json"]
     if shutil.which("valgrind"):
         print("demo: perf cannot be used here, callgrind counts instructions instead")
-        few = [*command[:-1], "3"]
+        few = ["build/edge_app", "--iterations", "3"]
         finish(APP, [*arguments, "--with", "callgrind", "--", *few], echo=True)
         return
     print("demo: neither perf nor valgrind is here; a profile that was recorded elsewhere is imported")
