@@ -80,7 +80,7 @@ def auto(
 def _question(config: Path | None, threshold: float | None, runs: int | None, jobs: int | None) -> "Question":
     """The checked mavcg.toml with the options. Raises: MavcgError for what cannot be gone round with."""
     from mavcg.program_road.auto_steps import Question
-    from mavcg.program_road.buildfile import FILE_NAME, read_project
+    from mavcg.program_road.buildfile import FILE_NAME, library_of_folder, read_project
 
     path = config or Path(FILE_NAME)
     if config is None and not path.is_file():
@@ -100,7 +100,7 @@ def _question(config: Path | None, threshold: float | None, runs: int | None, jo
         )
     for name in build.hot:
         note(f"build.hot {name}: is not heeded, the profiles say what is hot")
-    output = build.output or _library_name(project.folder)
+    output = build.output or library_of_folder(project.folder)
     table = project.profile
     defaults = Question(project, build)
     question = Question(
@@ -113,13 +113,6 @@ def _question(config: Path | None, threshold: float | None, runs: int | None, jo
     )
     _ = question.threshold  # refused now, not after a build
     return question
-
-
-def _library_name(folder: Path) -> str:
-    from mavcg.model_road.request import identifier
-
-    name = identifier(folder.resolve().name)
-    return f"{name if name.startswith('lib') else f'lib{name}'}.so"
 
 
 def _where(question: "Question", runner: str | None, stack: ExitStack) -> "Where":

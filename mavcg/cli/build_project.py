@@ -2,13 +2,18 @@
 
 import re
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli import build_model, build_program
 from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
-from mavcg.program_road.buildfile import BuildFile, ModelTable, ProjectFile, with_kept_profile
+from mavcg.program_road.buildfile import (
+    BuildFile,
+    ModelTable,
+    ProjectFile,
+    library_of_folder,
+    with_kept_profile,
+)
 
 if TYPE_CHECKING:
     from mavcg.board import Board
@@ -18,7 +23,10 @@ if TYPE_CHECKING:
 
 # What an error names, an option, and the key of a table that says the same.
 _OPTION = re.compile(r"(?:--(?P<long>[a-z-]+)|(?P<output>-o)(?= )|(?P<build>build)(?=: ))")
-_KEYS = {"source": "sources", "flag": "flags", "shape": "shapes"}
+_KEYS = {
+    "source": "sources", "flag": "flags", "shape": "shapes", "link_option": "link_options", "library": "libraries",
+    "library_dir": "library_dirs",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,19 +109,11 @@ def _program_request(
 ) -> "tuple[BuildRequest, Board | None]":
     from mavcg.program_road.request import make_request
 
-    build = replace(build, output=build.output or f"{_library_of_folder(project.folder)}.so")
+    build = replace(build, output=build.output or library_of_folder(project.folder))
     try:
         return make_request(build, project.folder, jobs)
     except MavcgError as error:
         raise _naming_keys(error, f"{project.path}: build", options) from error
-
-
-def _library_of_folder(folder: Path) -> str:
-    """The library's name where none is given: lib and the folder's name."""
-    from mavcg.model_road.request import identifier
-
-    name = identifier(folder.resolve().name)
-    return name if name.startswith("lib") else f"lib{name}"
 
 
 def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) -> "LaunchedBuild":

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.safe_text import c_identifier
 from mavcg.toml_tables import read_table, read_toml, shown
 
 FILE_NAME = "mavcg.toml"
@@ -39,11 +40,11 @@ class BuildFile:
     """The [build] table of mavcg.toml. Paths are as written, relative to the file; `sources` may hold glob patterns.
 
     cores or board: who gets versions. hot: names; profile: a file of `mavcg profile -o`. threshold: percent of the run
-    time. min_gain, max_growth: percent. keep_slower: keep versions that the model of a core says are
-    slower. flags: compiler flags for `sources`. only_hot: of compile_commands, build only
-    the files that hold hot functions; query_driver: globs of compilers that it may name and that may be run. tune: how
-    hard machine passes look for schedules, "off", "fast" or "best". command: a build whose compiler is `mavcg launch`,
-    to be run in the place of `sources` and its like.
+    time. min_gain, max_growth: percent. keep_slower: keep versions that the model of a core says are slower. flags:
+    compiler flags for `sources`. only_hot: of compile_commands, build only the files that hold hot functions;
+    query_driver: globs of compilers that it may name and that may be run. tune: how hard machine passes look for
+    schedules, "off", "fast" or "best". command: a build whose compiler is `mavcg launch`, to be run in the place of
+    `sources` and its like.
     """
 
     output: str | None = None
@@ -186,3 +187,9 @@ def with_kept_profile(build: BuildFile, project: ProjectFile) -> BuildFile:
         return build
     kept = project.profile_name
     return replace(build, profile=kept) if project.profile or (project.folder / kept).is_file() else build
+
+
+def library_of_folder(folder: Path) -> str:
+    """The library's file name where [build] gives no output: lib and the folder's name."""
+    name = c_identifier(folder.resolve().name, "program")
+    return f"{name if name.startswith('lib') else f'lib{name}'}.so"
