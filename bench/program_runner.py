@@ -4,7 +4,6 @@ What the engine in C does, done slowly and suspiciously: memory starts as a patt
 lie around every buffer, and each step's rows are computed in parts, the last first.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -21,9 +20,9 @@ from mavcg.kernels.registry import emit
 from mavcg.lowering import Lowered, lower_graph
 from mavcg.model_program import Place, ProgramStep
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.runtime.kernel_call import KernelCall
 
 Run = Callable[..., tuple[Array, ...]]
-_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _GUARD = 256  # bytes on either side of a buffer
 _UNTOUCHED = 0x5A
 # A NaN as f32 and f64, -1 as an integer: a kernel that reads what nobody wrote shows it.
@@ -77,13 +76,12 @@ class ProgramRunner:
         )
 
     def _call(self, step: ProgramStep, pointers: Sequence[int], scratch: int) -> None:
-        function = _KERNEL(self.compiled.address(step.kernel)) if self.compiled else None
-        assert function is not None
-        args = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
+        assert self.compiled
+        call = KernelCall(self.compiled.address(step.kernel), pointers, scratch)
         edges = [step.rows * part // self.parts for part in range(self.parts + 1)]
         for begin, end in reversed(list(zip(edges, edges[1:], strict=False))):
             if begin < end:
-                function(ctypes.addressof(args), begin, end, scratch)
+                call(begin, end)
 
 
 def compiled(specs: Sequence[KernelSpec], machine: Machine) -> Compiled | None:

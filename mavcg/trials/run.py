@@ -1,6 +1,5 @@
 """Runs lowered primitives: compiled in this process where this processor runs the code, else in an emulator."""
 
-import ctypes
 from collections.abc import Mapping, Sequence
 
 from mavcg.core import GENERIC
@@ -12,9 +11,10 @@ from mavcg.kernels.emit import kernel_name
 from mavcg.machines import machines_for
 from mavcg.primitive import Lowering
 from mavcg.profiles.load import cores_for
+from mavcg.runtime.kernel_call import KernelCall
 from mavcg.target import host_target
 from mavcg.trials.emulation import LABEL, emulate, emulator_missing, runs_here
-from mavcg.trials.jobs import Call, Job, memory
+from mavcg.trials.jobs import Job, memory
 
 
 def run_jobs(jobs: Sequence[Job], machine: Machine, optimised: bool = True) -> None:
@@ -58,32 +58,25 @@ class CompiledLowering:
             builder.getModulePassManager().run(parsed, builder)
         self._engine = llvm.create_mcjit_compiler(parsed, target_machine)
         self._engine.finalize_object()
-        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-        self._functions = [
-            kind(self._engine.get_function_address(version_symbol(kernel_name(stage.spec), LABEL)))
+        self._kernels = [
+            self._engine.get_function_address(version_symbol(kernel_name(stage.spec), LABEL))
             for stage in lowering.stages
         ]
         self._scratch = memory(max((stage.spec.scratch_bytes for stage in lowering.stages), default=0))
 
     def run(self, job: Job) -> None:
         """Compute a job of this lowering. Not by two threads at once: scratch is this object's."""
-        tables = self.tables({base: held.address for base, held in job.operands.items()})
+        stages = self.stages({base: held.address for base, held in job.operands.items()})
         for call in job.calls:
-            self.call(call, tables)
+            stages[call.stage](call.begin, call.end)
         assert self._scratch.guards_hold, "scratch: written outside of scratch_bytes"
 
-    def tables(self, addresses: Mapping[str, int]) -> list[ctypes.Array[ctypes.c_void_p]]:
-        """The args of each stage, where the bases lie at these addresses."""
-        found = []
-        for stage in self.lowering.stages:
-            pointers = [addresses[place.base] + place.offset for place in stage.operands]
-            found.append((ctypes.c_void_p * len(pointers))(*pointers))
-        return found
-
-    def call(self, call: Call, tables: Sequence[ctypes.Array[ctypes.c_void_p]]) -> None:
-        """Compute a range of rows of a stage."""
-        table = ctypes.addressof(tables[call.stage])
-        self._functions[call.stage](table, call.begin, call.end, self._scratch.address)
+    def stages(self, addresses: Mapping[str, int]) -> list[KernelCall]:
+        """Each stage, to be called with a range of its rows, where the bases lie at these addresses."""
+        return [
+            KernelCall(kernel, [addresses[p.base] + p.offset for p in stage.operands], self._scratch.address)
+            for kernel, stage in zip(self._kernels, self.lowering.stages, strict=True)
+        ]
 
 
 def find_machine(core: str) -> Machine:

@@ -17,8 +17,7 @@
 
 #include "engine_api.h"
 #include "internal.h"
-
-typedef void engine_kernel(void *const *operands, int64_t begin, int64_t end, void *scratch);
+#include "kernel_api.h"
 
 /* Where an operand lies. Those of IN_INPUT and IN_OUTPUT, which are known in a run only, are also listed by number. */
 enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT };

@@ -1,6 +1,5 @@
 """Runs a lowered node on this machine, compiled in memory, for the tests of the families."""
 
-import ctypes
 import itertools
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from mavcg.kernels.emit import kernel_name, prepared
 from mavcg.kernels.registry import Lower, emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
+from mavcg.runtime.kernel_call import KernelCall
 from mavcg.tile_plan import MacroTile
 
 Array = NDArray[Any]
@@ -70,12 +70,11 @@ class Compiled:
     def run(self, step: Step, pointers: Sequence[int], ranges: Sequence[tuple[int, int]]) -> None:
         """Call the step's function on each range, with its scratch."""
         place = self.engine.get_function_address(kernel_name(step.spec))
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(place)
-        args = (ctypes.c_void_p * len(pointers))(*pointers)
         scratch = np.full(step.spec.scratch_bytes + 64, 0xA5, np.uint8)
         aligned = (scratch.ctypes.data + 63) & ~63
+        call = KernelCall(place, pointers, aligned)
         for begin, end in ranges:
-            function(ctypes.addressof(args), begin, end, aligned)
+            call(begin, end)
 
 
 GUARD = 64  # elements on either side of an output that nobody may touch

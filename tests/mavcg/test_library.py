@@ -1,6 +1,7 @@
 """Names that a linker could take for something else: of the library, of its folder, of symbols."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -30,8 +31,8 @@ def test_a_comma_ends_no_option(tmp_path: Path, tool: str) -> None:
 
     assert "f" in exported_symbols(out)
     with out.open("rb") as file:
-        tags = ELFFile(file).get_section_by_name(".dynamic").iter_tags("DT_SONAME")
-        assert [tag.soname for tag in tags] == [out.name]
+        dynamic: Any = ELFFile(file).get_section_by_name(".dynamic")
+        assert [tag.soname for tag in dynamic.iter_tags("DT_SONAME")] == [out.name]
 
 
 def test_a_symbol_that_no_linker_script_can_name(tmp_path: Path) -> None:
