@@ -58,7 +58,7 @@ def link_shared(
             tool = "c++"
             flags.append("-Wl,--gc-sections")
             hide_rest = True
-    elif not options.inputs and not any(_COMPILER_RT.match(name) for name in undefined):
+    elif not options.options and not options.libraries and not any(_COMPILER_RT.match(name) for name in undefined):
         flags.append("-nostdlib")
     if options.strip:
         flags.append("-s")

@@ -46,6 +46,7 @@ class LinkOptions:
     options: as the compiler driver takes them, `-Wl,-z,now`, or archives and objects by path, in their order.
     version_script: a linker version script, which decides what is exported. libraries: names as after -l; folders:
     where to look for them. soname: None for the file's name. strip: leave local symbols and debug information out.
+    runtime: the shared selector to link with, which is looked for beside the library and where the loader looks.
     """
 
     options: tuple[str, ...] = ()
@@ -54,11 +55,14 @@ class LinkOptions:
     folders: tuple[Path, ...] = ()
     soname: str | None = None
     strip: bool = False
+    runtime: Path | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """What follows the library's own objects on the linker's command line."""
-        return (*self.options, *(f"-L{folder}" for folder in self.folders), *(f"-l{name}" for name in self.libraries))
+        runtime = (str(self.runtime), "-Wl,-rpath,$ORIGIN") if self.runtime else ()
+        folders = (f"-L{folder}" for folder in self.folders)
+        return (*self.options, *folders, *(f"-l{name}" for name in self.libraries), *runtime)
 
     @property
     def named(self) -> tuple[str, ...]:

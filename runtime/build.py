@@ -22,9 +22,12 @@ RUNTIME_FLAGS = (
 )  # fmt: skip
 
 
-def runtime_object(core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, out_dir: Path) -> Path:
+def runtime_object(
+    core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, out_dir: Path, shared: bool = False
+) -> Path:
     """Compile the runtime of a core set; the object's path, out_dir/mavcg_runtime_<tag>.o.
 
+    shared: only the set's own part, which asks libmavcg_rt.so (runtime/shared.py); for ELF targets.
     all_cores: every known core by name, for stand-ins and for MAVCG_CPU_MAP.
     The object's undefined symbols are all weak: it links with any libc, or none.
     Raises: MavcgError when a core of the set is not of the target's architecture; ToolError when compiling fails.
@@ -40,10 +43,11 @@ def runtime_object(core_set: CoreSet, all_cores: Mapping[str, Core], target: Tar
     table = table_text(core_set, same_arch, needs)
     if target.system == "macos":  # Mach-O has no groups; its weak definitions merge one by one
         return compile_runtime("runtime.c", table, target, out)
+    source, group = ("shared_set.c", "mavcg_shared") if shared else ("runtime.c", "mavcg_runtime")
     assembly = compile_runtime(
-        "runtime.c", table, target, out.with_suffix(".s"), ("-S", "-Wno-unused-command-line-argument")
+        source, table, target, out.with_suffix(".s"), ("-S", "-Wno-unused-command-line-argument")
     )
-    assembly.write_text(in_one_group(assembly.read_text(), f"mavcg_runtime_{core_set.tag}"))
+    assembly.write_text(in_one_group(assembly.read_text(), f"{group}_{core_set.tag}"))
     # By its name alone: the assembler writes the path it was given into the object.
     run_zig(
         "cc", [*machine_flags(target), "-g0", "-c", assembly.name, "-o", out.name], "assembling the runtime", out.parent

@@ -23,6 +23,7 @@ from mavcg.cli.plan import plan
 from mavcg.cli.primitives import primitives
 from mavcg.cli.profile import profile
 from mavcg.cli.run import run as run_model
+from mavcg.cli.runtime import runtime
 from mavcg.cli.select import select
 from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
@@ -54,7 +55,7 @@ def make_app() -> typer.Typer:
     app.callback()(_options)
     for verb in (
         init, profile, build, auto, inspect, run_model, bench, estimate, plan, primitives, tune, select, explain,
-        tune_asm, measure, cores,
+        tune_asm, measure, cores, runtime,
     ):  # fmt: skip
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)

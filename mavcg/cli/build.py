@@ -119,6 +119,10 @@ def build(
         str | None, typer.Option(metavar="NAME", help="The library's name for the loader; that of its file.")
     ] = None,
     strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False,
+    runtime: Annotated[
+        str | None,
+        typer.Option(metavar="static|shared", help="The selector: a part of the library, or libmavcg_rt.so; static."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -151,7 +155,7 @@ def build(
             "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
             "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower, "--strip": strip,
             "--link-option": link_option, "--version-script": version_script, "--library": library,
-            "--library-dir": library_dir, "--soname": soname,
+            "--library-dir": library_dir, "--soname": soname, "--runtime": runtime,
         })  # fmt: skip
         model_request, _ = make_model_request(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
@@ -173,6 +177,7 @@ def build(
         link_options=tuple(_input_from_here(option) for option in link_option or ()),
         version_script=_from_here(version_script), libraries=tuple(library or ()),
         library_dirs=_all_from_here(library_dir), soname=soname, strip=strip or None,
+        runtime=runtime,
     )  # fmt: skip
     of_models = ModelTable(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),

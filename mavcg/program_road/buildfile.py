@@ -76,6 +76,7 @@ class BuildFile:
     library_dirs: tuple[str, ...] = ()
     soname: str | None = None
     strip: bool | None = None
+    runtime: str | None = None
 
 
 @dataclass(frozen=True)

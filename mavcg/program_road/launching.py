@@ -127,7 +127,7 @@ def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | N
 def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]") -> str | None:
     from mavcg.program_road.program import BuildRequest, build_program
     from mavcg.program_road.report import build_line
-    from mavcg.program_road.request import settings
+    from mavcg.program_road.request import settings, shared_runtime
 
     assert unit.output is not None
     target = _target(unit)
@@ -145,6 +145,7 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
         gains=chosen.gains,
         per_core_rounding=chosen.per_core_rounding,
         tuning=chosen.tuning,
+        shared_runtime=shared_runtime(file, target),
         code_flags=("-fPIC", *(flag for flag in unit.flags if _CODE_FLAGS.match(flag))),
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build runs as many compilers as it wants

@@ -23,6 +23,7 @@ from mavcg.program_road.objects import ModuleObjects, build_objects
 from mavcg.program_road.versions import make_versions
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.shared import SONAME, build_shared_runtime
 from mavcg.scratch import scratch_folder
 from mavcg.sources.asm_unit import AsmUnit
 from mavcg.sources.compile_commands import CompileUnit
@@ -45,6 +46,7 @@ class BuildRequest:
     units, ir_files, asm_units: the inputs. hot: what is to be versioned, hottest first. cores: one version each, beside
     generic. output: .so, or .o for an object to be linked elsewhere. code_flags: such as -ffunction-sections.
     keep_debug: whether debug information of the units stays. notes: what choosing the inputs left to say.
+    link: of a library. shared_runtime: whether the selector is libmavcg_rt.so rather than a part of the output.
     """
 
     output: Path
@@ -63,6 +65,7 @@ class BuildRequest:
     keep_debug: bool = False
     notes: tuple[str, ...] = ()
     link: LinkOptions = LinkOptions()
+    shared_runtime: bool = False
     workers: int = field(default_factory=default_workers)
 
 
@@ -106,11 +109,16 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         objects = [path for module in built for path in module.objects]
         facts: dict[str, str | int] = {}
         single_bytes: int | None = None
+        shared_note: tuple[str, ...] = ()
         if any(module.dispatched for module in built):
             progress("compiling the run-time selector")
-            runtime = runtime_object(core_set, load_cores(), request.target, folder)
+            runtime = runtime_object(core_set, load_cores(), request.target, folder, request.shared_runtime)
             facts = {"core_set": core_set.tag, "runtime_bytes": loaded_bytes(runtime)}
             objects.append(runtime)
+            if request.shared_runtime:
+                made = build_shared_runtime(request.target, folder)
+                shared_note = (_shared_note(request, loaded_bytes(made)),)
+                request = replace(request, link=replace(request.link, runtime=made))
         if request.output.suffix != ".o":
             progress("linking the single-version library, to compare sizes")
             single_bytes = facts["single_library_bytes"] = _single_library_bytes(built, request, folder)
@@ -120,7 +128,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             objects.append(note)
         progress(f"linking {request.output}")
         libraries, symbols = _link(objects, request)
-    notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules), *_protection_notes(request))
+    notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules), *_protection_notes(request), *shared_note)
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
         int(facts.get("runtime_bytes", 0)), loaded_bytes(request.output), single_bytes, libraries, symbols,
@@ -145,6 +153,12 @@ def _protection_notes(request: BuildRequest) -> list[str]:
         f"{request.output.name} is not marked for branch protection: something in it was compiled without, such as "
         "ziglang's libc++ or a file with flags of its own"
     ]
+
+
+def _shared_note(request: BuildRequest, runtime_bytes: int) -> str:
+    command = f"mavcg runtime --target {request.target.zig_name} -o FOLDER"
+    need = "its program must be linked with -lmavcg_rt" if request.output.suffix == ".o" else "it needs it at load"
+    return f"the selector is {SONAME}, {runtime_bytes} bytes for all libraries of a process; {need}: {command}"
 
 
 def _source_notes(modules: Sequence[IrModule]) -> list[str]:

@@ -65,6 +65,7 @@ def make_request(
         per_core_rounding=chosen.per_core_rounding,
         tuning=chosen.tuning,
         link=_link(file, folder, target),
+        shared_runtime=shared_runtime(file, target),
     )
     return (replace(request, workers=jobs) if jobs else request), board
 
@@ -82,6 +83,17 @@ def _output(file: BuildFile, folder: Path, target: Target) -> Path:
     if output.is_dir():
         raise MavcgError(f"-o {output}: is a folder; name a file in it")
     return output
+
+
+def shared_runtime(file: BuildFile, target: Target) -> bool:
+    """Whether the selector is to be libmavcg_rt.so. Raises: MavcgError for another word, and where there is none."""
+    if file.runtime not in (None, "static", "shared"):
+        raise MavcgError(f"--runtime {file.runtime}: is neither static nor shared; static needs no other file")
+    if file.runtime == "shared" and target.system == "macos":
+        raise MavcgError(
+            f"--runtime shared: is for Linux and Android, and the target is {target.zig_name}; leave it out"
+        )
+    return file.runtime == "shared"
 
 
 def _link(file: BuildFile, folder: Path, target: Target) -> LinkOptions:

@@ -51,7 +51,8 @@ MAVCG_STATIC const char *read_map_cpus(const char **at, struct map_entry *entry)
 /* The core id that the map gives this CPU, MAVCG_NOT_KNOWN where it says nothing. With MAVCG_NO_CPU, whether each core
  * that is named can run here is looked at as well. highest: the highest CPU number that
  * the map names, or -1; rest: the id of all others, or MAVCG_NOT_KNOWN. */
-MAVCG_STATIC unsigned map_lookup(const char *map, int cpu, int *highest, unsigned *rest, struct map_fault *fault) {
+MAVCG_STATIC unsigned map_lookup(const struct mavcg_set *set, const char *map, int cpu, int *highest, unsigned *rest,
+                                 struct map_fault *fault) {
     unsigned named = MAVCG_NOT_KNOWN;
     int waits = 0, waits_here = 0, waits_any = 0; /* CPUs whose "=core" is still to come */
     *highest = -1;
@@ -76,9 +77,9 @@ MAVCG_STATIC unsigned map_lookup(const char *map, int cpu, int *highest, unsigne
         fault->bytes = (size_t)(end - fault->part);
         if (fault->what) return MAVCG_NOT_KNOWN;
         if (core) {
-            unsigned id = core_id(core, (size_t)(end - core));
+            unsigned id = core_id(set, core, (size_t)(end - core));
             if (!id) fault->what = core == end ? "names no core" : "names a core that is not known here";
-            else if (cpu == MAVCG_NO_CPU && !x86_can_run(id))
+            else if (cpu == MAVCG_NO_CPU && !x86_can_run(set, id))
                 fault->what = "names a core whose instructions this processor does not all have";
             if (fault->what) return MAVCG_NOT_KNOWN;
             if (waits_here) named = id;

@@ -6,6 +6,10 @@
 #include "detect_api.h"
 #include "mavcg_core_table.h" /* of all known cores */
 
+static const struct mavcg_set core_set = {
+    MAVCG_ABI, MAVCG_VERSIONS, midr_rules, x86_rules, x86_needs, core_names, NULL, NULL, NULL,
+};
+
 #if defined(__APPLE__)
 #include "platform_macos.c"
 #else

@@ -67,6 +67,27 @@ struct mavcg_x86_rule {
 
 enum { X86_WORDS = 7 };
 
+/* Everything of one core set: what is known of its cores, and the state of its selection. The selector's functions take
+ * it as an argument: a library with a selector of its own has one set, which the compiler folds in; the shared selector
+ * serves the sets of many libraries. abi comes first and stays there: an older shared selector reads it alone. */
+struct mavcg_set {
+    uint32_t abi;      /* MAVCG_ABI of whoever made it */
+    uint32_t versions; /* length of a function's table */
+    const struct mavcg_midr_rule *midr_rules;
+    const struct mavcg_x86_rule *x86_rules;
+    const uint32_t (*x86_needs)[X86_WORDS];
+    const char *core_names;
+    uint8_t *core_of_cpu;
+    uint64_t *rseq_offset;
+    struct mavcg_state *state;
+};
+
+#if defined(MAVCG_SHARED_SELECTOR)
+#define MAVCG_SET_OF(table) ((table)->set)
+#else
+#define MAVCG_SET_OF(table) ((void)(table), &core_set) /* the only one, so that it is folded in */
+#endif
+
 /* The machine to look at. live: it is the one we run on, so that its registers may be read too. */
 struct mavcg_machine {
     const char *root; /* before /sys and /proc: "" here, a folder of recorded files at a desk */
@@ -80,6 +101,9 @@ struct mavcg_table {
     uint8_t *how;   /* [MAVCG_CPUS], enum mavcg_how */
     uint32_t *seen; /* [MAVCG_CPUS], the MIDR_EL1 or the x86 family << 16 | model that was read, or 0 */
     int say;
+#if defined(MAVCG_SHARED_SELECTOR)
+    const struct mavcg_set *set;
+#endif
 };
 
 enum { TRACE_RUNS = 1, TRACE_CPUS = 2 };

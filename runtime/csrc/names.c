@@ -5,25 +5,25 @@
  *   x86_needs    by id from MAVCG_FIRST_CORE on: the CPUID bits that its code needs (x86_needs.h). */
 
 /* The name of a version: the first one with its id. */
-MAVCG_STATIC const char *core_name(unsigned id) {
-    const char *entry = core_names;
+MAVCG_STATIC const char *core_name(const struct mavcg_set *set, unsigned id) {
+    const char *entry = set->core_names;
     for (; *entry; entry += 1 + text_bytes(entry + 1) + 1)
         if ((unsigned char)*entry == id) return entry + 1;
     return "generic";
 }
 
 /* MAVCG_NOT_KNOWN for a name that nobody has heard of. */
-MAVCG_STATIC unsigned core_id(const char *name, size_t bytes) {
-    const char *entry = core_names;
+MAVCG_STATIC unsigned core_id(const struct mavcg_set *set, const char *name, size_t bytes) {
+    const char *entry = set->core_names;
     for (; *entry; entry += 1 + text_bytes(entry + 1) + 1)
         if (same_text(entry + 1, name, bytes)) return (unsigned char)*entry;
     return MAVCG_NOT_KNOWN;
 }
 
 /* MAVCG_GENERIC for a core that no rule knows. Fields: Arm Architecture Reference Manual, MIDR_EL1. */
-MAVCG_STATIC unsigned core_of_midr(uint32_t midr) {
+MAVCG_STATIC unsigned core_of_midr(const struct mavcg_set *set, uint32_t midr) {
     unsigned implementer = midr >> 24, variant = midr >> 20 & 0xF, part = midr >> 4 & 0xFFF;
-    for (const struct mavcg_midr_rule *rule = midr_rules; rule->id; rule++)
+    for (const struct mavcg_midr_rule *rule = set->midr_rules; rule->id; rule++)
         if (rule->implementer == implementer && rule->part == part && rule->variant_min <= variant &&
             variant <= rule->variant_max && !(rule->hwcap && rule->hwcap & ~arm_hwcap()))
             return rule->id;
@@ -31,8 +31,8 @@ MAVCG_STATIC unsigned core_of_midr(uint32_t midr) {
 }
 
 /* MAVCG_GENERIC for a processor that no rule knows. kind: X86_NO_KIND unless it is a hybrid. */
-MAVCG_STATIC unsigned core_of_x86(struct x86_identity cpu, enum x86_kind kind) {
-    for (const struct mavcg_x86_rule *rule = x86_rules; rule->id; rule++)
+MAVCG_STATIC unsigned core_of_x86(const struct mavcg_set *set, struct x86_identity cpu, enum x86_kind kind) {
+    for (const struct mavcg_x86_rule *rule = set->x86_rules; rule->id; rule++)
         if (rule->kind == kind && (rule->vendor == X86_ANY_VENDOR ||
                                    (rule->vendor == cpu.vendor && rule->family == cpu.family &&
                                     rule->model_min <= cpu.model && cpu.model <= rule->model_max)))

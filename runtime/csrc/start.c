@@ -3,15 +3,6 @@
  * No lock anywhere: several threads may fill the table at the same time (they find the same answers), a signal
  * handler may interrupt that and call a dispatched function, and a fork leaves nothing taken. */
 
-#define select_state MAVCG_NAME(state, MAVCG_SET)
-#define select_version MAVCG_NAME(select, MAVCG_SET)
-#define published_rseq_offset MAVCG_NAME(rseq_offset, MAVCG_SET)
-#define core_of_cpu MAVCG_NAME(core_of_cpu, MAVCG_SET)
-
-MAVCG_SHARED uint64_t published_rseq_offset;
-MAVCG_SHARED uint8_t core_of_cpu[MAVCG_CPUS];
-MAVCG_SHARED struct mavcg_state select_state;
-
 #ifndef MAVCG_ROOT
 #define MAVCG_ROOT "" /* tests look at folders of their own */
 #endif
@@ -74,7 +65,7 @@ MAVCG_STATIC uint32_t read_trace(const char *text, int tell) {
     return trace;
 }
 
-MAVCG_STATIC void complain_about_map(const struct map_fault *fault) {
+MAVCG_STATIC void complain_about_map(const struct mavcg_set *set, const struct map_fault *fault) {
     struct line line;
     start_line(&line);
     add_text(&line, "MAVCG_CPU_MAP: '");
@@ -82,43 +73,46 @@ MAVCG_STATIC void complain_about_map(const struct map_fault *fault) {
     add_text(&line, "' ");
     add_text(&line, fault->what);
     add_text(&line, "; the whole map is ignored. Write CPUS=CORE,.. as in 0-3=generic; cores:");
-    for (unsigned id = MAVCG_GENERIC; id < MAVCG_VERSIONS; id++) {
+    for (unsigned id = MAVCG_GENERIC; id < set->versions; id++) {
         add_text(&line, " ");
-        add_text(&line, core_name(id));
+        add_text(&line, core_name(set, id));
     }
     end_line(&line);
 }
 
-MAVCG_STATIC struct mavcg_table shared_table(uint32_t trace) {
-    struct mavcg_table table = {core_of_cpu, NULL, NULL, (trace & TRACE_CPUS) != 0};
+MAVCG_STATIC struct mavcg_table shared_table(const struct mavcg_set *set, uint32_t trace) {
+    struct mavcg_table table = {.id = set->core_of_cpu, .say = (trace & TRACE_CPUS) != 0};
+#if defined(MAVCG_SHARED_SELECTOR)
+    table.set = set;
+#endif
     return table;
 }
 
 /* Let dispatchers find the CPU by themselves, unless each run is to be counted. */
-MAVCG_STATIC void publish_rseq(void) {
-    if (!(__atomic_load_n(&select_state.trace, __ATOMIC_RELAXED) & TRACE_RUNS))
-        __atomic_store_n(&published_rseq_offset, rseq_offset(), __ATOMIC_RELAXED);
+MAVCG_STATIC void publish_rseq(const struct mavcg_set *set) {
+    if (!(__atomic_load_n(&set->state->trace, __ATOMIC_RELAXED) & TRACE_RUNS))
+        __atomic_store_n(set->rseq_offset, rseq_offset(), __ATOMIC_RELAXED);
 }
 
 /* Fill the table and let dispatchers use it. Running it twice, or in two threads at once, changes nothing. */
-MAVCG_STATIC void start_selecting(void) {
+MAVCG_STATIC void start_selecting(const struct mavcg_set *set) {
     int heed = !is_privileged();
-    int tell = !__atomic_exchange_n(&select_state.complained, 1, __ATOMIC_RELAXED);
+    int tell = !__atomic_exchange_n(&set->state->complained, 1, __ATOMIC_RELAXED);
     char room[512];
     uint32_t trace = heed ? read_trace(environment_value("MAVCG_TRACE", room, sizeof room), tell) : 0;
     const char *map = heed ? environment_value("MAVCG_CPU_MAP", room, sizeof room) : NULL;
-    struct mavcg_table table = shared_table(trace);
+    struct mavcg_table table = shared_table(set, trace);
     if (map) {
         struct map_fault fault = fill_from_map(&table, map);
-        if (fault.what && tell) complain_about_map(&fault);
+        if (fault.what && tell) complain_about_map(set, &fault);
     }
     fill_table(&this_machine, &table, MAVCG_NO_CPU);
     unsigned only = only_core(&this_machine, &table);
     table.say = 0;
     if (only) store_rest(&table, only, MAVCG_HOW_UNKNOWN, 0);
-    __atomic_store_n(&select_state.trace, trace, __ATOMIC_RELAXED);
-    __atomic_store_n(&select_state.only_core, only, __ATOMIC_RELAXED);
-    publish_rseq();
-    __atomic_store_n(&select_state.ready, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&set->state->trace, trace, __ATOMIC_RELAXED);
+    __atomic_store_n(&set->state->only_core, only, __ATOMIC_RELAXED);
+    publish_rseq(set);
+    __atomic_store_n(&set->state->ready, 1, __ATOMIC_RELEASE);
 }
 

@@ -44,7 +44,7 @@ MAVCG_STATIC void store_core(struct mavcg_table *table, unsigned cpu, unsigned i
     if (!__atomic_compare_exchange_n(&table->id[cpu], &none, (uint8_t)id, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
     if (table->how) table->how[cpu] = (uint8_t)how;
     if (table->seen) table->seen[cpu] = seen;
-    if (table->say) say_cpu(cpu, core_name(id), how, seen);
+    if (table->say) say_cpu(cpu, core_name(MAVCG_SET_OF(table), id), how, seen);
 }
 
 /* All CPUs that nothing is known about; said in one line. */
@@ -61,7 +61,7 @@ MAVCG_STATIC void store_rest(struct mavcg_table *table, unsigned id, enum mavcg_
     if (!table->say || !stored) return;
     start_line(&line);
     add_text(&line, "all other cpus: ");
-    add_text(&line, core_name(id));
+    add_text(&line, core_name(MAVCG_SET_OF(table), id));
     say_how(&line, how, seen);
 }
 
@@ -70,12 +70,12 @@ MAVCG_STATIC struct map_fault fill_from_map(struct mavcg_table *table, const cha
     struct map_fault fault;
     unsigned rest;
     int highest;
-    map_lookup(map, MAVCG_NO_CPU, &highest, &rest, &fault);
+    map_lookup(MAVCG_SET_OF(table), map, MAVCG_NO_CPU, &highest, &rest, &fault);
     if (fault.what) return fault;
     for (int cpu = 0; cpu <= highest; cpu++) {
         int ignored_highest;
         unsigned ignored_rest;
-        unsigned id = map_lookup(map, cpu, &ignored_highest, &ignored_rest, &fault);
+        unsigned id = map_lookup(MAVCG_SET_OF(table), map, cpu, &ignored_highest, &ignored_rest, &fault);
         store_core(table, (unsigned)cpu, id, MAVCG_HOW_MAP, 0);
     }
     if (rest) store_rest(table, rest, MAVCG_HOW_MAP, 0);
@@ -109,7 +109,7 @@ MAVCG_STATIC void look_in_sysfs(void *context, unsigned cpu) {
     struct search *search = context;
     if (known_core(search->table, cpu)) return;
     uint32_t midr = sysfs_midr(search->machine->root, cpu);
-    if (midr) store_core(search->table, cpu, core_of_midr(midr), MAVCG_HOW_SYSFS_MIDR, midr);
+    if (midr) store_core(search->table, cpu, core_of_midr(MAVCG_SET_OF(search->table), midr), MAVCG_HOW_SYSFS_MIDR, midr);
     else search->open++;
 }
 
@@ -117,7 +117,7 @@ MAVCG_STATIC void take_part(void *context, unsigned cpu, uint32_t midr) {
     struct search *search = context;
     if (search->only == MAVCG_NO_CPU || search->only == (int)cpu) {
         search->midr = midr;
-        if (search->table) store_core(search->table, cpu, core_of_midr(midr), MAVCG_HOW_CPUINFO, midr);
+        if (search->table) store_core(search->table, cpu, core_of_midr(MAVCG_SET_OF(search->table), midr), MAVCG_HOW_CPUINFO, midr);
     }
 }
 
@@ -176,15 +176,15 @@ MAVCG_STATIC void fill_arm(struct search *search) {
     if (search->machine->live && search->only != MAVCG_NO_CPU && !known_core(search->table, (unsigned)search->only)) {
         int cpu;
         uint32_t midr = midr_here(&cpu);
-        if (midr) store_core(search->table, (unsigned)cpu, core_of_midr(midr), MAVCG_HOW_MRS, midr);
+        if (midr) store_core(search->table, (unsigned)cpu, core_of_midr(MAVCG_SET_OF(search->table), midr), MAVCG_HOW_MRS, midr);
     }
 }
 
 /* The version for an x86 CPU, which must also have the instructions for it. */
 MAVCG_STATIC void store_x86(struct search *search, int cpu, enum x86_kind kind, enum mavcg_how how) {
-    unsigned id = core_of_x86(search->x86, kind);
+    unsigned id = core_of_x86(MAVCG_SET_OF(search->table), search->x86, kind);
     uint32_t seen = (uint32_t)search->x86.family << 16 | search->x86.model;
-    if (search->machine->live && !x86_can_run(id)) id = MAVCG_GENERIC;
+    if (search->machine->live && !x86_can_run(MAVCG_SET_OF(search->table), id)) id = MAVCG_GENERIC;
     if (cpu == MAVCG_NO_CPU) store_rest(search->table, id, how, seen);
     else store_core(search->table, (unsigned)cpu, id, how, seen);
 }

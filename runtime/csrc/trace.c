@@ -44,14 +44,14 @@ MAVCG_STATIC void own_counts(struct mavcg_state *state, unsigned versions) {
     }
 }
 
-MAVCG_RARE MAVCG_STATIC void count_run(struct mavcg_state *state, struct mavcg_function *function, unsigned id) {
-    own_counts(state, MAVCG_VERSIONS);
-    if (!__atomic_load_n(&function->next, __ATOMIC_RELAXED)) register_function(state, function);
+MAVCG_RARE MAVCG_STATIC void count_run(const struct mavcg_set *set, struct mavcg_function *function, unsigned id) {
+    own_counts(set->state, set->versions);
+    if (!__atomic_load_n(&function->next, __ATOMIC_RELAXED)) register_function(set->state, function);
     __atomic_fetch_add(&function->runs[id], 1, __ATOMIC_RELAXED);
 }
 
-MAVCG_STATIC void print_runs(struct mavcg_function *function) {
-    for (unsigned id = MAVCG_GENERIC; id < MAVCG_VERSIONS; id++) {
+MAVCG_STATIC void print_runs(const struct mavcg_set *set, struct mavcg_function *function) {
+    for (unsigned id = MAVCG_GENERIC; id < set->versions; id++) {
         uint64_t runs = __atomic_load_n(&function->runs[id], __ATOMIC_RELAXED);
         struct digits room;
         struct line line;
@@ -59,7 +59,7 @@ MAVCG_STATIC void print_runs(struct mavcg_function *function) {
         start_line(&line);
         add_text(&line, function->name);
         add_text(&line, " ");
-        add_text(&line, core_name(id));
+        add_text(&line, core_name(set, id));
         add_text(&line, " ");
         add_text(&line, number_text(&room, runs, 10));
         end_line(&line);
@@ -67,13 +67,14 @@ MAVCG_STATIC void print_runs(struct mavcg_function *function) {
 }
 
 /* All counts, in the order of the functions' first runs: the list has the last one first. */
-MAVCG_RARE MAVCG_STATIC void print_all_runs(struct mavcg_state *state) {
+MAVCG_RARE MAVCG_STATIC void print_all_runs(const struct mavcg_set *set) {
+    struct mavcg_state *state = set->state;
     unsigned functions = 0;
     if (__atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) != (uint64_t)process_id() << 1) return;
     for (struct mavcg_function *f = first_function(state); f != MAVCG_LIST_END; f = next_function(f)) functions++;
     for (; functions; functions--) {
         struct mavcg_function *function = first_function(state);
         for (unsigned step = 1; step < functions; step++) function = next_function(function);
-        print_runs(function);
+        print_runs(set, function);
     }
 }

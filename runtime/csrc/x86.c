@@ -57,11 +57,11 @@ MAVCG_STATIC void x86_abilities(uint32_t words[X86_WORDS]) {
 
 /* Whether this processor has every instruction that the compiler could take for a version. A virtual machine may show
  * a processor's model without all of its instructions. */
-MAVCG_STATIC int x86_can_run(unsigned id) {
+MAVCG_STATIC int x86_can_run(const struct mavcg_set *set, unsigned id) {
     uint32_t has[X86_WORDS], lacks = 0;
     if (id < MAVCG_FIRST_CORE) return 1;
     x86_abilities(has);
-    for (int word = 0; word < X86_WORDS; word++) lacks |= x86_needs[id - MAVCG_FIRST_CORE][word] & ~has[word];
+    for (int word = 0; word < X86_WORDS; word++) lacks |= set->x86_needs[id - MAVCG_FIRST_CORE][word] & ~has[word];
     return !lacks;
 }
 #else
@@ -74,5 +74,5 @@ MAVCG_STATIC struct x86_identity cpuid_identity(void) {
     return unknown;
 }
 
-MAVCG_STATIC int x86_can_run(unsigned id) { return (void)id, 1; }
+MAVCG_STATIC int x86_can_run(const struct mavcg_set *set, unsigned id) { return (void)set, (void)id, 1; }
 #endif

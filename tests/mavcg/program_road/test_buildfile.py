@@ -57,6 +57,7 @@ version_script = "lib.map"
 libraries = ["m"]
 library_dirs = ["lib"]
 soname = "lib.so.1"
+runtime = "shared"
 strip = true
 tune = "best"
 """
@@ -100,7 +101,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         **{key: ("1", "true or false") for key in ("only_hot", "keep_slower")},
         "strip": ("1", "true or false"),
         **{key: ("7", "a list of strings") for key in ("link_options", "libraries", "library_dirs")},
-        **{key: ("7", "a string") for key in ("version_script", "soname")},
+        **{key: ("7", "a string") for key in ("version_script", "soname", "runtime")},
     },
     "model[0]": {
         **{key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db")},

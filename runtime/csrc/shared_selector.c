@@ -1,0 +1,34 @@
+/* libmavcg_rt.so: one selector for the core sets of all libraries of a process. */
+#define MAVCG_SHARED_SELECTOR 1
+#include "internal.h"
+#include "mavcg_rt.h"
+#include "selector.c"
+
+#define MAVCG_EXPORT __attribute__((visibility("default")))
+
+/* A loader that looks at symbol versions (glibc, bionic) has refused a set of a later ABI; musl's has not. */
+static int is_known(const struct mavcg_set *set) { return set->abi <= MAVCG_ABI; }
+
+MAVCG_EXPORT void mavcg_rt_start(const struct mavcg_set *set) {
+    struct digits has, wants;
+    struct line line;
+    if (is_known(set)) {
+        start_set(set);
+        return;
+    }
+    start_line(&line);
+    add_text(&line, "a library wants the selector's ABI ");
+    add_text(&line, number_text(&wants, set->abi, 10));
+    add_text(&line, ", and this libmavcg_rt.so has ");
+    add_text(&line, number_text(&has, MAVCG_ABI, 10));
+    add_text(&line, ": its generic versions run; install a newer one (mavcg runtime)");
+    end_line(&line);
+}
+
+MAVCG_EXPORT void mavcg_rt_finish(const struct mavcg_set *set) {
+    if (is_known(set)) finish_set(set);
+}
+
+MAVCG_EXPORT void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_function *function) {
+    return is_known(set) ? select_in(set, function) : function->versions[MAVCG_GENERIC];
+}

@@ -1,0 +1,48 @@
+"""The shared selector, libmavcg_rt.so: one for all libraries of a process that are built with --runtime shared."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from mavcg.library import link_shared
+from mavcg.link_options import LinkOptions
+from mavcg.runtime.build import compile_runtime
+from mavcg.runtime.coreset import RUNTIME_ABI
+from mavcg.target import Target
+
+NAME = "libmavcg_rt.so"
+SONAME = f"{NAME}.1"  # changes when a later selector no longer takes the sets of an earlier one
+FUNCTIONS = ("mavcg_rt_finish", "mavcg_rt_select", "mavcg_rt_start")  # csrc/mavcg_rt.h
+
+
+def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -> Path:
+    """Build the shared selector of a target; its path, folder/libmavcg_rt.so.1.
+
+    Its functions have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later one,
+    naming the version. abi: what it says it has; another number than today's is a test's.
+    Raises: ToolError when compiling fails; MavcgError where the file cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="mavcg-rt-") as scratch:
+        made = compile_runtime(
+            "shared_selector.c", "", target, Path(scratch) / "mavcg_rt.o", (f"-DMAVCG_ABI={abi}", "-c")
+        )
+        script = Path(scratch) / "exports"
+        script.write_text(
+            "".join([f"MAVCG_RT_{abi} {{\n  global:\n", *(f"    {n};\n" for n in FUNCTIONS), "  local: *;\n};\n"])
+        )
+        options = LinkOptions(("-Wl,-z,nodelete",), script, soname=SONAME, strip=True)
+        link_shared([made], folder / SONAME, target, options=options)
+    return folder / SONAME
+
+
+def install_shared_runtime(target: Target, folder: Path) -> tuple[Path, Path]:
+    """Build the shared selector into a folder, with the link libmavcg_rt.so that linkers look for; both paths.
+
+    Raises: as build_shared_runtime.
+    """
+    library = build_shared_runtime(target, folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".mavcg-") as scratch:
+        new = Path(scratch) / NAME
+        new.symlink_to(SONAME)
+        os.replace(new, folder / NAME)
+    return library, folder / NAME
