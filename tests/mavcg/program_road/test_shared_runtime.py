@@ -14,6 +14,7 @@ from mavcg.target import Target, host_target
 from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
 from tests.mavcg.conftest import CORES, Mavcg
 
+NAMES: tuple[str, ...] = CORES
 SOURCES = {
     "one": "int dot(const short *a, const short *b, int n) { int s = 0; while (n--) s += a[n] * b[n]; return s; }\n",
     "two": "int squares(const short *a, int n) { int s = 0; while (n--) s += a[n] * a[n]; return s; }\n",
@@ -62,7 +63,7 @@ def _run(path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_two_libraries_of_different_cores_share_one_selector(mavcg: Mavcg, tmp_path: Path) -> None:
-    first, second = CORES
+    first, second = NAMES[:2]
     _libraries(mavcg, tmp_path, {"one": f"{first},{second}", "two": first})
     assert mavcg("runtime", "-o", tmp_path).status == 0
     main = _program(tmp_path)
@@ -77,7 +78,7 @@ def test_two_libraries_of_different_cores_share_one_selector(mavcg: Mavcg, tmp_p
 
 
 def test_a_missing_selector_is_named_at_load(mavcg: Mavcg, tmp_path: Path) -> None:
-    _libraries(mavcg, tmp_path, {"one": CORES[0], "two": CORES[0]})
+    _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
     done = _run(_program(tmp_path))
     assert done.returncode == 127 and f"{SONAME}: cannot open shared object file" in done.stderr
 
@@ -87,7 +88,7 @@ def test_a_selector_that_is_too_old_is_refused_at_load(
     mavcg: Mavcg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "build_shared_runtime", partial(build_shared_runtime, abi=2))
-    _libraries(mavcg, tmp_path, {"one": CORES[0], "two": CORES[0]})
+    _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
     main = _program(tmp_path)
     assert mavcg("runtime", "-o", tmp_path).status == 0
     done = _run(main)
@@ -99,7 +100,7 @@ def test_where_the_loader_checks_nothing_the_selector_says_so_and_generic_runs(
 ) -> None:
     """An older selector under a loader that ignores symbol versions: its version here is what the library wants."""
     monkeypatch.setattr(program, "build_shared_runtime", partial(build_shared_runtime, abi=0))
-    _libraries(mavcg, tmp_path, {"one": CORES[0], "two": CORES[0]})
+    _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
     build_shared_runtime(host_target(), tmp_path, abi=0)
     done = _run(_program(tmp_path), MAVCG_TRACE="1")
     assert done.stdout == "0\n" and done.returncode == 0
@@ -117,7 +118,7 @@ def test_it_is_built_for_every_elf_target(mavcg: Mavcg, tmp_path: Path, target: 
 def test_an_object_leaves_the_selector_to_the_programs_link(mavcg: Mavcg, tmp_path: Path) -> None:
     (tmp_path / "one.c").write_text(SOURCES["one"])
     (tmp_path / "mavcg.toml").write_text(
-        f'[build]\nsources = ["one.c"]\nhot = ["dot"]\ncores = ["{CORES[0]}"]\noutput = "one.o"\nruntime = "shared"\n'
+        f'[build]\nsources = ["one.c"]\nhot = ["dot"]\ncores = ["{NAMES[0]}"]\noutput = "one.o"\nruntime = "shared"\n'
     )
     done = mavcg("build", tmp_path / "mavcg.toml")
     assert done.status == 0 and "linked with -lmavcg_rt" in " ".join(done.stdout.split())
