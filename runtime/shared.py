@@ -1,13 +1,13 @@
 """The shared selector, libmavcg_rt.so: one for all libraries of a process that are built with --runtime shared."""
 
 import os
-import tempfile
 from pathlib import Path
 
 from mavcg.library import link_shared
 from mavcg.link_options import LinkOptions
 from mavcg.runtime.build import compile_runtime
 from mavcg.runtime.coreset import RUNTIME_ABI
+from mavcg.scratch import scratch_folder
 from mavcg.target import Target
 
 NAME = "libmavcg_rt.so"
@@ -22,11 +22,9 @@ def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -
     naming the version. abi: what it says it has; another number than today's is a test's.
     Raises: ToolError when compiling fails; MavcgError where the file cannot be written.
     """
-    with tempfile.TemporaryDirectory(prefix="mavcg-rt-") as scratch:
-        made = compile_runtime(
-            "shared_selector.c", "", target, Path(scratch) / "mavcg_rt.o", (f"-DMAVCG_ABI={abi}", "-c")
-        )
-        script = Path(scratch) / "exports"
+    with scratch_folder("mavcg-rt-") as scratch:
+        made = compile_runtime("shared_selector.c", "", target, scratch / "mavcg_rt.o", (f"-DMAVCG_ABI={abi}", "-c"))
+        script = scratch / "exports"
         script.write_text(
             "".join([f"MAVCG_RT_{abi} {{\n  global:\n", *(f"    {n};\n" for n in FUNCTIONS), "  local: *;\n};\n"])
         )
@@ -41,8 +39,8 @@ def install_shared_runtime(target: Target, folder: Path) -> tuple[Path, Path]:
     Raises: as build_shared_runtime.
     """
     library = build_shared_runtime(target, folder)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".mavcg-") as scratch:
-        new = Path(scratch) / NAME
+    with scratch_folder(".mavcg-", beside=folder) as scratch:
+        new = scratch / NAME
         new.symlink_to(SONAME)
         os.replace(new, folder / NAME)
     return library, folder / NAME
