@@ -5,7 +5,8 @@ the odd ones with the others. So each output row is computed from a few rows of 
 into scratch with zeros around them, phase by phase with the micro-kernel of conv2d.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -19,9 +20,11 @@ from mavcg.kernels.conv_transpose_plain import Plain
 from mavcg.kernels.conv_transpose_spec import ConvTranspose2d
 from mavcg.kernels.emit import address, const, kernel_function, repeat, scaled
 from mavcg.kernels.gemm_tile import F32_BYTES
-from mavcg.kernels.packing import pack, phases
+from mavcg.kernels.packing import pack, phases, reach
 
 Value: TypeAlias = ir.Value
+MOST_ABSENT = 16  # times as many taps with the absent ones,
+LARGE_BYTES = 1 << 20  # and together more than this: then weights are not packed
 
 
 def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -33,6 +36,8 @@ def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], 
     stride, dilation, pads, groups = (node.attr(n) for n in ("stride", "dilation", "pads", "groups"))
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     kernel = shape[1], shape[2]
+    if weights is not None and _mostly_absent(weights.shape, stride, dilation):
+        weights = None  # read as they are in the graph, where most taps of most phases would be zeros
     spec = ConvTranspose2d(
         x, out, kernel, tuple(stride), tuple(dilation), tuple(pads[:2]), groups, packing.lanes, bool(bias),
         weights is not None, node.attr("act"), tuple(node.attr("act_args")),
@@ -43,6 +48,12 @@ def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], 
         packed = Operand(constant=np.stack([pack(w, groups, packing.lanes) for row in apart for w in row]))
     operands = [Operand(node.inputs[0]), packed, Operand(node.output, written=True)]
     return (Step(spec, (*operands, *([Operand(bias)] if bias else [])), node.origin),)
+
+
+def _mostly_absent(shape: tuple[int, ...], stride: Sequence[int], dilation: Sequence[int]) -> bool:
+    """Whether packing by phases would make many zeros of few weights."""
+    taps = prod(stride[i] * reach(shape[1 + i], stride[i], dilation[i]) for i in (0, 1))
+    return taps > MOST_ABSENT * shape[1] * shape[2] and taps * shape[0] * shape[3] * F32_BYTES > LARGE_BYTES
 
 
 def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Machine) -> ir.Function:

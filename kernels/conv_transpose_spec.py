@@ -67,7 +67,8 @@ class ConvTranspose2d(KernelSpec):
 
     @property
     def work(self) -> int:
-        return 2 * self.out.elements * self.taps[0] * self.taps[1] * (self.x.shape[3] // self.groups)
+        taps = self.taps if self.packed else self.kernel
+        return 2 * self.out.elements * taps[0] * taps[1] * (self.x.shape[3] // self.groups)
 
 
 class RowsOfPixels(ABC):

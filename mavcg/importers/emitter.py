@@ -5,7 +5,7 @@ that it makes with operators, are plain arrays by the time that somebody asks fo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,8 +18,9 @@ from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYT
 from mavcg.ops import infer, make_node
 from mavcg.ops.op import place
 from mavcg.reference import evaluate
+from mavcg.reference.work import temporary_bytes, work
 
-MOST_FOLDED_WORK = 1 << 32  # products of a matmul or convolution that the import computes itself
+MOST_FOLDED_WORK = 1 << 32  # elementary steps that the import does itself, all nodes together: some seconds
 MOST_FOLDED_ELEMENTS = 1 << 25  # of one arithmetic operator; the reference computes in float64
 _MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "pad", "cast", "where")
 
@@ -103,6 +104,7 @@ class Emitter:
         self.builder = GraphBuilder(name)
         self._placed: dict[Value, str] = {}
         self._made_bytes = 0
+        self._steps_left = MOST_FOLDED_WORK
 
     def place(self, value: Value) -> str:
         """The name by which nodes can read a value; a known one becomes a constant."""
@@ -167,25 +169,15 @@ class Emitter:
             raise MavcgError(f"{place(node)}: its result {type} takes {type.bytes} bytes; at most {LARGEST_BYTES}")
         if op not in _MOVES and max(type.elements, *(v.type.elements for v in given)) > MOST_FOLDED_ELEMENTS:
             return None
-        if _work(node, type, given) > MOST_FOLDED_WORK:
+        estimated, known_types = replace(node, outputs=("result",)), types | {"result": type}
+        steps = work(estimated, known_types)
+        if steps > self._steps_left or temporary_bytes(estimated, known_types) > LARGEST_BYTES:
             return None
+        self._steps_left -= steps
         arrays = [v.array if v is not None else None for v in inputs]
         self._count(type.bytes, place(node))
         (array,) = evaluate(node, [*arrays, *[None] * (len(node.inputs) - len(arrays))])
         return Value(type, known=array, stem=given[0].stem)
-
-
-def _work(node: Node, result: TensorType, inputs: Sequence[Value]) -> int:
-    """About how many elementary steps the reference takes."""
-    if node.op in ("conv2d", "conv_transpose2d"):
-        return (result.elements + inputs[0].type.elements) * max(
-            1, inputs[1].type.elements // max(1, inputs[1].shape[0])
-        )
-    if node.op == "matmul":
-        return result.elements * inputs[0].shape[-1]
-    if node.op.endswith("pool2d"):
-        return result.elements * int(np.prod(node.attr("kernel"), dtype=object))
-    return result.elements + sum(v.type.elements for v in inputs)
 
 
 def _kept_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, Any]) -> Value | None:

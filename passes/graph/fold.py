@@ -8,9 +8,12 @@ import numpy as np
 from mavcg.graph import DTYPES, Array, Graph, Node, TensorType
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.reference import evaluate
+from mavcg.reference.work import temporary_bytes, work
 
 BLOWN_UP_BYTES = 64 << 20  # a result larger than this,
 BLOWN_UP_TIMES = 4  # and than so many times what it is made of, is better made when the model runs
+MOST_WORK = 1 << 32  # elementary steps of all folding together: some seconds
+MOST_TEMPORARY_BYTES = 1 << 29  # that computing one node may take beside its result
 GROWTH_BYTES = 1 << 30  # by how much all folding together may make a graph larger, and BLOWN_UP_TIMES its constants
 
 _WEIGHTS = {  # which inputs kernels want packed when the model is built
@@ -42,7 +45,8 @@ def fold_constants(graph: Graph) -> Graph:
     A result that is both large (BLOWN_UP_BYTES) and much larger than what it is made of (BLOWN_UP_TIMES) stays a node,
     unless a convolution or matrix product reads it as weights, directly or by way of other constants: weights are
     packed when the model is built. Nothing is folded that would make all constants together grow by more than
-    GROWTH_BYTES and BLOWN_UP_TIMES their size at first. Who asks for a constant as an output of the graph gets a copy
+    GROWTH_BYTES and BLOWN_UP_TIMES their size at first, nor what would take more than MOST_WORK or MOST_TEMPORARY_BYTES
+    to compute: that is left to each run. Who asks for a constant as an output of the graph gets a copy
     of it from one node; the same holds for an input and for another output.
 
     Raises: MavcgError where constants do not go with their operator, such as an index that is out of range.
@@ -53,6 +57,7 @@ def fold_constants(graph: Graph) -> Graph:
     uses = Counter(name for node in graph.nodes for name in node.inputs if name)
     outputs = set(graph.outputs)
     copied = {*graph.inputs, *graph.constants, *outputs}  # these have names of their own, so a second one takes a copy
+    steps_left = MOST_WORK
     room = GROWTH_BYTES + BLOWN_UP_TIMES * sum(array.nbytes for array in graph.constants.values())
 
     def placed(name: str) -> None:
@@ -70,8 +75,12 @@ def fold_constants(graph: Graph) -> Graph:
             new.into(node.output, "reshape", [new.of(node.inputs[0])], node.origin, shape=shape)
             continue
         growth = _growth(node, graph.types, values)
-        if growth is not None and growth <= room and (node.output in wanted or not _blown_up(node, graph.types)):
+        steps = work(node, graph.types) if growth is not None else 0
+        bounded = steps <= steps_left and (not steps or temporary_bytes(node, graph.types) <= MOST_TEMPORARY_BYTES)
+        packed = node.output in wanted
+        if growth is not None and growth <= room and bounded and (packed or not _blown_up(node, graph.types)):
             room -= max(growth, 0)
+            steps_left -= steps
             values[node.output] = _value(node, graph.types[node.output], values)
             if node.output in outputs:
                 placed(node.output)

@@ -233,8 +233,10 @@ def _merged(new: Rewrite, last: Node) -> bool:
         node = new.made.get(name)
     scaled, shifted = bool((scale != 1.0).any()), bool((shift != 0.0).any())
     factors, shifts = _rounded(scale), _rounded(shift)
-    if length <= scaled + shifted or not (scaled or shifted) or factors is None or shifts is None:
+    if length <= scaled + shifted or factors is None or shifts is None:
         return False
+    if not (scaled or shifted):
+        new.alias(last.output, name)
     if scaled:
         factor = new.constant(factors, "scale")
         inputs = (name, factor)

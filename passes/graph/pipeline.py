@@ -24,6 +24,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     recognise_activations,  # before scales are folded, which takes such forms apart
     fold_pads,
+    merge_scales,  # so that a convolution takes in one scale, however many there are in a row
     fold_scale_after,
     fold_scale_before,
     merge_scales,
