@@ -78,13 +78,24 @@ def interrupts_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end(number: int, frame: object) -> None:
-    for each in ENDING_SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
+def end_process(status: int, say: Callable[[], object]) -> None:
+    """End this process from any thread: its children first, then what is registered, then `say`."""
+    _clear()
+    say()
+    os._exit(status)
+
+
+def _clear() -> None:
     making.acquire(timeout=_GATE_S)
     _end_children()
     for path in reversed(list(_made)):
         _remove(path)
+
+
+def _end(number: int, frame: object) -> None:
+    for each in ENDING_SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    _clear()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)  # whoever started us sees which signal it was
 
@@ -92,7 +103,7 @@ def _end(number: int, frame: object) -> None:
 def _end_children() -> None:
     """SIGTERM for all processes that descend from this one, then SIGKILL for those that are still there."""
     for round_number in range(_KILL_ROUNDS):
-        running = _descendants()
+        running = descendants()
         if not running:
             return
         for process in running:
@@ -101,7 +112,7 @@ def _end_children() -> None:
         time.sleep(_ROUND_S)
 
 
-def _descendants() -> list[int]:
+def descendants() -> list[int]:
     """Processes under this one that are not zombies, by Linux's /proc; where there is none: none."""
     children: dict[int, list[int]] = {}
     with contextlib.suppress(OSError):

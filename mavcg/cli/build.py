@@ -102,6 +102,16 @@ def build(
         str | None,
         typer.Option(metavar="BYTES|MB", help="What a model's packed weights may take, such as 4000000 or 4MB."),
     ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S", help="That the build may take; of a model 900 and 30 for each MB of its file, else 3600."
+        ),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES|GB", help="That the build's processes may take; 80 % of what the machine has."),
+    ] = None,
     link_option: Annotated[
         list[str] | None,
         typer.Option(metavar="OPTION", help="For the library's link: -Wl,-z,now and its like, an archive, an object."),
@@ -142,6 +152,7 @@ def build(
     mavcg build resnet50.onnx --board rk3588 --max-size 120MB
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
+    from mavcg.cli.build_limits import build_limits
     from mavcg.importers.load import is_model
 
     if config is not None and is_model(config):
@@ -161,7 +172,7 @@ def build(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
             max_error, Selecting(strategy, db, max_workspace, max_size),
         )  # fmt: skip
-        document = build_model_library(model_request, as_json)
+        document = build_model_library(model_request, build_limits(max_seconds, max_memory, config), as_json)
         if as_json:
             print_json(document)
         return
@@ -173,6 +184,7 @@ def build(
         hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
         only_hot=only_hot or None, max_functions=max_functions, cores=_names(cores), board=board, target=target,
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
+        max_seconds=max_seconds, max_memory=max_memory,
         tune=tune, keep_slower=keep_slower or None, query_driver=tuple(query_driver or ()),
         link_options=tuple(_input_from_here(option) for option in link_option or ()),
         version_script=_from_here(version_script), libraries=tuple(library or ()),
@@ -182,7 +194,7 @@ def build(
     of_models = ModelTable(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
         threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
-        max_workspace=max_workspace, max_size=max_size,
+        max_workspace=max_workspace, max_size=max_size, max_seconds=max_seconds, max_memory=max_memory,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)
@@ -202,7 +214,8 @@ def build(
 
     if not options.hot and not options.profile and Path(PROFILE_NAME).is_file():
         options = replace(options, profile=PROFILE_NAME)
-    document = build_and_report(*make_request(options, Path(), jobs), as_json)
+    limits = build_limits(max_seconds, max_memory)
+    document = build_and_report(*make_request(options, Path(), jobs), limits, as_json)
     if as_json:
         print_json(document)
 

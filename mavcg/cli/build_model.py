@@ -2,19 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import Progress, console
+from mavcg.cli.build_limits import Limits, limited
+from mavcg.cli.output import console
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
     from mavcg.model_road.model import ModelRequest
 
 
-def build_and_report(request: "ModelRequest", as_json: bool) -> dict[str, Any]:
+def build_and_report(request: "ModelRequest", limits: Limits, as_json: bool) -> dict[str, Any]:
     """Build the library; its document, or a report on stdout and {}. Raises: MavcgError, with nothing written."""
     from mavcg.model_road.model import build_model
     from mavcg.model_road.report import model_json, show_model
 
-    with Progress() as progress:
+    with limited(limits, str(request.model)) as progress:
         try:
             result = build_model(request, progress)
         except ToolError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli import build_model, build_program
+from mavcg.cli.build_limits import Limits, build_limits
 from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
 from mavcg.program_road.buildfile import (
@@ -33,9 +34,9 @@ _KEYS = {
 class ProjectRequest:
     """All that a mavcg.toml has to be built, every name resolved; one of program and launched at most is there."""
 
-    program: "tuple[BuildRequest, Board | None] | None"
+    program: "tuple[BuildRequest, Board | None, Limits] | None"
     launched: "LaunchedBuild | None"
-    models: "tuple[ModelRequest, ...]"
+    models: "tuple[tuple[ModelRequest, Limits], ...]"
 
 
 def build_project(
@@ -52,7 +53,7 @@ def build_project(
         document |= build_program.build_and_report(*request.program, as_json)
     if request.launched is not None:
         document |= _build_launched(request.launched, as_json)
-    models = [build_model.build_and_report(model, as_json) for model in request.models]
+    models = [build_model.build_and_report(*model, as_json) for model in request.models]
     if as_json:
         print_json({**document, "models": models})
 
@@ -106,12 +107,13 @@ def _refuse_missing_profile(build: BuildFile, project: ProjectFile) -> None:
 
 def _program_request(
     build: BuildFile, project: ProjectFile, options: BuildFile, jobs: int | None
-) -> "tuple[BuildRequest, Board | None]":
+) -> "tuple[BuildRequest, Board | None, Limits]":
     from mavcg.program_road.request import make_request
 
     build = replace(build, output=build.output or library_of_folder(project.folder))
     try:
-        return make_request(build, project.folder, jobs)
+        limits = build_limits(build.max_seconds, build.max_memory)
+        return *make_request(build, project.folder, jobs), limits
     except MavcgError as error:
         raise _naming_keys(error, f"{project.path}: build", options) from error
 
@@ -133,7 +135,7 @@ def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) 
 
 def _model_request(
     table: ModelTable, number: int, project: ProjectFile, options: ModelTable, jobs: int | None
-) -> "ModelRequest":
+) -> "tuple[ModelRequest, Limits]":
     from mavcg.model_road.request import Selecting, identifier, make_model_request, parse_threads
     from mavcg.program_road.request import merge
 
@@ -152,9 +154,10 @@ def _model_request(
             file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
             table.max_error, selecting,
         )  # fmt: skip
+        limits = build_limits(table.max_seconds, table.max_memory, file)
     except MavcgError as error:
         raise _naming_keys(error, place, options) from error
-    return request
+    return request, limits
 
 
 def _naming_keys(error: MavcgError, place: str, options: BuildFile | ModelTable) -> MavcgError:

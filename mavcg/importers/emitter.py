@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array, Node, TensorType, type_of
+from mavcg.graph import DTYPES, Array, TensorType, type_of
 from mavcg.graph_builder import GraphBuilder
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES
 from mavcg.ops import infer, make_node

@@ -40,11 +40,11 @@ class BuildFile:
     """The [build] table of mavcg.toml. Paths are as written, relative to the file; `sources` may hold glob patterns.
 
     cores or board: who gets versions. hot: names; profile: a file of `mavcg profile -o`. threshold: percent of the run
-    time. min_gain, max_growth: percent. keep_slower: keep versions that the model of a core says are slower. flags:
-    compiler flags for `sources`. only_hot: of compile_commands, build only the files that hold hot functions;
-    query_driver: globs of compilers that it may name and that may be run. tune: how hard machine passes look for
-    schedules, "off", "fast" or "best". command: a build whose compiler is `mavcg launch`, to be run in the place of
-    `sources` and its like.
+    time. max_seconds, max_memory: that the build may take. min_gain, max_growth: percent. keep_slower: keep versions
+    that the model of a core says are slower. flags: compiler flags for `sources`. only_hot: of compile_commands, build
+    only the files that hold hot functions; query_driver: globs of compilers that it may name and that may be run. tune:
+    how hard machine passes look for schedules, "off", "fast" or "best". command: a build whose compiler is `mavcg
+    launch`, to be run in the place of `sources` and its like.
     """
 
     output: str | None = None
@@ -61,6 +61,8 @@ class BuildFile:
     cores: tuple[str, ...] = ()
     board: str | None = None
     target: str | None = None
+    max_seconds: float | None = None
+    max_memory: int | str | None = None
     measurements: str | None = None
     min_gain: float | None = None
     max_growth: float | None = None
@@ -84,7 +86,7 @@ class ModelTable:
     """A [[model]] table of mavcg.toml: a model's file and the options of `mavcg build MODEL`.
 
     output: None for lib<stem of file>.so. shapes: "NAME=1x3x224x224". threads: a number or "auto". max_size: bytes or
-    a text such as "4MB". db: a file of costs.
+    a text such as "4MB". db: a file of costs. max_seconds, max_memory: that the build may take.
     """
 
     file: str
@@ -100,6 +102,8 @@ class ModelTable:
     db: str | None = None
     max_workspace: int | None = None
     max_size: int | str | None = None
+    max_seconds: float | None = None
+    max_memory: int | str | None = None
 
 
 @dataclass(frozen=True)

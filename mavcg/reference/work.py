@@ -16,27 +16,25 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
         weights = types[node.inputs[1]]
         taps = weights.shape[1] * weights.shape[2]
         moved = max(result, inputs[0].elements)
-        return taps * _CALL_STEPS + moved * max(1, weights.elements // max(1, weights.shape[0]))
+        return int(taps * _CALL_STEPS + moved * max(1, weights.elements // max(1, weights.shape[0])))
     if node.op in ("matmul", "qmatmul"):
         shape = types[node.inputs[0]].shape
         return result * (shape[-1] if shape else 1)
     if node.op.endswith("pool2d"):
-        return prod(node.attr("kernel")) * (_CALL_STEPS + result)
+        return int(prod(node.attr("kernel"))) * (_CALL_STEPS + result)
     return result + sum(kind.elements for kind in inputs)
 
 
 def temporary_bytes(node: Node, types: Mapping[str, TensorType]) -> int:
-    """About how much memory the reference takes beside inputs and outputs: padded images, and canvases before a crop."""
+    """About how much memory the reference takes beside inputs and outputs: padded images, canvases before a crop."""
     result = sum(types[name].bytes for name in node.outputs if name)
     if node.op == "conv_transpose2d":
         x, w = types[node.inputs[0]], types[node.inputs[1]]
         stride, dilation, extra = (node.attr(name) for name in ("stride", "dilation", "output_pads"))
-        sides = (
-            (x.shape[1 + i] - 1) * stride[i] + dilation[i] * (w.shape[1 + i] - 1) + 1 + extra[i] for i in (0, 1)
-        )
-        return x.shape[0] * prod(sides) * w.shape[0] * (x.bytes // max(1, x.elements))
+        sides = ((x.shape[1 + i] - 1) * stride[i] + dilation[i] * (w.shape[1 + i] - 1) + 1 + extra[i] for i in (0, 1))
+        return int(x.shape[0] * prod(sides) * w.shape[0] * (x.bytes // max(1, x.elements)))
     if "pads" in dict(node.attrs) and len(types[node.inputs[0]].shape) == 4:
         x, pads = types[node.inputs[0]], node.attr("pads")
         padded = (x.shape[1] + pads[0] + pads[2]) * (x.shape[2] + pads[1] + pads[3])
-        return x.shape[0] * padded * x.shape[3] * (x.bytes // max(1, x.elements)) + 2 * result
+        return int(x.shape[0] * padded * x.shape[3] * (x.bytes // max(1, x.elements)) + 2 * result)
     return 2 * result

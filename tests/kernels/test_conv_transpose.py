@@ -86,3 +86,33 @@ def test_any_shape(data: st.DataObject) -> None:
     (want,) = evaluate(node, [x, w, None], wide=True)
     (found,) = run_node_on(host_machines()[-1], node, graph, {"x": x}, None, pick(1, 3))
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"stride": (700, 600)}, {"dilation": (300, 400), "stride": (2, 2)},
+        {"dilation": (999, 999), "pads": (400, 900, 500, 950)},
+    ],
+)  # fmt: skip
+def test_weights_of_huge_phases_stay_as_they_are(attrs: dict[str, Any]) -> None:
+    """A weight per phase, and absent taps, would take gigabytes."""
+    from mavcg.graph import Graph, type_of
+    from mavcg.kernel import Packing, dense_view
+    from mavcg.kernels.registry import lower
+    from mavcg.ops import infer, make_node
+    from mavcg.reference import evaluate
+    from tests.kernels.conftest import host_machines, run_node_on
+
+    x, w, bias = arrays((1, 2, 3, 4), (6, 2, 3, 4))
+    node = make_node("conv_transpose2d", ("x", "w", "b"), ("y",), "tested", **attrs)
+    types = {"x": type_of(x), "w": type_of(w), "b": type_of(bias)}
+    types["y"] = infer(node, types)[0]
+    graph = Graph("test", ("x",), ("y",), (node,), types, {"w": w, "b": bias})
+
+    (step,) = lower(node, graph, {n: dense_view(t) for n, t in types.items()}, Packing(16))
+    held = [operand.constant.nbytes for operand in step.operands if operand.constant is not None]
+    assert sum(held) + step.spec.scratch_bytes < 100_000
+    (want,) = evaluate(node, [x, w, bias], wide=True)
+    (found,) = run_node_on(host_machines()[-1], node, graph, {"x": x}, None, 2)
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-5)

@@ -46,6 +46,8 @@ cores = ["cortex-a55"]
 board = "exynos9820"
 target = "aarch64-linux-android"
 measurements = "gains.json"
+max_seconds = 600
+max_memory = "8GB"
 min_gain = 2
 max_growth = 10.5
 rounding = "per-core"
@@ -76,6 +78,8 @@ strategy = "engine"
 db = "costs.json"
 max_workspace = 4096
 max_size = "4MB"
+max_seconds = 60.5
+max_memory = 8000000000
 """
 WHOLE = f"{PROFILE}\n{BUILD}\n{MODEL}"
 TABLES = {
@@ -95,7 +99,8 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         **{key: ('["x"]', "a string") for key in ("measurements", "rounding", "tune")},
         **{key: ('"x"', "a list of strings") for key in ("sources", "ir", "flags", "command")},
         **{key: ("[1]", "a list of strings") for key in ("hot", "cores")},
-        **{key: ("true", "a number") for key in ("threshold", "min_gain", "max_growth")},
+        **{key: ("true", "a number") for key in ("threshold", "min_gain", "max_growth", "max_seconds")},
+        "max_memory": ("1.5", "a whole number or a string"),
         "max_functions": ("1.5", "a whole number"),
         "query_driver": ('"gcc"', "a list of strings"),
         **{key: ("1", "true or false") for key in ("only_hot", "keep_slower")},
@@ -106,8 +111,8 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
     "model[0]": {
         **{key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db")},
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},
-        **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size")},
-        "max_error": ("true", "a number"),
+        **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_memory")},
+        **{key: ("true", "a number") for key in ("max_error", "max_seconds")},
         "max_workspace": ("1.5", "a whole number"),
     },
 }

@@ -1,5 +1,6 @@
 """fold_constants: what is known is computed, what changes nothing goes, and nothing grows without need."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -210,3 +211,41 @@ def test_random_graphs_keep_their_results(h: Any, data: st.DataObject) -> None:
     after = fold_constants(graph)
     h.same(graph, after)
     assert fold_constants(after) == after
+
+
+@pytest.mark.parametrize("op", ["conv2d", "matmul", "max_pool2d", "conv_transpose2d"])
+def test_what_is_too_much_work_is_left_to_each_run(op: str) -> None:
+    """Small results of few bytes: seconds to minutes each, or gigabytes on the way."""
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("f32", ()))
+
+    def big(*shape: int) -> str:
+        return b.constant(np.broadcast_to(np.float32(0.5), shape))
+
+    made = {
+        "conv2d": lambda: b.add("conv2d", [big(1, 512, 512, 64), big(64, 7, 7, 64)]),
+        "matmul": lambda: b.add("matmul", [big(4096, 4096), big(4096, 4096)]),
+        "max_pool2d": lambda: b.add("max_pool2d", [big(1, 3000, 3000, 1)], kernel=(1500, 1500)),
+        "conv_transpose2d": lambda: b.add(
+            "conv_transpose2d", [big(1, 2, 2, 1), big(1, 2, 2, 1)], stride=(30000, 30000), pads=(30001, 30001, 0, 0)
+        ),
+    }[op]()
+    graph = b.finish([b.add("add", [x, b.add("reduce_mean", [made], axes=tuple(range(len(b.types[made].shape))))])])
+    started = time.process_time()
+
+    folded = fold_constants(graph)
+
+    assert op in ops(folded)
+    assert time.process_time() - started < 5
+
+
+def test_many_foldings_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold, "MOST_WORK", 5000)
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("f32", (10, 10)))
+    for number in range(4):
+        left, right = np.full((10, 20), number, np.float32), np.ones((20, 10), np.float32)
+        product = b.add("matmul", [b.constant(left), b.constant(right)])
+        x = b.add("add", [x, product])
+
+    assert ops(fold_constants(b.finish([x]))).count("matmul") == 2

@@ -7,6 +7,7 @@ import pytest
 
 from mavcg.graph import TensorType
 from mavcg.graph_builder import GraphBuilder
+from mavcg.memory.storage import assign_storage
 from mavcg.passes.graph.pipeline import optimise
 
 LENGTH = 1010  # more than Python's stack is deep
@@ -42,3 +43,34 @@ def test_long_rows(kind: str) -> None:
     after = optimise(graph)
     assert time.process_time() - started < 30
     assert after.outputs == graph.outputs
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.5, "2 and 0.5"])
+def test_scales_in_a_row_are_merged_in_linear_time(factor: float | str) -> None:
+    """Products that f32 holds, one that it does not, and none at all, before a convolution that could take in each."""
+    b = GraphBuilder("long")
+    x = b.input("x", TensorType("f32", (1, 4, 4, 8)))
+    factors = [b.constant(np.float32(f)) for f in ((factor, factor) if isinstance(factor, float) else (2.0, 0.5))]
+    for i in range(5000):
+        x = b.add("mul", (x, factors[i % 2]))
+    graph = b.finish([b.add("conv2d", (x, b.constant(np.ones((64, 3, 3, 8), np.float32))))])
+    started = time.process_time()
+
+    after = optimise(graph)
+
+    assert time.process_time() - started < 30
+    assert len(after.nodes) == (4783 if factor == 1.5 else 1)  # 1.5^218 is the last that f32 weights hold
+
+
+def test_element_wise_rows_share_a_buffer_in_linear_time() -> None:
+    b = GraphBuilder("long")
+    x = b.input("x", TensorType("f32", (1, 8)))
+    for i in range(6000):
+        x = b.add("relu" if i % 2 else "sigmoid", (x,))
+    graph = b.finish([x])
+    started = time.process_time()
+
+    storage = assign_storage(graph)
+
+    assert time.process_time() - started < 15
+    assert len({location.root for location in storage.locations.values()}) <= 3
