@@ -65,6 +65,16 @@ def function_symbols(path: Path) -> Iterator[tuple[str, int]]:
                         yield symbol.name, symbol["st_size"]
 
 
+def is_aligned(path: Path, name: str, align: int) -> bool:
+    """Whether an object places a symbol that it defines at a multiple of `align` bytes."""
+    with _reading(path) as elf:
+        for symbol in elf.get_section_by_name(".symtab").iter_symbols():
+            if symbol.name == name and isinstance(symbol["st_shndx"], int):
+                in_section = elf.get_section(symbol["st_shndx"])["sh_addralign"]
+                return bool(symbol["st_value"] % align == 0 and in_section % align == 0)
+    return False
+
+
 def undefined_symbols(path: Path) -> list[str]:
     """Names that the object leaves to others, weak ones included, sorted."""
     with _reading(path) as elf:

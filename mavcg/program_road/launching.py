@@ -121,10 +121,14 @@ def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | N
             "leave it out for files with hot functions, or add -ffat-lto-objects"
         )
     hot = hot_of(file, folder)
-    return _build(unit, file, folder, hot) if _hot_in(unit.output, hot) else None
+    found = _hot_in(unit.output, hot)
+    return _build(unit, file, folder, hot, [symbol.name for symbol in found]) if found else None
 
 
-def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]") -> str | None:
+def _build(
+    unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]", names: Sequence[str]
+) -> str | None:
+    from mavcg.program_road.own_object import own_assembly, own_notes, rounding_as_gcc
     from mavcg.program_road.program import BuildRequest, build_program
     from mavcg.program_road.report import build_line
     from mavcg.program_road.request import settings, shared_runtime
@@ -139,7 +143,7 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
         target=target,
         cores=chosen.cores,
         hot=tuple(replace(symbol, named_by_user=False) for symbol in hot),
-        units=(unit,),
+        units=(rounding_as_gcc(unit),),
         compiler=chosen.compiler,
         limits=chosen.limits,
         gains=chosen.gains,
@@ -152,11 +156,13 @@ def _build(unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[Ho
     )
     with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
         made = Path(scratch) / unit.output.name
-        result = build_program(replace(request, output=made))
+        own, why_whole = own_assembly(unit, names, Path(scratch))
+        result = build_program(replace(request, output=made, own=own))
         if any(module.dispatched for module in result.modules):
             put_in_place(made, unit.output.resolve())
             log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])
-            return "; ".join([build_line(result), *(f"note: {note}" for note in result.notes)])
+            notes = [*result.notes, *own_notes(result, unit, own, why_whole)]
+            return "; ".join([build_line(result), *(f"note: {note}" for note in notes)])
     if not any(module.choices for module in result.modules):
         raise MavcgError(build_line(result))
     return f"{build_line(result)}: the compiler's own object stays"

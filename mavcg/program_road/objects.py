@@ -1,4 +1,4 @@
-"""A versioned module -> object files: the kept bodies, the module with its dispatchers, and a note of it all."""
+"""A versioned module -> object files: the kept bodies, dispatchers, the rest of the module, and a note of it all."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +10,14 @@ from mavcg import __version__
 from mavcg.assembly.tuning import VersionTuning
 from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.codegen import CodegenJob, assemble, compile_module
+from mavcg.elf import is_aligned
+from mavcg.errors import ToolError
+from mavcg.passes.asm.definitions import CannotSeparate
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
 from mavcg.passes.ir.shared import keep_for_versions
+from mavcg.program_road.beside import separate
 from mavcg.program_road.choosing import (
     FunctionChoice,
     Gains,
@@ -25,8 +29,9 @@ from mavcg.program_road.choosing import (
     drop_useless,
     share_equal,
 )
-from mavcg.program_road.versions import Body, VersionedModule
+from mavcg.program_road.versions import Body, VersionedModule, adding_products
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
+from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.target import Target
 
 # Elf64_Rela: each address in a dispatcher's tables is relocated at load.
@@ -39,7 +44,9 @@ class ModuleObjects:
     """The object files of one module, to be linked together with the runtime.
 
     single: the module's object built without versions, and its note; single_bytes: the object's loaded bytes;
-    multi_bytes: those of `objects`. tunings: what machine passes did, by function and core.
+    multi_bytes: those of `objects`. whole: why cold functions are not the program's own compiler's; "" where they are,
+    or where nobody asked for that. sums_products: functions that add floating-point products up -> whether the
+    program's own base has a fused multiply-add for them. tunings: what machine passes did, by function and core.
     """
 
     source: str
@@ -51,6 +58,8 @@ class ModuleObjects:
     single_bytes: int
     multi_bytes: int
     dispatched: bool
+    whole: str = ""
+    sums_products: Mapping[str, bool] = field(default_factory=dict)
     tunings: Mapping[tuple[str, str], VersionTuning] = field(default_factory=dict)
 
     @property
@@ -99,21 +108,24 @@ def build_objects(
     flags: Sequence[str] = ("-fPIC",),
     workers: int = 1,
     progress: Callable[[], None] = lambda: None,
+    own: PlainAssembly | None = None,
 ) -> ModuleObjects:
     """Assemble the distinct bodies, decide which to keep, compile the module around them.
+
+    own: the assembly of the program's own compiler, which cold functions are taken from.
 
     text: the module's IR as it was, for the single-version build. folder: where the objects go; it exists.
     worth: see choosing.drop_for_growth. flags: code generation flags for the module's own code.
     """
     level = "3" if program_level == "fast" else program_level or "2"
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
-    plain = folder / f"{stem}.single.o"
+    plain = own.plain if own else folder / f"{stem}.single.o"
     bodies = {body.symbol: body for body in distinct(module.bodies)}
     paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
         plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
-        waiting = [pool.submit(compile_module, plain_job, plain)]
+        waiting = [] if own else [pool.submit(compile_module, plain_job, plain)]
         waiting += [
             pool.submit(assemble, b.asm, paths[b.symbol], target, f"{b.function}, {b.label}") for b in bodies.values()
         ]
@@ -126,9 +138,14 @@ def build_objects(
     limit = growth_limit(module.bodies, sizes, worth, len(core_set.cores), single_bytes, limits.max_growth)
     if limit:
         choices = drop_for_growth(choices, limit)
-    around = _Around(module, core_set, target, folder / stem, paths, level, tuple(flags))
+    around = _Around(module, core_set, target, folder / stem, paths, level, tuple(flags), own)
+    whole = ""
     while True:
-        objects, added = around.objects(choices)
+        try:
+            objects, added = around.objects(choices)
+        except CannotSeparate as reason:
+            whole, around = str(reason), replace(around, own=None)
+            continue
         over = single_bytes + limit.allowed_bytes - sum(map(loaded_bytes, objects)) - added if limit and objects else 0
         if not limit or over >= 0:
             break
@@ -139,7 +156,8 @@ def build_objects(
     objects = objects or [plain]
     made = ModuleObjects(
         module.source, (plain,), tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
-        single_bytes, sum(map(loaded_bytes, objects)) + added, dispatched,
+        single_bytes, sum(map(loaded_bytes, objects)) + added, dispatched, whole,
+        adding_products(module.hot, [choice.function for choice in choices], target.arch),
         {(body.function, body.label): body.tuning for body in module.bodies if body.tuning},
     )  # fmt: skip
     if not (choices or module.refused):
@@ -160,6 +178,7 @@ class _Around:
     paths: Mapping[str, Path]
     level: str
     flags: tuple[str, ...]
+    own: PlainAssembly | None = None
 
     def objects(self, choices: Sequence[FunctionChoice]) -> tuple[list[Path], int]:
         """(objects, bytes that linking adds to them): the module with its dispatchers, then the bodies; none where
@@ -179,11 +198,31 @@ class _Around:
         if not kept:
             return [], 0
         base = self.stem.with_name(f"{self.stem.name}.base.o")
-        text = str(_base_module(self.module, choices, needs, runtime_names(self.core_set, self.target)))
+        module, cold = self._rest(choices, needs)
         what = f"compiling {self.module.source}"
-        compile_module(CodegenJob(text, self.target, what, self.level, True, "obj", self.flags), base)
+        compile_module(CodegenJob(str(module), self.target, what, self.level, True, "obj", self.flags), base)
         pointers = self.core_set.version_count + DISPATCHER_POINTERS
-        return [base, *kept], RELOCATION_BYTES * pointers * sum(not choice.is_single for choice in choices)
+        return [base, *kept, *cold], RELOCATION_BYTES * pointers * sum(not choice.is_single for choice in choices)
+
+    def _rest(self, choices: Sequence[FunctionChoice], needs: set[str]) -> tuple[ModuleText, list[Path]]:
+        """(module, objects): all that is not a version: the program's own module with its dispatchers; or the
+        dispatchers alone, and the object of the program's own compiler. Raises: CannotSeparate."""
+        runtime = runtime_names(self.core_set, self.target)
+        if self.own is None:
+            return _base_module(self.module, choices, needs, runtime), []
+        dispatches = [_dispatch(self.module.hot, choice) for choice in choices if not choice.is_single]
+        names = [dispatch.name for dispatch in dispatches]
+        parts = separate(self.module.hot, names, _single_labels(self.module, choices), needs, self.own.text)
+        made = add_dispatchers(self.module.hot, parts.base, dispatches, runtime)
+        cold = self.stem.with_name(f"{self.stem.name}.cold.o")
+        try:
+            self.own.assemble(parts.assembly, cold)
+        except ToolError as error:
+            raise CannotSeparate(str(error)) from error
+        low = next((name for name, align in parts.aligned.items() if not is_aligned(cold, name, align)), None)
+        if low:
+            raise CannotSeparate(f"the compiler aligns {parts.named[low]} to less than {parts.aligned[low]} bytes")
+        return with_entities(made, made.entities), [cold]
 
 
 def distinct(bodies: Sequence[Body]) -> list[Body]:
@@ -250,8 +289,14 @@ def _base_module(
     base = keep_for_versions(module.hot, needs)
     dispatches = [_dispatch(module.hot, choice) for choice in choices if not choice.is_single]
     base = add_dispatchers(module.hot, base, dispatches, runtime)
+    base = add_single_bodies(module.hot, base, _single_labels(module, choices))
+    return with_entities(base, base.entities)
+
+
+def _single_labels(module: VersionedModule, choices: Sequence[FunctionChoice]) -> dict[str, list[str]]:
+    """Each function with one body for all cores -> labels of its versions that other versions call."""
     asm = [body.asm for choice in choices if not choice.is_single for body in module.bodies_of(choice.function)]
-    single = {
+    return {
         choice.function: [
             k.label
             for k in choice.kept
@@ -260,8 +305,6 @@ def _base_module(
         for choice in choices
         if choice.is_single
     }
-    base = add_single_bodies(module.hot, base, single)
-    return with_entities(base, base.entities)
 
 
 def _dispatch(hot: HotModule, choice: FunctionChoice) -> Dispatch:

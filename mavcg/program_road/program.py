@@ -14,6 +14,7 @@ from mavcg.errors import MavcgError
 from mavcg.growth import growth_percent
 from mavcg.library import link_relocatable, link_shared
 from mavcg.link_options import LinkOptions
+from mavcg.passes.asm.definitions import defined_symbols
 from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
 from mavcg.program_road.asm_module import AsmModule, build_asm_objects, read_asm_module
@@ -29,6 +30,7 @@ from mavcg.sources.asm_unit import AsmUnit
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.sources.load_ir import load_ir
+from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir
 from mavcg.target import Target
 
@@ -45,7 +47,8 @@ class BuildRequest:
 
     units, ir_files, asm_units: the inputs. hot: what is to be versioned, hottest first. cores: one version each, beside
     generic. output: .so, or .o for an object to be linked elsewhere. code_flags: such as -ffunction-sections.
-    keep_debug: whether debug information of the units stays. notes: what choosing the inputs left to say.
+    keep_debug: whether debug information of the units stays. own: of the only unit, the assembly of its own compiler,
+    which all but the hot functions is taken from. notes: what choosing the inputs left to say.
     link: of a library. shared_runtime: whether the selector is libmavcg_rt.so rather than a part of the output.
     """
 
@@ -63,6 +66,7 @@ class BuildRequest:
     tuning: Tuning = FAST
     code_flags: tuple[str, ...] = ("-fPIC",)
     keep_debug: bool = False
+    own: PlainAssembly | None = None
     notes: tuple[str, ...] = ()
     link: LinkOptions = LinkOptions()
     shared_runtime: bool = False
@@ -195,6 +199,9 @@ def _build_module(
     progress: Progress,
 ) -> ModuleObjects:
     names = [symbol.name for symbol in hot]
+    if request.own:  # what its compiler inlined everywhere is no function of the object: versions inline it, too
+        present = defined_symbols(request.own.text)
+        names = [name for name in names if name in present]
     source = module.source.name
 
     def step() -> None:
@@ -206,7 +213,7 @@ def _build_module(
     )  # fmt: skip
     return build_objects(
         module.text, versions, core_set, request.target, folder, request.limits, request.gains, _worth(hot, request),
-        module.opt_level, request.code_flags, request.workers, step,
+        module.opt_level, request.code_flags, request.workers, step, request.own,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ into object files is mavcg.program_road.objects.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -190,6 +191,18 @@ def with_callees(hot: HotModule, bodies: Sequence[Body]) -> tuple[Body, ...]:
 
     keys = refined({at: body.key for at, body in made.items()}, {at: callees(body) for at, body in made.items()})
     return tuple(replace(body, key=keys[body.function, body.label]) for body in bodies)
+
+
+def adding_products(hot: HotModule, functions: Sequence[str], arch: str) -> dict[str, bool]:
+    """The functions that add floating-point products up -> whether every version has one instruction for that."""
+    found = {}
+    for name in functions:
+        version = make_version(hot, name, GENERIC)
+        text = _bodies(version.module)
+        if has_fmuladd(text) or (" fmul " in text and re.search(r" f(add|sub) ", text)):
+            attributes = hot.attributes(hot.module.entities[name])
+            found[name] = bool(fused_types(arch, base_features(features_of(attributes), arch)))
+    return found
 
 
 def _has_body(module: ModuleText, name: str) -> bool:

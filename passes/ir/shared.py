@@ -37,8 +37,8 @@ def aliased(module: ModuleText, entity: Entity) -> Entity:
     return entity
 
 
-def shared_declaration(hot: HotModule, entity: Entity) -> Entity:
-    """How a version module names a symbol of the program that stays single.
+def shared_declaration(hot: HotModule, entity: Entity, foldable: bool = True) -> Entity:
+    """How a version module names a symbol of the program that stays single; foldable: a constant with its value.
 
     What the linker may replace, and an alias, is declared weak: otherwise LLVM takes it for an object that is there and
     that is no other object, and folds comparisons of addresses.
@@ -50,7 +50,7 @@ def shared_declaration(hot: HotModule, entity: Entity) -> Entity:
         return declaration(entity, name, "hidden" if promoted else None, weak)
     if entity.kind in ("alias", "ifunc"):
         return _alias_declaration(entity, name, weak or "external", "hidden" if promoted else "")
-    return _variable_declaration(entity, name, promoted, weak)
+    return _variable_declaration(entity, name, promoted, weak, foldable)
 
 
 def _alias_declaration(entity: Entity, name: str, new_linkage: str, visibility: str) -> Entity:
@@ -72,7 +72,7 @@ _KEPT_WORDS = re.compile(
 )
 
 
-def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str) -> Entity:
+def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str, may_fold: bool) -> Entity:
     match = _VARIABLE.match(entity.text.split(" = ", 1)[1])
     assert match, entity.text[:120]
     value_type, rest = split_type(match["rest"])
@@ -82,7 +82,8 @@ def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str) 
     initializer, *trailers = split_commas(rest) if rest else [""]
     align = [t for t in trailers if t.startswith("align ")]
     is_declaration = not initializer
-    foldable = match["kind"] == "constant" and not is_declaration and linkage(entity) not in REPLACEABLE
+    is_constant = match["kind"] == "constant" and not is_declaration and linkage(entity) not in REPLACEABLE
+    foldable = may_fold and is_constant
     head = ["available_externally" if foldable else weak or "external", *words, match["kind"], value_type]
     value = f" {initializer}" if foldable else ""
     text = f"@{quote(name)} = {' '.join(head)}{value}" + "".join(f", {a}" for a in align)
@@ -115,13 +116,13 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
             new = replace(new, text=rename_symbols(new.text, new_name), name=new_name(name))
         renamed[new.name] = new
     for name in sorted(pinned):
-        alias = _alias_of(hot.module.entities[name], shared_name(hot, name))
+        alias = alias_of(hot.module.entities[name], shared_name(hot, name))
         renamed[alias.name] = alias
     metadata = tuple(rename_symbols(line, new_name) if "@" in line else line for line in hot.module.metadata)
     return replace(hot.module, entities=renamed, metadata=metadata)
 
 
-def _alias_of(entity: Entity, name: str) -> Entity:
+def alias_of(entity: Entity, name: str) -> Entity:
     """A hidden second name of a local symbol."""
     if entity.kind == "define":
         value_type = function_type(parse_signature(entity))

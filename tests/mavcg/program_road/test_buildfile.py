@@ -97,12 +97,11 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
     "build": {
         **{key: ("7", "a string") for key in ("output", "compile_commands", "compiler", "profile", "board", "target")},
         **{key: ('["x"]', "a string") for key in ("measurements", "rounding", "tune")},
-        **{key: ('"x"', "a list of strings") for key in ("sources", "ir", "flags", "command")},
+        **{key: ('"x"', "a list of strings") for key in ("sources", "ir", "flags", "command", "query_driver")},
         **{key: ("[1]", "a list of strings") for key in ("hot", "cores")},
         **{key: ("true", "a number") for key in ("threshold", "min_gain", "max_growth", "max_seconds")},
         "max_memory": ("1.5", "a whole number or a string"),
         "max_functions": ("1.5", "a whole number"),
-        "query_driver": ('"gcc"', "a list of strings"),
         **{key: ("1", "true or false") for key in ("only_hot", "keep_slower")},
         "strip": ("1", "true or false"),
         **{key: ("7", "a list of strings") for key in ("link_options", "libraries", "library_dirs")},
