@@ -124,6 +124,8 @@ def profile(
     for line in result.notes:
         note(line)
     if kept is not None:
+        if output is None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
         save_profile(result, kept)
         note(f"wrote {kept}")
     percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
@@ -160,6 +162,8 @@ def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any])
         elif not run.command:
             note(nothing_to_profile(project))
             return None
+    if options["recorder"] == "callgrind":  # what the file says of perf's sampling is then nothing to it
+        run = replace(run, frequency=None, event=None)
     return replace(run, **{name: value for name, value in options.items() if value is not None})
 
 

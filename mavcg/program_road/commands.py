@@ -10,6 +10,8 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 
+PROFILING = "MAVCG_PROFILING"  # tells `mavcg launch` that a build is for `mavcg profile`: there may be no profile yet
+
 
 def run_command(
     words: Sequence[str],

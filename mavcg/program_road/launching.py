@@ -6,6 +6,7 @@ again; whatever stands in the way of that leaves the plain object in place, and 
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
+from mavcg.program_road.commands import PROFILING
 from mavcg.program_road.launch_log import log_versions
 from mavcg.scratch import scratch_folder
 from mavcg.terminal import say
@@ -197,6 +199,8 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     try:
         state = path.stat()
     except OSError as error:
+        if os.environ.get(PROFILING):  # `mavcg profile` has the program built that it will make the profile of
+            return named
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); make it by `mavcg profile -o`") from error
     key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {file.threshold} {file.max_functions}"
     remembered = cache_folder() / f"hot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"

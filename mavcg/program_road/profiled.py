@@ -12,7 +12,7 @@ from mavcg.errors import MavcgError, ProfileError, ToolError
 from mavcg.hosts.host import HOST
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.program_road.buildfile import PROFILE_NAME, ProfileTable, ProjectFile
-from mavcg.program_road.commands import run_command
+from mavcg.program_road.commands import PROFILING, run_command
 from mavcg.runtime.binding import detect
 from mavcg.target import ARCHES, host_target
 
@@ -116,7 +116,7 @@ def profile_command(
     board = profiled_board(run.board)
     if run.build:
         say(f"building: {' '.join(run.build)}")
-        run_command(run.build, run.folder, f"{run.place}: profile.build", options.program_stdout)
+        run_command(run.build, run.folder, f"{run.place}: profile.build", options.program_stdout, {PROFILING: "1"})
     try:
         with contextlib.chdir(run.folder):
             recording = record(run.command, run.recorder, options)

@@ -201,6 +201,14 @@ def test_without_a_command_the_files_own_is_built_and_run(perf: str, tmp_path: P
     assert "over 99 %" in for_people.stdout and for_people.stderr.endswith("mavcg: wrote mavcg-profile.json\n")
 
 
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="needs valgrind")
+def test_callgrind_in_the_place_of_the_file_s_perf(tmp_path: Path) -> None:
+    toml(tmp_path, '[profile]\ncommand = ["true"]\nfrequency = 200\nevent = "cycles"\noutput = "made/here/p.json"\n')
+    document = ranking(run("--with", "callgrind", "--json"))
+    assert document["kind"] == "instructions" and document["profile"] == "made/here/p.json"
+    assert (tmp_path / "made" / "here" / "p.json").is_file()
+
+
 def test_a_command_that_is_given_is_kept_where_the_file_says(perf: str, tmp_path: Path) -> None:
     config = toml(tmp_path, '[profile]\noutput = "kept.json"\n')
     (tmp_path / "sub").mkdir()
