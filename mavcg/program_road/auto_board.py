@@ -4,7 +4,6 @@ Program, library and the files that the command names are copied to one folder t
 """
 
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from mavcg.program_road.program import BuildRequest
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.transport import last_line
+from mavcg.scratch import scratch_folder
 
 _SAMPLES = "samples.txt"
 _NO_RECORDER = 97  # exit statuses of the script that the program's own are unlikely to be
@@ -77,8 +77,8 @@ class RunsThere:
     ) -> Recording:
         """As PerfRuns. Raises: ToolError where the board has neither perf nor simpleperf, or may not sample."""
         files, words = self._files(command)
-        with tempfile.TemporaryDirectory(prefix="mavcg-auto-") as scratch:
-            script, samples = Path(scratch) / "record.sh", Path(scratch) / _SAMPLES
+        with scratch_folder("mavcg-auto-") as scratch:
+            script, samples = scratch / "record.sh", scratch / _SAMPLES
             script.write_text(recording_script(words, options, cpus, label, self.library))
             done = self.runner.run(script, (), files_in=self.sent.fresh(files), silence_s=_SILENCE_S)
             if done.status == _NO_RECORDER:
