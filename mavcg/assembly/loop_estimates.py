@@ -1,7 +1,7 @@
 """What the model of a core says of each loop of a function, nothing changed, for people and for scripts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mavcg.assembly.asm_input import AsmInput
@@ -20,7 +20,7 @@ class BlockEstimate:
     kind: "loop", "block of a loop" or "block"; cycles of the last two are for one run through them by themselves.
     line: in the user's file; address: of a binary's. estimate: None where there is none, and `why` says why.
     calls: what it calls, whose own time the estimate leaves out. runs: how often it runs in a call, estimated from the
-    nesting of the loops and the trip counts in the code.
+    nesting of the loops and the trip counts in the code. samples: of a profile in it; None where none is given.
     """
 
     kind: str
@@ -33,11 +33,13 @@ class BlockEstimate:
     why: str = ""
     calls: tuple[str, ...] = ()
     runs: int = 1
+    samples: float | None = None
 
     @property
-    def heat(self) -> tuple[int, int]:
-        """What a call is estimated to do there: arithmetic, then instructions; the hottest loop has most."""
-        return max(self.work.flops, self.work.int_ops) * self.runs, self.instructions * self.runs
+    def heat(self) -> tuple[float, int, int]:
+        """Samples there; then what a call is estimated to do: arithmetic, instructions. The hottest loop has most."""
+        arithmetic = max(self.work.flops, self.work.int_ops) * self.runs
+        return self.samples or 0.0, arithmetic, self.instructions * self.runs
 
     @property
     def place(self) -> str:
@@ -101,6 +103,24 @@ def _estimate(code: AsmInput, block: Block, index: int, timing: Timing, runs: in
 
 
 HOTTEST_BY = "nesting and trip counts"
+HOTTEST_BY_SAMPLES = "samples of the profile"
+_INSTRUCTION_BYTES = 4  # AArch64
+
+
+def with_samples(
+    found: Sequence[BlockEstimate], code: AsmInput, function: Function, offsets: Mapping[int, float]
+) -> list[BlockEstimate]:
+    """Add the samples that a profile has in each block. offsets: bytes from the function's start -> samples."""
+    first = next(line for block in function.blocks for line in block.lines)
+    start = code.addresses[code.statements[first.statement].line]
+
+    def inside(one: BlockEstimate) -> float:
+        assert one.address is not None
+        at = one.address - start
+        stop = at + one.instructions * _INSTRUCTION_BYTES
+        return sum(count for offset, count in offsets.items() if at <= offset < stop)
+
+    return [replace(one, samples=inside(one)) for one in found]
 
 
 def hottest_first(found: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
@@ -151,6 +171,7 @@ def _block_json(one: BlockEstimate) -> dict[str, Any]:
         "unknown": one.why or None,
         "calls": list(one.calls),
         "runs": one.runs,
+        "samples": one.samples,
         "instructions": one.instructions,
         "flops": work.flops,
         "flops_per_cycle": one.per_cycle(work.flops),

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +33,13 @@ def explain(
     loop: Annotated[
         str | None, typer.Option(metavar="LABEL", help="Only the loop at this label, line or address.")
     ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Profile of this very file, by mavcg profile -o or perf.data: its samples say which loop is hot.",
+        ),
+    ] = None,
     blocks: Annotated[
         bool, typer.Option("--blocks", help="All loops, and the blocks of those that have several.")
     ] = False,
@@ -41,14 +48,15 @@ def explain(
 ) -> None:
     """Picture how a core issues a function's hottest loop, or several.
 
-    Which loop is hottest is estimated, from how the loops nest, the trip counts in the code and the arithmetic in them.
+    Which loop is hottest a --profile says; without it it is estimated, from how the loops nest, the trip counts in the
+    code and the arithmetic in them.
     What issues when, and what empty slots wait for: a model's picture, not a measurement. Of a library that mavcg
     built, the version that the core runs is shown; of a function without loops, its straight-line code.
 
     \b
     mavcg explain libapp.so gemm_8x8 --core cortex-a55
     mavcg explain kernel.S gemm_8x8 --core cortex-a55 --svg gemm.png
-    mavcg explain libapp.so gemm_8x8 --core cortex-a55 --loops 3
+    mavcg explain libapp.so gemm_8x8 --core cortex-a55 --loops 3 --profile app.json
     mavcg explain libapp.so gemm_8x8 --core cortex-a55 --all --json
     """
     if loops is not None and (everything or loop is not None or blocks):
@@ -59,20 +67,32 @@ def explain(
 
         check_plot(svg, "--svg")
     from mavcg.assembly.asm_input import read_asm_input
-    from mavcg.assembly.loop_estimates import HOTTEST_BY, estimate_function, function_json, head_json, hottest_first
+    from mavcg.assembly.loop_estimates import (
+        HOTTEST_BY,
+        HOTTEST_BY_SAMPLES,
+        estimate_function,
+        function_json,
+        head_json,
+        hottest_first,
+        with_samples,
+    )
     from mavcg.assembly.schedule_picture import as_text
 
     kind, timing = core_timing(core, settings or ())
     code = read_asm_input(source, kind, [function])
     chosen = code.functions[0]
     found = estimate_function(code, chosen, timing) or estimate_function(code, chosen, timing, straight=True)
+    hottest_by = HOTTEST_BY
+    if profile is not None:
+        found = with_samples(found, code, chosen, _offsets(profile, chosen.name, bool(code.addresses)))
+        hottest_by = HOTTEST_BY_SAMPLES
     found = _named(loop, found, function) if loop is not None else hottest_first(found, blocks)
     several = everything or blocks or loop is not None or not any(one.kind != "block" for one in found)
     shown = found if several else found[: loops or 1]
     if svg is not None:
         _draw(svg, chosen.name, shown)
     if as_json:
-        document = {"hottest_by": HOTTEST_BY} | function_json(chosen.name, found)
+        document = {"hottest_by": hottest_by} | function_json(chosen.name, found)
         for entry, one in zip(document["loops"], found, strict=True):
             entry["picture"] = as_text(one.estimate) if one.estimate else None
         print_json({**head_json(code.source.file, timing, settings or ()), "function": chosen.name, **document})
@@ -84,9 +104,29 @@ def explain(
         sys.stdout.write(f"{text}\n")  # with its colours: what it takes from files is printable in it
     if len(shown) < len(found):
         note(
-            f"{len(found) - len(shown)} more loops of {chosen.name} are not shown, the hottest by {HOTTEST_BY} is; "
+            f"{len(found) - len(shown)} more loops of {chosen.name} are not shown, the hottest by {hottest_by} is; "
             "give --loops N or --all"
         )
+
+
+def _offsets(profile: Path, symbol: str, has_addresses: bool) -> "Mapping[int, float]":
+    """Where a profile's samples lie in a function. Raises: MavcgError where it cannot say that."""
+    from mavcg.profiling.load import load_profile
+
+    if not has_addresses:
+        raise MavcgError(f"--profile {profile}: samples have addresses, and assembly has none; name the library itself")
+    found: dict[int, float] = {}
+    for (name, _object), places in load_profile(profile).offsets.items():
+        if name == symbol:
+            for offset, samples in places.items():
+                found[offset] = found.get(offset, 0.0) + samples
+    if not found:
+        raise MavcgError(
+            f"--profile {profile}: has no samples in {symbol} with their place in it; give one that was recorded with "
+            "this "
+            "very file by mavcg profile, or leave --profile out"
+        )
+    return found
 
 
 def _named(loop: str, found: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":

@@ -15,7 +15,7 @@ from mavcg.profiling.perf_script import read_perf_script
 from mavcg.profiling.reading import Reading
 
 MAGICS = (b"PERFILE2", b"2ELIFREP")  # the writer's byte order
-_FIELDS = ("comm", "tid", "cpu", "time", "period", "event", "ip", "sym", "dso")
+_FIELDS = ("comm", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
 _ABSENT = re.compile(r"Cannot print '(\w+)' field")
 _HEADER_BYTES = 104
 _PIPE_HEADER_BYTES = 16

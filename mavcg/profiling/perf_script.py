@@ -29,17 +29,21 @@ _SURE_HEADER = re.compile(
 _HEADER = re.compile(_COMM_PID + _AFTER_PID)
 _FRAME = re.compile(r"\s*(?P<ip>(?:0x)?[0-9a-f]{1,16})(?:\s+(?P<rest>.*))?")
 _COMM_FRAME = re.compile(r"\s*\S.{0,62}?\s+(?P<frame>[0-9a-f]{4,16}\s+\S.*\)\s*)")
-_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+_OFFSET = re.compile(r"\+0x(?P<offset>[0-9a-f]{1,16})$")
 _COMMAND = re.compile(r"#\s*cmdline\s*:\s*(.*)")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One line of a call graph; `inlined` frames have no code of their own, the next one out has."""
+    """One line of a call graph; `inlined` frames have no code of their own, the next one out has.
+
+    offset: bytes from the function's start, where it was printed (-F symoff).
+    """
 
     symbol: str
     object: str
     inlined: bool = False
+    offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,8 @@ def _match_header(line: str) -> re.Match[str] | None:
 
 def _count(tally: Tally, header: _Header, frame: Frame | None) -> None:
     symbol, object_ = (frame.symbol, frame.object) if frame is not None else (UNKNOWN, UNKNOWN)
-    tally.add(header.event, symbol, object_, header.cpu, header.core, header.period, 1)
+    offset = frame.offset if frame is not None else None
+    tally.add(header.event, symbol, object_, header.cpu, header.core, header.period, 1, offset)
 
 
 def _parse_header(line: str) -> tuple[_Header, str] | None:
@@ -154,8 +159,9 @@ def parse_frame(text: str, needs_object: bool = False) -> Frame | None:
     symbol, object_ = split_object(found["rest"] or "")
     if needs_object and object_ is None:
         return None
+    at = _OFFSET.search(symbol.strip())
     symbol = _OFFSET.sub("", symbol.strip())
-    return Frame(symbol or UNKNOWN, object_ or "", object_ == "inlined")
+    return Frame(symbol or UNKNOWN, object_ or "", object_ == "inlined", int(at["offset"], 16) if at else None)
 
 
 def split_object(text: str) -> tuple[str, str | None]:

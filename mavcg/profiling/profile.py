@@ -1,12 +1,12 @@
 """A profile: samples, what was counted, and which core type each CPU number means."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mavcg.board import Board
 from mavcg.errors import ProfileError
 from mavcg.profiling.clonable import is_kernel, is_nameless, is_system
-from mavcg.profiling.reading import UNKNOWN, Reading
+from mavcg.profiling.reading import UNKNOWN, Offsets, Reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ class Profile:
     frame: columns as in mavcg.profiling.reading.Reading.
     kind: "samples" (time, by sampling) or "instructions" (exact counts, which are not time).
     event: what was counted; command: what was run, "" when unknown; board: name of the board that mapped CPU numbers to
-    core types, "" when none did; notes: how it was read, for people.
+    core types, "" when none did; notes: how it was read, for people; offsets: as in Reading.
     """
 
     frame: "pd.DataFrame"
@@ -32,6 +32,7 @@ class Profile:
     command: str = ""
     board: str = ""
     notes: tuple[str, ...] = ()
+    offsets: Offsets = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -49,7 +50,9 @@ def profile_of(reading: Reading, board: Board | None, place: str) -> Profile:
 
     Raises: ProfileError when a sample's CPU is not on the board, or when the program's own functions have no names.
     """
-    profile = Profile(reading.frame, reading.kind, reading.event, reading.command, notes=reading.notes)
+    profile = Profile(
+        reading.frame, reading.kind, reading.event, reading.command, notes=reading.notes, offsets=reading.offsets
+    )
     if board is not None:
         profile = on_board(profile, board, place)
     _check_named(profile, place)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mavcg.errors import ProfileError
 from mavcg.profiling.profile import Profile
-from mavcg.profiling.reading import COLUMNS, Key, sample_frame
+from mavcg.profiling.reading import COLUMNS, Key, Offsets, sample_frame
 from mavcg.whole_file import write_whole
 
 FORMAT = "mavcg-profile"
@@ -32,6 +32,10 @@ def save_profile(profile: Profile, path: Path) -> None:
         "board": profile.board,
         "notes": list(profile.notes),
         "samples": [{c: plain(v) for c, v in zip(COLUMNS, row, strict=True)} for row in rows],
+        "offsets": [
+            {"symbol": symbol, "object": object_, "samples": {str(at): count for at, count in sorted(places.items())}}
+            for (symbol, object_), places in profile.offsets.items()
+        ],
     }
     write_whole(path, json.dumps(document, indent=1, default=int) + "\n")
 
@@ -71,7 +75,27 @@ def parse_profile(text: str, place: str) -> Profile:
         _text(document, "command", place),
         _text(document, "board", place),
         tuple(clean_text(str(note)) for note in notes),
+        _offsets(document.get("offsets", []), place),
     )
+
+
+def _offsets(entries: Any, place: str) -> Offsets:
+    """Where samples lie in functions; profiles from before this was kept have none."""
+    if not isinstance(entries, list):
+        raise ProfileError(f"{place}: offsets is not a list; make the file again with mavcg profile -o")
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for number, entry in enumerate(entries):
+        here = f"{place}: offsets[{number}]"
+        samples = entry.get("samples") if isinstance(entry, dict) else None
+        if not isinstance(samples, dict):
+            raise ProfileError(f"{here}: has no samples by offset; make the file again with mavcg profile -o")
+        places = found.setdefault((_text(entry, "symbol", here), _text(entry, "object", here)), {})
+        for at, count in samples.items():
+            good = at.isascii() and at.isdigit() and len(at) < 20 and not isinstance(count, bool)
+            if not good or not isinstance(count, int | float) or not 0 <= count < 1e30:
+                raise ProfileError(f"{here}: {at!r}: {count!r} is no count at an offset; make the file again")
+            places[int(at)] = float(count)
+    return found
 
 
 def _row(entry: Any, place: str) -> tuple[Key, tuple[float, float]]:

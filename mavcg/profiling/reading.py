@@ -1,7 +1,7 @@
 """What every reader hands back: one table of samples, and what was counted."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,9 @@ TIME_EVENTS = ("cycles", "cpu-cycles", "cpu-clock", "task-clock", "instructions"
 
 _PMU_EVENT = re.compile(r"(?P<pmu>[\w.-]+)/(?P<event>[^/]*)/[:\w]*")
 _ARM_PMU = re.compile(r"armv\d+_(?P<family>cortex|neoverse)_(?P<model>[a-z]\d+\w*)")
+
+# Of a function, by (symbol, object): byte offset from its start -> samples there.
+Offsets = Mapping[tuple[str, str], Mapping[int, float]]
 
 # (symbol, object, cpu, core): samples that agree in all four are one row.
 Key = tuple[str, str, int | None, str | None]
@@ -38,6 +41,7 @@ class Reading:
     event: the event counted, such as "cycles", "cpu-clock", "Ir".
     command: the command that was profiled, "" when the file does not say.
     notes: what a user should know about how the file was read.
+    offsets: where in its functions samples lie, in the units of `samples`; empty where the file does not say.
     """
 
     frame: "pd.DataFrame"
@@ -45,6 +49,7 @@ class Reading:
     event: str
     command: str = ""
     notes: tuple[str, ...] = ()
+    offsets: Offsets = field(default_factory=dict)
 
 
 def split_event(name: str) -> tuple[str, str | None]:
@@ -66,17 +71,30 @@ def split_event(name: str) -> tuple[str, str | None]:
 
 @dataclass
 class Tally:
-    """Sums samples per event while a reader walks its file; `rows` maps event -> key -> [samples, records]."""
+    """Sums samples per event while a reader walks its file; `rows` maps event -> key -> [samples, records], `offsets`
+    event -> function -> offset -> samples."""
 
     rows: dict[str, dict[Key, list[float]]] = field(default_factory=dict)
+    offsets: dict[str, dict[tuple[str, str], dict[int, float]]] = field(default_factory=dict)
 
     def add(
-        self, event: str, symbol: str, object_: str, cpu: int | None, core: str | None, samples: float, records: float
+        self,
+        event: str,
+        symbol: str,
+        object_: str,
+        cpu: int | None,
+        core: str | None,
+        samples: float,
+        records: float,
+        offset: int | None = None,
     ) -> None:
-        """Count one sample, or one line that stands for several."""
+        """Count one sample, or one line that stands for several. offset: from the function's start, where known."""
         sums = self.rows.setdefault(event, {}).setdefault((symbol or UNKNOWN, object_, cpu, core), [0.0, 0.0])
         sums[0] += samples
         sums[1] += records
+        if offset is not None and symbol:
+            places = self.offsets.setdefault(event, {}).setdefault((symbol, object_), {})
+            places[offset] = places.get(offset, 0.0) + samples
 
     def reading(self, place: str, kind: str, command: str = "", notes: Iterable[str] = ()) -> Reading:
         """The table of the one event that shares are taken of.
@@ -90,7 +108,8 @@ class Tally:
         best = min(events, key=lambda e: (TIME_EVENTS.index(e) if e in TIME_EVENTS else len(TIME_EVENTS), -totals[e]))
         left_out = sorted(set(events) - {best})
         more = [f"shares are of event {best}; {', '.join(left_out)} left out"] if left_out else []
-        return Reading(sample_frame(self.rows[best], kind), kind, best, command, (*notes, *more))
+        frame = sample_frame(self.rows[best], kind)
+        return Reading(frame, kind, best, command, (*notes, *more), self.offsets.get(best, {}))
 
 
 def sample_frame(rows: dict[Key, list[float]], kind: str = "samples") -> "pd.DataFrame":

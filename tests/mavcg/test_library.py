@@ -25,7 +25,7 @@ def _object(folder: Path, source: str, tool: str = "cc") -> Path:
 def test_a_comma_ends_no_option(tmp_path: Path, tool: str) -> None:
     folder = tmp_path / "a,--no-such-option"
     folder.mkdir()
-    source = "int f(void) { return 1; }\n" if tool == "cc" else "extern \"C\" int *f() { return new int(1); }\n"
+    source = "int f(void) { return 1; }\n" if tool == "cc" else 'extern "C" int *f() { return new int(1); }\n'
     out = folder / "lib,--no-such-option.so"
     link_shared([_object(tmp_path, source, tool)], out, parse_target("aarch64-linux-gnu.2.17"))
 

@@ -12,6 +12,7 @@ from mavcg.assembly.loop_estimates import estimate_function
 from mavcg.assembly.schedule_picture import as_text
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from mavcg.toolchain import run_zig
 
 
 def test_the_picture_is_that_of_the_loop(mavcg: Any, dot_file: Path) -> None:
@@ -99,6 +100,47 @@ def test_the_hottest_loop_comes_first_and_alone(mavcg: Any, here: Path) -> None:
     assert document["hottest_by"] == "nesting and trip counts"
     assert [(loop["label"], loop["runs"]) for loop in document["loops"]] == [(".Lhot", 64), (".Lcold", 8)]
     assert "--loops 2: says nothing beside --all" in mavcg(*explain, "--loops", "2", "--all").stderr
+
+
+@pytest.fixture
+def loops_library(here: Path) -> Path:
+    """The function of LOOPS with its samples in app.txt: 3 in .Lcold, 1 in .Lhot, 1 in its return, 9 elsewhere."""
+    (here / "loops.s").write_text(LOOPS)
+    run_zig("cc", ["-target", "aarch64-linux-musl", "-shared", "-nostdlib", "loops.s", "-o", "loops.so"], "loops.so")
+    lines = [
+        f" app 1 [000] 1.0: 10 cycles: 40 f+{offset} (/b/loops.so)" for offset in ("0x0", "0x4", "0x10", "0x18", "0x2c")
+    ]
+    lines += [" app 1 [000] 1.0: 10 cycles: 40 g+0x18 (/b/app)"] * 9
+    (here / "app.txt").write_text("\n".join(lines) + "\n")
+    return here / "loops.so"
+
+
+def test_a_profile_says_which_loop_is_hot(mavcg: Any, loops_library: Path, here: Path) -> None:
+    """The samples lie in the loop that nesting and trip counts put behind; also through a saved profile."""
+    explain = ["explain", loops_library, "f", "--core", "cortex-a55", "--json"]
+    assert [loop["runs"] for loop in json.loads(mavcg(*explain).stdout)["loops"]] == [64, 8]
+    assert mavcg("profile", "--import", "app.txt", "-o", "app.json").status == 0
+
+    for profile in ("app.txt", "app.json"):
+        done = mavcg(*explain, "--profile", profile)
+        document = json.loads(done.stdout)
+        assert document["hottest_by"] == "samples of the profile", done.stderr
+        assert [(loop["runs"], loop["samples"]) for loop in document["loops"]] == [(8, 30.0), (64, 10.0)]
+    text = mavcg(*explain[:-1], "--profile", "app.json")
+    assert text.stdout.count("f, loop at") == 1 and "the hottest by samples of the profile is" in text.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "sampled", "words"),
+    [("loops.so", "g", "has no samples in f"), ("loops.s", "f", "assembly has none; name the library itself")],
+)
+def test_a_profile_that_says_nothing_of_the_function(
+    mavcg: Any, loops_library: Path, file: str, sampled: str, words: str
+) -> None:
+    profile = loops_library.with_name("app.txt")
+    profile.write_text(profile.read_text().replace(" f+", f" {sampled}+"))
+    done = mavcg("explain", file, "f", "--core", "cortex-a55", "--profile", "app.txt")
+    assert done.status == 2 and words in done.stderr and done.stdout == ""
 
 
 @pytest.mark.parametrize("place", [".L3", "29", "0x1d"])

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from mavcg.board import Board
 from mavcg.errors import ProfileError
 from mavcg.profiling.load import load_profile
-from mavcg.profiling.profile import Profile, on_board
+from mavcg.profiling.perf_script import read_perf_script
+from mavcg.profiling.profile import Profile, on_board, profile_of
 from mavcg.profiling.profile_file import parse_profile, save_profile
 from mavcg.profiling.reading import Key, sample_frame
 
@@ -112,3 +113,31 @@ def test_cpu_that_the_board_lacks(exynos: Board) -> None:
 def test_board_without_cpu_numbers_says_so(exynos: Board) -> None:
     profile = Profile(sample_frame({("f", "app", None, None): [1.0, 1.0]}), "samples", "cycles")
     assert "record with perf record --sample-cpu" in on_board(profile, exynos, "p").notes[0]
+
+
+def test_places_of_samples_in_functions_are_kept(tmp_path: Path) -> None:
+    lines = [f"app 1 [000] 1.0: 10 cycles: 40 f+{at} (/b/app)" for at in ("0x0", "0x1c", "0x1c")]
+    profile = profile_of(read_perf_script([*lines, "app 1 [000] 1.0: 10 cycles: 40 g (/b/app)"]), None, "p")
+    assert profile.offsets == {("f", "/b/app"): {0: 10.0, 0x1C: 20.0}}  # without an offset there is nothing to keep
+    save_profile(profile, tmp_path / "p.json")
+    assert load_profile(tmp_path / "p.json").offsets == profile.offsets
+
+
+@pytest.mark.parametrize(
+    ("offsets", "words"),
+    [
+        (7, "offsets is not a list"),
+        ([7], r"offsets\[0\]: has no samples by offset"),
+        ([{"symbol": "f", "object": "", "samples": {"-1": 3}}], "'-1': 3 is no count at an offset"),
+        ([{"symbol": "f", "object": "", "samples": {"1": "3"}}], "is no count at an offset"),
+        ([{"symbol": 7, "object": "", "samples": {}}], "symbol is 7"),
+    ],
+)
+def test_faulty_places_are_refused(tmp_path: Path, offsets: object, words: str) -> None:
+    save_profile(
+        Profile(sample_frame({("f", "app", None, None): [1.0, 1.0]}), "samples", "cycles"), tmp_path / "p.json"
+    )
+    document = json.loads((tmp_path / "p.json").read_text()) | {"offsets": offsets}
+    (tmp_path / "p.json").write_text(json.dumps(document))
+    with pytest.raises(ProfileError, match=words):
+        load_profile(tmp_path / "p.json")

@@ -1,0 +1,24 @@
+"""`mavcg build` on a kernel of the demo that gets slower when LLVM is told the core, by the core's model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+GEMM_S8 = Path(__file__).parents[3] / "examples/edge_app/ops/gemm_s8.c"
+
+
+def test_a_version_that_the_model_says_is_slower_is_not_shipped(mavcg: Any, tmp_path: Path) -> None:
+    """gemm_s8 for the A55 has 1.24 operations a cycle where generic has 1.41, by a model that is off by 10 %."""
+    build = ["build", "--source", GEMM_S8, "--flag=-ffp-contract=off", "--hot", "gemm_s8", "--tune", "off"]
+    build += ["--cores", "cortex-a55,cortex-a75", "-o", tmp_path / "lib.so", "--json"]
+
+    report = json.loads(mavcg(*build).stdout)
+    kept = json.loads(mavcg(*build, "--keep-slower").stdout)
+
+    (slower,) = report["slower_by_model"]
+    assert (slower["function"], slower["core"], slower["dropped"]) == ("gemm_s8", "cortex-a55", True)
+    assert slower["more_time"] > slower["model_error"] == 0.101 and slower["own"] < slower["generic"]
+    for document, dropped in ((report, True), (kept, False)):
+        versions = {v["core"]: v for v in document["functions"][0]["versions"]}
+        assert bool(versions["cortex-a55"]["dropped"]) == dropped
+    assert [s["why"].endswith("kept as asked for") for s in kept["slower_by_model"]] == [True]
