@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mavcg import loading
+from mavcg.elf import undefined_symbols
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, TensorType
 from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
@@ -88,3 +89,17 @@ def test_names_and_sizes_that_are_hard_on_c(program: Program, tmp_path: Path) ->
     (tmp_path / "use.c").write_text(header_text(program))
     flags = ["-target", host_target().zig_name, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     run_zig("cc", [*flags, "-c", str(tmp_path / "use.c"), "-o", str(tmp_path / "use.o")], "compiling the header")
+
+
+def test_the_program_of_the_readme_compiles(tmp_path: Path) -> None:
+    """With what it takes for granted around it; the functions that it names are the library's exported ones."""
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    include, _, body = readme.split("```c\n")[1].split("```")[0].partition("\n\n")
+    around = "int main(void) {\nstatic float picture[9], scores[9];\n", "return status;\n}\n"
+    (tmp_path / "app.c").write_text(f"#include <stdio.h>\n{include}\n{around[0]}{body}{around[1]}")
+    (tmp_path / "mobilenet_v2.h").write_text(header_text(replace(PROGRAM, name="mobilenet_v2")))
+    flags = ["-target", host_target().zig_name, "-Wall", "-Wextra", "-Werror", "-I."]
+    run_zig("cc", [*flags, "-c", "app.c", "-o", "app.o"], "compiling the README's program", tmp_path)
+
+    called = {name for name in undefined_symbols(tmp_path / "app.o") if "mobilenet" in name}
+    assert called == {f"mavcg_model_mobilenet_v2_{name}" for name in ("create", "run", "error_text", "destroy")}
