@@ -203,7 +203,7 @@ def _remark(kept: Kept, choice: FunctionChoice, tuning: VersionTuning | None) ->
 
 def tuning_line(model: Mapping[str, Any]) -> str:
     """What the compiler directive brought and what split and schedule did, by the model of the version's core."""
-    if model["directive"] is None:
+    if model["unit"] is None:
         changed = model["loops_tuned"] + model["blocks_tuned"]
         return f"{model['loops_tuned']} of {model['loops']} loops rescheduled" if changed else ""
     steps = [("generic", model["generic"]), ("-mcpu", model["directive"]), ("split+schedule", model["tuned"])]

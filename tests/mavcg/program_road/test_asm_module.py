@@ -179,6 +179,8 @@ def test_a_library_of_assembly_alone(mavcg: Any, here: Path) -> None:
     (function,) = json.loads(done.stdout)["functions"]
     assert function["name"] == "dot" and [v["core"] for v in function["versions"]] == ["generic", "cortex-a55"]
     assert "dot.cortex-a55" in {name for name, _ in function_symbols(here / "libk.so")}
+    said = " ".join(mavcg("inspect", "libk.so").stdout.split())
+    assert "split+schedule" in said and "-mcpu" not in said  # no compiler had a say
 
 
 def test_equal_builds_are_equal_bytes(tmp_path: Path) -> None:
