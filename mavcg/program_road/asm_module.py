@@ -20,7 +20,6 @@ from mavcg.passes.asm.copies import (
     extent,
     free_suffix,
     generic_statement,
-    labels_of,
     names,
     renamed,
     version_text,
@@ -119,20 +118,18 @@ def build_asm_objects(
     wanted = [name for name in hot if name in module.defined]
     refused = {name: reason for name in wanted if (reason := _why_not(module, name, core_set.cores, tuning))}
     functions = [name for name in wanted if name not in refused]
-    bodies, labels = _bodies(module, functions, core_set.cores, tuning, workers, progress)
+    bodies, stretches = _bodies(module, functions, core_set.cores, tuning, workers, progress)
     for name, why in _unchanged(bodies).items():
         refused[name] = why
     bodies = [body for body in bodies if body.function not in refused]
     by_label = {(body.function, body.label): body for body in bodies}
-    writer = _Writer(module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, labels)
+    writer = _Writer(module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, stretches)
     choices: list[FunctionChoice] = []
+    if bodies and (why_none := _unassembled(writer, bodies)):
+        refused |= why_none
+        bodies = [body for body in bodies if body.function not in refused]
     if bodies:
-        try:
-            choices = _chosen(writer, bodies, limits, gains, worth, loaded_bytes(plain))
-        except ToolError as error:
-            why = f"its versions do not assemble: {' '.join(str(error).split())}"
-            refused |= {body.function: why for body in bodies}
-            bodies = []
+        choices = _chosen(writer, bodies, limits, gains, worth, loaded_bytes(plain))
     dispatched = sum(not choice.is_single for choice in choices)
     objects = (writer.write(choices),) if dispatched else (plain,)
     added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched
@@ -169,8 +166,8 @@ def _bodies(
     tuning: Tuning,
     workers: int,
     progress: Callable[[], None],
-) -> tuple[list[Body], dict[str, tuple[str, ...]]]:
-    """Each function as it was (generic), and as it is for each core; and the labels in each, by symbol.
+) -> tuple[list[Body], dict[str, tuple[Statement, ...]]]:
+    """Each function as it was (generic), and as it is for each core; and the statements of each, by symbol.
 
     A body's assembly is the function's own stretch of the file's text.
     """
@@ -182,25 +179,45 @@ def _bodies(
     }
     done = dict(zip(jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True))
     bodies: list[Body] = []
-    labels: dict[str, tuple[str, ...]] = {}
+    stretches: dict[str, tuple[Statement, ...]] = {}
     for name in functions:
         for label in (GENERIC, *(core.name for core in cores)):
             text, account = done.get((name, label), (module.text, None))
-            asm, inside = _stretch(text, name)
+            stretch = _stretch(text, name)
+            asm = "".join(s.text for s in stretch)
             key = hashlib.sha256(asm.encode(errors="surrogateescape")).hexdigest()
             if account:  # no compiler had a say
                 account = replace(account, directive=None)
             body = Body(name, label, f"{name}.{label}", asm, key, frozenset(), account)
             bodies.append(body)
-            labels[body.symbol] = inside
-    return bodies, labels
+            stretches[body.symbol] = stretch
+    return bodies, stretches
 
 
-def _stretch(text: str, name: str) -> tuple[str, tuple[str, ...]]:
-    """A function's own text in a file's, and the labels in it."""
+def _stretch(text: str, name: str) -> tuple[Statement, ...]:
+    """A function's own statements in a file's text."""
     statements = parse_source(text)
     inside = extent(statements, _function(functions_of(statements), name))
-    return "".join(statements[at].text for at in inside), labels_of(statements, inside)
+    return statements[inside.start : inside.stop]
+
+
+def _unassembled(writer: "_Writer", bodies: Sequence[Body]) -> dict[str, str]:
+    """Functions whose versions do not assemble, with the assembler's words; each is tried by itself if all do not."""
+    labels = {name: [b.label for b in distinct(bodies) if b.function == name] for name in {b.function for b in bodies}}
+    try:
+        writer.assembled(labels, {})
+        return {}
+    except ToolError:
+        pass
+    found = {}
+    for name, own in sorted(labels.items()):
+        try:
+            writer.assembled({name: own}, {})
+        except ToolError as error:
+            lines = [line.strip() for line in str(error).splitlines()]
+            said = next((line.partition("error: ")[2] for line in lines if "error: " in line), lines[-1])
+            found[name] = f"its versions do not assemble: {said}"
+    return found
 
 
 def _unchanged(bodies: Sequence[Body]) -> dict[str, str]:
@@ -238,7 +255,7 @@ def _chosen(
 class _Writer:
     """Writes the file's text with versions and dispatchers, and assembles it.
 
-    bodies: by function and label. labels: those in each body, by its symbol.
+    bodies: by function and label. stretches: the statements of each, by its symbol.
     """
 
     module: AsmModule
@@ -246,7 +263,7 @@ class _Writer:
     target: Target
     path: Path
     bodies: Mapping[tuple[str, str], Body]
-    labels: Mapping[str, Sequence[str]]
+    stretches: Mapping[str, Sequence[Statement]]
 
     def write(self, choices: Sequence[FunctionChoice]) -> Path:
         used = [choice for choice in choices if not choice.is_single]
@@ -263,11 +280,12 @@ class _Writer:
             inside = extent(statements, _function(self.module.functions, name))
             generic = self.bodies[name, GENERIC]
             for at, s in enumerate(statements):
-                if at not in inside and names(s.code, name):
+                if at not in inside and names(s, name):
                     pieces[at] = generic_statement(replace(s, text=pieces[at]), name, generic.symbol)
-            texts = [version_text(renamed(generic.asm, name, generic.symbol, (), ""), generic.symbol, landing)]
+            text = renamed(self.stretches[generic.symbol], name, generic.symbol)
+            texts = [version_text(text, generic.symbol, landing)]
             for number, body in enumerate(self.bodies[name, label] for label in labels[name] if label != GENERIC):
-                copy = renamed(body.asm, name, body.symbol, self.labels[body.symbol], f"{suffix}{number}")
+                copy = renamed(self.stretches[body.symbol], name, body.symbol, f"{suffix}{number}")
                 texts.append("\t.p2align 4\n" + version_text(copy, body.symbol, landing))
             pieces[inside.start] = "".join(texts)
             pieces[inside.start + 1 : inside.stop] = [""] * (len(inside) - 1)
@@ -281,8 +299,8 @@ class _Writer:
         return self.path
 
     def _is_weak(self, name: str) -> bool:
-        return any(s.name == ".weak" and names(s.code, name) for s in self.module.statements)
+        return any(s.name == ".weak" and names(s, name) for s in self.module.statements)
 
     def _visibility(self, name: str) -> str:
         found = (".hidden", ".protected", ".internal")
-        return next((s.name[1:] for s in self.module.statements if s.name in found and names(s.code, name)), "")
+        return next((s.name[1:] for s in self.module.statements if s.name in found and names(s, name)), "")

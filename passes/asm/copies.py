@@ -5,7 +5,7 @@ what it names outside of itself is as near and means the same. Labels of its own
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from mavcg.passes.asm.blocks import Function
@@ -17,6 +17,7 @@ _ASSIGNS = re.compile(r"\.(?:set|equ|equiv|eqv|symver|weakref)\b|[^\s=]+\s*==?(?
 _REACHES_FAR = re.compile(r"(?:b|bl|adrp|movz|movk)\s|.*(?::lo12:|:got|=)", re.IGNORECASE)
 _NUMERIC = re.compile(r"(?<![\w.$#])(\d+)([bf])(?![\w.$])")
 _LANDS = re.compile(r"^[^\n]*:\s*(?:\.cfi_\w+\s+)*(?:bti|hint|paci[ab]sp)\b", re.MULTILINE | re.IGNORECASE)
+_BEFORE_CODE = re.compile(r"(?:\s|/\*.*?\*/)*", re.DOTALL)
 _ENDS = ("jump", "return", "indirect")
 _TRAPS = ("brk", "udf", "hlt")
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*$")
@@ -27,9 +28,10 @@ def quoted(symbol: str) -> str:
     return symbol if _PLAIN.match(symbol) else f'"{symbol}"'
 
 
-def names(code: str, symbol: str) -> bool:
-    """True if a statement names a symbol, quoted or not."""
-    return _token(symbol).search(code) is not None
+def names(s: Statement, symbol: str) -> bool:
+    """True if a statement names a symbol, quoted or not: as its label or among its operands."""
+    code = s.code if s.kind == "label" or not s.code else s.code[len(s.code.split(None, 1)[0]) :]
+    return _token(symbol).search(code) is not None or (s.kind == "directive" and s.name.strip('"') == symbol)
 
 
 def _token(symbol: str) -> re.Pattern[str]:
@@ -48,7 +50,7 @@ def extent(statements: Sequence[Statement], function: Function) -> range:
 
 def is_global(statements: Sequence[Statement], symbol: str) -> bool:
     """True if a symbol is seen by other files."""
-    return any(s.name in (".globl", ".global", ".weak") and names(s.code, symbol) for s in statements)
+    return any(s.name in (".globl", ".global", ".weak") and names(s, symbol) for s in statements)
 
 
 def why_no_copy(statements: Sequence[Statement], function: Function) -> str:
@@ -74,12 +76,16 @@ def why_no_copy(statements: Sequence[Statement], function: Function) -> str:
         if at in inside:
             if s.name == ".section" or s.name in (".text", ".data", ".bss", ".pushsection", ".popsection"):
                 return f"line {s.line}: {s.name} leaves its section"
+            if s.name in (".ascii", ".asciz", ".string"):
+                return f"line {s.line}: a string in its code"
             continue
-        if s.name == ".size" and names(s.code, name):  # its versions have sizes of their own
+        if s.name == ".type" and names(s, name) and "indirect" in s.code:
+            return f"line {s.line}: it chooses a function by itself, at load"
+        if s.name == ".size" and names(s, name):  # its versions have sizes of their own
             continue
-        if shared := next((label for label in labels if not label.isdigit() and names(s.code, label)), None):
+        if shared := next((label for label in labels if not label.isdigit() and names(s, label)), None):
             return f"line {s.line}: `{s.code}` names its label {shared} from outside"
-        if names(s.code, name) and (why := _why_name_stays(s)):
+        if names(s, name) and (why := _why_name_stays(s)):
             return why
     crossing = next((at for at, goal in _numeric_references(statements) if (at in inside) != (goal in inside)), None)
     if crossing is not None:
@@ -113,21 +119,28 @@ def _numeric_references(statements: Sequence[Statement]) -> Iterator[tuple[int, 
                 yield at, max(goals) if side == "b" else min(goals)
 
 
-def renamed(text: str, name: str, symbol: str, labels: Sequence[str], suffix: str) -> str:
-    """A function's text under another name, its own labels with a suffix; the first label is the function's.
+def renamed(function: Sequence[Statement], name: str, symbol: str, suffix: str = "") -> str:
+    """The text of a function's statements under another name, its own labels with a suffix.
 
     f:   cbz x0, .Lend     ->    f.cortex-a55:   cbz x0, .Lend$1
     """
-    text = _token(name).sub(lambda found: quoted(symbol), text)
-    for label in labels:
-        if label != name and not label.isdigit():
-            text = _token(label).sub(lambda found, label=label: quoted(f"{label}{suffix}"), text)  # type: ignore[misc]
-    return text
+    labels = {s.name for s in function if s.kind == "label" and not s.name.isdigit()}
+    new = {label: f"{label}{suffix}" for label in labels} | {name: symbol}
+    return "".join(_with_names(s, new) for s in function)
 
 
-def labels_of(statements: Sequence[Statement], inside: range) -> tuple[str, ...]:
-    """The labels in a stretch, each once."""
-    return tuple(dict.fromkeys(statements[at].name for at in inside if statements[at].kind == "label"))
+def _with_names(s: Statement, new: Mapping[str, str]) -> str:
+    """A statement's text with other names for symbols; mnemonics and directives are no symbols."""
+    if not s.code:
+        return s.text
+    head = "" if s.kind == "label" else s.code.split(None, 1)[0]
+    before = _BEFORE_CODE.match(s.text)
+    begin = s.text.index(head, before.end() if before else 0) + len(head)
+    rest = s.text[begin:]
+    for old, other in new.items():
+        if old != other:
+            rest = _token(old).sub(lambda found, other=other: quoted(other), rest)  # type: ignore[misc]
+    return s.text[:begin] + rest
 
 
 def free_suffix(text: str) -> str:
@@ -140,16 +153,16 @@ def generic_statement(s: Statement, name: str, symbol: str) -> str:
 
     What else names the function means its dispatcher from now on, and stays. Its size is said where its code ends.
     """
-    if s.kind != "directive" or s.name not in _ABOUT_SYMBOL or not names(s.code, name):
+    if s.kind != "directive" or s.name not in _ABOUT_SYMBOL or not names(s, name):
         return s.text
-    return "\n" if s.name == ".size" else _token(name).sub(lambda found: quoted(symbol), s.text)
+    return "\n" if s.name == ".size" else _with_names(s, {name: symbol})
 
 
 def version_text(text: str, symbol: str, landing: bool) -> str:
     """A renamed function with what makes its symbol a version's. landing: whether it needs a BTI landing pad."""
     shown = quoted(symbol)
     if landing and not _LANDS.search(text):
-        text = text.replace(":", ":\n\thint #34 // bti c: a dispatcher jumps here\n", 1)
+        text = text.replace(f"{shown}:", f"{shown}:\n\thint #34 // bti c: a dispatcher jumps here\n", 1)
     return (
         f"\t.globl {shown}\n\t.hidden {shown}\n\t.type {shown}, %function\n{text}\n\t.size {shown}, .-{shown}\n"
     )

@@ -94,11 +94,12 @@ def test_what_cannot_be_versioned_stays_as_it_was_and_says_why(tmp_path: Path, t
     assert [choice.function for choice in made.choices] == ["fine"] and "fine.cortex-a55" in symbols(made)
 
 
-def test_a_file_whose_versions_do_not_assemble_stays_as_it_was(tmp_path: Path) -> None:
-    made = built(tmp_path, dot("dot").replace("\tmovi", "\t.equiv ROWS, 4\n\tmovi"), "dot")
+def test_a_function_whose_versions_do_not_assemble_stays_as_it_was(tmp_path: Path) -> None:
+    text = dot("dot").replace("\tmovi", "\t.equiv ROWS, 4\n\tmovi")
+    made = built(tmp_path, text + dot("fine", ".Lfine"), "dot", "fine")
 
-    assert "its versions do not assemble" in made.refused["dot"] and not made.dispatched
-    assert set(symbols(made)) == {"dot"}
+    assert made.refused == {"dot": "its versions do not assemble: redefinition of 'ROWS'"} and made.dispatched
+    assert {"dot", "fine", "fine.cortex-a55"} <= set(symbols(made))
 
 
 def test_cores_that_no_pass_is_for_and_tuning_that_is_off_are_reasons(tmp_path: Path) -> None:

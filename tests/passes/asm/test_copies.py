@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.passes.asm.blocks import functions_of
-from mavcg.passes.asm.copies import extent, generic_statement, labels_of, names, renamed, version_text, why_no_copy
+from mavcg.passes.asm.copies import extent, generic_statement, names, renamed, version_text, why_no_copy
 from mavcg.passes.asm.source import parse_source
 
 PLAIN = """\
@@ -54,6 +54,8 @@ def test_what_may_stand_beside_a_function_with_copies(beside: str) -> None:
         (PLAIN + "\t.set g, f\n", "line 12: `.set g, f` gives it another name"),
         (PLAIN + "g = f\n", "`g = f` gives it another name"),
         (PLAIN.replace("1:", "\ttbnz w1, #3, g\n1:") + "\t.globl g\ng:\n\tret\n", "reaches 32 KiB"),
+        (PLAIN.replace("%function", "%gnu_indirect_function"), "it chooses a function by itself, at load"),
+        (PLAIN.replace("\tret\n", "\tret\n\t.asciz \"f\"\n"), "a string in its code"),
         (PLAIN + "\t.variant_pcs f\n", "a calling convention of its own"),
         (PLAIN + "\t.globl g\ng:\n\ttbz x0, #1, f\n\tret\n", "`tbz x0, #1, f` does not reach a dispatcher"),
         (PLAIN + "\t.globl g\ng:\n\tadr x0, f\n\tret\n", "`adr x0, f` does not reach a dispatcher"),
@@ -68,10 +70,9 @@ def test_a_copy_has_its_own_labels_and_calls_itself() -> None:
     text = "f:\n\tcbz x0, .Lend\n1:\n\tbl f\n\tbl other_f\n\tb 1b\n.Lend:\tret\n"
     statements = parse_source("\t.globl f\n" + text)
     (function,) = functions_of(statements)
-    labels = labels_of(statements, extent(statements, function))
+    inside = extent(statements, function)
 
-    assert labels == ("f", "1", ".Lend")
-    assert renamed(text, "f", "f.cortex-a55", labels, "$v1") == (
+    assert renamed(statements[inside.start : inside.stop], "f", "f.cortex-a55", "$v1") == (
         '"f.cortex-a55":\n\tcbz x0, .Lend$v1\n1:\n\tbl "f.cortex-a55"\n\tbl other_f\n\tb 1b\n.Lend$v1:\tret\n'
     )
 
@@ -90,5 +91,19 @@ def test_a_version_that_is_jumped_to_has_a_landing_pad(first: str, added: bool) 
 
 
 def test_a_name_is_a_whole_word() -> None:
-    assert names("bl f", "f") and names('bl "f"', "f") and names(".size f,.-f", "f")
-    assert not any(names(code, "f") for code in ("bl f2", "bl .f", "bl f.generic", "bl $f", 'bl "f.generic"'))
+    yes = parse_source('\tbl f\n\tbl "f"\n\t.size f,.-f\nf:\n\tadrp x0, f\n')
+    assert all(names(s, "f") for s in yes)
+    no = parse_source('\tbl f2\n\tbl .f\n\tbl f.generic\n\tbl $f\n\tbl "f.generic"\n')
+    assert not any(names(s, "f") for s in no)
+
+
+def test_functions_and_labels_may_be_called_like_instructions() -> None:
+    text = "add:\n/* add */\tadd x0, x0, x1\n\tsub x0, x0, #1\n\tcbz x0, sub\n\tb add\nsub:\tret\n"
+    statements = parse_source("\t.globl add\n\t.type add, %function\n" + text)
+    (function,) = functions_of(statements)
+    inside = extent(statements, function)
+
+    assert why_no_copy(statements, function) == ""
+    assert renamed(statements[inside.start : inside.stop], "add", "add.generic", "$v") == (
+        "add.generic:\n/* add */\tadd x0, x0, x1\n\tsub x0, x0, #1\n\tcbz x0, sub$v\n\tb add.generic\nsub$v:\tret\n"
+    )
