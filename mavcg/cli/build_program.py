@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from mavcg.program_road.program import BuildRequest
 
 
-def build_and_report(
-    request: "BuildRequest", board: "Board | None", limits: Limits, as_json: bool
-) -> dict[str, Any]:
+def build_and_report(request: "BuildRequest", board: "Board | None", limits: Limits, as_json: bool) -> dict[str, Any]:
     """Build the library; its document, or a table on stdout and {}. Raises: MavcgError, with nothing written."""
     from mavcg.program_road.program import build_program
     from mavcg.program_road.report import build_json, show_build

@@ -144,6 +144,8 @@ def _model_request(
     file = folder / table.file
     if not file.is_file():
         raise MavcgError(f"{place}.file = {table.file!r}: is not there; name an ONNX or TFLite file")
+    if table.max_workspace is not None and table.max_workspace < 0:
+        raise MavcgError(f"{place}.max_workspace = {table.max_workspace}: is no number of bytes; give 0 or more")
     output = folder / (table.output or f"lib{identifier(file.stem)}.so")
     db = folder / table.db if table.db else None
     max_size = str(table.max_size) if table.max_size is not None else None

@@ -25,21 +25,24 @@ _TARGETS = {"all", "clean", "install", "uninstall", "check", "test", "dist", "di
 class FolderContents:
     """Paths relative to the folder, with / between parts, each tuple sorted.
 
-    cmake: whether a CMakeLists.txt is at its top, and cmake installed if there is a makefile too. makefile: at its top,
+    cmake: whether a CMakeLists.txt is at its top, and cmake installed if there is a makefile too. cmake_tree: a build
+    tree with a compile_commands.json, "" for none; new_tree: a name for one, that is not taken. makefile: at its top,
     "" for none. compile_commands: "" for none. sources: C and C++ files that define no main; mains: those that do.
-    include_folders: "include" where it is there. programs: ELF programs, the newest first. guessed_programs: what the
-    build's files say they will make.
+    include_folders: "include" where it is there. programs: ELF programs, the newest first. guessed_programs: what
+    CMake will put below its build tree, or the first goal of the makefile that could be a program.
     """
 
-    cmake: bool
-    makefile: str
-    compile_commands: str
-    sources: tuple[str, ...]
-    mains: tuple[str, ...]
-    include_folders: tuple[str, ...]
-    programs: tuple[str, ...]
-    guessed_programs: tuple[str, ...]
-    models: tuple[str, ...]
+    cmake: bool = False
+    cmake_tree: str = ""
+    new_tree: str = "build"
+    makefile: str = ""
+    compile_commands: str = ""
+    sources: tuple[str, ...] = ()
+    mains: tuple[str, ...] = ()
+    include_folders: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    guessed_programs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
 
 
 def look_at(folder: Path, model_suffixes: Sequence[str]) -> FolderContents:
@@ -50,21 +53,24 @@ def look_at(folder: Path, model_suffixes: Sequence[str]) -> FolderContents:
     os.listdir(folder)  # os.walk would say nothing
     files = sorted(_files(folder))
     makefile = next((name for name in _MAKEFILES if (folder / name).is_file()), "")
-    built = {name.rpartition("/")[0] for name in files if name.endswith("CMakeCache.txt")}
-    own = [name for name in files if not any(name.startswith(f"{place}/") for place in built if place)]
+    cmake = (folder / "CMakeLists.txt").is_file() and not (makefile and shutil.which("cmake") is None)
+    trees = [name.rpartition("/")[0] for name in files if name.rpartition("/")[2] == "CMakeCache.txt"]
+    own = [name for name in files if not any(name.startswith(f"{tree}/") for tree in trees if tree)]
     sources = [name for name in own if Path(name).suffix in _SOURCES]
     mains = [name for name in sources if _MAIN.search(_text(folder / name))]
     programs = [name for name in files if _is_program(folder / name)]
     commands = [name for name in files if name.rpartition("/")[2] == "compile_commands.json"]
     return FolderContents(
-        cmake=(folder / "CMakeLists.txt").is_file() and not (makefile and shutil.which("cmake") is None),
+        cmake=cmake,
+        cmake_tree=next((tree for tree in trees if tree and f"{tree}/compile_commands.json" in files), ""),
+        new_tree="build-mavcg" if (folder / "build").exists() else "build",
         makefile=makefile,
         compile_commands=min(commands, key=lambda name: (name.count("/"), name), default=""),
         sources=tuple(name for name in sources if name not in mains),
         mains=tuple(mains),
         include_folders=tuple(name for name in ("include",) if (folder / name).is_dir()),
         programs=tuple(sorted(programs, key=lambda name: -(folder / name).stat().st_mtime)),
-        guessed_programs=tuple(_guessed(folder, own, makefile)),
+        guessed_programs=tuple(_cmake_programs(folder, own) if cmake else _make_programs(folder, makefile)),
         models=tuple(name for name in own if Path(name).suffix.lower() in model_suffixes),
     )
 
@@ -107,14 +113,13 @@ def _is_program(path: Path) -> bool:
     )
 
 
-def _guessed(folder: Path, files: Sequence[str], makefile: str) -> Iterator[str]:
-    """Programs that CMake will put below build/, and the first goal of a makefile that could be one."""
+def _cmake_programs(folder: Path, files: Sequence[str]) -> Iterator[str]:
     for name in files:
         place, _, last = name.rpartition("/")
         if last == "CMakeLists.txt":
-            yield from (
-                "/".join(filter(None, ("build", place, p))) for p in _ADD_EXECUTABLE.findall(_text(folder / name))
-            )
-    if makefile:
-        goals = (goal for goal in _RULE.findall(_text(folder / makefile)) if goal not in _TARGETS and "." not in goal)
-        yield from list(goals)[:1]
+            yield from ("/".join(filter(None, (place, p))) for p in _ADD_EXECUTABLE.findall(_text(folder / name)))
+
+
+def _make_programs(folder: Path, makefile: str) -> Iterator[str]:
+    goals = _RULE.findall(_text(folder / makefile)) if makefile else []
+    yield from [goal for goal in goals if goal not in _TARGETS and "." not in goal][:1]

@@ -53,8 +53,15 @@ class Profiled:
 
 
 def project_run(project: ProjectFile) -> ProfileRun:
-    """What a mavcg.toml says of profiling; its command may be empty."""
+    """What a mavcg.toml says of profiling; its command may be empty. Raises: MavcgError naming file and key."""
     table = project.profile or ProfileTable()
+    if table.frequency is not None and table.frequency < 1:
+        raise MavcgError(f"{project.path}: profile.frequency = {table.frequency}: give 1 or more samples a second")
+    if table.board not in (None, HOST):
+        try:
+            load_board(str(table.board))
+        except MavcgError as error:
+            raise type(error)(f"{project.path}: profile.board {str(error).removeprefix('--board ')}") from error
     return ProfileRun(
         table.command, table.build, project.folder, project.folder / project.profile_name, table.recorder or "perf",
         table.frequency, table.event, table.board, project.build.threshold if project.build else None,

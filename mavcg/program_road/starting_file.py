@@ -75,8 +75,7 @@ def propose(contents: FolderContents, board: str) -> StartingFile:
     command: tuple[str, ...] = ()
     if to_profile and to_profile[0] in ("cc", "c++"):
         command = (f"./{_PROGRAM}",)
-    elif contents.programs or contents.guessed_programs:
-        candidates = contents.programs or contents.guessed_programs
+    elif candidates := contents.programs or _guessed_programs(contents):
         command = (f"./{candidates[0]}",)
         if len(candidates) > 1 or not contents.programs:
             others = f" (others: {', '.join(candidates[1:5])})" if len(candidates) > 1 else ""
@@ -87,15 +86,22 @@ def propose(contents: FolderContents, board: str) -> StartingFile:
     return StartingFile(ProfileTable(command, to_profile), build, models, tuple(guesses), missing)
 
 
+def _guessed_programs(contents: FolderContents) -> tuple[str, ...]:
+    """What will be made, relative to the folder."""
+    if not contents.cmake:
+        return contents.guessed_programs
+    tree = contents.cmake_tree or contents.new_tree
+    return tuple(f"{tree}/{program}" for program in contents.guessed_programs)
+
+
 def _build(contents: FolderContents, board: str) -> tuple[BuildFile, tuple[str, ...]]:
     """The [build] table, and the command that builds the program to be profiled."""
     if contents.cmake:
-        commands = contents.compile_commands or "build/compile_commands.json"
-        tree = PurePosixPath(commands).parent.as_posix()
-        configure = f"cmake -S . -B {tree} -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
-        table = BuildFile(compile_commands=commands, only_hot=True, board=board)
-        if contents.compile_commands:
+        tree = contents.cmake_tree or contents.new_tree
+        table = BuildFile(compile_commands=f"{tree}/compile_commands.json", only_hot=True, board=board)
+        if contents.cmake_tree:
             return table, ("cmake", "--build", tree)
+        configure = f"cmake -S . -B {tree} -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
         return table, ("sh", "-c", f"{configure} && cmake --build {tree}")
     make: tuple[str, ...] = ("make",) if contents.makefile else ()
     if contents.compile_commands:

@@ -115,6 +115,12 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
             "model[0].max_size 4 bytes: is no",
         ),
         ('[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\nshapes = ["a"]', [], "model[0].shapes a: is not NAME=DIM"),
+        (
+            '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\nmax_workspace = -1',
+            [],
+            "model[0].max_workspace = -1: is no",
+        ),
+        (f'{PROGRAM}board = "rk3588"\nmax_functions = 0\nprofile = "x"', [], "build.max_functions 0: would version no"),
         (f'{PROGRAM}board = "rk3588"', ["--threads", "2"], "--threads: is for models; name one"),
         (f'{PROGRAM}board = "rk3588"\ncommand = ["make"]', [], "mavcg.toml: build.command builds the program itself"),
         (

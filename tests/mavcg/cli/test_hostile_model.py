@@ -19,7 +19,7 @@ from tests.mavcg.conftest import CORES
 CODE = '__attribute__((constructor)) static void hole(void) { puts("hole"); }'
 INPUT = f"x *\\ {CODE} \\*"
 OUTPUT = f"y */ {CODE} /* \x1b[2J\x1b]0;owned\x07 $x$\u202e"
-NODE = f"n \\\n*/ {CODE}\r\x9b2J\" %s </text>"
+NODE = f'n \\\n*/ {CODE}\r\x9b2J" %s </text>'
 
 PROGRAM = """
 #include <stdio.h>

@@ -229,7 +229,8 @@ def test_a_command_that_is_given_is_kept_where_the_file_says(perf: str, tmp_path
         ("[profile]\ncommand = ['./absent']", [], "mavcg.toml: profile.command: ./absent: program not found"),
         ("[profile]\ncommand = ['true']\nrecorder = 'gprof'", [], "mavcg.toml: profile.recorder gprof: not a recorder"),
         ("[profile]\ncommand = ['true']\nbuild = ['false']", [], "profile.build = false: ended with exit status 1"),
-        ("[profile]\ncommand = ['true']\nboard = 'nosuch'", [], "--board nosuch: no such board"),
+        ("[profile]\ncommand = ['true']\nboard = 'nosuch'", [], "mavcg.toml: profile.board nosuch: no such board"),
+        ("[profile]\ncommand = ['true']\nfrequency = 0", [], "mavcg.toml: profile.frequency = 0: give 1 or more"),
         (
             "[profile]\ncommand = ['true']\noutput = 'mavcg.toml'",
             [],

@@ -131,7 +131,7 @@ def test_visibility_and_weakness_are_the_dispatchers(tmp_path: Path) -> None:
 def test_the_preprocessor_has_the_builds_definitions_and_folders(tmp_path: Path) -> None:
     (tmp_path / "inc").mkdir()
     (tmp_path / "inc/loop.h").write_text("#define LOOP .Lnamed\n")
-    (tmp_path / "k.S").write_text("#include \"loop.h\"\n\t.text\n" + dot("NAME", "LOOP"))
+    (tmp_path / "k.S").write_text('#include "loop.h"\n\t.text\n' + dot("NAME", "LOOP"))
     unit = asm_unit(tmp_path / "k.S", ["-O3", "-DNAME=dot", "-I", "inc", "-mcpu=native"], tmp_path)
 
     module = read_asm_module(unit, ARM)

@@ -17,7 +17,7 @@ from mavcg.program_road.folder_contents import FolderContents, look_at
 from mavcg.program_road.starting_file import StartingFile, propose, toml_text
 
 SUFFIXES = (".onnx", ".tflite")
-EMPTY = FolderContents(False, "", "", (), (), (), (), (), ())
+EMPTY = FolderContents()
 
 
 def tree(folder: Path, files: Mapping[str, str]) -> FolderContents:
@@ -43,8 +43,7 @@ def test_sources_programs_and_models(tmp_path: Path) -> None:
     }
     found = tree(tmp_path, files)
     assert found == FolderContents(
-        cmake=False, makefile="", compile_commands="", sources=("a.c", "src/b.cpp"), mains=("main.c",),
-        include_folders=("include",), programs=("old/tool",), guessed_programs=(),
+        sources=("a.c", "src/b.cpp"), mains=("main.c",), include_folders=("include",), programs=("old/tool",),
         models=("deep/er/x.tflite", "net.onnx"),
     )  # fmt: skip
 
@@ -58,12 +57,14 @@ def test_a_cmake_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "main.c": "int main(void) {}",
     }
     found = tree(tmp_path, files)
-    assert found.cmake and found.compile_commands == "out/compile_commands.json"
-    assert found.guessed_programs == ("build/app", "build/tools/t-1")
+    assert found.cmake and (found.cmake_tree, found.new_tree) == ("out", "build")
+    assert found.guessed_programs == ("app", "tools/t-1")
     assert (found.sources, found.mains) == ((), ("main.c",))  # what is generated in the build tree is not a source
     monkeypatch.setenv("PATH", "/nowhere")
     assert look_at(tmp_path, SUFFIXES).cmake
-    assert not tree(tmp_path, {"Makefile": "app:\n"}).cmake  # without cmake the makefile is what builds it
+    without_cmake = tree(tmp_path, {"Makefile": "other:\n", "build/x": ""})
+    assert not without_cmake.cmake and without_cmake.guessed_programs == ("other",)
+    assert without_cmake.new_tree == "build-mavcg"  # somebody's own build folder is left alone
 
 
 def test_a_makefile_s_first_goal(tmp_path: Path) -> None:
@@ -110,12 +111,15 @@ def test_many_sources_become_patterns() -> None:
 
 
 def test_what_builds_the_program() -> None:
-    cmake = propose(replace(EMPTY, cmake=True, guessed_programs=("build/app",)), "host")
+    cmake = propose(replace(EMPTY, cmake=True, guessed_programs=("app",)), "host")
     assert cmake.profile is not None and cmake.build is not None
     assert cmake.profile.build[:2] == ("sh", "-c") and "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON" in cmake.profile.build[2]
     assert cmake.build == BuildFile(compile_commands="build/compile_commands.json", only_hot=True, board="host")
-    configured = propose(replace(EMPTY, cmake=True, compile_commands="out/compile_commands.json"), "host")
-    assert configured.profile == ProfileTable((), ("cmake", "--build", "out"))
+    assert cmake.profile.command == ("./build/app",)
+    linked = replace(EMPTY, cmake=True, compile_commands="compile_commands.json", guessed_programs=("app",))
+    configured = propose(replace(linked, cmake_tree="out"), "host")
+    assert configured.profile == ProfileTable(("./out/app",), ("cmake", "--build", "out"))
+    assert configured.build is not None and configured.build.compile_commands == "out/compile_commands.json"
     bear = propose(replace(EMPTY, makefile="Makefile", compile_commands="compile_commands.json"), "host")
     assert bear.profile is not None and bear.profile.build == ("make",)
     assert bear.build is not None and bear.build.compile_commands == "compile_commands.json"
