@@ -96,9 +96,7 @@ def _slow(part: dict[str, str], runtime: RuntimeNames) -> str:
         + "".join(f"\tstp {pair}\n" for pair in pairs)
         + _address("x0", part["function"])
         + f"\tbl {runtime.select}\n"
-        "\tmov x16, x0\n"
-        + "".join(f"\tldp {pair}\n" for pair in pairs)
-        + "\tmov sp, x29\n"
+        "\tmov x16, x0\n" + "".join(f"\tldp {pair}\n" for pair in pairs) + "\tmov sp, x29\n"
         "\t.cfi_def_cfa wsp, 16\n"
         "\tldp x29, x30, [sp], #16\n"
         "\t.cfi_def_cfa_offset 0\n\t.cfi_restore w29\n\t.cfi_restore w30\n"
