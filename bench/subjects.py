@@ -6,8 +6,9 @@ from bench.code_digest import Subject
 
 _SELECTOR = tuple(
     f"runtime/csrc/{name}"
-    for name in ("cpu_map.c", "cpuinfo.c", "names.c", "platform_*.c", "runtime.c", "select.c", "start.c", "sysfs.c",
-                 "table.c", "text.c", "x86.c", "*.h")
+    for name in ("cpu_map.c", "cpuinfo.c", "entries.c", "names.c", "platform_*.c", "runtime.c", "select.c",
+                 "selector.c", "set.c", "shared_*.c", "start.c", "sysfs.c", "table.c", "text.c", "trace.c", "x86.c",
+                 "*.h")
 )  # fmt: skip
 _ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")
 _MODEL = Subject(("mavcg.model_road.model", "mavcg.selection.select_model", "mavcg.loading"), _ENGINE)
@@ -26,6 +27,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "fuzz_models": Subject(_OPERATORS),
     "gemm_peers": Subject(("mavcg.kernels.matmul", "mavcg.kernels.gemm")),
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
+    "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
     "machine_passes": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c")),
     "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.emit")),

@@ -58,23 +58,29 @@ def dispatch(record: Record) -> str:
 
 
 def growth(record: Record) -> str:
-    """Code growth of six clones."""
-    head = ["program", "functions", "versions (bodies)", "library", "growth", "of its own code"]
+    """Code growth of six clones, for an application or for small programs."""
+    shares = "shared_selector_bytes" in record
+    head = ["program", "functions", "versions (bodies)", "library", "growth"]
+    head += ["with a shared selector"] if shares else []
     rows = [
         [
             f"{row['program']}: {row['what']}",
             row["functions"],
             f"{row['versions']} ({row['bodies']})",
             f"{row['library_bytes'] / 1000:.0f} kB",
-            f"{row['growth_percent']:.1f} %",
-            f"{row['growth_of_own_code_percent']:.0f} % of {row['own_code_bytes'] / 1000:.0f} kB",
+            f"{row['growth_percent']:.2f} %",
+            *([f"{row['growth_with_shared_selector_percent']:.2f} %"] if shares else []),
+            f"{row['growth_of_own_code_percent']:.2f} % of {row['own_code_bytes'] / 1000:.0f} kB",
         ]
         for row in record["rows"]
     ]
+    head.append("of its own code")
     text = (
         f"Counted: {', '.join(record['cores'])} and generic, for {record['target']}, the run-time selector included. "
     )
     text += "Each library holds what it uses of libc++ too, where it is C++."
+    if shares:
+        text += f" A shared selector is there once for all libraries, with {record['shared_selector_bytes']} bytes."
     return f"{text}\n\n" + table(head, rows)
 
 
@@ -98,6 +104,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "versions": ("A kernel's versions on this machine", versions),
     "dispatch": ("What choosing a version costs", dispatch),
     "growth": ("Code growth of six ARM clones", growth),
+    "growth_app": ("Code growth of an application of TFLite's size", growth),
     "build_time": ("How long a build takes", build_time),
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
     **{
