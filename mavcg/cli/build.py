@@ -164,7 +164,7 @@ def build(
             "--query-driver": query_driver,
             "--flag": flag, "--compiler": compiler, "--hot": hot, "--profile": profile, "--threshold": threshold,
             "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
-            "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower, "--strip": strip,
+            "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower,
             "--link-option": link_option, "--version-script": version_script, "--library": library,
             "--library-dir": library_dir, "--soname": soname, "--runtime": runtime,
         })  # fmt: skip
@@ -172,6 +172,7 @@ def build(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
             max_error, Selecting(strategy, db, max_workspace, max_size),
         )  # fmt: skip
+        model_request = replace(model_request, strip=strip)
         document = build_model_library(model_request, build_limits(max_seconds, max_memory, config), as_json)
         if as_json:
             print_json(document)
@@ -195,6 +196,7 @@ def build(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
         threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
         max_workspace=max_workspace, max_size=max_size, max_seconds=max_seconds, max_memory=max_memory,
+        strip=strip or None,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)

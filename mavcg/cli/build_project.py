@@ -156,6 +156,7 @@ def _model_request(
             file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
             table.max_error, selecting,
         )  # fmt: skip
+        request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)
     except MavcgError as error:
         raise _naming_keys(error, place, options) from error

@@ -19,6 +19,7 @@ from mavcg.importers.load import import_model
 from mavcg.kernel import Machine
 from mavcg.kernel_code import kernel_objects
 from mavcg.library import link_shared
+from mavcg.link_options import LinkOptions
 from mavcg.lowering import Lowered, with_tasks
 from mavcg.machines import machines_for
 from mavcg.model_program import ThreadPlan
@@ -56,7 +57,7 @@ class ModelRequest:
     max_error: that a way to compute an operator may be off by in f32, over its largest sum before the activation; 0:
     sums by definition.
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
-    see ModelQuestion. max_size_bytes: that packed weights may take.
+    see ModelQuestion. max_size_bytes: that packed weights may take. strip: leave local symbols out of the library.
     """
 
     model: Path
@@ -73,6 +74,7 @@ class ModelRequest:
     db: Path | None = None
     max_workspace_bytes: int | None = None
     max_size_bytes: int | None = None
+    strip: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         note_object = folder / "model-note.o"
         assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
         progress(f"linking {request.output}")
-        link_shared([*engine, note_object], request.output, request.target)
+        link_shared([*engine, note_object], request.output, request.target, options=LinkOptions(strip=request.strip))
     companions = write_companions(lowered.program, request.output, request.threads)
     return ModelResult(
         request.output, request.target, request.cores, machines, chosen.graph, lowered,

@@ -104,6 +104,7 @@ class ModelTable:
     max_size: int | str | None = None
     max_seconds: float | None = None
     max_memory: int | str | None = None
+    strip: bool | None = None
 
 
 @dataclass(frozen=True)

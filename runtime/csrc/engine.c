@@ -4,7 +4,6 @@
 
 MAVCG_DECLARE(MAVCG_SET)
 
-#define x86_needs base_needs
 #include "x86.c"
 
 #include "engine_system.c"

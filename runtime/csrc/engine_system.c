@@ -77,6 +77,9 @@ static void set_float_mode(uint32_t mode) {
 #endif
 }
 
-/* Whether this processor has what every version of every kernel needs (x86.c, where the table of needs is BASE_NEEDS as
- * if it were that of the first core). */
-static int processor_will_do(void) { return x86_can_run(MAVCG_FIRST_CORE); }
+/* Whether this processor has what every version of every kernel needs (x86.c), which stands in the place of the first
+ * core's needs. */
+static int processor_will_do(void) {
+    static const struct mavcg_set base = {.x86_needs = base_needs};
+    return x86_can_run(&base, MAVCG_FIRST_CORE);
+}

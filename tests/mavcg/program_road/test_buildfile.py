@@ -80,6 +80,7 @@ max_workspace = 4096
 max_size = "4MB"
 max_seconds = 60.5
 max_memory = 8000000000
+strip = true
 """
 WHOLE = f"{PROFILE}\n{BUILD}\n{MODEL}"
 TABLES = {
@@ -113,6 +114,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_memory")},
         **{key: ("true", "a number") for key in ("max_error", "max_seconds")},
         "max_workspace": ("1.5", "a whole number"),
+        "strip": ("1", "true or false"),
     },
 }
 
