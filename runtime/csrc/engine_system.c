@@ -80,6 +80,10 @@ static void set_float_mode(uint32_t mode) {
 /* Whether this processor has what every version of every kernel needs (x86.c), which stands in the place of the first
  * core's needs. */
 static int processor_will_do(void) {
+#if defined(__x86_64__)
     static const struct mavcg_set base = {.x86_needs = base_needs};
     return x86_can_run(&base, MAVCG_FIRST_CORE);
+#else
+    return 1;
+#endif
 }
