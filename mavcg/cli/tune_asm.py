@@ -24,7 +24,10 @@ _EXIT_DIFFERENCE = 1
 def tune_asm(
     source: Annotated[Path, typer.Argument(metavar="IN.S", help="AArch64 assembly, as people or compilers write it.")],
     core: Annotated[str, typer.Option(metavar="CORE", help="The core to make it fast on; `mavcg cores` lists them.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.S", help="Where the new text goes.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT.S", help="Where the new text goes; optional with --check."),
+    ] = None,
     function: Annotated[
         list[str] | None, typer.Option(metavar="F", help="Only this function; may be given again.")
     ] = None,
@@ -58,7 +61,7 @@ def tune_asm(
 
     \b
     mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S
-    mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S --check --json
+    mavcg tune-asm kernel.S --core cortex-a55 --check --json
     mavcg tune-asm gemm.S --core cortex-a55 -o gemm.a55.S --check --args "gemm: buf:4096 buf:4096 ptrs:8x256 i:64 f:1.5"
     mavcg tune-asm kernel.S --core cortex-a53 -o kernel.a53.S --function gemm_8x8 --solver-seconds 20
     """
@@ -69,7 +72,10 @@ def tune_asm(
     from mavcg.passes.asm.tune import tune
     from mavcg.whole_file import write_whole
 
-    _check_output(source, output)
+    if output is not None:
+        _check_output(source, output)
+    elif not check:
+        raise MavcgError("tune-asm: no output is named; give -o OUT.S, or --check to see what would be done")
     if (arguments or unchecked_ok) and not check:
         raise MavcgError(f"{'--args' if arguments else '--unchecked-ok'}: says how to check; give --check too")
     described = parse_arguments(arguments or ())
@@ -94,20 +100,27 @@ def tune_asm(
             undecided = {name: f"not decided by the check: {c.why}" for name, c in checks.items() if not c.states}
             tuned = tuned.without(undecided) if undecided else tuned
         progress("assembling the result")
-        assemble(AsmSource(tuned.text, str(output)), [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
-    write_whole(output, tuned.text.encode("utf-8", "surrogateescape"), "-o")
-    if asm.expanded:
-        note(f"{output}: is the expanded text: the macros of {source} are written out in it, and lines are counted so")
-    elif asm.preprocessed:
-        note(f"{output}: is the preprocessed text: what {source} includes and defines is written out in it")
+        made = AsmSource(tuned.text, str(output or f"the tuned {source}"))
+        assemble(made, [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
+    if output is not None:
+        write_whole(output, tuned.text.encode("utf-8", "surrogateescape"), "-o")
+        _note_form(asm, output)
     for name, found in checks.items():
         if not found.states:
-            done = "written unchecked" if unchecked_ok else "left as it was; describe its arguments with --args"
+            done = "taken unchecked" if unchecked_ok else "left as it was; describe its arguments with --args"
             note(f"--check: {name} is not decided ({found.why}): {done}")
     if as_json:
         print_json(_json(asm, tuned, core, output, checks))
     else:
         _show(asm, tuned, core, checks)
+
+
+def _note_form(asm: "AsmSource", output: Path) -> None:
+    """Say so where the output is not the input's text with some code replaced."""
+    if asm.expanded:
+        note(f"{output}: is the expanded text: the macros of {asm.file} stand written out in it; lines are counted so")
+    elif asm.preprocessed:
+        note(f"{output}: is the preprocessed text: what {asm.file} includes and defines is written out in it")
 
 
 def _check_output(source: Path, output: Path) -> None:
@@ -164,13 +177,13 @@ def _checked(
 
 
 def _json(
-    asm: "AsmSource", tuned: "Tuned", core: str, output: Path, checks: "Mapping[str, FunctionCheck]"
+    asm: "AsmSource", tuned: "Tuned", core: str, output: Path | None, checks: "Mapping[str, FunctionCheck]"
 ) -> dict[str, Any]:
     return {
         "core": core,
         "cycles_are": "predicted by a model",
         "input": asm.file,
-        "output": str(output),
+        "output": str(output) if output else None,
         "preprocessed": asm.preprocessed,
         "expanded": asm.expanded,
         "functions": [

@@ -163,8 +163,22 @@ def test_unchecked_ok_writes_it_and_names_it(mavcg: Any, here: Path) -> None:
     functions, said = tuned(mavcg, here, CALLS, "--unchecked-ok")
 
     assert functions["calls"]["changed"] and functions["calls"]["checked"] == "none"
-    assert "calls is not decided" in said and "written unchecked" in said
+    assert "calls is not decided" in said and "taken unchecked" in said
     assert CALLS not in (here / "out.S").read_text()
+
+
+def test_the_check_alone_writes_nothing(mavcg: Any, here: Path) -> None:
+    """As scripts call it."""
+    (here / "F.S").write_text("\t.text\n" + IGEMM)
+    done = mavcg("tune-asm", "F.S", "--core", "cortex-a55", "--check", "--args", IGEMM_ARGS, "--json")
+
+    assert done.status == 0, done.stderr
+    document = json.loads(done.stdout)
+    (found,) = document["functions"]
+    assert (found["checked"], found["states"], found["undecided"]) == ("all", 24, 0) and document["output"] is None
+    assert [path.name for path in here.iterdir() if path.suffix] == ["F.S"]
+    done = mavcg("tune-asm", "F.S", "--core", "cortex-a55")
+    assert done.status == 2 and "give -o OUT.S, or --check" in " ".join(done.stderr.split())
 
 
 def test_several_functions_and_several_descriptions_of_one(mavcg: Any, here: Path) -> None:
