@@ -8,6 +8,8 @@ from bench.fuzz_seeds import float_network, qdq_network, tflite_network
 from mavcg.whole_file import write_whole
 
 CORPUS = Path(__file__).parent / "corpus"
+ENVIRONMENT = b"=proc/self/environ\nMAVCG_TRACE=1\0MAVCG_CPU_MAP=0=a\0\n"
+BOARDS = Path(__file__).parents[1] / "tests/boards"
 
 PLAN = """\
 [layer conv]
@@ -119,6 +121,7 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
         yield "profile_text", name, text.encode()
     yield "profile_text", "callgrind", CALLGRIND.encode()
     yield "build_file", "program", BUILD_FILE.encode()
+    yield from c_corpora()
     yield "compile_commands", "two_units", json.dumps(
         [
             {"directory": "/src", "file": "a.c", "command": "ccache gcc -O2 -DX='1 2' -Iinc -o a.o -c a.c"},
@@ -129,6 +132,26 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
         ],
         indent=1,
     ).encode()  # fmt: skip
+
+
+def c_corpora() -> Iterator[tuple[str, str, bytes]]:
+    """Inputs of the C targets: what boards were recorded to say, and calls by number."""
+    for board in ("rk3399", "alder-lake", "odd-hotplug"):
+        parts = [
+            b"=map\n0-1=cortex-a55,all=generic\n=trace\n1,cpus\n",
+            b"=proc/self/environ\nMAVCG_TRACE=1\0MAVCG_CPU_MAP=0=a\0\n",
+        ]
+        root = BOARDS / board
+        for path in sorted(each for each in root.rglob("*") if each.is_file()):
+            name = path.relative_to(root).as_posix()
+            if name.startswith(("proc/cpuinfo", "sys/")) and "cpufreq" not in name:
+                parts.append(f"={name}\n".encode() + path.read_bytes()[:600].rstrip(b"\n") + b"\n")
+        yield "selector", board, b"".join(parts)[:4096]
+    yield "claims", "unequal", bytes.fromhex("0000c350 00000008 0004 0100 0100 0040 0030 00") + bytes(range(64))
+    yield "claims", "large", bytes.fromhex("7ffffff0 00010000 0010") + bytes(range(200))
+    # create with 2 threads, run, profile, run with sizes, cancel, threads, destroy; then odd options and pointers
+    yield "engine", "usual", bytes.fromhex("0002 060000 070100 060200 03 04 02")
+    yield "engine", "odd", bytes.fromhex("8000000401 0100 0003 06 00ff 0100 07 30fe 0203 0a 0600 06 0201ff 05 fffffff9")
 
 
 def main() -> None:

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Builds the C targets into the folder $1: libFuzzer with the address and undefined-behaviour sanitizers.
+# CLANG names another clang, PYTHON another Python (it writes the tables of the model that the engine runs).
+set -eu
+out=$1
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$(dirname "$here")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 143' TERM HUP INT
+
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n ? 0 : 0; }' >"$work/try.c"
+compiler=
+for each in ${CLANG:-clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14}; do
+    if "$each" -fsanitize=fuzzer,address "$work/try.c" -o "$work/try" 2>/dev/null; then
+        compiler=$each
+        break
+    fi
+done
+if [ -z "$compiler" ]; then
+    echo "fuzz: no clang with libFuzzer: no C targets (Debian: apt-get install clang-14 libclang-rt-14-dev)" >&2
+    exit 77
+fi
+
+if [ -z "${PYTHON:-}" ]; then
+    PYTHON=python3
+    [ ! -x "$root/.venv/bin/python" ] || PYTHON=$root/.venv/bin/python
+fi
+(cd "$root" && "$PYTHON" -m fuzz.c.tables "$work")
+sanitizers="-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"
+common="-std=gnu11 -D_GNU_SOURCE -O1 -g -pthread -Wall -Wextra -Wno-unused-function -I$work -I$root/runtime/csrc"
+for target in selector claims; do
+    "$compiler" $common $sanitizers "$here/$target.c" -o "$out/$target"
+done
+version=1
+for label in generic a b; do
+    "$compiler" $common -fsanitize=address,undefined,fuzzer-no-link -ffp-contract=off -DVERSION=$version -DLABEL="\"$label\"" \
+        -c "$root/tests/runtime/engine/kernels.c" -o "$work/$label.o"
+    version=$((version + 1))
+done
+instrumented="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined"
+"$compiler" $common $instrumented -c "$root/runtime/csrc/engine.c" -o "$work/engine.o"
+"$compiler" $common $instrumented -c "$root/runtime/csrc/runtime.c" -o "$work/runtime.o"
+"$compiler" $common $sanitizers "$here/engine.c" "$work/engine.o" "$work/runtime.o" "$work/generic.o" "$work/a.o" \
+    "$work/b.o" "$work/constants.o" -o "$out/engine"

@@ -1,0 +1,33 @@
+"""Writes what the C targets are compiled with: `python -m fuzz.c.tables FOLDER`.
+
+The cores of the profiles for the selector, and the model of the engine's tests with its constants for the engine.
+"""
+
+import sys
+from pathlib import Path
+
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.build import compiler_needs
+from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.runtime.model_build import X86_BASE, constants_object, versions_of
+from mavcg.runtime.model_text import constants_symbol, header_text, tables_text
+from mavcg.target import host_target
+from tests.runtime.engine.conftest import CONSTANTS, KERNELS, TWO_CORES, exercise
+
+
+def write(folder: Path) -> None:
+    """The headers and constants.o."""
+    cores = tuple(core for core in load_cores().values() if core.arch == "aarch64")
+    (folder / "selector_table.h").write_text(table_text(CoreSet(cores), {}))
+    program = exercise()
+    defined = {f"{kernel}.{label}" for kernel in KERNELS for label in ("generic", "a", "b")}
+    versions = {kernel: versions_of(kernel, defined, TWO_CORES) for kernel in KERNELS}
+    needs = compiler_needs(X86_BASE) if host_target().arch == "x86_64" else (0,) * 7
+    (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
+    (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
+    (folder / "exercise.h").write_text(header_text(program))
+    constants_object(CONSTANTS, constants_symbol(program), host_target(), folder / "constants.o")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
