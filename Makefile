@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check lint types test fast-tests test-long fuzz bench clean figures-check
+.PHONY: sbom help setup demo check lint types test fast-tests test-long fuzz bench clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -57,6 +57,13 @@ fuzz: setup ## coverage-guided fuzzing, FUZZ_SECONDS (300) all together; fuzz/RE
 
 bench: setup ## every figure of the README, written to bench/results/
 	@$(BIN)/python -m bench.all
+
+LIB  ?= examples/small_cnn/build/libsmall_cnn.so
+SBOM ?= build/sbom.cdx.json
+sbom: setup ## CycloneDX bill of materials of the library LIB (that of `make demo`), in SBOM
+	@mkdir -p $(dir $(SBOM))
+	@$(BIN)/mavcg inspect $(LIB) --sbom $(SBOM)
+	@echo "$(SBOM)"
 
 clean: ## build outputs; keeps the environment
 	rm -rf build dist *.egg-info

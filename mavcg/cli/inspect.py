@@ -11,6 +11,10 @@ from mavcg.cli.output import console, print_json
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or object that mavcg built.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+    sbom: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a CycloneDX bill of materials instead; - for standard output."),
+    ] = None,
 ) -> None:
     """List a built library's dispatchers, versions and sizes, its code growth, and what it needs at load; of a model
     library its operators, kernels, and bytes of weights, arena and code.
@@ -18,9 +22,13 @@ def inspect(
     \b
     mavcg inspect libapp.so
     mavcg inspect libapp.so --json | jq .growth_percent
+    mavcg inspect libapp.so --sbom libapp.cdx.json
     """
     from mavcg.inspection import inspect_library, model_of
 
+    if sbom is not None:
+        _write_sbom(library, sbom)
+        return
     if (model := model_of(library)) is not None:
         if as_json:
             print_json(model)
@@ -36,3 +44,16 @@ def inspect(
     from mavcg.program_road.report import show_inspection
 
     show_inspection(inspection, console())
+
+
+def _write_sbom(library: Path, output: Path) -> None:
+    import json
+
+    from mavcg.sbom import sbom
+    from mavcg.whole_file import write_whole
+
+    document = sbom(library)
+    if str(output) == "-":
+        print_json(document)
+    else:
+        write_whole(output, json.dumps(document, indent=1, sort_keys=True) + "\n", "--sbom")

@@ -35,6 +35,7 @@ from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import check_companions, library_stem, write_companions
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import build_model_objects
 from mavcg.scratch import scratch_folder
 from mavcg.selection.select_model import ENGINE, ModelQuestion
@@ -137,7 +138,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
             lowered.program, lowered.constants, kernels.objects, core_set, load_cores(), request.target, folder,
             request.threads,
         )  # fmt: skip
-        note = model_note(lowered, kernels, chosen.selection)
+        note = model_note(lowered, kernels, chosen.selection) | {"made_with": made_with(request.model)}
         note_object = folder / "model-note.o"
         assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
         progress(f"linking {request.output}")

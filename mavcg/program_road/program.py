@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from mavcg.assembly.tuning import FAST, Tuning
 from mavcg.binaries import loaded_bytes, needed, note_assembly, protection
@@ -24,6 +25,7 @@ from mavcg.program_road.objects import ModuleObjects, build_objects
 from mavcg.program_road.versions import make_versions
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.made_with import made_with
 from mavcg.runtime.shared import SONAME, build_shared_runtime
 from mavcg.scratch import scratch_folder
 from mavcg.sources.asm_unit import AsmUnit
@@ -111,7 +113,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         built += [_build_assembly(module, hot, core_set, request, folder, progress) for module in assembly]
         _check_something_versioned(built, not_found)
         objects = [path for module in built for path in module.objects]
-        facts: dict[str, str | int] = {}
+        facts: dict[str, Any] = {}
         single_bytes: int | None = None
         shared_note: tuple[str, ...] = ()
         if any(module.dispatched for module in built):
@@ -127,6 +129,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             progress("linking the single-version library, to compare sizes")
             single_bytes = facts["single_library_bytes"] = _single_library_bytes(built, request, folder)
         if facts:
+            facts["made_with"] = made_with(selector=not request.shared_runtime)
             note = folder / "library-note.o"
             assemble(note_assembly(facts, request.target), note, request.target, "the library's note")
             objects.append(note)
