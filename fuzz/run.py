@@ -110,7 +110,9 @@ def main() -> None:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="all")
     parser.add_argument("--seconds", type=float, help="of all targets together")
     parser.add_argument("--runs", type=int, help="executions of each target")
-    parser.add_argument("--record", action="store_true", help="write bench/results/fuzz_targets.json")
+    parser.add_argument(
+        "--record", action="store_true", help="write bench/results/fuzz_targets.json and fuzz_c_targets.json"
+    )
     arguments = parser.parse_args()
     chosen = commands(arguments.targets)
     seconds = arguments.seconds if arguments.seconds or arguments.runs else 300.0
@@ -128,7 +130,9 @@ def main() -> None:
 
         runs = f" --runs {arguments.runs}" if arguments.runs else ""
         record = facts("counted", f"fuzz.run{runs} --record")
-        write("fuzz_targets", record | {"targets": [asdict(result) for result in results]})
+        for name, language in (("fuzz_targets", "Python"), ("fuzz_c_targets", "C")):
+            if rows := [asdict(result) for result in results if result.language == language]:
+                write(name, record | {"targets": rows})
     sys.exit(1 if any(result.fault for result in results) else 0)
 
 
