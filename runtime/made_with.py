@@ -10,8 +10,8 @@ from mavcg import __version__
 from mavcg.runtime.build import SOURCES
 
 TOOLS = ("llvmlite", "ziglang")
-# The C that is linked into libraries; the rest of the folder is for the desk.
-_DESK = ("detect.c", "detect_api.h")
+# Not in a library of its own selector: for the desk, of kernels, and of the selector that libraries share.
+_ELSEWHERE = ("detect.c", "detect_api.h", "kernel_api.h", "mavcg_rt.h", "shared_selector.c", "shared_set.c")
 
 
 def made_with(model: Path | None = None, selector: bool = True) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def made_with(model: Path | None = None, selector: bool = True) -> dict[str, Any
 
 def selector_sources() -> list[Path]:
     """The C files of the run-time selector."""
-    return sorted(p for p in SOURCES.iterdir() if not p.name.startswith("engine") and p.name not in _DESK)
+    return sorted(p for p in SOURCES.iterdir() if not p.name.startswith("engine") and p.name not in _ELSEWHERE)
 
 
 def engine_sources() -> list[Path]:

@@ -82,6 +82,7 @@ static void write_stderr(const struct text_part *parts, int count) {
 
 static char **environment(void) { return NULL; } /* so that it is read from the file */
 
+#include "set.c"
 #include "text.c"
 #include "names.c"
 #include "x86.c"
@@ -171,12 +172,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     look(1, map, kind & 1, kind >> 1);
     need(!memcmp(ids[0], ids[1], sizeof ids[0]) && !memcmp(words[0], words[1], sizeof words[0]));
     /* As a library does it, on this machine, with what the files add. */
-    memset(&select_state, 0, sizeof select_state);
-    memset(core_of_cpu, 0, sizeof core_of_cpu);
-    published_rseq_offset = 0;
+    memset(core_set.state, 0, sizeof *core_set.state);
+    memset(core_set.core_of_cpu, 0, MAVCG_CPUS);
+    *core_set.rseq_offset = 0;
     function.next = NULL;
     for (unsigned id = 0; id < MAVCG_VERSIONS; id++) versions[id] = &versions[id];
-    void *version = select_version(&function);
+    void *version = select_in(&core_set, &function);
     need(version >= (void *)&versions[MAVCG_GENERIC] && version <= (void *)&versions[MAVCG_VERSIONS - 1]);
     need(!open_count);
     free(map);
