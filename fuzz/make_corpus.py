@@ -107,6 +107,21 @@ cores = ["cortex-a55", "cortex-a76"]
 output = "libops.so"
 max_growth = 5.5
 """
+PROJECT_FILE = """\
+profile.build = ["make"]
+profile.command = ["./app", "a b"]
+profile.frequency = 500
+build.sources = ["src/*.c"]
+build.only_hot = false
+[[model]]
+file = "net.onnx"
+board = "host"
+threads = "auto"
+max_size = 4000000
+[[model]]
+file = "face.tflite"
+shapes = ["input=1x3x8x8"]
+"""
 
 
 def corpora() -> Iterator[tuple[str, str, bytes]]:
@@ -121,6 +136,7 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
         yield "profile_text", name, text.encode()
     yield "profile_text", "callgrind", CALLGRIND.encode()
     yield "build_file", "program", BUILD_FILE.encode()
+    yield "build_file", "project", PROJECT_FILE.encode()
     yield from c_corpora()
     yield "compile_commands", "two_units", json.dumps(
         [

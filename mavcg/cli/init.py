@@ -11,7 +11,7 @@ from mavcg.errors import MavcgError
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to write mavcg.toml.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write mavcg.toml.")] = Path(),
     board: Annotated[
         str, typer.Option(help="The board that libraries are built for; `mavcg cores` lists them.")
     ] = "host",

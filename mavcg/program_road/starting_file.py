@@ -22,6 +22,7 @@ _COMMENTS = {
     ("profile", "command"): "the program and its arguments: some seconds of typical work",
     ("build", "command"): "the program's own build; `mavcg launch` makes versions of its hot functions",
     ("build", "sources"): "what holds the hot functions; patterns will do",
+    ("build", "flags"): "for the compiler",
     ("build", "compile_commands"): "how the program's files are compiled",
     ("build", "only_hot"): "of those, the files that hold hot functions",
     ("build", "board"): "`mavcg cores` lists boards; host is this machine",
