@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.program_road.buildfile import FILE_NAME, BuildFile, read_build_file
 from mavcg.program_road.commands import PROFILING
+from mavcg.program_road.depfile import add_dependencies, add_to_preprocessed, dependency_file
 from mavcg.program_road.launch_log import log_versions
 from mavcg.scratch import scratch_folder
 from mavcg.terminal import say
@@ -32,6 +33,8 @@ _CODE_FLAGS = re.compile(
     r"-f(no-)?(function-sections|data-sections|pic|PIC|pie|PIE|plt|asynchronous-unwind-tables|unwind-tables)$"
     r"|-mcmodel=|-ftls-model=|-mno-red-zone$"
 )
+# ccache sets it for the compilers that it runs (ccache manual, CCACHE_DISABLE).
+UNDER_CCACHE = "CCACHE_DISABLE"
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,34 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
     from mavcg.sources.compile_commands import CompileUnit, read_command
 
     unit = read_command(command, Path.cwd())
-    if not isinstance(unit, CompileUnit):
-        if options.config is not None:
-            _refuse_one_step(command, options.config)
-        return None
+    if isinstance(unit, CompileUnit):
+        return _version_one(unit, options)
+    from mavcg.program_road.unversioned import several_units
+
+    if units := several_units(command, Path.cwd()):
+        return _version_several(units, options)
+    if os.environ.get(UNDER_CCACHE):
+        _tell_ccache(command, options)
+    if options.config is not None:
+        _name_unversioned(command, options.config)
+    return None
+
+
+def _tell_ccache(command: Sequence[str], options: LaunchOptions) -> None:
+    from mavcg.program_road.unversioned import preprocessed
+
+    found = preprocessed(command, Path.cwd())
+    config = options.config or (find_config(found.source.parent) if found else None)
+    if found and config:
+        add_to_preprocessed(found.output, str(found.source), _files_of(config, read_build_file(config)))
+
+
+def _files_of(config: Path, file: BuildFile) -> list[Path]:
+    """What versions depend on beside the source."""
+    return [config, *(config.parent / name for name in (file.profile, file.measurements) if name)]
+
+
+def _version_one(unit: "CompileUnit", options: LaunchOptions) -> str | None:
     if unit.output is None or not unit.output.is_file():
         return None
     config = options.config or find_config(unit.source.parent)  # a build folder may lie anywhere
@@ -84,23 +111,49 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
             f"{FILE_NAME}: there is none in {Path.cwd()} or {unit.source.parent} or above, and MAVCG_CONFIG names "
             "none; write one that says what is hot (hot or profile) and for which cores"
         )
-    return _version_unit(unit, read_build_file(config), config.parent)
+    file = read_build_file(config)
+    depends = dependency_file(unit)
+    if depends is not None:
+        add_dependencies(depends, _files_of(config, file))
+    return _version_unit(unit, file, config.parent)
 
 
-def _refuse_one_step(command: Sequence[str], config: Path) -> None:
-    """Say so where sources with hot functions are compiled and linked by one command: there is no object to replace."""
-    from mavcg.sources.arguments import expand_response_files, words
-    from mavcg.sources.compile_commands import LANGUAGES
+def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> str | None:
+    """Each object of one command; where some cannot be versioned the others are."""
+    lines: list[str] = []
+    failed: list[str] = []
+    for unit in units:
+        try:
+            line = _version_one(unit, options)
+        except MavcgError as error:
+            failed.append(str(error))
+        else:
+            lines += [line] if line else []
+    if failed:
+        raise MavcgError("; ".join(failed + [f"with versions: {line}" for line in lines]))
+    return "; ".join(lines) or None
 
-    read = list(words(expand_response_files(command, Path.cwd(), "command line")[1:]))
-    if not any(not word.name and Path(word.value).suffix in LANGUAGES for word in read):
-        return
-    output = next((word.value for word in reversed(read) if word.name in ("-o", "--output")), "a.out")
-    if any(word.name in ("-c", "-S", "-E", "-M", "-MM") for word in read) or not Path(output).is_file():
-        return
-    if found := _hot_in(Path(output), hot_of(read_build_file(config), config.parent)):
-        names = ", ".join(symbol.asked for symbol in found[:3])
-        raise MavcgError(f"{output}: {names}: compiled and linked by one command; compile to an object first (-c)")
+
+def _name_unversioned(command: Sequence[str], config: Path) -> None:
+    """Say so where a command that makes no object of one source makes code of hot functions all the same."""
+    from mavcg.program_road.hot import match_names
+    from mavcg.program_road.unversioned import why_unversioned
+
+    for made in why_unversioned(command, Path.cwd()):
+        hot = hot_of(read_build_file(config), config.parent)
+        found = match_names(hot, _functions_in(made.output)) if made.is_text else _hot_in(made.output, hot)
+        if found:
+            names = ", ".join(symbol.asked for symbol in found[:3])
+            raise MavcgError(f"{made.output.name}: {names}: {made.reason}")
+
+
+def _functions_in(assembly: Path) -> list[str]:
+    from mavcg.passes.asm.definitions import defined_symbols
+    from mavcg.profiling.demangle import base_symbol
+
+    text = assembly.read_text(encoding="utf-8", errors="surrogateescape")
+    found = (name for name, symbol in defined_symbols(text).items() if symbol.kind == "function")
+    return list(dict.fromkeys(map(base_symbol, found)))
 
 
 def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
@@ -172,10 +225,15 @@ def _build(
 
 def _target(unit: "CompileUnit") -> "Target":
     """What the build's compiler compiles for."""
-    from mavcg.sources.headers import machine_of
-    from mavcg.target import Target, default_target, host_target
+    from mavcg.sources.headers import is_zig, machine_of
+    from mavcg.target import Target, default_target, host_target, parse_target
 
-    machine = machine_of(unit.compiler, unit.flags) or machine_of(unit.compiler)
+    if is_zig(unit.compiler):  # it answers no -dumpmachine; without -target it compiles for this machine
+        machine = _zig_target(unit.flags)
+        with suppress(MavcgError):
+            return parse_target(machine) if machine else host_target()
+    else:
+        machine = machine_of(unit.compiler, unit.flags) or machine_of(unit.compiler)
     arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine.partition("-")[0], machine.partition("-")[0])
     systems = (("android", "linux-android"), ("musl", "linux-musl"), ("apple", "macos"), ("darwin", "macos"))
     system = next((name for part, name in systems if part in machine), "linux-gnu")
@@ -185,6 +243,19 @@ def _target(unit: "CompileUnit") -> "Target":
     if system != "linux-gnu":
         return Target(arch, system)
     return host_target() if host_target().arch == arch else default_target(arch)
+
+
+def _zig_target(flags: Sequence[str]) -> str:
+    """What -target or --target= says, "" where nothing does."""
+    from mavcg.sources.arguments import words
+
+    found = ""
+    for word in words(flags):
+        if word.name in ("-target", "--target"):
+            found = word.value
+        elif word.name.startswith(("--target=", "-target=")):
+            found = word.name.partition("=")[2]
+    return "" if found.startswith("native") else found
 
 
 def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":

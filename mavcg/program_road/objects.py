@@ -58,9 +58,9 @@ class ModuleObjects:
     single_bytes: int
     multi_bytes: int
     dispatched: bool
+    tunings: Mapping[tuple[str, str], VersionTuning] = field(default_factory=dict)
     whole: str = ""
     sums_products: Mapping[str, bool] = field(default_factory=dict)
-    tunings: Mapping[tuple[str, str], VersionTuning] = field(default_factory=dict)
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -156,9 +156,9 @@ def build_objects(
     objects = objects or [plain]
     made = ModuleObjects(
         module.source, (plain,), tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
-        single_bytes, sum(map(loaded_bytes, objects)) + added, dispatched, whole,
-        adding_products(module.hot, [choice.function for choice in choices], target.arch),
+        single_bytes, sum(map(loaded_bytes, objects)) + added, dispatched,
         {(body.function, body.label): body.tuning for body in module.bodies if body.tuning},
+        whole, adding_products(module.hot, [choice.function for choice in choices], target.arch),
     )  # fmt: skip
     if not (choices or module.refused):
         return made  # nothing to tell

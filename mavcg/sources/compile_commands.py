@@ -86,7 +86,7 @@ def read_command(arguments: Sequence[str], directory: Path, place: str = "comman
     arguments: the compiler (or a launcher such as ccache) first. directory: where it runs.
     Raises: MavcgError starting with `place` for a response file that cannot be read.
     """
-    arguments = _without_launchers(expand_response_files(arguments, directory, place))
+    arguments = without_launchers(expand_response_files(arguments, directory, place))
     start = compiler_length(arguments)
     driver = PurePath(arguments[start - 1]).name if start else ""
     inputs: list[tuple[str, str]] = []  # path, language as -x said, or ""
@@ -140,7 +140,8 @@ def _refusal(path: str, language: str) -> str:
     return f"compiles {path}, which is not C or C++" + (f" (-x {language})" if language else "")
 
 
-def _without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
+def without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The words from the compiler on."""
     rest = list(arguments)
     while rest:
         name = PurePath(rest[0]).name

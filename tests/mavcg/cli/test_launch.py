@@ -79,8 +79,7 @@ def test_a_response_file_and_no_named_output(mavcg: Any, project: Path, cores: S
     [
         (["gcc", "-E", "hot.c", "-o", "hot.i"], "hot.i"),
         (["gcc", "-M", "hot.c", "-o", "hot.d"], "hot.d"),
-        (["gcc", "-S", "hot.c", "-o", "hot.s"], "hot.s"),
-        (["gcc", "-c", "hot.c", "cold.c"], "hot.o"),
+        (["gcc", "-S", "cold.c", "-o", "cold.s"], "cold.s"),
         (["gcc", "-O2", "-fsyntax-only", "hot.c"], ""),
         (["gcc", "--version"], ""),
         (["gcc", "-c", "-o", "/dev/null", "hot.c"], ""),
@@ -95,6 +94,69 @@ def test_commands_that_make_no_object_of_one_source_are_left_alone(
         assert not notes(project / made)
     elif made:
         assert (project / made).stat().st_size > 10
+
+
+def test_several_sources_of_one_command_are_versioned_each(
+    mavcg: Any, project: Path, cores: Sequence[str], run_program: Any
+) -> None:
+    (project / "warm.c").write_text(HOT.replace("dot(", "dot2("))
+    config(project, "dot*", cores)
+    ended = launch(mavcg, "--strict", "gcc", "-O2", "-c", "hot.c", "cold.c", "-DX", "warm.c")
+    assert ended.status == 0
+    assert (
+        ended.stderr
+        == "mavcg: "
+        + "; ".join(
+            f"{name}.o: {function} (generic, {cores[0]}, {cores[1]})"
+            for name, function in (("hot", "dot"), ("warm", "dot2"))
+        )
+        + "\n"
+    )
+    assert not notes(project / "cold.o")
+    assert run_program("gcc", "main.c", "hot.o", "cold.o", "warm.o", "-o", "app").status == 0
+    assert run_program("./app").status == 25
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("gcc -O2 -S hot.c", "hot.s: dot: is assembly, which may not hold versions; let one command compile"),
+        ("gcc -O2 -S -o x.asm hot.c", "x.asm: dot: is assembly"),
+        ("gcc -O2 -c -x c - -o in.o", "in.o: dot: compiled from standard input, which cannot be read again"),
+        ("gcc -c made.s", "made.o: dot: assembled, not compiled"),
+    ],
+)
+def test_what_gets_no_versions_says_why(project: Path, run_program: Any, command: str, message: str) -> None:
+    assert run_program("gcc", "-S", "hot.c", "-o", "made.s").status == 0
+    line = f"{' '.join(LAUNCH)} {{}} {command} < hot.c"
+    plain = run_program("sh", "-c", line.format(""))
+    assert plain.status == 0 and plain.stderr.startswith("mavcg: the plain object stays: ") and message in plain.stderr
+    assert run_program("sh", "-c", line.format("--strict")).status == 2
+
+
+def test_cold_assembly_and_cold_standard_input_are_left_alone(project: Path, run_program: Any) -> None:
+    for command in ("gcc -S cold.c", "gcc -c -x c - -o in.o", "gcc -c cold.s"):
+        ended = run_program("sh", "-c", f"{' '.join(LAUNCH)} --strict {command} < cold.c")
+        assert ended.status == 0 and ended.stderr == "", command
+
+
+@pytest.mark.parametrize("word", ["-target", "--target="])
+def test_zig_compiles_for_the_target_that_it_is_told(mavcg: Any, project: Path, word: str) -> None:
+    from mavcg.elf import open_elf
+    from mavcg.target import host_target
+
+    target, cores = (
+        ("aarch64-linux-musl", ["cortex-a55", "cortex-a76"])
+        if host_target().arch == "x86_64"
+        else ("x86_64-linux-musl", ["haswell", "znver3"])
+    )
+    config(project, "dot", cores)
+    said = [f"{word}{target}"] if word.endswith("=") else [word, target]
+    command = [sys.executable, "-m", "ziglang", "cc", *said, "-O2", "-c", "hot.c", "-o", "hot.o"]
+    ended = launch(mavcg, "--strict", *command)
+    assert ended.status == 0 and f"hot.o: dot (generic, {cores[0]}" in ended.stderr, ended.stderr
+    machine = {"aarch64": "EM_AARCH64", "x86_64": "EM_X86_64"}[target.partition("-")[0]]
+    assert open_elf(project / "hot.o")["e_machine"] == machine and notes(project / "hot.o")
 
 
 def test_link_steps_are_left_alone(mavcg: Any, project: Path) -> None:
