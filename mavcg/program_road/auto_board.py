@@ -14,7 +14,7 @@ from mavcg.profiling.perf_script import read_perf_script
 from mavcg.profiling.reading import Reading
 from mavcg.profiling.record import FALLBACK_EVENT, Recording, RecordOptions
 from mavcg.profiling.simpleperf import read_simpleperf
-from mavcg.program_road.auto_steps import Question, Where
+from mavcg.program_road.auto_steps import Question, Where, board_of
 from mavcg.program_road.perf_runs import Place
 from mavcg.program_road.program import BuildRequest
 from mavcg.runners.facts import MachineFacts
@@ -184,4 +184,5 @@ def board_place(question: Question, request: BuildRequest, runner: ShellRunner) 
     usable = [cpu for cpu in facts.cpus if cpu.online and cpu.allowed]
     found = [(core.name, tuple(cpu.cpu for cpu in usable if cpu.core == core.name)) for core in request.cores]
     places = tuple(Place(name, cpus) for name, cpus in found if cpus)
-    return Where(RunsThere(runner, facts, question.project.folder), places)
+    board = board_of(runner.name, request.target.zig_name, ((cpu.cpu, cpu.core) for cpu in facts.cpus))
+    return Where(RunsThere(runner, facts, question.project.folder), places, board=board)

@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from mavcg.program_road.auto_steps import Question, Where
+from mavcg.program_road.auto_steps import Question, Where, board_of
 from mavcg.program_road.perf_runs import Place, RunsHere, this_machine
 from mavcg.program_road.program import BuildRequest
 from mavcg.target import host_target
@@ -28,4 +28,5 @@ def this_place(question: Question, request: BuildRequest) -> Where:
     found = [
         (core.name, tuple(c.cpu for c in cpus if c.core == core.name and c.cpu in allowed)) for core in request.cores
     ]
-    return Where(runs, tuple(Place(name, numbers) for name, numbers in found if numbers))
+    board = board_of("this machine", host.zig_name, ((cpu.cpu, cpu.core) for cpu in cpus))
+    return Where(runs, tuple(Place(name, numbers) for name, numbers in found if numbers), board=board)

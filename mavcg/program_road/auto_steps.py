@@ -1,16 +1,18 @@
 """Takes the steps of `mavcg auto`: profiles and measures a program with a library that is built anew each time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mavcg.board import Board, Cluster
+from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
 from mavcg.profiling.record import RecordOptions, describe_exit
 from mavcg.program_road.buildfile import BuildFile, ProjectFile
 from mavcg.program_road.choosing import Gains, Kept
-from mavcg.program_road.commands import run_command
+from mavcg.program_road.commands import PROFILING, run_command
 from mavcg.program_road.hot import HotSymbol
 from mavcg.program_road.measurements import Measurement, as_gain, merged, save_measurements
 from mavcg.program_road.measuring import MeasureOptions, NoVersionRan, measure
@@ -61,12 +63,14 @@ class Where:
     """The machine on which the program runs.
 
     runs: how it runs there. places: its CPUs by core type, for those that this process may use; none where versions
-    cannot run. why_not: why the library cannot be run there, so that the model has the last word, or "".
+    cannot run. why_not: why the library cannot be run there, so that the model has the last word, or "". board: its CPU
+    numbers by core type where there are several, so that a function may be hot on one of them alone.
     """
 
     runs: PerfRuns
     places: tuple[Place, ...]
     why_not: str = ""
+    board: Board | None = None
 
     @property
     def words(self) -> str:
@@ -98,10 +102,10 @@ class ProgramSteps:
     def build(self, hot: Sequence[HotSymbol], gains: Gains, keep_slower: bool) -> Built:
         """As Steps."""
         file = replace(self.question.build, measurements=None, hot=(), profile=None)
-        request, _ = make_request(file, self.question.project.folder, self.question.jobs, hot)
-        keep = keep_slower and not self.where.why_not
-        limits = replace(request.limits, drop_slower=request.limits.drop_slower and not keep)
         try:
+            request, _ = make_request(file, self.question.project.folder, self.question.jobs, hot)
+            keep = keep_slower and not self.where.why_not
+            limits = replace(request.limits, drop_slower=request.limits.drop_slower and not keep)
             result = build_program(replace(request, gains=gains, limits=limits), self.progress)
         except NothingToVersion:
             return Built(None, left={symbol.asked: "not in the input" for symbol in hot})
@@ -158,7 +162,7 @@ class ProgramSteps:
                 f"{question.command[0]} ended with {describe_exit(recording.exit_status)}; the profile is of the run "
                 "up to there: see that it did the work that matters"
             )
-        return profile_of(with_linkage_names(recording.reading, ()), None, question.command[0])
+        return profile_of(with_linkage_names(recording.reading, ()), self.where.board, question.command[0])
 
     def _hot(self, profile: "Profile", library: Path | None) -> tuple[HotSymbol, ...]:
         from mavcg.profiling.ranking import hot
@@ -180,10 +184,20 @@ class ProgramSteps:
             return
         self.progress(f"building the program: {' '.join(table.build)}")
         told = library_variables(library.absolute() if library and not self.where.why_not else None)
+        told[PROFILING] = "1"  # where the build is launched by mavcg, objects get no versions beside the library's
         run_command(table.build, project.folder, f"{project.path}: profile.build", _STDERR, told)
 
     def _runs(self, library: Path | None) -> PerfRuns:
         return self.where.runs.using(self.question.project.folder, None if self.where.why_not else library)
+
+
+def board_of(name: str, target: str, cpus: Iterable[tuple[int, str | None]]) -> Board | None:
+    """A machine's CPU numbers by core type, those of unknown cores as generic; None where all are alike."""
+    by_core: dict[str, list[int]] = {}
+    for cpu, core in cpus:
+        by_core.setdefault(core or GENERIC, []).append(cpu)
+    clusters = tuple(Cluster(core, tuple(numbers)) for core, numbers in by_core.items())
+    return Board(name, "as detected", target, clusters) if len(clusters) > 1 else None
 
 
 def built_of(result: BuildResult, drop_slower: bool) -> Built:

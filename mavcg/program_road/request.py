@@ -16,7 +16,7 @@ from mavcg.profiles.load import cores_for
 from mavcg.program_road.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program_road.choosing import MIN_GAIN, Gains, Limits
 from mavcg.program_road.hot import HotSymbol, parse_hot
-from mavcg.program_road.program import BuildRequest
+from mavcg.program_road.program import BuildRequest, NothingToVersion
 from mavcg.sources.asm_unit import SUFFIXES as ASM_SUFFIXES
 from mavcg.sources.asm_unit import AsmUnit, asm_unit
 from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
@@ -215,7 +215,7 @@ def _command_units(
     found = find_units([(symbol.asked, symbol.object) for symbol in hot], units)
     if not found.units:
         symbol, why = next(iter(found.missing.items()))
-        raise MavcgError(f"--only-hot: no file of {file.compile_commands} holds a hot function; {symbol}: {why}")
+        raise NothingToVersion(f"--only-hot: no file of {file.compile_commands} holds a hot function; {symbol}: {why}")
     notes = [note for unit in found.units for note in unit.notes]
     notes += [f"{symbol}: {why}" for symbol, why in found.missing.items()]
     return _with_drivers([unit.unit for unit in found.units], file), (*commands.notes, *notes)
