@@ -9,12 +9,16 @@ _OPENING = re.compile(r"\.(?P<word>macro|rept|irpc?|if\w*)\b\s*(?P<rest>.*)")
 _CLOSING = re.compile(r"\.(?:endm|endr|endif)\b")
 
 
+class TooLong(MavcgError):
+    """Text that expands to more than EXPANDED_LINES."""
+
+
 def check_repetitions(text: str, file: str) -> None:
     """Refuse a file whose repetitions, counts multiplied, would expand to more than EXPANDED_LINES.
 
     Counts that are expressions, and what stands in macros and conditions, are taken as one: whether they expand to too
     much is seen when they do.
-    Raises: MavcgError with the line of the repetition at which the bound is passed.
+    Raises: TooLong with the line of the repetition at which the bound is passed.
     """
     total = 0
     open_counts: list[tuple[int, int]] = []  # (count, line); 0: a macro or a condition
@@ -35,9 +39,9 @@ def check_repetitions(text: str, file: str) -> None:
                     raise too_long(f"{file}:{first}:1", f"expands to {total} lines or more")
 
 
-def too_long(place: str, what: str) -> MavcgError:
+def too_long(place: str, what: str) -> TooLong:
     """The error for text that expands to too much; the caller raises it."""
-    return MavcgError(
+    return TooLong(
         f"{place}: {what}, and files of up to {EXPANDED_LINES} expanded lines are taken; repeat less, or write a loop"
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.assembly.asm_source import AsmSource, preprocess, read_asm_source
+from mavcg.assembly.repetitions import TooLong
 from mavcg.assembly.tuning import Tuning, TuningJob, tune_versions, wants_tuning
 from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.codegen import assemble
@@ -73,7 +74,11 @@ def read_asm_module(unit: AsmUnit, target: Target) -> AsmModule:
         source = preprocess(unit.source, unit.flags, target.zig_name)
         kind = "x86 assembly" if target.arch == "x86_64" else "assembly for macOS"
         return AsmModule(unit, source.text, global_names=_global_labels(source), why=f"{kind} is not rescheduled")
-    source = read_asm_source(unit.source, flags=unit.flags, target=target.zig_name)
+    try:
+        source = read_asm_source(unit.source, flags=unit.flags, target=target.zig_name)
+    except TooLong as error:  # a table of many rows, perhaps: no reason not to build it
+        source = preprocess(unit.source, unit.flags, target.zig_name)
+        return AsmModule(unit, source.text, global_names=_global_labels(source), why=str(error))
     try:
         with source.places_in_errors():
             statements = parse_source(source.text, source.file)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mavcg.assembly.tuning import FAST, Tuning
-from mavcg.binaries import symbol_bytes
+from mavcg.binaries import protection, symbol_bytes
 from mavcg.elf import function_symbols, undefined_symbols
 from mavcg.errors import MavcgError
 from mavcg.profiles.load import cores_for
@@ -107,6 +107,24 @@ def test_cores_that_no_pass_is_for_and_tuning_that_is_off_are_reasons(tmp_path: 
     assert made.refused == {"dot": "no machine pass is for cortex-a76, cortex-a78"} and not made.dispatched
     made = built(tmp_path, dot("dot"), "dot", tuning=Tuning(on=False))
     assert "--tune off" in made.refused["dot"] and set(symbols(made)) == {"dot"}
+
+
+def test_a_file_that_expands_to_too_much_is_built_as_it_is(tmp_path: Path) -> None:
+    made = built(tmp_path, dot("dot") + "\t.data\n\t.rept 70000\n\t.byte 1\n\t.endr\n", "dot")
+    assert "k.s:17:1: expands to 70000 lines or more" in made.refused["dot"] and set(symbols(made)) == {"dot"}
+
+
+def test_versions_of_a_file_that_is_marked_for_bti_have_landing_pads(tmp_path: Path) -> None:
+    from mavcg.assembly.disassembly import CodeFile
+
+    note = '\t.section .note.gnu.property,"a"\n\t.p2align 3\n\t.word 4, 16, 5\n\t.asciz "GNU"\n'
+    made = built(tmp_path, f"{dot('dot')}{note}\t.word 0xc0000000, 4, 1, 0\n", "dot")
+
+    assert protection(made.objects[0]) == ["BTI"]
+    for symbol, pad in {"dot": "bti", "dot.generic": "bti", "dot.cortex-a55": "bti", "dot.slow": "paciasp"}.items():
+        lines = CodeFile(made.objects[0]).disassemble([symbol]).text.splitlines()
+        first = next(line.split()[0] for line in lines if line.startswith("\t") and not line.strip().startswith("."))
+        assert first == pad, symbol
 
 
 def test_growth_is_bounded(tmp_path: Path) -> None:
