@@ -18,7 +18,7 @@ from mavcg.errors import MavcgError
 
 VERBS = (
     "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select",
-    "explain", "tune-asm", "measure", "cores", "launch",
+    "explain", "tune-asm", "measure", "cores", "runtime", "launch",
 )  # fmt: skip
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_road.program"}
 
