@@ -141,7 +141,7 @@ def build_asm_objects(
     made = ModuleObjects(
         module.source, (plain,), objects, tuple(choices), refused, frozenset(), loaded_bytes(plain),
         loaded_bytes(objects[0]) + added, bool(dispatched),
-        {(body.function, body.label): body.tuning for body in bodies if body.tuning},
+        tunings={(body.function, body.label): body.tuning for body in bodies if body.tuning},
     )  # fmt: skip
     if not wanted:
         return made
