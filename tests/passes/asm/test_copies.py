@@ -55,7 +55,7 @@ def test_what_may_stand_beside_a_function_with_copies(beside: str) -> None:
         (PLAIN + "g = f\n", "`g = f` gives it another name"),
         (PLAIN.replace("1:", "\ttbnz w1, #3, g\n1:") + "\t.globl g\ng:\n\tret\n", "reaches 32 KiB"),
         (PLAIN.replace("%function", "%gnu_indirect_function"), "it chooses a function by itself, at load"),
-        (PLAIN.replace("\tret\n", "\tret\n\t.asciz \"f\"\n"), "a string in its code"),
+        (PLAIN.replace("\tret\n", '\tret\n\t.asciz "f"\n'), "a string in its code"),
         (PLAIN + "\t.variant_pcs f\n", "a calling convention of its own"),
         (PLAIN + "\t.globl g\ng:\n\ttbz x0, #1, f\n\tret\n", "`tbz x0, #1, f` does not reach a dispatcher"),
         (PLAIN + "\t.globl g\ng:\n\tadr x0, f\n\tret\n", "`adr x0, f` does not reach a dispatcher"),
