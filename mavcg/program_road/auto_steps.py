@@ -124,6 +124,9 @@ class ProgramSteps:
         places = tuple(place for place in self.where.places if place.core in versions.cores)
         if not places:
             return None
+        self.say(
+            f"measuring {self.question.runs} runs as generic and as {', '.join(place.core for place in places)} each"
+        )
         self._relink(built.library)
         options = MeasureOptions(self.question.runs, self.question.frequency_hz, self.question.event)
         try:

@@ -147,7 +147,6 @@ def run_rounds(steps: Steps, limits: Limits, progress: Progress = lambda message
         left |= built.left
         measured: MeasuredGains | None = None
         if any(built.is_of(version.function, names) for version in built.versions):
-            progress(f"round {number}: measuring versions of {', '.join(names)}")
             measured = steps.measure(built)
         if measured is not None:
             is_measured = True

@@ -77,6 +77,7 @@ def test_the_page_to_the_letter(
         "mavcg: round 1: profiling", *(f"mavcg: round {n + 2}: profiling with libhot.so" for n in range(rounds))
     ]  # fmt: skip
     assert len(document["rounds"]) == rounds
+    assert words.count(f"mavcg: measuring 2 runs as generic and as {core} each") == rounds
     # The program that the last build left runs with the library, and prints what it did before.
     with_versions = subprocess.run(["./app"], capture_output=True, text=True, env={"LD_LIBRARY_PATH": "."}, check=True)
     subprocess.run(["sh", "build.sh"], check=True, env={"PATH": "/usr/bin:/bin"})
@@ -90,6 +91,7 @@ def test_a_board_that_is_not_here_is_left_to_the_model(mavcg: Any, perf: str, pr
 
     assert done.status == 0, done.stderr
     assert "nothing was measured, the model alone decided: the library is for" in " ".join(done.stdout.split())
+    assert "mavcg: measuring" not in done.stderr
     assert "libhot.so is done" in done.stdout and done.stderr.count("profiling with libhot.so") == 1
     assert {f["name"] for f in inspect_library(Path("libhot.so")).functions} == {"dot", "scale"}
 
