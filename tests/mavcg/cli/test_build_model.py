@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mavcg import load
-from mavcg.elf import exported_symbols, function_symbols
+from mavcg.elf import exported_symbols, function_symbols, open_elf, protection
 
 
 def refused(ended: Any, here: Path, *words: str) -> None:
@@ -230,3 +230,14 @@ def test_threads_can_be_left_to_the_prediction(mavcg: Any, tiny_onnx: Path, here
     # A model as small as this one is done before a second thread has begun.
     assert min(plans, key=lambda plan: plan["relative_time"])["threads"] == 1
     assert plans[0]["cores"] == ["exynos-m4"]
+
+
+def test_a_stripped_model_library_runs_and_is_inspected(
+    mavcg: Any, tiny_onnx: Path, cores: tuple[str, str], here: Path
+) -> None:
+    assert mavcg("build", tiny_onnx, "--cores", cores[1], "--strip", "-o", "libbare.so").status == 0
+    assert open_elf(here / "libbare.so").get_section_by_name(".symtab") is None
+    inspected = mavcg("inspect", here / "libbare.so", "--json")
+    assert inspected.status == 0 and json.loads(inspected.stdout)["protection"] == protection(here / "libbare.so") != []
+    with load(here / "libbare.so") as model:
+        assert model.inputs
