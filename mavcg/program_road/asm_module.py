@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mavcg.assembly.asm_source import AsmSource, preprocess, read_asm_source
-from mavcg.assembly.repetitions import TooLong
 from mavcg.assembly.tuning import Tuning, TuningJob, tune_versions, wants_tuning
 from mavcg.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.codegen import assemble
 from mavcg.core import GENERIC, Core
-from mavcg.errors import MavcgError, ToolError
+from mavcg.errors import ToolError
 from mavcg.passes.asm.blocks import Function, functions_of
 from mavcg.passes.asm.copies import (
     extent,
@@ -28,6 +26,7 @@ from mavcg.passes.asm.copies import (
 )
 from mavcg.passes.asm.dispatcher_text import dispatcher_text
 from mavcg.passes.asm.source import Statement, parse_source
+from mavcg.program_road.asm_read import AsmModule
 from mavcg.program_road.choosing import FunctionChoice, Gains, Limits, Sizes, drop_for_growth
 from mavcg.program_road.objects import (
     DISPATCHER_POINTERS,
@@ -40,62 +39,7 @@ from mavcg.program_road.objects import (
 )
 from mavcg.program_road.versions import Body
 from mavcg.runtime.coreset import CoreSet
-from mavcg.sources.asm_unit import AsmUnit
 from mavcg.target import Target
-
-
-@dataclass(frozen=True)
-class AsmModule:
-    """An assembly file, read. statements, functions: empty where it is not looked into; why: the reason, or ""."""
-
-    unit: AsmUnit
-    text: str
-    statements: tuple[Statement, ...] = ()
-    functions: tuple[Function, ...] = ()
-    global_names: tuple[str, ...] = ()
-    why: str = ""
-
-    @property
-    def source(self) -> str:
-        return self.unit.source.name
-
-    @property
-    def defined(self) -> tuple[str, ...]:
-        """The functions that a build may be told are hot."""
-        return self.global_names or tuple(function.name for function in self.functions)
-
-
-def read_asm_module(unit: AsmUnit, target: Target) -> AsmModule:
-    """Preprocess an assembly file for a target and look at its functions.
-
-    Raises: MavcgError with file, line and column for what does not preprocess or, for AArch64, assemble.
-    """
-    if target.arch != "aarch64" or target.system == "macos":
-        source = preprocess(unit.source, unit.flags, target.zig_name)
-        kind = "x86 assembly" if target.arch == "x86_64" else "assembly for macOS"
-        return AsmModule(unit, source.text, global_names=_global_labels(source), why=f"{kind} is not rescheduled")
-    try:
-        source = read_asm_source(unit.source, flags=unit.flags, target=target.zig_name)
-    except TooLong as error:  # a table of many rows, perhaps: no reason not to build it
-        source = preprocess(unit.source, unit.flags, target.zig_name)
-        return AsmModule(unit, source.text, global_names=_global_labels(source), why=str(error))
-    try:
-        with source.places_in_errors():
-            statements = parse_source(source.text, source.file)
-            functions = functions_of(statements, source.file)
-    except MavcgError as error:  # it assembles: that the passes do not understand it is no fault of the file
-        return AsmModule(unit, source.text, global_names=_global_labels(source), why=str(error))
-    return AsmModule(unit, source.text, statements, functions)
-
-
-def _global_labels(source: AsmSource) -> tuple[str, ...]:
-    """Global labels, of assembly for any architecture."""
-    lines = [line.split("#")[0].strip() for line in source.text.split("\n")]
-    labels = {line.split(":")[0].strip('"') for line in lines if ":" in line}
-    words = [line.replace(",", " ").split() for line in lines]
-    said = [word[1:] for word in words if word and word[0] in (".globl", ".global", ".weak")]
-    exported = [name.strip('"') for group in said for name in group]
-    return tuple(dict.fromkeys(name for name in exported if name in labels))
 
 
 def build_asm_objects(

@@ -18,7 +18,8 @@ from mavcg.link_options import LinkOptions
 from mavcg.passes.asm.definitions import defined_symbols
 from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
-from mavcg.program_road.asm_module import AsmModule, build_asm_objects, read_asm_module
+from mavcg.program_road.asm_module import build_asm_objects
+from mavcg.program_road.asm_read import AsmModule, read_asm_module
 from mavcg.program_road.choosing import Gains, Limits
 from mavcg.program_road.hot import HotSymbol, inexact_notes, match_hot
 from mavcg.program_road.objects import ModuleObjects, build_objects

@@ -11,7 +11,8 @@ from mavcg.binaries import protection, symbol_bytes
 from mavcg.elf import function_symbols, undefined_symbols
 from mavcg.errors import MavcgError
 from mavcg.profiles.load import cores_for
-from mavcg.program_road.asm_module import build_asm_objects, read_asm_module
+from mavcg.program_road.asm_module import build_asm_objects
+from mavcg.program_road.asm_read import read_asm_module
 from mavcg.program_road.choosing import Limits
 from mavcg.program_road.objects import ModuleObjects
 from mavcg.runtime.coreset import CoreSet
