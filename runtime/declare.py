@@ -35,7 +35,7 @@ def declared_text() -> str:
     ffi = FFI()
     for name in HEADERS:
         ffi.cdef(declarations((CSRC / name).read_text(encoding="utf-8")))
-    ffi.set_source("mavcg.runtime.declared", None)
+    ffi.set_source("mavcg.runtime.declared", None, compiler_verbose=0)
     made = io.StringIO()
     ffi.emit_python_code(made)
     return _HEAD.format(headers=" and csrc/".join(HEADERS)) + made.getvalue()
