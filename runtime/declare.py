@@ -16,6 +16,7 @@ _HEAD = '''\
 """The runtime's C as Python sees it, by cffi. Made of csrc/{headers} by mavcg.runtime.declare: change those."""
 
 # ruff: noqa
+# fmt: off
 # mypy: ignore-errors
 '''
 _FOR_CPP = re.compile(r"^#ifdef __cplusplus\n.*?^#endif\n", re.MULTILINE | re.DOTALL)

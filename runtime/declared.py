@@ -1,6 +1,7 @@
 """The runtime's C as Python sees it, by cffi. Made of csrc/engine_api.h and csrc/kernel_api.h and csrc/detect_api.h by mavcg.runtime.declare: change those."""
 
 # ruff: noqa
+# fmt: off
 # mypy: ignore-errors
 # auto-generated file
 import _cffi_backend
