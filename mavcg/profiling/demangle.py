@@ -19,7 +19,7 @@ from pathlib import Path
 # target_clones; LLVM's thin LTO and coroutines; our own versions, by core name after a module's tag. A C or C++ name
 # has no dot of its own, other languages' may.
 _SUFFIX = re.compile(
-    r"isra|part|constprop|cold|lto_priv|localalias|llvm|clone|resolver|default|resume|destroy|cleanup|generic"
+    r"_omp_fn|isra|part|constprop|cold|lto_priv|localalias|llvm|clone|resolver|default|resume|destroy|cleanup|generic"
     r"|arch_\w+|\d+|[a-z]+\d*-[a-z0-9-]+|znver\d+|[a-z]+(?:lake|well|rapids)|[0-9a-f]{8}"
 )
 _VERSION = re.compile(r"@@?[A-Za-z_][\w.]*$")

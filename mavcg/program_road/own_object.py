@@ -29,7 +29,8 @@ def own_assembly(unit: CompileUnit, hot: Sequence[str], folder: Path) -> tuple[P
         return None, "its compiler is no gcc"
     if flag := why_bound(unit):
         return None, f"{flag} binds a file's code to its output"
-    names = [name for name, _ in function_symbols(unit.output)]
+    hot = [name for name in hot if "._omp_fn" not in name]  # gcc's outlined OpenMP regions, which stay gcc's
+    names = [name for name, _ in function_symbols(unit.output) if "._omp_fn" not in name]
     cloned = any(base_symbol(name) in hot and name not in hot and not name.endswith(".cold") for name in names)
     try:
         own = compile_to_assembly(unit, folder, clones=not cloned)

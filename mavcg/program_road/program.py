@@ -34,7 +34,7 @@ from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.sources.load_ir import load_ir
 from mavcg.sources.to_assembly import PlainAssembly
-from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir
+from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.target import Target
 
 Progress = Callable[[str], None]
@@ -206,6 +206,8 @@ def _build_module(
     if request.own:  # what its compiler inlined everywhere is no function of the object: versions inline it, too
         present = defined_symbols(request.own.text)
         names = [name for name in names if name in present]
+    elif module.foreign_openmp:  # all of the object would be clang's
+        refuse_foreign_openmp(module, request.units[0].compiler[0])
     source = module.source.name
 
     def step() -> None:
@@ -213,12 +215,15 @@ def _build_module(
 
     versions = make_versions(
         module.text, source, module.opt_level, names, request.cores, request.target,
-        request.workers, request.per_core_rounding, step, request.tuning,
+        request.workers, request.per_core_rounding, step, request.tuning, not module.foreign_openmp,
     )  # fmt: skip
-    return build_objects(
+    made = build_objects(
         module.text, versions, core_set, request.target, folder, request.limits, request.gains, _worth(hot, request),
         module.opt_level, request.code_flags, request.workers, step, request.own,
     )  # fmt: skip
+    if made.whole:
+        refuse_foreign_openmp(module, request.units[0].compiler[0])
+    return made
 
 
 def _build_assembly(

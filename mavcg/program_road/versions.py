@@ -38,6 +38,7 @@ from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes
 from mavcg.passes.ir.clone import Version, make_version, with_cpu
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
+from mavcg.passes.ir.openmp import outlined_regions, why_foreign
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabelled
 from mavcg.target import Target
@@ -97,17 +98,25 @@ def make_versions(
     per_core_rounding: bool = False,
     progress: Callable[[], None] = lambda: None,
     tuning: Tuning = FAST,
+    openmp: bool = True,
 ) -> VersionedModule:
     """Compile generic and one version per core of each wanted function that the module defines.
 
     text: the module's IR, not yet optimised. wanted: linkage names; those that the module does not define are
     passed over. per_core_rounding: leave fast-math to each core, so that results may differ between cores. tuning: of
-    the machine passes that cores' profiles ask for.
+    the machine passes that cores' profiles ask for. openmp: whether LLVM's OpenMP library may be called; functions with
+    regions that would are refused else. Their outlined regions get versions of their own, which each thread chooses
+    by the core that it is on.
     Raises: MavcgError when the IR does not parse.
     """
     module = parse_module(canonical(text))
-    defined = [name for name in dict.fromkeys(wanted) if name in module.entities and _has_body(module, name)]
-    refused = {name: reason for name in defined if (reason := why_not(module, name, target.arch))}
+    named = [name for name in dict.fromkeys(wanted) if name in module.entities and _has_body(module, name)]
+    defined = list(dict.fromkeys([*named, *(region for name in named for region in outlined_regions(module, name))]))
+    refused = {name: reason for name in named if not openmp and (reason := why_foreign(module, name))}
+    if refused:
+        regions = {region for name in refused for region in outlined_regions(module, name)}
+        defined = [name for name in defined if name in named or name not in regions]
+    refused |= {name: reason for name in defined if (reason := why_not(module, name, target.arch))}
     tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
     hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
     maker = _Maker(hot, target, code_level(program_level), per_core_rounding)
@@ -128,7 +137,7 @@ def make_versions(
     if failed:  # what failed is refused, and the others must not call versions that it does not have
         again = make_versions(
             text, source, program_level, [n for n in wanted if n not in failed], cores, target,
-            workers, per_core_rounding, progress, tuning,
+            workers, per_core_rounding, progress, tuning, openmp,
         )  # fmt: skip
         return replace(again, refused={**refused, **failed, **again.refused})
     texts = {at: result for at, result in compiled.items() if isinstance(result, str)}

@@ -21,13 +21,14 @@ _CLANG_PRIVATE = re.compile(r"/lib(64)?/clang/[^/]+/include$")
 class Headers:
     """folders: system header folders in search order, clang's own among them; defines: macros that go with them.
 
-    origin: whose they are, in words.
+    origin: whose they are, in words. private: the program's compiler's own folders, which clang's own stand for.
     """
 
     folders: tuple[str, ...]
     defines: tuple[str, ...]
     origin: str
     notes: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -102,7 +103,8 @@ def _headers_of_compiler(compiler: tuple[str, ...], options: tuple[str, ...], cx
     if clang_headers() not in ours:  # before the C library's, as every compiler does
         at = next((i for i, folder in enumerate(ours) if "c++" not in PurePath(folder).parts), len(ours))
         ours.insert(at, clang_headers())
-    return Headers(tuple(dict.fromkeys(ours)), (), " ".join(compiler))
+    private = tuple(folder for folder in folders if _is_private(folder))
+    return Headers(tuple(dict.fromkeys(ours)), (), " ".join(compiler), private=private)
 
 
 def _is_private(folder: str) -> bool:

@@ -53,7 +53,8 @@ class Compiler:
 class IrModule:
     """LLVM IR as text.
 
-    source: the file it was made of. notes: what was left out on the way, for people.
+    source: the file it was made of. notes: what was left out on the way, for people. foreign_openmp: whether it has
+    OpenMP regions, which call LLVM's library, of a program that links gcc's.
     opt_level: the program's own -O level ("0", "1", "2", "3", "s", "z", "g", "fast"); None where nobody knows (--ir).
     """
 
@@ -61,6 +62,7 @@ class IrModule:
     source: Path
     notes: tuple[str, ...] = ()
     opt_level: str | None = None
+    foreign_openmp: bool = False
 
 
 def compile_to_ir(
@@ -70,8 +72,7 @@ def compile_to_ir(
 
     Functions are not `optnone`, whatever the program's own level; `target-features` hold what it asks for.
     Options that this clang does not know are dropped and named in the notes.
-    Raises: ToolError when the source does not compile or a compiler is missing; MavcgError for 32-bit code, and for
-    OpenMP regions of a program that links gcc's OpenMP library.
+    Raises: ToolError when the source does not compile or a compiler is missing; MavcgError for 32-bit code.
     """
     compiler = compiler or Compiler()
     command = translate(unit.flags, target, unit.language, keep_debug)
@@ -91,9 +92,9 @@ def compile_to_ir(
         except ToolError as error:  # what was left out may be why
             raise ToolError("\n  note: ".join([str(error), *command.notes, *header_notes])) from error
         text = output.read_text(encoding="utf-8", errors="surrogateescape")
-    _refuse_foreign_openmp(text, unit)
     dropped = [f"{option}: {compiler.name} does not take it; left out" for option in refused]
-    return IrModule(text, unit.source, (*command.notes, *header_notes, *dropped), command.opt_level)
+    notes = (*command.notes, *header_notes, *dropped)
+    return IrModule(text, unit.source, notes, command.opt_level, _has_foreign_openmp(text, unit))
 
 
 def _driver(
@@ -103,7 +104,10 @@ def _driver(
     if compiler.command is None:
         clang = [*zig_command("clang"), f"--target={target.llvm_triple}"]
         headers = _headers(unit, command, target, compiler)
-        return clang, list(headers.options), headers.notes
+        # gcc keeps omp.h among the headers that only gcc can read; after all others, it alone is found there.
+        last = headers.private if any(flag.startswith("-fopenmp") for flag in unit.flags) else ()
+        options = [*headers.options, *(part for folder in last for part in ("-idirafter", folder))]
+        return clang, options, headers.notes
     # A named clang knows its own headers, and perhaps its own target (the NDK's drivers carry the API level).
     chosen = list(command.toolchain)
     if not machine_matches(machine_of(compiler.command, command.toolchain), target):
@@ -147,10 +151,15 @@ def _refused_options(message: str, options: Sequence[str]) -> set[str]:
     return {o for o in options if o in named or (starts and o.startswith(starts))}
 
 
-def _refuse_foreign_openmp(text: str, unit: CompileUnit) -> None:
+def _has_foreign_openmp(text: str, unit: CompileUnit) -> bool:
     # clang's OpenMP calls libomp (__kmpc_*); a program built by gcc links libgomp, which has no such symbols.
-    if "@__kmpc_" in text and not (is_zig(unit.compiler) or "clang" in unit.compiler[0]):
+    return "@__kmpc_" in text and not (is_zig(unit.compiler) or "clang" in unit.compiler[0])
+
+
+def refuse_foreign_openmp(module: IrModule, compiler: str) -> None:
+    """Raises: MavcgError for a module whose OpenMP regions the program cannot run."""
+    if module.foreign_openmp:
         raise MavcgError(
-            f"{unit.source}: has OpenMP regions, and {unit.compiler[0]} links gcc's OpenMP library, which clang's code "
+            f"{module.source}: has OpenMP regions, and {compiler} links gcc's OpenMP library, which clang's code "
             "cannot call; compile the file without -fopenmp, or build the program with clang"
         )

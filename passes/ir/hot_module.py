@@ -55,4 +55,7 @@ def shared_name(hot: HotModule, name: str) -> str:
     """The name under which version modules reach a symbol that stays single: local ones are promoted, as ThinLTO
     does, to hidden ones with a name of their own."""
     entity = hot.module.entities.get(name)
-    return f"{name}.{hot.tag}" if entity and is_local(entity) else name
+    if not entity or not is_local(entity):
+        return name
+    # LLVM numbers what has no name (@1, a source location of OpenMP); assemblers take a leading digit for a number.
+    return f"unnamed.{name}.{hot.tag}" if name[:1].isdigit() else f"{name}.{hot.tag}"

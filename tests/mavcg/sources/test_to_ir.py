@@ -11,7 +11,7 @@ import pytest
 from mavcg.errors import MavcgError, ToolError
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.headers import find_headers, machine_matches
-from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir
+from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.target import Target, host_target, parse_target
 from mavcg.toolchain import run_zig, zig_command
 
@@ -246,10 +246,23 @@ def test_headers_of_another_compiler_than_the_programs(tmp_path: Path) -> None:
 
 
 def test_openmp_of_gcc_is_refused_where_it_is_used(tmp_path: Path) -> None:
-    ir(tmp_path, "int f(void) { return 1; }", "-O2 -fopenmp")
+    plain = compile_to_ir(unit_of(tmp_path, "int f(void) { return 1; }", "-O2 -fopenmp"), HOST)
+    assert not plain.foreign_openmp
+    refuse_foreign_openmp(plain, "gcc")
     regions = "void f(float *x, int n) {\n#pragma omp parallel for\nfor (int i = 0; i < n; i++) x[i] = 0; }"
-    with pytest.raises(MavcgError, match="OpenMP"):
-        compile_to_ir(unit_of(tmp_path, regions, "-O2 -fopenmp"), HOST)
+    module = compile_to_ir(unit_of(tmp_path, regions, "-O2 -fopenmp"), HOST)
+    with pytest.raises(MavcgError, match="x.c: has OpenMP regions, and gcc links gcc's OpenMP library"):
+        refuse_foreign_openmp(module, "gcc")
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+def test_gccs_own_omp_header_is_found_and_no_other_of_its_own(tmp_path: Path) -> None:
+    source = (
+        "#include <omp.h>\n#include <stddef.h>\n#include <immintrin.h>\nint f(void) { return omp_get_max_threads(); }"
+    )
+    if HOST.arch != "x86_64":
+        source = source.replace("#include <immintrin.h>\n", "")
+    assert "@omp_get_max_threads" in compile_to_ir(unit_of(tmp_path, source, "-O2 -fopenmp", "x.c", "gcc"), HOST).text
 
 
 @pytest.mark.parametrize(

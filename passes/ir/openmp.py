@@ -1,0 +1,41 @@
+"""OpenMP regions in clang's IR: functions of their own, whose addresses the runtime library is given.
+
+    define void @f(...) { ... call void (ptr, i32, ptr, ...) @__kmpc_fork_call(..., ptr @f.omp_outlined, ...) }
+
+Each thread of a team calls the outlined function, so a dispatcher in its place chooses by the core of that thread.
+Source: clang/lib/CodeGen/CGOpenMPRuntime.cpp.
+"""
+
+import re
+
+from mavcg.core import GENERIC
+from mavcg.passes.ir.clone import make_version
+from mavcg.passes.ir.hot_module import HotModule
+from mavcg.passes.ir.module_text import NAME, ModuleText, is_local, unquote
+
+_OUTLINED = re.compile(r"\.?omp_outlined\b")
+_SYMBOL = re.compile(rf"@({NAME})")
+
+
+def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
+    """The outlined OpenMP regions that a function starts, and those that these start."""
+    found: dict[str, None] = {}
+    pending = [function]
+    while pending:
+        entity = module.entities[pending.pop()]
+        for name in map(unquote, _SYMBOL.findall(entity.body)):
+            inside = module.entities.get(name)
+            if inside and inside.kind == "define" and is_local(inside) and _OUTLINED.search(name) and name not in found:
+                found[name] = None
+                pending.append(name)
+    return tuple(found)
+
+
+def why_foreign(module: ModuleText, function: str) -> str | None:
+    """The reason why a function cannot be versioned where the program links another OpenMP library than LLVM's."""
+    if module.entities[function].kind != "define":
+        return None
+    version = make_version(HotModule(module, frozenset({function}), ""), function, GENERIC).module
+    if "@__kmpc_" not in str(version):
+        return None
+    return "it has an OpenMP region, whose code clang makes for LLVM's OpenMP library, and the program links gcc's"
