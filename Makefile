@@ -53,6 +53,7 @@ test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
 FUZZ_SECONDS ?= 300
 FUZZ_TARGETS ?=
 fuzz: setup ## coverage-guided fuzzing, FUZZ_SECONDS (300) all together; fuzz/README.md
+	@bash scripts/fuzz_compiler.sh
 	@$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: setup ## every figure of the README, written to bench/results/

@@ -83,6 +83,8 @@ def paths_not_run() -> dict[str, str]:
                 left[f"{name} on silicon"] = f"the CPU lacks {needed}; {bochs}"
     if QEMU is None:
         left["AArch64 programs"] = "qemu-user-static is not installed"
+    if shutil.which("qemu-system-aarch64") is None:
+        left["a booted arm64 kernel"] = "qemu-system-arm is not installed"
     for tool, what in (("perf", "recording with perf"), ("valgrind", "recording with callgrind")):
         if shutil.which(tool) is None:
             left[what] = f"{tool} is not installed"
