@@ -1,11 +1,15 @@
 """Assembly among the sources of a build: what gets versions, what stays as it was and why, what goes wrong."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mavcg.assembly.argument_states import described_state, parse_arguments
+from mavcg.assembly.code_image import read_image
+from mavcg.assembly.equivalence import compare
 from mavcg.assembly.tuning import FAST, Tuning
 from mavcg.binaries import protection, symbol_bytes
 from mavcg.elf import function_symbols, undefined_symbols
@@ -206,3 +210,18 @@ def test_a_library_of_assembly_alone(mavcg: Any, here: Path) -> None:
 def test_equal_builds_are_equal_bytes(tmp_path: Path) -> None:
     first, second = (built(tmp_path, dot("dot"), "dot").objects[0].read_bytes() for _ in range(2))
     assert first == second
+
+
+def test_versions_do_what_generic_does(tmp_path: Path) -> None:
+    """Executed from the same states, both out of the object that is linked."""
+    pytest.importorskip("unicorn", reason="the check by execution needs mavcg[check]")
+    (described,) = parse_arguments(["dot: buf:512 buf:512 i:1..32"])["dot"]
+    made = built(tmp_path, dot("dot") + dot("again", ".Lagain"), "dot", "again", cores="cortex-a55,cortex-a53")
+    image = read_image(made.objects[0], "k.s")
+
+    for name, core in itertools.product(("dot", "again"), ("cortex-a55", "cortex-a53")):
+        found = compare(
+            image, image, f"{name}.generic", range(6), renamed=f"{name}.{core}",
+            start=lambda seed: described_state(seed, described),
+        )  # fmt: skip
+        assert found.agreed == 6 and found.coverage > 0.9, f"{core}: {found}"
