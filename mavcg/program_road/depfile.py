@@ -46,7 +46,7 @@ def _unwrapped(flag: str) -> list[str]:
 def add_dependencies(path: Path, files: Sequence[Path]) -> None:
     """Add files to the first rule of a dependency file, which stays as it is where it is none or has them.
 
-    With -MP each prerequisite has an empty rule, so that a file that goes stops no build: these get one, too.
+    Each file gets an empty rule, as headers do with -MP: a profile that is not there yet, or no more, stops no build.
     Raises: MavcgError when it cannot be written.
     """
     if not path.is_file():
@@ -56,8 +56,7 @@ def add_dependencies(path: Path, files: Sequence[Path]) -> None:
     names = [name for file in files if (name := _escaped(str(file.absolute()))) not in text]
     if not rule or not names:
         return
-    has_empty_rules = bool(re.search(r"^[^\s:][^\n]*:\n", text[rule.end() :], re.MULTILINE))
-    empty = "".join(f"\n{name}:\n" for name in names) if has_empty_rules else ""
+    empty = "".join(f"\n{name}:\n" for name in names)
     # Bytes that are no text stay what they were.
     made = text[: rule.end()] + "".join(f" {name}" for name in names) + text[rule.end() :] + empty
     write_whole(path, made.encode(errors="surrogateescape"))

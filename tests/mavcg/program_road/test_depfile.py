@@ -14,6 +14,7 @@ from mavcg.program_road.depfile import add_dependencies, dependency_file
 from mavcg.sources.compile_commands import CompileUnit, read_command
 
 LAUNCH = f"{sys.executable} -m mavcg.cli launch"
+EMPTY_RULES = "\n/c/m.toml:\n\n/c/a\\ b$$\\#.json:\n"
 HOT = "int dot(const short *a, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i] * a[i]; return s; }\n"
 
 
@@ -39,11 +40,11 @@ def test_where_the_rules_are_written(line: str, file: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "made"),
     [
-        ("x.o: x.c\n", "x.o: /c/m.toml /c/a\\ b$$\\#.json x.c\n"),
-        ("x.o y.o: x.c \\\n h.h\n", "x.o y.o: /c/m.toml /c/a\\ b$$\\#.json x.c \\\n h.h\n"),
+        ("x.o: x.c\n", f"x.o: /c/m.toml /c/a\\ b$$\\#.json x.c\n{EMPTY_RULES}"),
+        ("x.o y.o: x.c \\\n h.h\n", f"x.o y.o: /c/m.toml /c/a\\ b$$\\#.json x.c \\\n h.h\n{EMPTY_RULES}"),
         (
             "a\\:b.o: x.c h.h\nh.h:\n",
-            "a\\:b.o: /c/m.toml /c/a\\ b$$\\#.json x.c h.h\nh.h:\n\n/c/m.toml:\n\n/c/a\\ b$$\\#.json:\n",
+            f"a\\:b.o: /c/m.toml /c/a\\ b$$\\#.json x.c h.h\nh.h:\n{EMPTY_RULES}",
         ),
         ("no rule", "no rule"),
         ("", ""),
@@ -103,6 +104,23 @@ def test_a_changed_build_file_makes_the_object_again(
     assert run_program(*arguments).status == 0 and (project / "hot.o").stat().st_mtime_ns == before
     configure(project, cores[1], -2)
     assert run_program(*arguments).status == 0 and cores_in(project / "hot.o") == {cores[1]}
+
+
+@pytest.mark.parametrize("tool", ["make", "ninja"])
+def test_a_profile_that_is_not_there_stops_no_build(
+    project: Path, cores: Sequence[str], run_program: Any, tool: str
+) -> None:
+    if not shutil.which(tool):
+        pytest.skip(f"{tool} is not installed")
+    (project / "Makefile").write_text(MAKEFILE.replace("-MMD -MP", "-MMD").format(LAUNCH))
+    (project / "build.ninja").write_text(NINJA.format(LAUNCH))
+    (project / "mavcg.toml").write_text(f'profile.command = ["./app"]\nbuild.cores = ["{cores[0]}"]\n')
+    for _ in range(2):  # before `mavcg profile` has kept one, and again
+        assert run_program(tool, "hot.o").status == 0 and cores_in(project / "hot.o") == set()
+    (project / "mavcg-profile.json").write_text("app 1 [000] 1.0: 60 cycles: 10 dot+0x4 (/data/app)\n")
+    assert run_program(tool, "hot.o").status == 0 and cores_in(project / "hot.o") == {cores[0]}
+    (project / "mavcg-profile.json").unlink()
+    assert run_program(tool, "hot.o").status == 0 and cores_in(project / "hot.o") == set()
 
 
 @pytest.mark.parametrize("mode", ["DIRECT", "NODIRECT", "DEPEND"])
