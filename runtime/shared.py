@@ -19,7 +19,8 @@ def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -
     """Build the shared selector of a target; its path, folder/libmavcg_rt.so.1.
 
     Its functions have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later one,
-    naming the version. abi: what it says it has; another number than today's is a test's.
+    naming the version. A later ABI keeps the versions of earlier ones, so that libraries stay loadable.
+    abi: what it says it has; another number than today's is a test's.
     Raises: ToolError when compiling fails; MavcgError where the file cannot be written.
     """
     with scratch_folder("mavcg-rt-") as scratch:
