@@ -7,7 +7,6 @@ import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
-from mavcg.scratch import interrupts_on_signals
 
 if TYPE_CHECKING:
     from mavcg.primitive import Primitive
@@ -129,7 +128,7 @@ def _tune(
 
     primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
     board = board_of(board_name, where)
-    with interrupts_on_signals(), open_runner(where) as runner:
+    with open_runner(where) as runner:
         facts = runner.facts()
         places, warnings = places_of(board, cores, runner.name, facts, threads)
         told = differences(facts, board) if board_name != HOST else ()

@@ -1,5 +1,6 @@
 """A machine over any way to a shell: one temporary folder, a program sent into it, and nothing left at the end."""
 
+import contextlib
 import os
 import re
 import secrets
@@ -11,6 +12,7 @@ from mavcg.runners.client import run_client
 from mavcg.runners.facts import MachineFacts, facts_of, facts_script
 from mavcg.runners.finished import Finished, RunnerError, Silent
 from mavcg.runners.transport import Transport, last_line
+from mavcg.scratch import interrupts_on_signals
 from mavcg.terminal import say
 
 FOLDER_VARIABLE = "MAVCG_RUNNER_FOLDER"  # where on the machine the temporary folder is made
@@ -41,10 +43,16 @@ class ShellRunner:
         return self.transport.name
 
     def __enter__(self) -> "ShellRunner":
+        # SIGTERM and SIGHUP do what Ctrl-C does: the machine is left clean.
+        self._signals = contextlib.ExitStack()
+        self._signals.enter_context(interrupts_on_signals())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        try:
+            self.close()
+        finally:
+            self._signals.close()
 
     def facts(self, root: str = "/") -> MachineFacts:
         """What the machine says of its CPUs. root: a folder there that holds the proc/ and sys/ to be read.

@@ -1,5 +1,7 @@
 """Runners of all kinds behave alike: what runs there, what comes back, and that nothing stays."""
 
+import os
+import signal
 import textwrap
 import time
 from collections.abc import Iterator
@@ -84,3 +86,20 @@ def test_what_a_reader_raises_ends_the_program(runner: ShellRunner, tmp_path: Pa
     with pytest.raises(KeyboardInterrupt):
         runner.run(program(tmp_path, f"echo begun; sleep 2; touch {mark}\n"), [], on_line=stop)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end_leaves_the_machine_clean(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    before = signal.getsignal(number)
+    mark = tmp_path / "mark"
+    with pytest.raises(KeyboardInterrupt), open_runner("local") as runner:
+        runner.run(
+            program(tmp_path, f"echo begun; sleep 2; touch {mark}\n"), [],
+            on_line=lambda line: os.kill(os.getpid(), number),
+        )  # fmt: skip
+
+    assert signal.getsignal(number) == before
+    assert not mark.exists() and not [each for each in tmp_path.iterdir() if each.is_dir()]
