@@ -10,7 +10,7 @@
 
 #include "exercise.h"
 
-enum { LENGTH = 1000, ROWS = 96, LAYERS = 12, NAPS = 3, CONTEXTS = 3, MOST_CALLS = 12, MOST_RUNS = 4 };
+enum { LENGTH = 1000, ROWS = 96, LAYERS = 12, NAPS = 3, CONTEXTS = 3, MOST_CALLS = 12, MOST_RUNS = 2 };
 
 struct bytes {
     const uint8_t *at, *end;
@@ -132,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 options.flags = next(&in, 1);
                 options.reserved[what >> 6 & 1] = next(&in, 1);
             }
-            if (options.threads > 8 && options.threads <= 1024) options.threads = 8; /* threads cost time, not coverage */
+            if (options.threads > 4 && options.threads <= 1024) options.threads = 4; /* threads cost time, not coverage */
             exercise_destroy(*context);
             exercise_context *made = (exercise_context *)&in;
             int status = exercise_create(what & 0x20 ? NULL : &options, &made);
