@@ -26,6 +26,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "doubts": Subject(("mavcg.selection.library_costs", "mavcg.selection.select_model")),
     "fuzz_c_targets": Subject((), (*_SELECTOR, *_ENGINE, "runtime/csrc/trace.c", "fuzz/c/*.c")),
     "fuzz_models": Subject(_OPERATORS),
+    "differential": Subject(_OPERATORS),
     "gemm_peers": Subject(("mavcg.kernels.matmul", "mavcg.kernels.gemm")),
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),
