@@ -35,6 +35,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.winograd"),
     ("-m", "bench.primitive_scenarios"),
     ("-m", "bench.fuzz_models", "--count", "10000"),
+    ("-m", "bench.differential", "--count", "10000"),
 )
 
 

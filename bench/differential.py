@@ -81,7 +81,7 @@ def run_guarded(library: Path, parts: Sequence[Part], at_end: bool) -> list[Arra
             held.append(memory)
         outputs = [Guarded(tensor.shape, tensor.dtype, at_end) for tensor in model.outputs]
         for memory in outputs:
-            memory.array.view(np.uint8)[...] = 0xA5
+            memory.array.reshape(-1).view(np.uint8)[...] = 0xA5
         # As Model.run, but that outputs are not of its making.
         places = [ffi.new("void *[]", [ffi.cast("void *", m.array.ctypes.data) for m in a]) for a in (held, outputs)]
         model._check(model._run_model(model._context, *places))
@@ -129,9 +129,9 @@ def _difference(part: Part, have: Array, want: Array) -> tuple[str, str] | None:
             alike = np.where(finite, near, (np.isnan(wide) & np.isnan(other)) | (wide == other))
             if alike.all():
                 return None
-        if part.hard:
-            named = next((op for op in part.operators if op in HARD_CLASSES), "")
-        return ("explained", f"hard numbers: {named}") if named else ("different", "+".join(part.operators))
+    named = next((op for op in part.operators if op in HARD_CLASSES), "") if part.hard else ""
+    if named:
+        return "explained", f"hard numbers: {named}"
     if len(part.operators) > 1 and operators & set(JUMPS):
         return "explained", "rounded to the other side of a jump"
     return "different", "+".join(part.operators)
@@ -139,15 +139,25 @@ def _difference(part: Part, have: Array, want: Array) -> tuple[str, str] | None:
 
 # In which NaN, infinities, denormal or huge numbers come out otherwise than in onnxruntime, by docs/operators.md.
 HARD_CLASSES = (
-    "MaxPool", "GlobalMaxPool", "DynamicQuantizeLinear", "QuantizeLinear", "Conv", "ConvTranspose", "MatMul", "Gemm",
+    "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "DynamicQuantizeLinear", "QuantizeLinear", "Conv",
+    "ConvTranspose", "MatMul", "Gemm",
     "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "TopK", "ReduceLogSumExp", "ReduceL2", "LpNormalization",
     "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN", "Resize",
     "AveragePool", "GlobalAveragePool",
 )  # fmt: skip
 
 
+def checked_batch(number: int, seed: int, numbers: Sequence[int], folder: Path) -> list[Compared]:
+    """batch_of, whose exceptions are crashes of all its graphs."""
+    try:
+        return batch_of(number, seed, numbers, folder)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"[:300]
+        return [Compared(each_number, (), "crash", words) for each_number in numbers]
+
+
 def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path) -> list[Compared]:
-    """The graphs of one library, compared; this process."""
+    """The graphs of one library, compared, in this process."""
     from mavcg.importers.load import import_model
     from mavcg.passes.graph.pipeline import optimise
 
@@ -179,11 +189,12 @@ def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path) -> li
 def _compared(number: int, kept: Sequence[tuple[int, Part, list[Array]]], folder: Path) -> list[Compared]:
     """The graphs of one library; each by itself where they cannot be built together."""
     parts = [part for _, part, _ in kept]
-    model, library = folder / f"batch{number}.onnx", folder / f"libbatch{number}.so"
-    model.write_bytes(model_of(parts).SerializeToString())
     try:
-        _build(model, library)
-        outputs = iter(run_guarded(library, parts, at_end=number % 2 == 0))
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            model, library = Path(own, "batch.onnx"), Path(own, "libbatch.so")
+            model.write_bytes(model_of(parts).SerializeToString())
+            _build(model, library)
+            outputs = iter(run_guarded(library, parts, at_end=number % 2 == 0))
     except ToolError:
         raise  # a compiler's words: no input may bring it to that
     except MavcgError as error:
@@ -191,9 +202,6 @@ def _compared(number: int, kept: Sequence[tuple[int, Part, list[Array]]], folder
             return [Compared(kept[0][0], tuple(kept[0][1].operators), "refused", str(error)[:200])]
         middle = len(kept) // 2
         return [*_compared(number, kept[:middle], folder), *_compared(number, kept[middle:], folder)]
-    finally:
-        for path in folder.glob(f"*batch{number}[.-]*"):
-            path.unlink()
     return [
         Compared(each_number, tuple(part.operators), *verdict(part, [next(outputs) for _ in part.outputs], theirs))
         for each_number, part, theirs in kept
@@ -213,8 +221,8 @@ def compared(numbers: Sequence[int], seed: int, workers: int) -> Iterator[Compar
     batches = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
     with tempfile.TemporaryDirectory() as name:
         done = each(
-            lambda i: batch_of(batches[i][0] // BATCH, seed, batches[i], Path(name)), len(batches), BATCH_SECONDS, None,
-            workers,
+            lambda i: checked_batch(batches[i][0] // BATCH, seed, batches[i], Path(name)),
+            len(batches), BATCH_SECONDS, None, workers,
         )  # fmt: skip
         for result in done:
             if isinstance(result.value, Died):

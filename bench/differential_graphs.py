@@ -15,7 +15,10 @@ UNARY = (
     "Elu", "Selu", "Celu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Softplus", "Softsign", "Sign", "Reciprocal",
     "Identity", "Shrink",
 )  # fmt: skip
-SINCE = {"HardSwish": 14, "Mish": 18, "LayerNormalization": 17, "GroupNormalization": 21, "Gelu": 20, "Trilu": 14}
+SINCE = {
+    "Celu": 12, "HardSwish": 14, "Trilu": 14, "LayerNormalization": 17, "Mish": 18, "Gelu": 20,
+    "GroupNormalization": 21,
+}  # fmt: skip
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "PRelu", "Mean", "Sum")
 COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 REDUCTIONS = (
@@ -113,7 +116,7 @@ def random_part(seed: int, number: int, opset: int) -> Part:
     names = list(made) if isinstance(made, list) else [made]
     for _ in range(int(rng.integers(0, 3))):
         if len(names) == 1 and part.operators[-1] in _FLOATING:
-            names[0] = part.add(part.pick(*UNARY), names[0])
+            names[0] = part.add(part.pick(*(op for op in UNARY if SINCE.get(op, 0) <= opset)), names[0])
     part.outputs = names
     return part
 

@@ -27,6 +27,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "fuzz_c_targets": Subject((), (*_SELECTOR, *_ENGINE, "runtime/csrc/trace.c", "fuzz/c/*.c")),
     "fuzz_models": Subject(_OPERATORS),
     "differential": Subject(_OPERATORS),
+    "fuzz_targets": Subject((
+        "mavcg.importers.load", "mavcg.profiling.load", "mavcg.sources.compile_commands", "mavcg.planner.text.verify",
+        "mavcg.passes.asm.tune",
+    )),  # fmt: skip
     "gemm_peers": Subject(("mavcg.kernels.matmul", "mavcg.kernels.gemm")),
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),

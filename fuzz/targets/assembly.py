@@ -27,6 +27,6 @@ def run(data: bytes) -> None:
 
     def read() -> None:
         assert "".join(s.text for s in parse_source(text, "fuzzed.s")) == text, "statements do not join to the text"
-        tune(text, timing, policy, Effort(0), "fuzzed.s")
+        tune(text, timing, policy, Effort(0, None, 0.02), "fuzzed.s")
 
     checked(read)
