@@ -210,7 +210,7 @@ def differential(record: Record, table: Table) -> str:
 def fuzz_targets(record: Record, table: Table) -> str:
     """Executions and coverage of each fuzz target."""
     rows = [
-        [row["target"], row["executions"], row["edges"], row["features"] or "-", row["corpus"], 1 if row["fault"] else 0]
+        [row["target"], row["executions"], row["edges"], row["features"] or "-", row["corpus"], int(bool(row["fault"]))]
         for row in record["targets"]
     ]
     of_c = any(row["language"] == "C" for row in record["targets"])
