@@ -26,6 +26,7 @@ def versions(binary: Path) -> set[str]:
     return {name for name, _ in function_symbols(binary) if name.startswith("smooth.")}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("cc"), reason="needs cc")
 def test_sources_need_nothing_more_than_three_words(sources: Path, perf: str, known_host: None, shell: Any) -> None:
     done = shell("mavcg init && mavcg profile && mavcg build")
