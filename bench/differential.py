@@ -132,6 +132,8 @@ def _difference(part: Part, have: Array, want: Array) -> tuple[str, str] | None:
     named = next((op for op in part.operators if op in HARD_CLASSES), "") if part.hard else ""
     if named:
         return "explained", f"hard numbers: {named}"
+    if set(part.operators[1:]) & {"Sin", "Cos", "Tan"}:
+        return "explained", "a sine, cosine or tangent of other last bits"
     if len(part.operators) > 1 and operators & set(JUMPS):
         return "explained", "rounded to the other side of a jump"
     return "different", "+".join(part.operators)
