@@ -24,7 +24,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
     "doubts": Subject(("mavcg.selection.library_costs", "mavcg.selection.select_model")),
-    "fuzz_c_targets": Subject((), (*_SELECTOR, *_ENGINE, "runtime/csrc/trace.c", "fuzz/c/*.c")),
+    "fuzz_c_targets": Subject(
+        ("mavcg.runtime.coreset", "mavcg.runtime.model_text"),
+        (*_SELECTOR, *_ENGINE, "runtime/csrc/trace.c", "fuzz/c/*.c"),
+    ),
     "fuzz_models": Subject(_OPERATORS),
     "differential": Subject(_OPERATORS),
     "fuzz_targets": Subject((
