@@ -39,13 +39,14 @@ def code_of(subject: Subject, root: Path = ROOT) -> dict[str, str]:
     Raises: FileNotFoundError for a module or a pattern that names nothing: the subject is out of date.
     """
     texts: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted(_files(subject, root)):
+    for path in sorted(files_of(subject, root)):
         name = path.relative_to(root)
         texts[name.parent.as_posix()].append(f"{name.as_posix()}\0{code_text(path)}\0")
     return {folder: hashlib.sha256("".join(parts).encode()).hexdigest()[:DIGITS] for folder, parts in texts.items()}
 
 
-def _files(subject: Subject, root: Path) -> set[Path]:
+def files_of(subject: Subject, root: Path = ROOT) -> set[Path]:
+    """The files whose code counts. Raises: FileNotFoundError for a module or a pattern that names nothing."""
     found = {_path(module, root) for module in closure(subject.modules, root)}
     for pattern in subject.files:
         matched = {path for path in root.glob(pattern) if path.is_file()}

@@ -32,6 +32,11 @@ def python_command(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-c", beginning + code, *arguments]
 
 
+def commands_folder() -> Path:
+    """The folder of this interpreter's commands, in which an installed `mavcg` lies."""
+    return Path(sys.executable).parent
+
+
 def _search_path() -> list[str]:
     """The folders that this process imports from, but for the current one."""
     here = os.path.realpath(os.curdir)

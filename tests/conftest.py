@@ -91,6 +91,14 @@ def paths_not_run() -> dict[str, str]:
     return left
 
 
+def x86_core_of_this_machine() -> str:
+    """A core whose instructions this x86 machine has all of, so that its version runs: not every one has AMD's."""
+    features = llvm.get_host_cpu_features()
+    if features.get("sse4a") and features.get("vaes"):
+        return "znver3"
+    return "skylake" if features.get("adx") and features.get("clflushopt") else "haswell"
+
+
 def is_long(item: pytest.Item) -> bool:
     """Whether only the long suite runs it."""
     return item.get_closest_marker("long") is not None

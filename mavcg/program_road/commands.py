@@ -4,10 +4,10 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mavcg.child_python import commands_folder
 from mavcg.errors import MavcgError
 
 PROFILING = "MAVCG_PROFILING"  # tells `mavcg launch` that a build is for `mavcg profile`: there may be no profile yet
@@ -39,7 +39,7 @@ def run_command(
 def with_mavcg(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables, with a PATH on which this installation's `mavcg` is: builds name it as their compiler launcher."""
     path = variables.get("PATH", os.defpath)
-    own = Path(sys.executable).parent
+    own = commands_folder()
     if shutil.which("mavcg", path=path) is None and (own / "mavcg").is_file():
         path = f"{path}{os.pathsep}{own}"
     return {**variables, "PATH": path}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.code_digest import Subject, changed, closure, code_of, code_text
+from bench.code_digest import Subject, changed, code_of, code_text, files_of
 from bench.figures_check import RESULTS, keep, line, states
 from bench.subjects import SUBJECTS
 
@@ -104,7 +104,7 @@ def test_records_without_digests_or_without_a_subject_do_not_pass(tree: Path) ->
 
 def test_subjects_name_modules_and_files_that_are_there() -> None:
     for subject in SUBJECTS.values():
-        assert closure(subject.modules) and code_of(subject)
+        assert files_of(subject)
     with pytest.raises(FileNotFoundError, match="no module mavcg.gone"):
         code_of(Subject(("mavcg.gone",)))
     with pytest.raises(FileNotFoundError, match=r"no file matches gone/\*"):

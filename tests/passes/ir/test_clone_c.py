@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mavcg.target import host_target, parse_target
+from tests.conftest import x86_core_of_this_machine
 
 # name -> (code, hot functions, what main prints)
 CASES = {
@@ -232,7 +233,7 @@ HEAD = """
 #define ASM_ADDRESS "adrp %0, 1b\\nadd %0, %0, :lo12:1b"
 #endif
 """
-CORES = {"x86_64": ("znver3",), "aarch64": ("cortex-a76",)}
+CORES = {"x86_64": (x86_core_of_this_machine(),), "aarch64": ("cortex-a76",)}
 TARGETS = {"host": host_target(), "arm": parse_target("aarch64-linux-musl")}
 ALL_HOT = ",".join(hot for _, hot, _ in CASES.values())
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from mavcg.target import host_target, parse_target
+from tests.conftest import x86_core_of_this_machine
 
 PROGRAMS = Path(__file__).parent / "programs"
 TARGETS = {"host": host_target(), "arm": parse_target("aarch64-linux-musl")}
-CORE = {"x86_64": "znver3", "aarch64": "cortex-a76"}
+CORE = {"x86_64": x86_core_of_this_machine(), "aarch64": "cortex-a76"}
 HOT = (
     "first_guard,second_guard,calls_virtual,casts,Derived::f,Base::g,throws,catches,passes_on,product,thread_locals,"
     "lambdas,groups,Group<int>::*,maps,makes"

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from mavcg.target import Target, host_target, parse_target
+from tests.conftest import x86_core_of_this_machine
 
 TYPES = """
 #include <complex.h>
@@ -60,7 +61,7 @@ NAMES = (
     "uint8_t int16_t int unsigned int64_t double pointer v2i hfa4 s8 s17 packed_s aligned_s s128 half_s number"
 ).split()
 TARGETS = {"x86_64": host_target(), "arm": parse_target("aarch64-linux-musl")}
-CORE = {"x86_64": "znver3", "aarch64": "cortex-a76"}
+CORE = {"x86_64": x86_core_of_this_machine(), "aarch64": "cortex-a76"}
 
 
 @dataclass(frozen=True)
