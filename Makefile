@@ -27,7 +27,7 @@ $(VENV)/.ready-to-test: $(VENV)/.ready
 demo: setup ## both roads: a program and a network, their libraries built, run on emulated cores and here
 	@$(BIN)/python examples/demo.py
 
-lint: setup ## ruff
+lint: setup figures-check ## ruff; records of figures against the code
 	@$(BIN)/ruff check .
 
 figures-check: setup ## find records of figures that are older than the code they are about

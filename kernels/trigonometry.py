@@ -40,8 +40,8 @@ _WORDS = [0, *(int((1 << 192) / _HALF_PI) >> shift & 0xFFFFFFFF for shift in ran
 
 
 def sin(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The sine."""
-    return _sin_cos(b, x, 0)
+    """The sine; that of -0 is -0 (IEEE 754, 9.2.1)."""
+    return _zero_kept(b, x, _sin_cos(b, x, 0))
 
 
 def cos(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
@@ -58,7 +58,12 @@ def tan(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     cosine = fma(b, z, _double_series(b, z, _COS), _doubles(x, 1.0))
     odd = _bit(b, n, 1)
     quotient = b.fptrunc(b.fdiv(b.select(odd, cosine, sine), b.select(odd, sine, cosine)), x.type)
-    return as_floats(b, b.xor(as_bits(b, quotient), b.shl(n, ints_like(x, 31))))
+    return _zero_kept(b, x, as_floats(b, b.xor(as_bits(b, quotient), b.shl(n, ints_like(x, 31)))))
+
+
+def _zero_kept(b: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Value:
+    """The value, or x where x is zero: its reduction loses the sign."""
+    return b.select(b.fcmp_ordered("==", x, like(x, 0.0)), x, value)
 
 
 def _sin_cos(b: ir.IRBuilder, x: ir.Value, quarter: int) -> ir.Value:

@@ -23,6 +23,8 @@ _STRUCTURES = re.compile(r"(ld|st)([1-4])(r?)$")
 def memory_effects(instr: Instr) -> Effects | None:
     """What an instruction does; None where it is none of memory, or in a form that is not known."""
     m, ops = instr.mnemonic, instr.operands
+    if any(isinstance(operand, Mem) and not _is_scalar_address(operand) for operand in ops):
+        return None
     if m in LOADS or m in STORES:
         check_count(instr, 2)
         if not isinstance(ops[0], Reg) or not isinstance(ops[1], Mem):
@@ -38,6 +40,8 @@ def memory_effects(instr: Instr) -> Effects | None:
         check_count(instr, 3)
         if not isinstance(ops[0], Reg) or not isinstance(ops[1], Reg) or not isinstance(ops[2], Mem):
             return None
+        if ops[0].view != ops[1].view:  # no pair of registers of two sizes
+            return None
         size = 4 if m == "ldpsw" else VIEW_BYTES.get(ops[0].view, 0)
         load = PAIRS[m]
         stem = "x" if not ops[0].is_vector else {16: "q", 8: "d"}.get(size, "s" if load else "d")
@@ -51,6 +55,11 @@ def memory_effects(instr: Instr) -> Effects | None:
         memory = MemoryAccess(ops[1], 0, False, False)
         return Effects("prfm", _address_accesses(ops[1], 0), memory=memory)
     return None
+
+
+def _is_scalar_address(address: Mem) -> bool:
+    """True if an address is made of general registers alone; no A64 instruction of these tables has another."""
+    return not address.base.is_vector and (address.index is None or not address.index.is_vector)
 
 
 def _structure(instr: Instr, found: re.Match[str]) -> Effects | None:

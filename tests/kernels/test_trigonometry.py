@@ -95,6 +95,13 @@ def test_infinities_and_nan(check_node: Check, name: str) -> None:
     assert np.isnan(check_node(name, (np.array([np.inf, -np.inf, np.nan], np.float32),), compare=False)[0]).all()
 
 
+@pytest.mark.parametrize("name", ["sin", "tan"])
+def test_the_sign_of_zero(check_node: Check, name: str) -> None:
+    x = np.array([0.0, -0.0] * 20, np.float32)
+    have = check_node(name, (x,), compare=False)[0]
+    assert np.array_equal(np.signbit(have), np.signbit(x)) and not np.any(have)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_random_bits(check_node: Check, name: str) -> None:

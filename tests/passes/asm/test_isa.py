@@ -377,6 +377,17 @@ def test_operands_that_are_missing_are_an_error(text: str) -> None:
         effects(parse_instr(text))
 
 
+def test_a_pair_of_two_sizes_is_no_instruction() -> None:  # found by fuzzing
+    for text in ("ldp q1, v0, [x1], #32", "ldp x0, w1, [x2]", "stp d0, q1, [x2]"):
+        assert effects(parse_instr(text)) is None
+    assert known("stp x0, xzr, [x2]").op_class == known("ldp x0, x1, [x2]").op_class.replace("ldp", "stp")
+
+
+def test_an_address_with_a_vector_register_is_no_instruction() -> None:  # found by fuzzing
+    for text in ("ldr q0, [x0], v26", "ldr q0, [v1]", "ld1 { v0.4s }, [x0], v3", "prfm pldl1keep, [v0]"):
+        assert effects(parse_instr(text)) is None
+
+
 @pytest.mark.parametrize(
     ("text", "op_class"),
     [
