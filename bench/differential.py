@@ -72,7 +72,8 @@ def _forbid(place: int, size: int) -> None:
 
 def run_guarded(library: Path, parts: Sequence[Part], at_end: bool) -> list[Array]:
     """The outputs of a library of these graphs, in their order, from and into guarded memory."""
-    from mavcg.loading import ffi, load
+    from mavcg.loading import load
+    from mavcg.runtime.declared import ffi
 
     with load(library) as model:
         given = {name: array for part in parts for name, array in part.inputs.items()}
