@@ -21,14 +21,18 @@ $(VENV)/.ready: pyproject.toml scripts/setup.sh
 # The tests link static programs for the emulator, and programs for this machine: ziglang's libraries for those, too.
 $(VENV)/.ready-to-test: $(VENV)/.ready
 	@echo "setup: building ziglang's libraries for the tests (some minutes, once)" >&2
-	@$(BIN)/python -m mavcg.warm aarch64-linux-musl native
+	@$(BIN)/python -m mavcg.toolchain.warm aarch64-linux-musl native
 	@touch $@
 
-demo: setup ## both roads: a program and a network, their libraries built, run on emulated cores and here
+demo: setup ## both pipelines: a program and a network, their libraries built, run on emulated cores and here
 	@$(BIN)/python examples/demo.py
 
-lint: setup figures-check ## ruff; records of figures against the code
+lint: setup figures-check ## ruff, formats, spelling, clang-tidy; records of figures against the code
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/codespell *.md docs mavcg kernels passes runtime profiles bench tests examples fuzz scripts Makefile
+	@bash scripts/lint_c.sh format
+	@bash scripts/lint_c.sh tidy
 
 figures-check: setup ## find records of figures that are older than the code they are about
 	@$(BIN)/python -m bench.figures_check

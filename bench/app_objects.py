@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.wheels import cache_folder, pip
-from mavcg.codegen import default_workers
 from mavcg.errors import MavcgError
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.codegen import default_workers
+from mavcg.toolchain.zig import run_zig
 
 PACKAGE = "llama-cpp-python==0.3.36"
 TARGET = "aarch64-linux-gnu.2.17"

@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.record import ROOT
-from mavcg.core import LoadPolicy
-from mavcg.passes.asm.blocks import functions_of
-from mavcg.passes.asm.dependences import as_op, known
-from mavcg.passes.asm.estimate import estimate_loop
-from mavcg.passes.asm.liveness import liveness, private_conventions
-from mavcg.passes.asm.loop_tuning import Effort, LoopReport, tune_loop
-from mavcg.passes.asm.parking import park
-from mavcg.passes.asm.rename import NoRegister, allocate
-from mavcg.passes.asm.source import parse_source
-from mavcg.passes.asm.split import split_loads
-from mavcg.passes.asm.syntax import Instr
+from mavcg.hardware.core import LoadPolicy
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.analysis.blocks import functions_of
+from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.liveness import liveness, private_conventions
+from mavcg.passes.asm.isa.operation_count import OperationCount, total_operations
+from mavcg.passes.asm.isa.source import parse_source
+from mavcg.passes.asm.isa.syntax import Instr
+from mavcg.passes.asm.loop_schedule import SchedulingEffort
+from mavcg.passes.asm.loop_tuning import LoopReport, tune_loop
+from mavcg.passes.asm.models.estimate import estimate_loop
+from mavcg.passes.asm.transforms.rename_registers import NoRegister, allocate
+from mavcg.passes.asm.transforms.split_loads import split_loads
+from mavcg.passes.asm.transforms.vector_spill import spill_to_vectors
 from mavcg.passes.asm.tune import tune
-from mavcg.passes.asm.work import Work, total
-from mavcg.timing import Timing
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 TARGET = "aarch64-linux-gnu.2.17"
 COMPILED_FOR = "cortex_a55"
@@ -38,9 +39,9 @@ class Loop:
     live_out: frozenset[str]
 
     @property
-    def work(self) -> Work:
+    def work(self) -> OperationCount:
         """Arithmetic of one iteration."""
-        return total(self.instrs)
+        return total_operations(self.instrs)
 
     @property
     def multiply_adds(self) -> int:
@@ -50,7 +51,7 @@ class Loop:
 
 def _multiplies(instr: Instr) -> bool:
     widening = instr.mnemonic in ("smull", "smull2", "umull", "umull2")
-    return widening or total([instr]).macs > 0
+    return widening or total_operations([instr]).macs > 0
 
 
 def compile_to_assembly(source: Path, out: Path, flags: Sequence[str]) -> str:
@@ -81,7 +82,7 @@ def loops_of(text: str) -> list[Loop]:
 
 def cycles(instrs: Sequence[Instr], timing: Timing) -> float:
     """Cycles of one iteration in this order, by the core's model."""
-    return estimate_loop([as_op(code) for code in known(instrs)], timing).cycles
+    return estimate_loop([as_op(code) for code in with_effects(instrs)], timing).cycles
 
 
 def split_by_force(loop: Loop) -> tuple[Instr, ...]:
@@ -90,12 +91,12 @@ def split_by_force(loop: Loop) -> tuple[Instr, ...]:
     As many loads are split as there are registers for; a value that only waits for the loop's end gives its own.
     """
     accessed = frozenset(reg.name for instr in loop.instrs for reg in instr.registers())
-    parked = park(accessed, loop.live_in, loop.live_out)
-    live_in, live_out = ((live - parked.registers) | parked.holders for live in (loop.live_in, loop.live_out))
+    spill = spill_to_vectors(accessed, loop.live_in, loop.live_out)
+    live_in, live_out = ((live - spill.registers) | spill.holders for live in (loop.live_in, loop.live_out))
     form = split_loads(loop.instrs, True, True)
     while True:
         try:
-            return allocate(known(form.instrs), live_in, live_out, parked.registers)
+            return allocate(with_effects(form.instrs), live_in, live_out, spill.registers)
         except NoRegister:
             form = split_loads(loop.instrs, True, True, len(form.scratch) - 1)
 
@@ -108,7 +109,13 @@ def forced(loop: Loop, timing: Timing) -> tuple[float, float]:
     body = split_by_force(loop)
     whole = Loop(loop.function, loop.label, loop.line, body, loop.live_in, loop.live_out)
     report, _ = tune_loop(
-        body, whole.live_in, whole.live_out, timing, LoadPolicy(schedule=True), Effort(), (loop.label, 0, ".Lwhat_if")
+        body,
+        whole.live_in,
+        whole.live_out,
+        timing,
+        LoadPolicy(schedule=True),
+        SchedulingEffort(),
+        (loop.label, 0, ".Lwhat_if"),
     )
     alone = cycles(body, timing)
     return alone, min(alone, report.cycles_after if report.cycles_after is not None else math.inf)
@@ -118,9 +125,9 @@ def tuned(
     text: str,
     timing: Timing,
     policy: LoadPolicy,
-    effort: Effort | None = None,
+    effort: SchedulingEffort | None = None,
     skip: Callable[[str], str] = lambda name: "",
 ) -> dict[tuple[str, str], LoopReport]:
-    """What the passes make of each loop, by function and label; without a store of earlier schedules."""
-    done = tune(text, timing, policy, effort or Effort(), skip=skip, open_inline=True)
+    """Run the passes on each loop; results by function and label, without a store of earlier schedules."""
+    done = tune(text, timing, policy, effort or SchedulingEffort(), skip=skip, open_inline=True)
     return {(function.name, loop.label): loop for function in done.functions for loop in function.loops}

@@ -22,12 +22,13 @@ from rich.table import Table
 from bench.jit import Compiled, caller, compile_step, host_machine, planned
 from bench.record import facts, write
 from mavcg.graph import Array, Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
-from mavcg.kernel import Machine, Step, View, dense_view
-from mavcg.kernels.emit import F32, PTR, Values, const, f32_splat, fma, for_range, prepared
+from mavcg.graph.builder import GraphBuilder
+from mavcg.hardware.target import host_target
+from mavcg.kernels.builder.emit import F32, PTR, Values, const, f32_splat, fma, for_range, prepared
 from mavcg.kernels.registry import lower
-from mavcg.machines import packing_for
-from mavcg.target import host_target
+from mavcg.lowering.machines import packing_for
+from mavcg.specs.kernel import Machine, Step, View, dense_view
+from mavcg.specs.packed_constant import constant_array
 
 # (out size, in channels, out channels, kernel, stride, groups)
 LAYERS = {
@@ -132,7 +133,9 @@ def _caller(b: GraphBuilder, out: str, machine: Machine) -> Callable[[], None]:
     rng = np.random.default_rng(1)
     arrays = []
     for operand in step.operands:
-        source = operand.constant if operand.constant is not None else graph.constants.get(operand.tensor)
+        source = graph.constants.get(operand.tensor)
+        if operand.constant is not None:
+            source = constant_array(operand.constant, graph.constants)
         drawn = source if source is not None else rng.standard_normal(graph.shape(operand.tensor))
         arrays.append(aligned(drawn.astype(np.float32)))
     macro = planned(step, machine)

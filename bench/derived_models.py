@@ -80,7 +80,7 @@ _BATCH_NORM = ("x", "scale", "bias", "mean", "variance")
 
 
 def _role(graph: Any, tensor: str) -> str:
-    """What a weight is for, by the operator that reads it."""
+    """Return the role of a weight, by the operator that reads it."""
     for node in graph.node:
         if tensor in node.input:
             if node.op_type == "BatchNormalization":

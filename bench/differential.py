@@ -11,40 +11,113 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench import differential_arm as arm
+from bench.differential_arm import emulator
 from bench.differential_graphs import OPSETS, Array, Part, model_of, random_part
+from bench.differential_tflite import litert, random_tflite_part, tflite_model, tflite_verdict
+from bench.differential_truth import bounded
+from bench.differential_verdict import verdict
 from bench.isolated import Died, each
 from bench.record import RESULTS, facts, write
 from mavcg.errors import MavcgError, ToolError
 
-BATCH = 48  # graphs of one library
+BATCH = 96  # graphs of one library
 BATCH_SECONDS = 600.0
-RELATIVE = 2e-5  # of the largest finite result of a graph: sums in other orders, polynomials of other people
-# What an operator brings into later ones: that f32 rounds otherwise may be the last step before a jump.
-JUMPS = ("Ceil", "Floor", "Round", "Sign", "ThresholdedRelu", "Shrink", "ArgMax", "ArgMin", "Hardmax", "TopK", "Equal")
-STEEP = ("Exp", "Tan", "Reciprocal", "Log", "Sqrt", "Pow", "Sin", "Cos", "ReduceProd", "Div", "LpNormalization")
-NUDGES = 16  # last bits of its inputs that a difference may be worth: three operators that round several times each
-ROUNDED_TO_ZERO = ("Elu", "Celu", "Selu", "Tanh")  # by onnxruntime, where the result is a denormal number
-EIGHT_BIT = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul")
+VERSION_SECONDS = 300.0
+# Every fourth library has versions for cores beside the generic one, run one after the other in processes of their own.
+CORES_EVERY = 4
+# Core -> the flag of /proc/cpuinfo of a machine that can run its code.
+CORES = {"haswell": "avx2", "znver3": "vaes", "skylake-avx512": "avx512vl", "sapphirerapids": "avx512_fp16"}
+ARM_EVERY = 16  # of that many libraries one is for AArch64 with --arm, run under qemu, generic and for two cores
+TFLITE_EVERY = 8  # of that many libraries one is of TFLite graphs
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What became of a graph. status: same, explained, different, refused (by the importer), skipped (onnxruntime does
-    not run it), crash or hang. reason: the class of the difference, or the words of whoever refused."""
+    """A graph's verdict.
+
+    status: same, explained, different, refused (by the importer), skipped (the other runtime does not run it), crash or
+    hang. reason: the class of the difference, or the message of the refusal. versions: of the code whose bits were
+    compared. format: onnx or tflite. dtype: the float type of an ONNX graph.
+    """
 
     number: int
     operators: tuple[str, ...]
     status: str
     reason: str = ""
+    versions: tuple[str, ...] = ("generic",)
+    format: str = ""
+    dtype: str = ""
+
+
+@dataclass
+class Case:
+    """A graph to compare, of either format.
+
+    inputs: by name. expected: runs the other runtime; raises its own exceptions where that does not run the graph.
+    model: the bytes of a file of several cases. judge: status and class of our outputs beside theirs.
+    """
+
+    number: int
+    suffix: str
+    operators: tuple[str, ...]
+    inputs: dict[str, Array]
+    expected: Callable[[], list[Array]]
+    model: Callable[[Sequence["Case"]], bytes]
+    judge: Callable[[Sequence[Array], Sequence[Array]], tuple[str, str]]
+    part: Any = None
+    theirs: list[Array] = field(default_factory=list)
+
+    def verdict(self, ours: Sequence[Array]) -> tuple[str, str]:
+        """Status and class of the difference between these outputs and the other runtime's."""
+        return self.judge(ours, self.theirs)
+
+
+def onnx_case(seed: int, number: int, opset: int) -> Case:
+    """ONNX graph `number`, compared with onnxruntime."""
+    part = random_part(seed, number, opset)
+
+    def judge(ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
+        if all(np.array_equal(a, b, a.dtype.kind == "f") and a.dtype == b.dtype
+               for a, b in zip(ours, theirs, strict=True)):  # fmt: skip
+            return "same", ""
+        return verdict(part, ours, theirs, bounded(part), "onnxruntime")
+
+    return Case(
+        number, "onnx", tuple(part.operators), part.inputs, lambda: expected(part),
+        lambda cases: model_of([case.part for case in cases]).SerializeToString(), judge, part,
+    )  # fmt: skip
+
+
+def expected(part: Part) -> list[Array]:
+    """The outputs of a graph by onnxruntime. Raises: its own exceptions where it does not run it."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(part.model().SerializeToString(), options, ["CPUExecutionProvider"])
+    return [np.asarray(value) for value in session.run(part.outputs, part.inputs)]
+
+
+def tflite_case(seed: int, number: int) -> Case:
+    """TFLite graph `number`, compared with LiteRT."""
+    part = random_tflite_part(seed, number)
+    return Case(
+        number, "tflite", tuple(part.operators), part.inputs, lambda: litert(part),
+        lambda cases: tflite_model([case.part for case in cases]),
+        lambda ours, theirs: tflite_verdict(part, ours, theirs), part,
+    )  # fmt: skip
 
 
 class Guarded:
@@ -70,190 +143,170 @@ def _forbid(place: int, size: int) -> None:
         raise OSError(ctypes.get_errno(), "mprotect")
 
 
-def run_guarded(library: Path, parts: Sequence[Part], at_end: bool) -> list[Array]:
+def run_guarded(library: Path, cases: Sequence[Case], at_end: bool) -> list[Array]:
     """The outputs of a library of these graphs, in their order, from and into guarded memory."""
-    from mavcg.loading import load
     from mavcg.runtime.declared import ffi
+    from mavcg.runtime.loading import load
 
     with load(library) as model:
-        given = {name: array for part in parts for name, array in part.inputs.items()}
-        held = []
+        arrays = {name: array for case in cases for name, array in case.inputs.items()}
+        inputs = []
         for tensor in model.inputs:
             memory = Guarded(tensor.shape, tensor.dtype, at_end)
-            memory.array[...] = given[tensor.name]
-            held.append(memory)
+            memory.array[...] = arrays[tensor.name]
+            inputs.append(memory)
         outputs = [Guarded(tensor.shape, tensor.dtype, at_end) for tensor in model.outputs]
         for memory in outputs:
             memory.array.reshape(-1).view(np.uint8)[...] = 0xA5
         # As Model.run, but that outputs are not of its making.
-        places = [ffi.new("void *[]", [ffi.cast("void *", m.array.ctypes.data) for m in a]) for a in (held, outputs)]
-        model._check(model._run_model(model._context, *places))
+        addresses = [
+            ffi.new("void *[]", [ffi.cast("void *", m.array.ctypes.data) for m in a]) for a in (inputs, outputs)
+        ]
+        model._check(model._run_model(model._context, *addresses))
         return [memory.array.copy() for memory in outputs]
 
 
-def expected(part: Part) -> list[Array]:
-    """What onnxruntime makes of a graph. Raises: its own exceptions where it does not run it."""
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(4)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(part.model().SerializeToString(), options, ["CPUExecutionProvider"])
-    return [np.asarray(value) for value in session.run(part.outputs, part.inputs)]
-
-
-def verdict(part: Part, ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
-    """Status and class of what two runs of a graph differ in."""
-    worst = ("same", "")
-    for have, want in zip(ours, theirs, strict=True):
-        if have.shape != want.shape or have.dtype != want.dtype:
-            return "different", f"{have.dtype}{list(have.shape)} where {want.dtype}{list(want.shape)} is expected"
-        found = _difference(part, have, want)
-        if found:
-            worst = max(worst, found, key=lambda pair: ("same", "explained", "different").index(pair[0]))
-    return worst
-
-
-def judged(part: Part, ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
-    """The verdict; a difference that onnxruntime shows itself for other last bits of the inputs is explained."""
-    status, reason = verdict(part, ours, theirs)
-    if status == "different" and not part.hard and moved_as_far(part, ours, theirs):
-        return "explained", "ill-conditioned: last bits of the inputs move it as far"
-    return status, reason
-
-
-def moved_as_far(part: Part, ours: Sequence[Array], theirs: Sequence[Array]) -> bool:
-    """True if onnxruntime's own results differ as much once a last bit of each input has changed, up or down."""
-    rng = np.random.default_rng(0)
-    nudged = {
-        name: np.nextafter(x, np.where(rng.random(x.shape) < 0.5, -np.inf, np.inf).astype(x.dtype))
-        if x.dtype.kind == "f" else x
-        for name, x in part.inputs.items()
-    }  # fmt: skip
-    after = expected(replace(part, inputs=nudged))
-    with np.errstate(all="ignore"):
-        apart, moved = (
-            max(float(np.nanmax(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0)) for a, b in pairs)
-            for pairs in (list(zip(ours, theirs, strict=True)), list(zip(after, theirs, strict=True)))
-        )
-    return apart <= moved * NUDGES
-
-
-def _difference(part: Part, have: Array, want: Array) -> tuple[str, str] | None:
-    operators = set(part.operators)
-    with np.errstate(all="ignore"):
-        if want.dtype.kind != "f":
-            apart = have.astype(np.float64) - want.astype(np.float64)
-            if not np.any(apart):
-                return None
-            if operators & set(EIGHT_BIT) and np.max(np.abs(apart)) <= 1:
-                return "explained", "8 bits: one step"
-        else:
-            wide, other = have.astype(np.float64), want.astype(np.float64)
-            finite = np.isfinite(wide) & np.isfinite(other)
-            size = float(np.max(np.abs(other[finite]), initial=0.0))
-            steep = 50 if operators & set(STEEP) else 1
-            near = np.abs(wide - other) <= steep * RELATIVE * np.maximum(size, 1e-3) + 1e-37
-            alike = np.where(finite, near, (np.isnan(wide) & np.isnan(other)) | (wide == other))
-            if alike.all():
-                return None
-    named = next((op for op in part.operators if op in HARD_CLASSES), "") if part.hard else ""
-    if named:
-        return "explained", f"hard numbers: {named}"
-    if set(part.operators[1:]) & {"Sin", "Cos", "Tan"}:
-        return "explained", "a sine, cosine or tangent of other last bits"
-    if part.hard and set(part.operators[:-1]) & set(ROUNDED_TO_ZERO) and set(part.operators[1:]) & {"Log", "Sqrt"}:
-        return "explained", "a tiny negative number that onnxruntime rounds to zero, behind a logarithm or a root"
-    if len(part.operators) > 1 and operators & set(JUMPS):
-        return "explained", "rounded to the other side of a jump"
-    return "different", "+".join(part.operators)
-
-
-# In which NaN, infinities, denormal or huge numbers come out otherwise than in onnxruntime, by docs/operators.md.
-HARD_CLASSES = (
-    "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "DynamicQuantizeLinear", "QuantizeLinear", "Conv",
-    "ConvTranspose", "MatMul", "Gemm",
-    "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "TopK", "ReduceLogSumExp", "ReduceL2", "LpNormalization",
-    "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN", "Resize",
-    "AveragePool", "GlobalAveragePool",
-)  # fmt: skip
-
-
-def checked_batch(number: int, seed: int, numbers: Sequence[int], folder: Path) -> list[Compared]:
+def checked_batch(
+    number: int, seed: int, numbers: Sequence[int], folder: Path, with_arm: bool = False
+) -> list[Compared]:
     """batch_of, whose exceptions are crashes of all its graphs."""
     try:
-        return batch_of(number, seed, numbers, folder)
+        return batch_of(number, seed, numbers, folder, with_arm)
     except Exception as error:
-        words = f"{type(error).__name__}: {error}"[:300]
-        return [Compared(each_number, (), "crash", words) for each_number in numbers]
+        message = f"{type(error).__name__}: {error}"[:300]
+        return [Compared(each_number, (), "crash", message) for each_number in numbers]
 
 
-def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path) -> list[Compared]:
-    """The graphs of one library, compared, in this process."""
+def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path, with_arm: bool = False) -> list[Compared]:
+    """Compare the graphs of one library, in this process. with_arm: a share of the libraries is for AArch64."""
     from mavcg.importers.load import import_model
     from mavcg.passes.graph.pipeline import optimise
 
-    opset = OPSETS[number % len(OPSETS)]
     results: list[Compared] = []
-    kept: list[tuple[int, Part, list[Array]]] = []
+    cases: list[Case] = []
+    float_types: dict[int, Any] = {}
+    tflite = number % TFLITE_EVERY == TFLITE_EVERY - 1
     for each_number in numbers:
-        part = random_part(seed, each_number, opset)
-        operators = tuple(part.operators)
+        case = tflite_case(seed, each_number) if tflite else onnx_case(seed, each_number, OPSETS[number % len(OPSETS)])
+        if not tflite:
+            float_types[each_number] = case.part.dtype
         try:
-            theirs = expected(part)
-        except Exception as error:  # onnxruntime's own kinds
-            results.append(Compared(each_number, operators, "skipped", str(error)[:200]))
+            case.theirs = case.expected()
+        except Exception as error:  # the other runtime's own kinds
+            results.append(Compared(each_number, case.operators, "skipped", str(error)[:200]))
             continue
-        path = folder / f"{number}-{each_number}.onnx"
-        path.write_bytes(part.model().SerializeToString())
+        path = folder / f"{number}-{each_number}.{case.suffix}"
+        path.write_bytes(case.model([case]))
         try:
             optimise(import_model(path, {}))
-            kept.append((each_number, part, theirs))
+            cases.append(case)
         except MavcgError as error:
-            results.append(Compared(each_number, operators, "refused", str(error).replace(str(path), path.name)[:200]))
+            reason = str(error).replace(str(path), path.name)[:200]
+            results.append(Compared(each_number, case.operators, "refused", reason))
         finally:
             path.unlink()
-    if kept:
-        results += _compared(number, kept, folder)
+    if cases:
+        results += _compared(number, cases, folder, with_arm)
+    suffix = "tflite" if tflite else "onnx"
+    types = {number: np.dtype(dtype).name for number, dtype in float_types.items()}
+    return [replace(result, format=suffix, dtype=types.get(result.number, "")) for result in results]
+
+
+def host_cores() -> tuple[str, ...]:
+    """The cores of CORES whose code this machine can run."""
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    return tuple(name for name, flag in CORES.items() if flag in flags)
+
+
+def _compared(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) -> list[Compared]:
+    """The graphs of one library; each by itself where they cannot be built together."""
+    at_end = number % 2 == 0
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            model, library = Path(own, f"batch.{cases[0].suffix}"), Path(own, "libbatch.so")
+            model.write_bytes(cases[0].model(cases))
+            if with_arm and number % ARM_EVERY == 1 and emulator():
+                cores: tuple[str, ...] = arm.CORES
+                prefix = "AArch64 "
+                _build(model, library, cores, arm.TARGET)
+                runs = _arm_runs(library, cases, at_end, Path(own))
+            else:
+                cores = host_cores() if number % CORES_EVERY == 0 else ()
+                prefix = ""
+                _build(model, library, cores, None)
+                runs = [_run_version(version, library, cases, at_end) for version in ("generic", *cores)]
+    except ToolError:
+        raise  # a compiler's message: no input may lead to one
+    except MavcgError as error:
+        named = re.search(r"\bg(\d+)_", str(error))  # the prefix of a graph's names
+        refused = [case for case in cases if len(cases) == 1 or (named and case.number == int(named[1]))]
+        if refused:
+            rest = [case for case in cases if case is not refused[0]]
+            refusal = Compared(refused[0].number, refused[0].operators, "refused", str(error)[:200])
+            return [refusal, *(_compared(number, rest, folder, with_arm) if rest else ())]
+        middle = len(cases) // 2
+        return [
+            *_compared(number, cases[:middle], folder, with_arm),
+            *_compared(number, cases[middle:], folder, with_arm),
+        ]
+    versions = tuple(f"{prefix}{version}" for version in ("generic", *cores))
+    dead = [f"{version}: {run}" for version, run in zip(versions, runs, strict=True) if isinstance(run, str)]
+    if dead:
+        return [Compared(case.number, case.operators, "crash", "; ".join(dead)) for case in cases]
+    results, at = [], 0
+    for case in cases:
+        generic, *others = (run[at : at + len(case.theirs)] for run in runs)
+        at += len(case.theirs)
+        unlike = [v for v, other in zip(cores, others, strict=True) if not same_bits(generic, other)]
+        status, reason = case.verdict(generic)
+        if unlike:
+            status, reason = "different", f"{', '.join(unlike)}: other bits than generic: {'+'.join(case.operators)}"
+        results.append(Compared(case.number, case.operators, status, reason, versions))
     return results
 
 
-def _compared(number: int, kept: Sequence[tuple[int, Part, list[Array]]], folder: Path) -> list[Compared]:
-    """The graphs of one library; each by itself where they cannot be built together."""
-    parts = [part for _, part, _ in kept]
-    try:
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            model, library = Path(own, "batch.onnx"), Path(own, "libbatch.so")
-            model.write_bytes(model_of(parts).SerializeToString())
-            _build(model, library)
-            outputs = iter(run_guarded(library, parts, at_end=number % 2 == 0))
-    except ToolError:
-        raise  # a compiler's words: no input may bring it to that
-    except MavcgError as error:
-        if len(kept) == 1:
-            return [Compared(kept[0][0], tuple(kept[0][1].operators), "refused", str(error)[:200])]
-        middle = len(kept) // 2
-        return [*_compared(number, kept[:middle], folder), *_compared(number, kept[middle:], folder)]
-    return [
-        Compared(each_number, tuple(part.operators), *judged(part, [next(outputs) for _ in part.outputs], theirs))
-        for each_number, part, theirs in kept
-    ]
+def _arm_runs(library: Path, cases: Sequence[Case], at_end: bool, folder: Path) -> list[list[Array] | str]:
+    """The outputs of each version of a library for AArch64, in qemu."""
+    driver = arm.make_driver(folder)
+    inputs = [array for case in cases for array in case.inputs.values()]
+    like = [array for case in cases for array in case.theirs]
+    return [arm.run_arm(driver, library, version, inputs, like, at_end) for version in ("generic", *arm.CORES)]
 
 
-def _build(model: Path, library: Path) -> None:
-    from mavcg.model_road.model import build_model
-    from mavcg.model_road.request import make_model_request
+def same_bits(a: Sequence[Array], b: Sequence[Array]) -> bool:
+    """True if all arrays have the same bytes, but for the sign and payload of NaN."""
+    return all(
+        np.array_equal(np.isnan(x), np.isnan(y)) and np.where(np.isnan(x), 0, x).tobytes() == np.where(
+            np.isnan(y), 0, y).tobytes() if x.dtype.kind == "f" else x.tobytes() == y.tobytes()
+        for x, y in zip(a, b, strict=True)
+    )  # fmt: skip
 
-    request, _ = make_model_request(model, str(library), None, ("generic",), None, jobs=1)
+
+def _run_version(version: str, library: Path, cases: Sequence[Case], at_end: bool) -> list[Array] | str:
+    """The outputs of one version, or why it died, from a process of its own: MAVCG_CPU_MAP is read once."""
+
+    def run(_: int) -> list[Array]:
+        os.environ["MAVCG_CPU_MAP"] = f"*={version}"
+        return run_guarded(library, cases, at_end)
+
+    (result,) = each(run, 1, VERSION_SECONDS)
+    return result.value.reason if isinstance(result.value, Died) else result.value
+
+
+def _build(model: Path, library: Path, cores: Sequence[str], target: str | None) -> None:
+    from mavcg.model_pipeline.model import build_model
+    from mavcg.model_pipeline.request import make_model_request
+
+    request, _ = make_model_request(model, str(library), None, ("generic", *cores), target, jobs=1)
     build_model(request)
 
 
-def compared(numbers: Sequence[int], seed: int, workers: int) -> Iterator[Compared]:
+def compared(numbers: Sequence[int], seed: int, workers: int, with_arm: bool = False) -> Iterator[Compared]:
     """Graphs of these numbers, a library for BATCH of them, each in a process that may crash."""
     batches = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
     with tempfile.TemporaryDirectory() as name:
         done = each(
-            lambda i: checked_batch(batches[i][0] // BATCH, seed, batches[i], Path(name)),
+            lambda i: checked_batch(batches[i][0] // BATCH, seed, batches[i], Path(name), with_arm),
             len(batches), BATCH_SECONDS, None, workers,
         )  # fmt: skip
         for result in done:
@@ -262,6 +315,22 @@ def compared(numbers: Sequence[int], seed: int, workers: int) -> Iterator[Compar
                     yield Compared(number, (), result.value.kind, result.value.reason)
             else:
                 yield from result.value
+
+
+def summary(results: Sequence[Compared]) -> dict[str, Any]:
+    """The counts of a record."""
+    judged = [result for result in results if result.status in ("same", "explained", "different")]
+    versions = collections.Counter(version for result in judged for version in result.versions)
+    return {
+        "graphs": len(results),
+        "counts": dict(collections.Counter(result.status for result in results)),
+        "formats": dict(collections.Counter(result.format for result in results)),
+        "types": dict(collections.Counter(result.dtype for result in results if result.dtype).most_common()),
+        "versions": dict(versions.most_common()),
+        "operators": sorted({operator for result in results for operator in result.operators}),
+        "opsets": list(OPSETS),
+        "explained": dict(collections.Counter(r.reason for r in results if r.status == "explained").most_common()),
+    }
 
 
 def again(workers: int) -> None:
@@ -292,6 +361,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this graph alone, with its batch's opset")
     parser.add_argument("--again", action="store_true", help="only those that the record leaves unexplained, for it")
+    parser.add_argument("--arm", action="store_true", help="one library in 16 for AArch64, under qemu (slow)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
     if arguments.again:
@@ -300,22 +370,14 @@ def main() -> None:
     numbers = [arguments.only] if arguments.only is not None else list(range(arguments.count))
     results: list[Compared] = []
     with contextlib.suppress(KeyboardInterrupt):  # what is done is recorded
-        for result in compared(numbers, arguments.seed, max(1, arguments.workers)):
+        for result in compared(numbers, arguments.seed, max(1, arguments.workers), arguments.arm):
             results.append(result)
             if result.status in ("different", "crash", "hang"):
                 print(f"{result.status}: {result.number}: {result.reason}", file=sys.stderr, flush=True)
-    counts = collections.Counter(result.status for result in results)
-    classes = collections.Counter(result.reason for result in results if result.status == "explained")
-    operators = {operator for result in results for operator in result.operators}
     bad = [asdict(result) for result in results if result.status in ("different", "crash", "hang")]
-    record = facts("counted", f"bench.differential --count {len(results)} --seed {arguments.seed}") | {
-        "graphs": len(results),
-        "counts": dict(counts),
-        "operators": sorted(operators),
-        "opsets": list(OPSETS),
-        "explained": dict(classes.most_common()),
-        "unexplained": bad,
-    }
+    record = facts("counted", f"bench.differential --count {arguments.count} --seed {arguments.seed}")
+    record |= summary(results) | {"unexplained": bad}
+    counts = record["counts"]
     if arguments.only is None:
         write("differential", record)
     if arguments.json:

@@ -68,9 +68,12 @@ static const struct {
     version *call;
     unsigned calls; /* a round's share: some 0.2 ms each */
 } ways[] = {
-    {"direct_generated", bench_popcount_direct, 100000}, {"generated", bench_popcount, 100000},
-    {"direct", version_a, 100000},                       {"dispatched", dispatched, 100000},
-    {"runtime_select", slow, 20000},                     {"system_call", by_system_call, 2000},
+    {"direct_generated", bench_popcount_direct, 100000},
+    {"generated", bench_popcount, 100000},
+    {"direct", version_a, 100000},
+    {"dispatched", dispatched, 100000},
+    {"runtime_select", slow, 20000},
+    {"system_call", by_system_call, 2000},
     {"trapping_register", by_register, 200},
 };
 enum { WAYS = sizeof ways / sizeof ways[0] };

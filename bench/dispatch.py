@@ -19,15 +19,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from mavcg.files.whole_file import write_whole
+from mavcg.hardware.target import host_target
 from mavcg.profiles.load import cores_for
-from mavcg.program_road.hot import HotSymbol
-from mavcg.program_road.program import BuildRequest, build_program
-from mavcg.runtime.build import SOURCES
+from mavcg.program_pipeline.hot_functions import HotSymbol
+from mavcg.program_pipeline.program import BuildRequest, build_program
+from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command
-from mavcg.target import host_target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
-from mavcg.whole_file import write_whole
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 HERE = Path(__file__).resolve().parent
 WORDS = {
@@ -107,7 +107,7 @@ def measure(program: Path, rounds: int, use_rseq: bool) -> Run:
 
 
 def machine() -> dict[str, str]:
-    """What a reader must know to judge the figures."""
+    """Describe the machine, for readers who judge the figures."""
     text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
     models = [
         line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(("model name", "Hardware"))

@@ -1,16 +1,16 @@
-"""What costs of primitives are worth in a network: `python -m bench.doubts --folder F --db FILE [NETWORK ..]`.
+"""Measure how far costs of primitives hold in a network: `python -m bench.doubts --folder F --db FILE [NETWORK ..]`.
 
-F is where bench.strategies built libraries (`--only build --folder F`), FILE what `mavcg tune` measured. Each one is
-profiled, step by step, in turns with the engine's own; one thread. Of every convolution that a library computes by
-another primitive than the engine: how many times as long it took there as in the engine's library, beside how many
-times as long its cost said that it would take. The first over the second is what the cost was wrong by: 1.2 is a fifth
-more than was said. Costs are those of selection before any doubt, modelled and measured.
+F is the folder of libraries by bench.strategies (`--only build --folder F`), FILE the costs that `mavcg tune` measured.
+Libraries are profiled step by step, interleaved with the engine's own, on one thread. For every convolution that a
+library computes by another primitive than the engine, the bench takes its time relative to the engine's library, and
+divides it by the same ratio of the costs, modelled and measured, before any safety factor: 1.2 is a fifth more time
+than the cost stated.
 
-The record has quantiles by what the cost is from (modelled, measured alone, measured in turns), of those that were
-said to be no slower than the engine's, or not by much (NEAR): only these may be taken in its place. DOUBTS of
-mavcg/selection/library_costs.py are the quantile QUANTILE of them, rounded up to a twentieth, and no less than 1: what
-is taken because it is said to be faster, with so much added, is faster in three of four cases. (At the median one in
-two would be slower; at nine in ten next to nothing would be taken, and what can be gained would be lost.)
+The record has quantiles by the kind of cost (modelled, measured alone, measured interleaved), over the alternatives
+whose cost is at most NEAR times the engine's: only these may replace it. SAFETY_FACTORS in
+mavcg/selection/costs/engine_costs.py are the quantile QUANTILE, rounded up to a twentieth, and at least 1: an
+alternative whose cost is lower even with that factor is faster in three of four cases. (At the median one in two would
+be slower; at nine in ten next to nothing would be chosen, and the possible gain would be lost.)
 """
 
 import argparse
@@ -31,18 +31,19 @@ from bench.record import RESULTS, facts, write
 from bench.strategies import ENGINE
 from bench.strategy_rounds import inputs_of
 from mavcg.importers.load import import_model
-from mavcg.inspection import model_of
-from mavcg.loading import load
-from mavcg.machines import machines_for, packing_for
-from mavcg.model_road.request import make_model_request
+from mavcg.lowering.lower import lower_candidates
+from mavcg.lowering.machines import machines_for, packing_for
+from mavcg.model_pipeline.request import make_model_request
+from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.ways import WORTH, choose_ways
+from mavcg.predict.algorithms import WORTH, predict_algorithms
+from mavcg.runtime.loading import load
 from mavcg.selection.choice import Alternative
-from mavcg.selection.costs import MODELLED
-from mavcg.selection.library import own_ways
-from mavcg.selection.library_costs import NO_DOUBTS
+from mavcg.selection.costs.engine_costs import NO_SAFETY_FACTORS
+from mavcg.selection.costs.provider import MODELLED
+from mavcg.selection.library import engine_primitives
+from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.select_model import ModelQuestion, select_for_library
-from mavcg.selection.tuning import USUAL
 
 NEAR = 1.3  # times the engine's: who is said to take more is not near to being taken
 QUANTILE = 0.75
@@ -54,7 +55,8 @@ KINDS = ("modelled", "measured alone", "measured in turns")
 
 @dataclass(frozen=True)
 class Said:
-    """What selection says of a network, by node: each primitive's cost in a library, on one thread, before any doubt.
+    """A network's costs by the selection, by node: each primitive's cost in a library, on one thread, before any safety
+    factor.
 
     own: primitives that the engine computes by itself.
     """
@@ -63,20 +65,20 @@ class Said:
     own: Mapping[str, frozenset[str]]
 
     def ms(self, node: str, primitive: str, usual: bool) -> float:
-        """What the choice goes by; usual: of what the engine's own library has, whose middle counts."""
+        """The cost that the choice goes by; usual: costs that the engine's own library has, whose median counts."""
         cost = self.alternatives[node][primitive].cost
         # The engine's own ways but the first are predicted dearer than they are (predicted_costs).
         worth = WORTH if cost.kind == MODELLED and primitive in self.own[node] - {*USUAL.values()} else 1.0
         return (cost.ms if usual else cost.cautious_ms) * worth
 
     def kind(self, node: str, primitive: str) -> str:
-        """Of KINDS."""
+        """The kind of a cost, one of KINDS."""
         cost = self.alternatives[node][primitive].cost
         return KINDS[0] if cost.kind == MODELLED else KINDS[2] if cost.turns else KINDS[1]
 
 
 def said_of(name: str, db: Path) -> Said:
-    """With costs of a database, and modelled ones."""
+    """Return the costs by a database, and the modelled ones."""
     shapes = [f"{tensor}={'x'.join(map(str, shape))}" for tensor, shape in shapes_of(name).items()]
     request, _ = make_model_request(model_path(name), "unused.so", "host", (), None, shapes)
     assert request.board is not None
@@ -84,16 +86,17 @@ def said_of(name: str, db: Path) -> Said:
     board = replace(request.board, clusters=(replace(first, cpus=first.cpus[:1]),))
     graph, packing = optimise(import_model(request.model, request.shapes)), packing_for(request.target)
     machines = machines_for(request.cores, request.target)
-    chosen = choose_ways(graph, packing, machines, request.target, board, request.max_error)
-    question = ModelQuestion(db=db, max_error=request.max_error, doubts=NO_DOUBTS)
+    chosen = predict_algorithms(lower_candidates(graph, packing, request.max_error), machines, request.target, board)
+    question = ModelQuestion(db=db, max_error=request.max_error, safety_factors=NO_SAFETY_FACTORS)
     found = select_for_library(graph, packing, board, question, chosen)
     assert found is not None
     alternatives = {node: {one.name: one for one in some} for node, some in found.problem.alternatives.items()}
-    return Said(alternatives, own_ways(graph, found.problem.network))
+    return Said(alternatives, engine_primitives(graph, found.problem.network))
 
 
 def node_times(paths: Mapping[str, Path], runs: int) -> dict[str, dict[str, float]]:
-    """By strategy: ms of every node, the least time of each of its steps; one thread, all libraries in turns.
+    """Return by strategy the ms of every node, the least time of each of its steps; one thread, all libraries
+    interleaved.
 
     A step's time is that of the clock, to which other work on the machine only adds.
     """
@@ -147,7 +150,9 @@ def rows_of(name: str, folder: Path, db: Path, runs: int) -> list[dict[str, Any]
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By kind: quantiles of took over said, of those that are said to be near to the engine's."""
+    """Return by kind the quantiles of measured over stated time, of alternatives that are stated to be near the
+    engine's.
+    """
     found = {}
     for kind in KINDS:
         near = [row["took"] / row["said"] for row in rows if row["kind"] == kind and row["said"] <= NEAR]
@@ -158,7 +163,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def doubts_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """DOUBTS by kind, as a record has them."""
+    """SAFETY_FACTORS by kind, as a record has them."""
     quantiles = {kind: each["quantiles"][str(QUANTILE)] for kind, each in record["of"].items()}
     return {kind: max(1.0, math.ceil(round(20 * quantile, 6)) / 20) for kind, quantile in quantiles.items()}
 

@@ -1,4 +1,4 @@
-"""Damaged model files through the model road as far as kernels are chosen: `python -m bench.fuzz_models --count 10000`.
+"""Damaged model files as far as their kernels are chosen: `python -m bench.fuzz_models --count 10000`.
 
 Each file is *built* (import, all passes, kernels and storage chosen), or *refused* with a MavcgError of one line. What
 else happens is a fault: *crash* (another exception, or the end of the process), *hang* (more than 10 s), *memory*
@@ -25,9 +25,9 @@ from bench.isolated import Died, each
 from bench.record import facts, write
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
-from mavcg.kernel import Packing
-from mavcg.lowering import lower_graph
+from mavcg.lowering.lower import lower_graph
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.specs.kernel import Packing
 
 LONGEST_S = 10.0  # of the processor's time: others may be using it
 LONGEST_WAIT_S = 90.0
@@ -37,8 +37,11 @@ FAULTS = ("crash", "hang", "memory")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of file number `number`. status: built, refused, crash, hang or memory; reason: the error's text;
-    seconds: of the processor's time; peak_bytes: that its process has had resident so far."""
+    """The result of file number `number`.
+
+    status: built, refused, crash, hang or memory; reason: the error's text; seconds: of the processor's time;
+    peak_bytes: the most that its process has had resident so far.
+    """
 
     number: int
     seed: str
@@ -59,20 +62,20 @@ def file_of(number: int, seed: int, among: Sequence[Seed]) -> tuple[Seed, bytes]
     return chosen, mutated(source, chosen)
 
 
-def road(path: Path) -> None:
-    """A model file as far as its program. Raises: MavcgError where it is refused."""
+def lower_file(path: Path) -> None:
+    """Import, optimise and lower a model file. Raises: MavcgError where it is refused."""
     lower_graph(optimise(import_model(path, {})), Packing(lanes=16))
 
 
 def outcome_of(number: int, seed: int, among: Sequence[Seed], folder: Path) -> Outcome:
-    """One file, in this process."""
+    """Lower one file in this process."""
     chosen, data = file_of(number, seed, among)
     path = folder / f"{number}{chosen.suffix}"
     path.write_bytes(data)
     started = time.process_time()
     status, reason = "built", ""
     try:
-        road(path)
+        lower_file(path)
     except MavcgError as error:
         reason = str(error).replace(str(path), path.name)
         status = "refused" if reason and reason.isprintable() else "crash"
@@ -110,7 +113,7 @@ def fuzz(numbers: Sequence[int], seed: int, among: Sequence[Seed], workers: int 
 
 
 def counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many files there are of each status."""
+    """Number of files by status."""
     found = collections.Counter(o.status for o in outcomes)
     return {status: found[status] for status in ("built", "refused", *FAULTS)}
 

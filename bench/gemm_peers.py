@@ -28,12 +28,24 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.conv_layers import aligned, peak_caller, product_step
-from bench.jit import Compiled, Loops, compile_step, host_machine, planned, task_rows
+from bench.jit import Compiled, Loops, call_rows, compile_step, host_machine, planned
 from bench.onednn import OneDnn, Product
 from bench.record import facts, write
 from mavcg.graph import Array
-from mavcg.kernel import Machine
-from mavcg.kernels.emit import F32, I64, PTR, Values, address, const, f32_splat, for_range, kernel_name, prepared
+from mavcg.kernels.builder.emit import (
+    F32,
+    I64,
+    PTR,
+    Values,
+    address,
+    const,
+    f32_splat,
+    for_range,
+    kernel_name,
+    prepared,
+)
+from mavcg.specs.kernel import Machine
+from mavcg.specs.packed_constant import PackedConstant
 
 # (M, N, K): a square, a small one, and layers of ResNet-50 and MobileNet v2 as products.
 SHAPES = (
@@ -64,13 +76,14 @@ class Way:
 def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
     """The kernel as a library has it, with its planned macro-tile and tasks."""
     step = product_step(left.shape[0], right)
-    packed = step.operands[1].constant
-    assert packed is not None
+    recipe = step.operands[1].constant
+    assert isinstance(recipe, PackedConstant)
+    packed = recipe.packed(dict.fromkeys(recipe.sources, right))
     macro = planned(step, machine)
     compiled = compile_step(step, machine, macro)
     arrays = [left, aligned(packed), aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))]
     args = (ctypes.c_void_p * 3)(*(a.ctypes.data for a in arrays))
-    at, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, task_rows(step, macro)
+    at, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, call_rows(step, macro)
     keep = (compiled, arrays, args)
 
     def run(times: int, keep: object = keep) -> None:
@@ -238,7 +251,7 @@ def in_turns(
 
 
 def seconds_of(way: Way, calls: int) -> float:
-    """Of one call, after one that is not counted."""
+    """Return the seconds of one call, after one that is not counted."""
     way.run(1)
     start = time.thread_time()
     way.run(calls)

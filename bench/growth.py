@@ -11,10 +11,10 @@ from typing import Any
 from bench.app_objects import FLAGS, PACKAGE, app_folder, archive_of
 from bench.programs import PROGRAMS, Program, build
 from bench.record import facts, write
-from mavcg.elf import loaded_bytes, notes
+from mavcg.hardware.target import parse_target
+from mavcg.objects.elf import loaded_bytes, notes
 from mavcg.runtime.shared import build_shared_runtime
-from mavcg.target import parse_target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 # The cores of the paper's multi-versioned TFLite (Park 2020, chapter 4.2), whose code grew by 3.66 %.
 CORES = "cortex-a53,cortex-a55,cortex-a75,exynos-m2,exynos-m3,exynos-m4"

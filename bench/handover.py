@@ -1,8 +1,8 @@
-"""What it takes to share a step between two threads: `python -m bench.handover [--json]`.
+"""Measure the cost of sharing a step between two threads: `python -m bench.handover [--json]`.
 
 The engine with kernels that do nothing but wait some time, in a library of 500 such steps of two rows each. With two
-threads a step takes what one row takes, and what is beside it: telling the other thread, claims, waiting for the end.
-One thread and two take turns; the lower quartile of the rounds counts, as other programs only add.
+threads a step takes what one row takes, plus waking the other thread, taking chunks, and waiting for the end.
+One thread and two are interleaved; the lower quartile of the rounds counts, as other programs only add.
 """
 
 import argparse
@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.cost_model.fits import all_cores_fit
 from mavcg.graph import TensorType
-from mavcg.library import link_shared
-from mavcg.loading import Model, load
-from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
-from mavcg.predict.latency import HANDOVER_CYCLES, STEP_CYCLES
+from mavcg.hardware.target import host_target
+from mavcg.objects.library import link_shared
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.loading import Model, load
 from mavcg.runtime.model_build import build_model_objects
-from mavcg.target import host_target
-from mavcg.toolchain import run_zig
+from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.zig import run_zig
 
 TURNS = (0, 200, 1000, 5000)  # of a row's loop, about a nanosecond or less each
 STEPS, ROUNDS, RUNS = 500, 21, 3
@@ -49,7 +49,7 @@ def library(turns: int, folder: Path) -> Path:
     flags = ["-target", target.zig_name, "-O2", "-fPIC", f"-DTURNS={turns}", "-c", str(source), "-o", str(kernel)]
     run_zig("cc", flags, "compiling a kernel")
     number = TensorType("f32", (1,))
-    places = (Place("input", 0, 0), Place("output", 0, 0))
+    places = (OperandAddress("input", 0, 0), OperandAddress("output", 0, 0))
     steps = tuple(ProgramStep(f"step {i}", "row", "row_1", places, 2, 1, 2) for i in range(STEPS))
     tensors = (ProgramTensor("x", number),), (ProgramTensor("y", number),)
     program = Program(name, *tensors, steps, 64, 64, 64, 64)
@@ -60,7 +60,7 @@ def library(turns: int, folder: Path) -> Path:
 
 
 def step_ns(model: Model, x: Any) -> float:
-    """Of one run, a step's time."""
+    """Return a step's time in one run, in ns."""
     start = time.perf_counter_ns()
     model.run(x)
     return (time.perf_counter_ns() - start) / STEPS
@@ -92,7 +92,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
     rows = measure()
-    modelled = {"step_cycles": STEP_CYCLES, "handover_cycles": HANDOVER_CYCLES}
+    steps = all_cores_fit().steps
+    modelled = {"step_cycles": steps.step_cycles, "handover_cycles": steps.handover_cycles}
     write("handover", {**facts("measured", "bench.handover"), "modelled": modelled, "rows": rows})
     if args.json:
         print(json.dumps(rows, indent=2))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 def no_costs(folder: Path) -> Path:
     """A database in the folder that knows nothing."""
-    from mavcg.selection.cost_db import open_db
+    from mavcg.selection.costs.database import open_db
 
     path = folder / "none.sqlite"
     with open_db(path):
@@ -14,9 +14,12 @@ def no_costs(folder: Path) -> Path:
 
 
 def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs: int | None = None) -> Path:
-    """As `mavcg build MODEL --board host -o LIBRARY`. shapes: as --shape takes them. Raises: MavcgError as that."""
-    from mavcg.model_road.model import build_model
-    from mavcg.model_road.request import Selecting, make_model_request
+    """Build as `mavcg build MODEL --board host -o LIBRARY` does.
+
+    shapes: as --shape takes them. Raises: MavcgError as that.
+    """
+    from mavcg.model_pipeline.model import build_model
+    from mavcg.model_pipeline.request import Selecting, make_model_request
 
     costs = no_costs(library.parent)
     try:

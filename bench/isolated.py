@@ -22,7 +22,7 @@ class Died:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of item number `index`: what `work` gave back, or why it died."""
+    """Result of item number `index`: the value that `work` returned, or the reason why it died."""
 
     index: int
     value: Any
@@ -111,7 +111,7 @@ def _received(child: _Child) -> Iterator[Any]:
 
 
 def _ended(child: _Child, hung: bool, seconds: float) -> Died:
-    """What a child died of; one that hangs is ended."""
+    """Return the cause of a child's death; a child that hangs is killed."""
     if hung:
         os.kill(child.process, signal.SIGKILL)
     os.close(child.pipe)

@@ -7,20 +7,20 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from mavcg.core import GENERIC
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import host_target, parse_target
 from mavcg.hosts.host import host_board, measured_host_board
-from mavcg.kernel import Array, Machine, Step
-from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
-from mavcg.machines import machines_for
-from mavcg.planner.engine_tiles import cores_of, plan_tiles
+from mavcg.lowering.machines import machines_for
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.load import cores_for
-from mavcg.target import host_target, parse_target
-from mavcg.tile_plan import MacroTile, least_task_rows
+from mavcg.specs.kernel import Array, Machine, Step
+from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows
 
 
 def host_machine() -> Machine:
-    """What emitters are told about this machine's first core."""
+    """Return the emitters' description of this machine's first core."""
     board = host_board()
     cores = cores_for(board.cores) if board.cores else ()
     machines = machines_for(cores, parse_target(board.target))
@@ -47,7 +47,7 @@ class Compiled:
         self.engine.finalize_object()
 
     def address(self, name: str) -> int:
-        """Of a function."""
+        """Return the address of a function."""
         return int(self.engine.get_function_address(name))
 
 
@@ -119,9 +119,9 @@ class Loops:
         self._tasks(kernel, args, rows, grain, scratch, times)
 
 
-def task_rows(step: Step, macro: MacroTile | None) -> int:
+def call_rows(step: Step, macro: MacroTile | None) -> int:
     """Rows of a call in a library."""
-    return macro.task_rows if macro is not None else least_task_rows(step.spec)
+    return macro.call_rows if macro is not None else worthwhile_call_rows(step.spec)
 
 
 def caller(
@@ -132,7 +132,7 @@ def caller(
     arrays: its operands in order, kept alive by the caller returned.
     """
     loops = Loops(compiled.machine)
-    kernel, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, task_rows(step, macro)
+    kernel, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, call_rows(step, macro)
     args = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     scratch = np.zeros(step.spec.scratch_bytes + 64, np.uint8)
     place, temporary = ctypes.addressof(args), scratch.ctypes.data

@@ -1,4 +1,4 @@
-"""What the machine passes make of kernels, by the models of the cores: `python -m bench.machine_passes`.
+"""Estimate kernels before and after the machine passes, by the models of the cores: `python -m bench.machine_passes`.
 
 Everything but the seconds is a model's figure: no ARM core ran anything. The same sources give the same figures.
 """
@@ -17,11 +17,11 @@ from typing import Any
 from bench.asm_loops import COMPILED_FOR, TARGET, Loop, compile_to_assembly, cycles, forced, loops_of, tuned
 from bench.record import ROOT, facts, write
 from mavcg.assembly.schedule_store import open_store
-from mavcg.passes.asm.loop_tuning import Effort
-from mavcg.passes.asm.split import split_loads
+from mavcg.hardware.timing import MissingFact
+from mavcg.passes.asm.loop_schedule import SchedulingEffort
+from mavcg.passes.asm.transforms.split_loads import split_loads
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import MissingFact
 
 CORES = (
     "cortex-a53,cortex-a55-r0,cortex-a55,cortex-a57,cortex-a72,cortex-a75,cortex-a76,cortex-a510,cortex-x1,"
@@ -99,7 +99,9 @@ def kernel_on_core(kernel: Kernel, text: str, core: str) -> dict[str, Any]:
         "after": round(work / after, 3),
         "splits": report.splits if report is not None else 0,
         "instructions_before": len(loop.instrs),
-        "instructions_after": report.instructions_after if report is not None and not report.kept else len(loop.instrs),
+        "instructions_after": (
+            report.instructions_after if report is not None and not report.unchanged_because else len(loop.instrs)
+        ),
     }
 
 
@@ -139,7 +141,7 @@ def library(name: str, text: str, core: str) -> list[dict[str, Any]]:
                 "ratio": round(before / after, 3),
                 "splits": report.splits,
                 "scheduled_by": report.scheduled_by,
-                "kept": report.kept,
+                "kept": report.unchanged_because,
             }
         )
     return sorted(rows, key=lambda row: -row["multiply_adds"])
@@ -155,7 +157,7 @@ def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
         again: list[float] = []
         for _ in range(times):
             with tempfile.TemporaryDirectory() as folder:
-                effort = Effort(seconds, open_store({"MAVCG_CACHE": folder}))
+                effort = SchedulingEffort(seconds, open_store({"MAVCG_CACHE": folder}))
                 for taken in (first, again):
                     start = time.process_time()
                     reports = tuned(text, timing, kind.policy, effort)

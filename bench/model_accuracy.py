@@ -34,7 +34,7 @@ MOST_QUANTA = 1.0  # of 8-bit models' outputs
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of a model.
+    """The result of a model.
 
     against: the reference. error: the largest difference of any output, in `unit` ("of the largest" or "quanta"). top:
     whether the largest elements (five, of 8-bit models one) are the same; None where that says nothing. ok: within
@@ -77,12 +77,12 @@ def relative_error(found: Sequence[Array], wanted: Sequence[Array]) -> float:
 
 
 def largest_difference(found: Sequence[Array], wanted: Sequence[Array]) -> float:
-    """Of any element of any output."""
+    """Return the largest difference of any element of any output."""
     return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in zip(found, wanted, strict=True))
 
 
 def same_top(found: Sequence[Array], wanted: Sequence[Array], count: int) -> bool:
-    """Whether the largest elements of the first output are the same, in order."""
+    """True if the largest elements of the first output are the same, in order."""
     ours, theirs = (np.argsort(-a[0].reshape(-1).astype(np.float64), kind="stable")[:count] for a in (found, wanted))
     return bool((ours == theirs).all())
 
@@ -112,7 +112,7 @@ def reference(model: Path, shapes: dict[str, tuple[int, ...]]) -> tuple[Runner, 
 
 
 def unoptimised(model: Path, arrays: Sequence[Array]) -> list[Array]:
-    """What onnxruntime makes of an ONNX file operator by operator."""
+    """Run an ONNX file in onnxruntime operator by operator, without its optimisations."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -153,7 +153,7 @@ def check_shipped(name: str) -> Row:
 
 
 def check_any(name: str) -> Row:
-    """As check or check_shipped; a model that cannot be had or built is a row that says why."""
+    """Check a model as check or check_shipped does; one that cannot be had or built becomes a row with the reason."""
     try:
         return check_shipped(name) if name in LIGHT else check(name)
     except (MavcgError, RuntimeError, ValueError) as error:

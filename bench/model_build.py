@@ -1,4 +1,4 @@
-"""What building a model takes: `python -m bench.model_build [MODEL ...] [--json]`.
+"""Measure the time of building models: `python -m bench.model_build [MODEL ...] [--json]`.
 
 Each model is built for a board with four core types' versions as a process of its own, with nothing kept of earlier
 builds; seconds of wall clock and of CPU (all processes of the build). Other programs on the machine make the first

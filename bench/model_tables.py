@@ -1,5 +1,6 @@
-"""The records of the model road as markdown tables for the README; bench/tables.py prints them."""
+"""The records of the model pipeline as markdown tables; bench/tables.py prints them."""
 
+import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ def peers_in_brief(record: Record, table: Table) -> str:
         f"Measured: milliseconds a picture, in {rows[0]['rounds']} interleaved rounds, in which {_named(record)} took "
     )
     text += "part; below 1 mavcg is faster. Each runtime's figures, and why one has none: "
-    text += "[docs/figures.md](docs/figures.md#networks-against-other-runtimes)."
+    text += "[below](#networks-against-other-runtimes)."
     return f"{text}\n\n" + table(head, lines)
 
 
@@ -115,7 +116,7 @@ def gemm_peers(record: Record, table: Table) -> str:
 
 
 def model_accuracy(record: Record, table: Table) -> str:
-    """How near to other runtimes."""
+    """Return the table of differences from other runtimes."""
     rows = [
         [
             row["model"],
@@ -182,7 +183,7 @@ def onnx_node_tests(record: Record, table: Table) -> str:
 
 
 def fuzz_models(record: Record, table: Table) -> str:
-    """What became of damaged files."""
+    """Return the table of damaged files, by result."""
     counts = record["counts"]
     text = (
         f"Counted: {record['files']} files made by damaging {record['seeds']} good ones, each as far as kernels. The "
@@ -192,19 +193,25 @@ def fuzz_models(record: Record, table: Table) -> str:
 
 
 def differential(record: Record, table: Table) -> str:
-    """What became of random graphs, and what differences are explained by."""
+    """Counts of random graphs by verdict, and of differences by class."""
     counts = record["counts"]
     head = ["same", "explained", "different", "crash", "hang", "refused", "skipped"]
-    opsets = ", ".join(map(str, record["opsets"]))
-    text = f"Counted: {record['graphs']} random graphs of {len(record['operators'])} operators in opsets {opsets}, a "
-    text += (
-        "third of them with NaN, infinities, denormal and huge numbers; many in one library, every input and output "
-        "beside pages that nobody may touch. Refused: by the importer, by name; skipped: onnxruntime does not run it. "
-        "The operators' page says what the explained ones are.\n\n"
+    formats = ", ".join(f"{name} {count}" for name, count in record["formats"].items())
+    types = ", ".join(f"{name} {count}" for name, count in record["types"].items())
+    versions = ", ".join(f"{name} {count}" for name, count in record["versions"].items())
+    text = (
+        f"Counted: {record['graphs']} random graphs of {len(record['operators'])} operators ({formats}) in opsets "
+        f"{record['opsets'][0]} to {record['opsets'][-1]}, a third of them with NaN, infinities, denormal and huge "
+        "numbers; many in one library, every input and output beside pages that nobody may touch. Float types: "
+        f"{types}. Graphs run by version, whose bits are the same: {versions}. Refused: by the importer, by name; "
+        "skipped: the other runtime does not run it. The operators' page explains the classes.\n\n"
     )
-    rows = [[reason, number] for reason, number in record["explained"].items()]
+    classes: collections.Counter[str] = collections.Counter()
+    for reason, number in record["explained"].items():
+        classes[reason.split("+")[0]] += number
+    rows = [[reason, number] for reason, number in classes.most_common()]
     counted = table(head, [[counts.get(name, 0) for name in head]])
-    return f"{text}{counted}\n\n" + table(["explained by", "graphs"], rows)
+    return f"{text}{counted}\n\n" + table(["explained by (its first operator)", "graphs"], rows)
 
 
 def fuzz_targets(record: Record, table: Table) -> str:

@@ -28,8 +28,8 @@ from bench import random_networks
 from bench.derived_models import quantised, with_random_weights
 from bench.wheels import cache_folder, file_of_wheel, pip
 from mavcg.errors import MavcgError
+from mavcg.files.whole_file import write_whole
 from mavcg.graph import Array
-from mavcg.whole_file import write_whole
 
 TORCH = ("torch==2.13.0", "onnx==1.23.2", "onnxscript", "numpy")
 LARGEST_TORCH_BYTES = 500_000_000  # an environment larger than this is deleted after use
@@ -122,12 +122,12 @@ _SHAPES = {"ppocr_cls": {"x": (1, 3, 48, 192)}}
 
 
 def shapes_of(name: str) -> dict[str, tuple[int, ...]]:
-    """What `shapes` of an import of this model must say: its free dimensions."""
+    """Return the `shapes` that an import of this model must get: its free dimensions."""
     return dict(_SHAPES.get(name.split("-")[0], {}))
 
 
 def expected_output(name: str) -> Array:
-    """What the onnx package says a light model gives for `light_input`."""
+    """Return the output that the onnx package states for a light model and `light_input`."""
     import onnx
     from onnx import numpy_helper
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from bench.wheels import cache_folder, file_of_wheel
 from mavcg.errors import MavcgError
+from mavcg.files.whole_file import write_whole
 from mavcg.graph import Array
-from mavcg.whole_file import write_whole
 
 # The newest one that needs no other packages; it runs its threads by GNU's OpenMP.
 PACKAGE = "onednn-cpu-gomp==2023.2.0"
@@ -59,7 +59,7 @@ class OneDnn:
 
     @property
     def version(self) -> str:
-        """Of the library."""
+        """Return the library's version."""
         numbers = self._library.dnnl_version
         numbers.restype = ctypes.POINTER(ctypes.c_int)
         return ".".join(str(numbers()[i]) for i in range(3))

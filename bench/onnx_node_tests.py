@@ -62,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a test. status: passed, failed, out of scope. constants: inputs put into the file."""
+    """Result of a test. status: passed, failed, out of scope. constants: inputs put into the file."""
 
     name: str
     operators: tuple[str, ...]
@@ -186,7 +186,7 @@ def inputs_behind(model: Any, tensor: str) -> list[str]:
 
 
 def difference(made: Sequence[Array], case: Case) -> str:
-    """What is wrong with the results; "" where nothing is."""
+    """Describe the fault of the results; "" if there is none."""
     if len(made) != len(case.outputs):
         return f"{len(made)} outputs where {len(case.outputs)} are expected"
     for i, (have, want) in enumerate(zip(made, case.outputs, strict=True)):
@@ -220,7 +220,7 @@ def run_isolated(runner: Runner, chosen: Sequence[Case], workers: int = 1, secon
 
 
 def kernel_runner() -> Runner:
-    """Through the whole road as far as kernels, which are compiled in memory for this machine's core."""
+    """Run the pipeline as far as kernels, which are compiled in memory for this machine's core."""
     machine = host_machine()
     return lambda path: model_runner(path, machine)
 
@@ -240,7 +240,7 @@ RUNNERS: dict[str, Callable[[], Runner]] = {
 
 
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """How many tests there are of each status, and how many of those passed needed constants."""
+    """Count the tests of each status, and those that passed only with constants."""
     found = collections.Counter(o.status for o in outcomes)
     with_them = sum(o.status == "passed" and bool(o.constants) for o in outcomes)
     return {s: found[s] for s in ("passed", "failed", "out of scope")} | {"passed with constants": with_them}

@@ -18,7 +18,7 @@ from bench.record import facts, write
 from bench.selection_networks import NETWORKS as REAL
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.selection.choice import instance_of, make_problem
-from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.pbqp import Instance, make_instance, solve
 from mavcg.selection.select_workers import board_of, workers_of
 

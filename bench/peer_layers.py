@@ -1,6 +1,6 @@
-"""What each layer of a network takes, here and in the runtimes that say it.
+"""Time of each layer of a network, here and in the runtimes that report it.
 
-Runtimes fuse operators and name what is left in their own ways: after the file's node, or after the tensor that the
+Runtimes fuse operators and name what is left each by its own rule: after the file's node, or after the tensor that the
 last of the fused nodes makes. Times are added up by anchors: a convolution, product, pool or the like, with all that
 only changes its result element by element. What changes a layout is a line of its own; so is what cannot be found:
 OpenVINO gives new names to convolutions that it folds batch norms into.

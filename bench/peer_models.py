@@ -30,7 +30,7 @@ FIRST_SOFTMAX_OF_ONE_AXIS = 13  # opset: before it Softmax flattens its input, a
 
 @dataclass(frozen=True)
 class Prepared:
-    """What each runtime is given, or why it cannot be."""
+    """The model in each runtime's form, or the reason why there is none."""
 
     files: Mapping[str, Path]
     reasons: Mapping[str, str]
@@ -181,7 +181,10 @@ def _fold_pads(graph: Any) -> None:
 
 
 def _input_shape(model: Path) -> tuple[int, ...]:
-    """Of the one input that is no weight. Raises: MavcgError where there are more, or where it has a free dimension."""
+    """Return the shape of the one input that is no weight.
+
+    Raises: MavcgError if there are more, or a dimension is free.
+    """
     import onnx
 
     graph = onnx.load(model, load_external_data=False).graph
@@ -202,7 +205,7 @@ def _is_8_bit(model: Path) -> bool:
 
 
 def _to_ncnn(source: Path, folder: Path) -> None:
-    """By pnnx, whose script wants PyTorch and whose program does not."""
+    """Convert by pnnx, whose script needs PyTorch and whose program does not."""
     plain = _made(source, "plain.onnx", _plain)
     if _is_8_bit(plain):
         raise MavcgError("its 8-bit form is made by ncnn2table and ncnn2int8, which no wheel has")
@@ -219,7 +222,7 @@ def _to_ncnn(source: Path, folder: Path) -> None:
 
 
 def _to_mnn(source: Path, folder: Path) -> None:
-    """By the converter in MNN's wheel. Its script mnnconvert would install packages: the function is called itself."""
+    """Convert with MNN's wheel. Its script mnnconvert would install packages: the function is called itself."""
     kind, model = ("TFLITE", source) if source.suffix == ".tflite" else ("ONNX", _made(source, "plain.onnx", _plain))
     arguments = ["mnnconvert", "-f", kind, "--modelFile", str(model), "--MNNModel", str(folder / "mnn.mnn")]
     code = f"import _tools; _tools.mnnconvert({[*arguments, '--bizCode', 'bench']!r})"
@@ -229,7 +232,7 @@ def _to_mnn(source: Path, folder: Path) -> None:
 
 
 def _to_tflite(source: Path, folder: Path) -> None:
-    """By bench/tflite_writer.py: LiteRT has no converter of ONNX files."""
+    """Convert with bench/tflite_writer.py: LiteRT has no converter of ONNX files."""
     from bench.tflite_writer import tflite_model
     from mavcg.importers.load import import_model
 

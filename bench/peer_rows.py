@@ -1,4 +1,4 @@
-"""What a comparison of runtimes says: ratios, goals and tables, out of each round's medians."""
+"""Rows of a comparison of runtimes: ratios, goals and tables, from each round's medians."""
 
 import math
 import statistics
@@ -54,12 +54,14 @@ def row_of(
 
 
 def goal(network: str) -> float:
-    """What mavcg / fastest peer may be at most."""
+    """Return the greatest ratio mavcg / fastest peer that is allowed."""
     return MANY_3X3 if network in LEAST_FASTER else WORST
 
 
 def geometric_mean(rows: Sequence[Row]) -> float | None:
-    """Of mavcg / fastest peer, over the rows that count and have it; None where none does."""
+    """Return the geometric mean of mavcg / fastest peer over the rows that count and have it; None if there are
+    none.
+    """
     ratios = [row["ratio"] for row in rows if "ratio" in row and row["counts"]]
     return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None
 

@@ -80,8 +80,10 @@ def interpreter_of(runtime: str) -> str:
 
 
 def differences(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str, float]:
-    """How far each runtime's outputs are from the reference's, to the reference's largest element: those of the first
-    peer. reasons: gets those that fail."""
+    """Return each runtime's largest difference from the reference, relative to the reference's largest element.
+
+    The reference is the first peer. reasons: filled with the errors of those that fail.
+    """
     found: dict[str, list[Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for worker in workers:

@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
-from mavcg.accelerator import Accelerator
-from mavcg.planner import exact, pruned
-from mavcg.planner.baselines import BASELINES, plan
-from mavcg.planner.layers import layers_of
-from mavcg.planner.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
-from mavcg.planner.network_plan import Search, plan_layers
-from mavcg.planner.networks import NAMES, network
-from mavcg.planner.planned import Planned
-from mavcg.planner.roofline import reached
-from mavcg.planner.traffic import no_reload
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.planner.accelerators import exact, pruned
+from mavcg.planner.accelerators.baselines import BASELINES, plan
+from mavcg.planner.accelerators.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
+from mavcg.planner.accelerators.network_plan import Search, plan_layers
+from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.layer_model.graph_layers import layers_of
+from mavcg.planner.layer_model.roofline import reached
+from mavcg.planner.layer_model.traffic import no_reload
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("A", "B", "C", "D")
@@ -83,7 +83,7 @@ def compare(name: str, setup: str) -> dict[str, Any]:
 
 
 def _seconds(found: Planned, accelerator: Accelerator, together: Callable[[Sequence[float]], float]) -> float:
-    """Of computation and transfers, as `together` has them; the roof is of the elements that the tile keeps at work."""
+    """Return the seconds of computation and transfers, as `together` has them; the roof is of the elements at work."""
     of_tile = reached(found.layer, found.reached.traffic, accelerator, found.tiling.tile)
     return together([of_tile.macs / (roof * 1e9) for roof in (of_tile.compute_gmac_per_s, of_tile.memory_gmac_per_s)])
 
@@ -95,7 +95,7 @@ def _against(figures: Mapping[str, float], planner: str, key: str) -> float:
 
 
 def mean(rows: Sequence[Mapping[str, Any]], key: str, **chosen: str) -> float:
-    """Of a figure over planners and those rows that have the chosen values."""
+    """Return the mean of a figure over planners and those rows that have the chosen values."""
     taken = [row[key].values() for row in rows if all(row[name] == wanted for name, wanted in chosen.items())]
     found = [float(value) for values in taken for value in values]
     return sum(found) / len(found)

@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
-from mavcg.accelerator import Accelerator
-from mavcg.planner import exhaustive, pruned, space
-from mavcg.planner.layer import ConvLayer
-from mavcg.planner.layers import layers_of
-from mavcg.planner.networks import NAMES, network
-from mavcg.planner.planned import Planned
-from mavcg.planner.roofline import performance_per_access
-from mavcg.planner.traffic import no_reload
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.planner.accelerators import exhaustive, pruned, space
+from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.layer_model.graph_layers import layers_of
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import performance_per_access
+from mavcg.planner.layer_model.traffic import no_reload
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("setup-a", "setup-b", "setup-c", "setup-d")
@@ -57,7 +57,7 @@ def space_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
 
 
 def search_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
-    """What pruning loses: bytes of all layers, fully connected ones too, by the paper's metric and equation 6.1.
+    """Return the loss by pruning: bytes of all layers, fully connected too, by the paper's metric and equation 6.1.
 
     Layers of the same tensors are searched once. Tiles have to fit with their halo.
     """

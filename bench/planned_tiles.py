@@ -33,29 +33,31 @@ from rich.table import Table
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
+from mavcg.hardware.target import host_target
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
-from mavcg.kernel import Array, KernelSpec, Machine
-from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
-from mavcg.lowering import lower_graph
-from mavcg.machines import packing_for
-from mavcg.model_program import Place
+from mavcg.lowering.lower import lower_graph
+from mavcg.lowering.machines import packing_for
+from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.engine_cost import work_of
-from mavcg.planner.engine_tiles import cores_of, plain_tile, plan_tiles
-from mavcg.target import host_target
-from mavcg.tile_plan import MacroTile, Order, TilePlan, least_task_rows
+from mavcg.planner.engine.cost import work_of
+from mavcg.planner.engine.tiles import cores_of, plain_tile, plan_tiles
+from mavcg.specs.kernel import Array, KernelSpec, Machine
+from mavcg.specs.model_program import OperandAddress
+from mavcg.specs.tile_plan import MacroTile, Order, TilePlan, worthwhile_call_rows
 
 NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random")
 # What each layer is given, on top of what the emitter takes when it is told nothing.
 FIXED: Mapping[str, Mapping[str, Any]] = {
     "plain": {},
-    "2 vectors": {"tile_channels": 16},
-    "4 vectors": {"tile_channels": 32},
-    "256 terms": {"k_block": 256},
-    "prefetch": {"prefetch_bytes": 4096},
-    "channels outside": {"out_channels": 64, "rows": 4, "order": Order.CHANNELS},
+    "2 vectors": {"nr": 16},
+    "4 vectors": {"nr": 32},
+    "256 terms": {"kc": 256},
+    "prefetch": {"prefetch_distance_bytes": 4096},
+    "channels outside": {"nc": 64, "mc": 4, "order": Order.CHANNELS},
 }
 SECONDS, ROUNDS, WARM = 60.0, (24, 320), 2  # of a network; the least and the most rounds in them
 
@@ -66,7 +68,7 @@ def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any
     for spec in specs:
         work = work_of(spec)
         if work is not None and spec.rows:
-            found[kernel_name(spec), label] = replace(plain_tile(work, least_task_rows(spec)), **change)
+            found[kernel_name(spec), label] = replace(plain_tile(work, worthwhile_call_rows(spec)), **change)
     return TilePlan(found)
 
 
@@ -87,9 +89,10 @@ class Network:
     def __init__(self, name: str, machine: Machine) -> None:
         graph = optimise(import_model(model_path(name), shapes_of(name)), lambda stage, graph: None)
         self.machine, self.lowered = machine, lower_graph(graph, packing_for(host_target()))
-        program = self.lowered.program
+        model = plan_model(self.lowered)
+        self.program = program = model.program
         self.bases = {"arena": buffer(program.arena_bytes), "constants": buffer(program.constants_bytes)}
-        self.bases["constants"][:] = np.frombuffer(self.lowered.constants, np.uint8)
+        self.bases["constants"][:] = np.frombuffer(pack_weights(model.memory, self.lowered.graph.constants), np.uint8)
         self.inputs = [buffer(t.type.bytes) for t in program.inputs]
         self.outputs = [buffer(t.type.bytes) for t in program.outputs]
         rng = np.random.default_rng(0)
@@ -103,7 +106,7 @@ class Network:
 
     def kernel(self, spec: KernelSpec, macro: MacroTile | None) -> int:
         """The address of a kernel's code, compiled once for each macro-tile that differs in more than the task."""
-        key = (kernel_name(spec), replace(macro, task_rows=1) if macro else None)
+        key = (kernel_name(spec), replace(macro, call_rows=1) if macro else None)
         if key not in self.codes:
             module = ir.Module("kernel")
             module.triple = llvm.get_default_triple()
@@ -115,14 +118,14 @@ class Network:
         """The steps under a plan."""
         specs = {kernel_name(spec): spec for spec in self.lowered.specs}
         found = []
-        for step, args in zip(self.lowered.program.steps, self.args, strict=True):
+        for step, args in zip(self.program.steps, self.args, strict=True):
             macro = plan.of(step.kernel, self.machine.name)
-            grain = macro.task_rows if macro else step.grain
+            grain = macro.call_rows if macro else step.min_chunk_rows
             found.append(Call(step.name, self.kernel(specs[step.kernel], macro), args, step.rows, grain))
         return found
 
-    def place(self, place: Place) -> int:
-        """Where an operand lies."""
+    def place(self, place: OperandAddress) -> int:
+        """Return the address of an operand."""
         base = {"input": self.inputs, "output": self.outputs}.get(place.base)
         return int((base[place.index] if base else self.bases[place.base]).ctypes.data) + place.offset
 
@@ -198,7 +201,7 @@ def timed(
 
 
 def summary(name: str, took: Mapping[str, list[list[int]]], steps: Sequence[str]) -> dict[str, Any]:
-    """What is compared: the odd rounds; which fixed tile is the best, of a step and of all, comes from the even ones.
+    """Summarise the odd rounds; the best fixed tile, of a step and of all, is chosen from the even ones.
 
     A step's ratio is of two plans in the same round, the median over the rounds: a round that was disturbed for one of
     them counts no more than another. A network's is the mean of its steps', by the time that each takes as planned.
@@ -241,7 +244,7 @@ class Compared:
         }
 
     def whole(self, ratios: Sequence[float]) -> float:
-        """Of the network, by the time that each step takes."""
+        """Return the time of the network, from the time of each step."""
         total: float = sum(ms * ratio for ms, ratio in zip(self.planned_ms, ratios, strict=True))
         return total / sum(self.planned_ms)
 

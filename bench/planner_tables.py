@@ -32,7 +32,7 @@ def plan_search(record: Record, table: Table) -> str:
 
 
 def predicted(record: Record, table: Table) -> str:
-    """How near predictions are to measurements."""
+    """Return the table of predictions beside measurements."""
 
     def cells(name: str, found: Record) -> list[object]:
         return [name, found["layers"], f"{found['pearson']:.3f}", f"{found['pearson_of_logs']:.3f}"]

@@ -23,12 +23,12 @@ from rich.table import Table
 from bench.models import model_path
 from bench.record import facts, write
 from bench.runners import built_library
-from mavcg.board import Board
-from mavcg.loading import Model, load
-from mavcg.model_road.estimating import board_of, predict_file
+from mavcg.hardware.board import Board
+from mavcg.model_pipeline.estimating import board_of, predict_file
 from mavcg.predict.correlation import Agreement, agreement
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import correlation_json
+from mavcg.runtime.loading import Model, load
 
 NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random")
 LEAST_QUIET = 5
@@ -37,7 +37,8 @@ LEAST_QUIET = 5
 def measure(
     models: Sequence[Model], kernels: Sequence[Sequence[str]], rounds: int, runs: int
 ) -> list[tuple[list[float], int]]:
-    """For each model the ms of every step, and how many runs they are the median of; kernels: that its steps call.
+    """Measure for each model the ms of every step, and how many runs they are the median of; kernels: that its steps
+    call.
 
     Raises: RuntimeError where a library has other steps than were predicted.
     """
@@ -93,7 +94,7 @@ def row_of(name: str, prediction: Prediction, measured: Sequence[float], quiet_r
 
 
 def pooled(rows: Sequence[dict[str, Any]]) -> Agreement:
-    """Of all layers of all networks."""
+    """Return the figures of all layers of all networks."""
     layers = [layer for row in rows for layer in row["layers"]]
     return agreement([layer["predicted_ms"] for layer in layers], [layer["measured_ms"] for layer in layers])
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from bench.record import RESULTS, facts, write
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.primitive import Primitive
+from mavcg.specs.primitive import Primitive
 from mavcg.trials.cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
-from mavcg.trials.check import Case, Checked, block_of, check_all
+from mavcg.trials.check import CheckCase, Checked, block_of, check_all
 from mavcg.trials.emulation import qemu
 from mavcg.trials.run import find_machine
 
@@ -66,7 +66,7 @@ def _counted(found: Sequence[Checked]) -> dict[str, Any]:
     }
 
 
-def _words(case: Case) -> str:
+def _words(case: CheckCase) -> str:
     return f"{case.primitive.name} {case.scenario} {case.epilogue} seed {case.seed}"
 
 

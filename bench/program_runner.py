@@ -14,13 +14,15 @@ from llvmlite import ir
 from bench.jit import Compiled
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.load import import_model
-from mavcg.kernel import KernelSpec, Machine, Packing
-from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
-from mavcg.lowering import Lowered, lower_graph
-from mavcg.model_program import Place, ProgramStep
+from mavcg.lowering.lower import LoweredGraph, lower_graph
+from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.kernel_call import KernelCall
+from mavcg.specs.kernel import KernelSpec, Machine, Packing
+from mavcg.specs.model_program import OperandAddress, ProgramStep
 
 Run = Callable[..., tuple[Array, ...]]
 _GUARD = 256  # bytes on either side of a buffer
@@ -41,14 +43,15 @@ def model_runner(path: Path, machine: Machine, parts: int = 2) -> Run:
 class ProgramRunner:
     """A program's kernels, compiled for one kind of core."""
 
-    def __init__(self, lowered: Lowered, machine: Machine, parts: int = 2) -> None:
-        self.lowered, self.parts = lowered, parts
+    def __init__(self, lowered: LoweredGraph, machine: Machine, parts: int = 2) -> None:
+        model = plan_model(lowered)
+        self.program, self.parts = model.program, parts
         self.compiled = compiled(lowered.specs, machine)
-        self.constants = _Memory(lowered.constants)
+        self.constants = _Memory(pack_weights(model.memory, lowered.graph.constants))
 
     def run(self, *arrays: Array) -> tuple[Array, ...]:
         """The outputs. Raises: AssertionError where a kernel writes beside its output, or an input or constant."""
-        program = self.lowered.program
+        program = self.program
         for tensor, array in zip(program.inputs, arrays, strict=True):
             given = np.asarray(array)
             want = DTYPES[tensor.type.dtype]
@@ -60,7 +63,7 @@ class ProgramRunner:
         arena = _Memory(bytes([_STALE]) * program.arena_bytes)
         scratch = _Memory(bytes([_STALE]) * program.scratch_bytes)
 
-        def pointer(place: Place) -> int:
+        def pointer(place: OperandAddress) -> int:
             buffers = {"arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs}
             return buffers[place.base][place.index].pointer + place.offset
 

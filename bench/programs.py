@@ -27,7 +27,7 @@ class Program:
 
     @property
     def is_here(self) -> bool:
-        """Whether its headers are installed."""
+        """True if the program's headers are installed."""
         return self.needs is None or self.needs.is_dir()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from bench.dispatch import machine
 from bench.figures_check import with_code
 from mavcg import __version__
-from mavcg.whole_file import write_whole
+from mavcg.files.whole_file import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/results"
@@ -42,7 +42,7 @@ def _said(command: Sequence[str]) -> str:
 
 
 def facts(kind: str, module: str) -> dict[str, Any]:
-    """What every record begins with. kind: "measured", "counted" or "modelled"; module: what `python -m` runs."""
+    """Return the head of every record. kind: "measured", "counted" or "modelled"; module: what `python -m` runs."""
     return {
         "kind": kind,
         "command": f"python -m {module}",

@@ -28,27 +28,27 @@ from mavcg.assembly.asm_input import AsmInput
 from mavcg.assembly.asm_source import AsmSource
 from mavcg.assembly.loop_estimates import estimate_function
 from mavcg.assembly.tuning import TuningJob, tune_versions, wants_tuning
-from mavcg.codegen import CodegenJob, compile_module
-from mavcg.core import Core
-from mavcg.kernel import KernelSpec, View, dense_strides
-from mavcg.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
-from mavcg.kernels.emit import kernel_name
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import parse_target
+from mavcg.hardware.timing import Timing
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.int8.conv_spec import QConv2d
+from mavcg.kernels.int8.requantize import Int8Epilogue
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.kernels.qconv_spec import QConv2d
-from mavcg.kernels.requantise import Ending
-from mavcg.machines import machines_for, packing_for
-from mavcg.passes.asm.blocks import functions_of
-from mavcg.passes.asm.source import parse_source
-from mavcg.primitive import Epilogue, Scenario
+from mavcg.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
+from mavcg.lowering.machines import machines_for, packing_for
+from mavcg.passes.asm.analysis.blocks import functions_of
+from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
-from mavcg.selection.cost_db import open_db
-from mavcg.selection.paper_tables import tables_json
+from mavcg.selection.costs.database import open_db
+from mavcg.selection.report.paper_tables import tables_json
 from mavcg.selection.select_network import SelectQuestion, select_network
 from mavcg.selection.select_workers import board_of
 from mavcg.selection.strategies import Selected
-from mavcg.target import parse_target
-from mavcg.timing import Timing
+from mavcg.specs.kernel import KernelSpec, View, dense_strides
+from mavcg.specs.primitive import Epilogue, Scenario
+from mavcg.toolchain.codegen import CodegenJob, compile_module
 
 TARGET = parse_target("aarch64-linux-gnu.2.17")
 # A core, and a board that has it.
@@ -70,7 +70,7 @@ PRODUCTS = (
 
 @dataclass(frozen=True)
 class Kernel:
-    """What is compiled: the stage of a primitive that does most, or an 8-bit convolution of the engine."""
+    """A kernel to compile: the stage of a primitive that does most, or an 8-bit convolution of the engine."""
 
     name: str
     spec: KernelSpec
@@ -79,7 +79,7 @@ class Kernel:
 
 
 def kernels() -> Iterator[Kernel]:
-    """In f32, then in 8 bits."""
+    """Return the kernels in f32, then in 8 bits."""
     lanes = packing_for(TARGET).lanes
     for name, s in PRODUCTS:
         weights = np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32)
@@ -90,7 +90,8 @@ def kernels() -> Iterator[Kernel]:
         x, out = (1, s.h + 2 * s.pad, s.w + 2 * s.pad, s.c), (1, s.out_h, s.out_w, s.m)
         convolution = QConv2d(
             x=View("i8", x, dense_strides(x)), out=View("i8", out, dense_strides(out)), kernel=(s.k, s.k),
-            stride=(1, 1), dilation=(1, 1), groups=1, lanes=lanes, ending=Ending(0, -128, 127, "i8"), narrow=True,
+            stride=(1, 1), dilation=(1, 1), groups=1, lanes=lanes, epilogue=Int8Epilogue(0, -128, 127, "i8"),
+            narrow=True,
         )  # fmt: skip
         yield Kernel(f"qconv2d_i8, {s.k}x{s.k}", convolution, DOT_MACS, DOT)
 
@@ -104,7 +105,7 @@ class MainLoop:
 
 
 def main_loop(text: str, timing: Timing) -> MainLoop | None:
-    """Of assembly; None where no loop multiplies and adds."""
+    """Return the main loop of assembly; None if no loop multiplies and adds."""
     statements = parse_source(text)
     functions = functions_of(statements)
     code = AsmInput(AsmSource(text, "kernel"), statements, functions)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from mavcg.primitive import Scenario
 from mavcg.selection.dt_graph import LAYOUTS, Size
 from mavcg.selection.network import Kind, Link, Network, NetworkNode
+from mavcg.specs.primitive import Scenario
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Net:
         return self._add(NetworkNode(name, "pool", Kind.ANY_LAYOUT, layouts=LAYOUTS), (x,), Size(x.size.c, side, side))
 
     def same(self, name: str, x: Made) -> Made:
-        """What keeps an image's size and takes any layout."""
+        """Add an operator that keeps an image's size and takes any layout."""
         return self._add(NetworkNode(name, "same", Kind.ANY_LAYOUT, layouts=LAYOUTS), (x,), x.size)
 
     def concat(self, name: str, *images: Made) -> Made:
@@ -65,7 +65,7 @@ class Net:
         return self._add(NetworkNode(name, "concat", Kind.ANY_LAYOUT, layouts=LAYOUTS), images, size)
 
     def end(self, x: Made) -> Network:
-        """What comes next (fully connected, or the outside) reads the engine's order."""
+        """End the network: the next reader (fully connected, or the outside) reads the engine's order."""
         self._add(NetworkNode("output", "output", Kind.FIXED), (x,), x.size)
         return Network(self.name, self.nodes, tuple(self.links))
 

@@ -121,7 +121,7 @@ def pbqp(record: Record, table: Table) -> str:
 
 
 def doubts(record: Record, table: Table) -> str:
-    """What costs are worth in a network."""
+    """Return the table of what costs are worth in a network."""
     quantiles = list(next(iter(record["of"].values()))["quantiles"])
     rows = [
         [kind, each["count"], *(f"{each['quantiles'][q]:.2f}" for q in quantiles)]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.loading import Model, load
+from mavcg.runtime.loading import Model, load
 
 LEAST_RUNS = 2
 SLOW_MS = 2000.0  # what takes longer is timed in the first rounds only
@@ -49,7 +49,7 @@ def inputs_of(library: Path) -> list[Any]:
 
 
 def errors_of(libraries: Mapping[str, Path]) -> dict[str, float]:
-    """By strategy, over the largest output, to the first one's.
+    """Return by strategy the greatest error relative to the greatest output of the first one.
 
     Raises: RuntimeError where that is more than rounding explains.
     """
@@ -68,7 +68,9 @@ def errors_of(libraries: Mapping[str, Path]) -> dict[str, float]:
 
 
 def read_rounds(libraries: Mapping[str, Path], folder: Path, threads: int) -> list[dict[str, Any]]:
-    """What the slices so far have of a number of threads, in order; of a library what was timed since it was made."""
+    """Read the rounds of a number of threads from the slices so far, in order; of a library those timed since it was
+    made.
+    """
     path, made = folder / ROUNDS, {name: path.stat().st_mtime for name, path in libraries.items()}
     found = []
     for each in map(json.loads, path.read_text().splitlines() if path.exists() else []):
@@ -85,7 +87,7 @@ def threads_of(folder: Path) -> list[int]:
 
 
 def _wanted(libraries: Mapping[str, Path], folder: Path, threads: int, rounds: int) -> list[str]:
-    """Whose figures are too few."""
+    """Return the strategies with too few figures."""
     base = next(iter(libraries))
     taken = [each for each in read_rounds(libraries, folder, threads) if base in each["ms"]]
     found = []
@@ -134,7 +136,7 @@ def take_slice(
 
 
 def figures(taken: Sequence[Mapping[str, Any]], base: str) -> dict[str, dict[str, Any]]:
-    """Of each strategy: medians, spreads, and ratios to the base's figure of the same round."""
+    """Return medians, spreads, and ratios to the base's figure of the same round, of each strategy."""
     found = {}
     for name in dict.fromkeys(name for each in taken for name in each["ms"]):
         pairs = [(each["ms"][name], each["ms"][base]) for each in taken if name in each["ms"] and base in each["ms"]]

@@ -1,4 +1,4 @@
-"""What one and two threads read from memory, and what products of one row make of it: `python -m bench.streaming`.
+"""Measure memory bandwidth of one and two threads, and of products of one row: `python -m bench.streaming`.
 
 A fully connected layer of one image reads each weight once: memory bounds it, and a second thread brings what memory
 gives two cores over one. So a plain reading loop, along one run of memory or several at the same time (hardware follows
@@ -26,9 +26,9 @@ from rich.table import Table
 from bench.host_library import build_for_host
 from bench.record import facts, write
 from mavcg.errors import MavcgError
-from mavcg.loading import Model, load
-from mavcg.target import host_target
-from mavcg.toolchain import run_zig
+from mavcg.hardware.target import host_target
+from mavcg.runtime.loading import Model, load
+from mavcg.toolchain.zig import run_zig
 
 STREAMS = (1, 4)
 TERMS, CHANNELS, LAYERS = 4096, 1024, 8  # of the products: 16 MiB of weights each

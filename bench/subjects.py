@@ -6,58 +6,69 @@ from bench.code_digest import Subject
 
 _SELECTOR = tuple(
     f"runtime/csrc/{name}"
-    for name in ("cpu_map.c", "cpuinfo.c", "entries.c", "names.c", "platform_*.c", "runtime.c", "select.c",
-                 "selector.c", "set.c", "shared_*.c", "start.c", "sysfs.c", "table.c", "text.c", "trace.c", "x86.c",
-                 "*.h")
+    for name in ("cpu_map.c", "cpuinfo.c", "entries.c", "names.c", "platform_*.c", "process_*.c", "select.c", "set.c",
+                 "shared_*.c", "start.c", "sysfs.c", "table.c", "text.c", "trace.c", "uniform.c", "x86.c",
+                 "x86_features.c", "*.h")
 )  # fmt: skip
 _ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")
-_MODEL = Subject(("mavcg.model_road.model", "mavcg.selection.select_model", "mavcg.loading"), _ENGINE)
-_PROGRAM = ("mavcg.program_road.program", "mavcg.program_road.request")
+_MODEL = Subject(("mavcg.model_pipeline.model", "mavcg.selection.select_model", "mavcg.runtime.loading"), _ENGINE)
+_PROGRAM = ("mavcg.program_pipeline.program", "mavcg.program_pipeline.request")
 _PROGRAMS = ("examples/edge_app/ops/*.c", "examples/edge_app/*.cpp")
 _ARM_FACTS = ("profiles/cores/cortex-*.toml", "profiles/cores/exynos-*.toml")
 _MACHINE_PASSES = ("mavcg.passes.asm.tune", "mavcg.assembly.tuning", "mavcg.profiles.timing")
-_OPERATORS = ("mavcg.importers.load", "mavcg.passes.graph.pipeline", "mavcg.lowering", "mavcg.kernels.registry")
-_PLANNER = ("mavcg.planner.plan_question", "mavcg.planner.networks", "mavcg.planner.baselines", "mavcg.planner.planned")
+_OPERATORS = ("mavcg.importers.load", "mavcg.passes.graph.pipeline", "mavcg.lowering.lower", "mavcg.kernels.registry")
+_PLANNER = tuple(f"mavcg.planner.accelerators.{name}" for name in ("request", "networks", "baselines", "planned"))
 
 SUBJECTS: Mapping[str, Subject] = {
     "build_time": Subject(_PROGRAM, _PROGRAMS),
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
-    "doubts": Subject(("mavcg.selection.library_costs", "mavcg.selection.select_model")),
+    "doubts": Subject(("mavcg.selection.costs.engine_costs", "mavcg.selection.select_model")),
     "fuzz_c_targets": Subject(
         ("mavcg.runtime.coreset", "mavcg.runtime.model_text"),
         (*_SELECTOR, *_ENGINE, "runtime/csrc/trace.c", "fuzz/c/*.c"),
     ),
     "fuzz_models": Subject(_OPERATORS),
     "differential": Subject(_OPERATORS),
-    "fuzz_targets": Subject((
-        "mavcg.importers.load", "mavcg.profiling.load", "mavcg.sources.compile_commands", "mavcg.planner.text.verify",
-        "mavcg.passes.asm.tune",
-    )),  # fmt: skip
-    "gemm_peers": Subject(("mavcg.kernels.matmul", "mavcg.kernels.gemm")),
+    "fuzz_targets": Subject(
+        (
+            "mavcg.importers.load",
+            "mavcg.profiling.load",
+            "mavcg.sources.compile_commands",
+            "mavcg.passes.asm.tune",
+            "mavcg.planner.accelerators.text.verify",
+        )
+    ),  # fmt: skip
+    "gemm_peers": Subject(("mavcg.kernels.conv.matmul", "mavcg.kernels.gemm.micro_kernel")),
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
     "machine_passes": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c")),
-    "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.emit")),
+    "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.builder.emit")),
     "model_build": _MODEL,
     "onnx_node_tests": Subject(_OPERATORS),
     "onnx_node_tests_library": _MODEL,
     "pbqp": Subject(("mavcg.selection.pbqp", "mavcg.selection.choice", "mavcg.kernels.primitives.registry")),
     "peers": _MODEL,
     "plan_baselines": Subject(_PLANNER),
-    "plan_networks": Subject(("mavcg.planner.networks", "mavcg.planner.network_plan", "mavcg.planner.layers")),
+    "plan_networks": Subject(
+        (
+            "mavcg.planner.accelerators.networks",
+            "mavcg.planner.accelerators.network_plan",
+            "mavcg.planner.layer_model.graph_layers",
+        )
+    ),  # fmt: skip
     "plan_search": Subject(_PLANNER),
     "plan_tables": Subject(_PLANNER),
-    "planned_tiles": Subject(("mavcg.planner.engine_tiles", "mavcg.kernels.registry", "mavcg.kernels.emit")),
-    "predicted": Subject(("mavcg.predict.predict", "mavcg.model_road.model")),
+    "planned_tiles": Subject(("mavcg.planner.engine.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
+    "predicted": Subject(("mavcg.predict.predict", "mavcg.model_pipeline.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
     "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
     "strategies": _MODEL,
-    "streaming": Subject(("mavcg.kernels.matmul",), ("bench/streaming.c",)),
+    "streaming": Subject(("mavcg.kernels.conv.matmul",), ("bench/streaming.c",)),
     "threads": _MODEL,
-    "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.planner.engine_parts"), _ENGINE),
+    "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.planner.engine.parts"), _ENGINE),
     "versions": Subject(_PROGRAM, _PROGRAMS),
-    "winograd": Subject(("mavcg.kernels.primitives.registry", "mavcg.kernels.winograd_step")),
+    "winograd": Subject(("mavcg.kernels.primitives.registry", "mavcg.kernels.primitives.winograd.node_step")),
 }

@@ -1,7 +1,7 @@
 """The records in bench/results/ as markdown tables: `python -m bench.tables [--update [PAGE ...]]`.
 
-They are printed, or the pages' sections of the third level that have a table's title are made anew; without names those
-of README.md and docs/figures.md.
+They are printed, or the pages' sections of the third level that have a table's title are made anew; without
+names, those of docs/figures.md.
 """
 
 import argparse
@@ -16,10 +16,10 @@ from bench import model_tables, planner_tables, selection_tables, thread_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import machine_passes
 from bench.record import RESULTS, ROOT
-from mavcg.whole_file import write_whole
+from mavcg.files.whole_file import write_whole
 
 Record = Mapping[str, Any]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "figures.md")
+PAGES = (ROOT / "docs" / "figures.md",)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -49,7 +49,7 @@ def _speed(way: Record, base: str) -> str:
 
 
 def dispatch(record: Record) -> str:
-    """What choosing costs a call."""
+    """Return the table of what the choice of a version costs a call."""
     runs = record["runs"]
     head = ["way of choosing", *(f"over a direct call, {'with' if run['rseq'] else 'without'} rseq" for run in runs)]
     ways = [way for way in runs[0]["ways"] if not way.startswith("direct")]
@@ -147,7 +147,7 @@ def updated(text: str, sections: Mapping[str, str]) -> str:
 
 
 def _sections() -> dict[str, str]:
-    """By title, of the records that are there."""
+    """Return the sections of the records that exist, by title."""
     found = {}
     for name, (title, _) in TABLES.items():
         path = RESULTS / f"{name}.json"

@@ -84,7 +84,7 @@ class _Writer:
             self._operator(node)
 
     def _quantize(self, node: Node) -> None:
-        """By itself: what is quantised does not come from an operator in 8 bits."""
+        """Quantize a tensor by itself, if it does not come from an operator in 8 bits."""
         source, out = node.inputs[0], node.outputs[0]
         shape = self.graph.shape(out)
         if source in self.channels_first:
@@ -164,7 +164,7 @@ class _Writer:
         return "NONE"
 
     def never_negative(self, name: str) -> bool:
-        """Whether it is known of a tensor, so that zeros around it never are a window's largest element."""
+        """True if a tensor is known to be never negative, so that zeros around it never are a window's maximum."""
         by = self.producers.get(name)
         if by is None:
             return False

@@ -11,7 +11,7 @@ CUT = ("in parts", "no parts")  # of bench/unequal_layers.py
 
 
 def threads(record: Record, table: Table) -> str:
-    """What a second thread brings."""
+    """Return the table of the gain of a second thread."""
     rows = [
         [
             row["network"],
@@ -28,7 +28,7 @@ def threads(record: Record, table: Table) -> str:
 
 
 def streaming(record: Record, table: Table) -> str:
-    """What one thread and two read from memory."""
+    """Return the table of memory bandwidth with one thread and two."""
     found = {(row["source"], row["threads"]): row for row in record["rows"]}
     rows = []
     for source in dict.fromkeys(row["source"] for row in record["rows"]):
@@ -45,7 +45,7 @@ def streaming(record: Record, table: Table) -> str:
 
 
 def handover(record: Record, table: Table) -> str:
-    """What it takes to share a step."""
+    """Return the table of the cost of sharing a step."""
     rows = [
         [f"{row['row_ns']:.0f} ns", *(f"{row[name]:.0f} ns" for name in ("one_ns", "two_ns", "beside_ns"))]
         for row in record["rows"]

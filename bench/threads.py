@@ -1,6 +1,6 @@
-"""What a second thread brings: `python -m bench.threads [MODEL ..] [--json | --layers]`.
+"""Measure the gain of a second thread: `python -m bench.threads [MODEL ..] [--json | --layers]`.
 
-Libraries of the host, each in a process with one thread and in one with two, taking turns (as bench.peers); the
+Libraries of the host, each in a process with one thread and in one with two, interleaved (as bench.peers); the
 median of the rounds' ratios counts; the one thread runs on the other CPU in each round. Without names it takes the
 networks that have a bound, and more, and writes bench/results/threads.json; it ends with status 1 where a bound is
 missed. With --layers it says instead where a network loses: the layers that take most above half of one thread's time,
@@ -68,7 +68,7 @@ def layers(name: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
 
 
 def print_layers(name: str, rows: list[dict[str, Any]]) -> None:
-    """Those that lose most, and the sums of all."""
+    """Print the layers that lose most, and the sums of all."""
     one, two, lost = (sum(row[key] for row in rows) for key in ("one_ms", "two_ms", "lost_ms"))
     table = Table("layer", "operator", box=None, title=f"{name}: {one / two:.2f} times as fast", title_justify="left")
     for title in ("one thread, ms", "two, ms", "times as fast", "lost, ms"):

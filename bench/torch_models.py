@@ -40,7 +40,7 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    """For images of 224 x 224, 1000 classes."""
+    """MobileNet v2, for images of 224 x 224, 1000 classes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class LiteBlock(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """For images of 224 x 224, 1000 classes."""
+    """EfficientNet-Lite0, for images of 224 x 224, 1000 classes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -23,16 +23,16 @@ import numpy as np
 
 from bench.record import facts, write
 from bench.unequal_layers import build_layers
-from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
-from mavcg.library import link_shared
-from mavcg.loading import Model, load
-from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import host_target
+from mavcg.objects.library import link_shared
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.loading import Model, load
 from mavcg.runtime.model_build import build_model_objects
-from mavcg.target import host_target
-from mavcg.toolchain import run_zig
+from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.zig import run_zig
 
 RATIOS = (1, 2, 3, 4, 6)
 ROWS = (14, 28, 56, 112, 224)
@@ -60,7 +60,7 @@ void row_work(void *const *operands, int64_t begin, int64_t end, void *scratch) 
 
 
 def step_name(rows: int, weighted: bool) -> str:
-    """How a step is called in the library."""
+    """Return the step's name in the library."""
     return f"{rows} rows, {'speeds known' if weighted else 'no speeds known'}"
 
 
@@ -79,7 +79,9 @@ def build(ratio: int, folder: Path) -> Path:
     speeds = (("big", 256 * ratio), ("little", 256))
     kinds = [(WAKING, WAKING_ROWS, True), *((step_name(r, known), r, known) for r in ROWS for known in (True, False))]
     steps = tuple(
-        ProgramStep(name, "work", "row_work_1", (Place("output"),), rows, 1, rows * TURNS, speeds if known else ())
+        ProgramStep(
+            name, "work", "row_work_1", (OperandAddress("output"),), rows, 1, rows * TURNS, speeds if known else ()
+        )
         for name, rows, known in kinds
     )
     output = ProgramTensor("out", TensorType("u32", (max(ROWS),)))

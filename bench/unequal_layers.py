@@ -10,23 +10,26 @@ from pathlib import Path
 
 import numpy as np
 
-from mavcg.core import Core
 from mavcg.graph import Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target, host_target
 from mavcg.hosts.host import measured_host_board
-from mavcg.kernel import Machine
-from mavcg.kernel_code import kernel_objects
-from mavcg.kernels.emit import kernel_name
-from mavcg.library import link_shared
-from mavcg.lowering import lower_graph, with_tasks
-from mavcg.machines import machines_for, packing_for
-from mavcg.planner.engine_tiles import cores_of, plan_tiles
-from mavcg.planner.engine_weights import with_weights
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import kernel_objects
+from mavcg.lowering.lower import lower_graph
+from mavcg.lowering.machines import machines_for, packing_for
+from mavcg.lowering.memory_plan import plan_memory
+from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.step_list import make_step_list
+from mavcg.objects.library import link_shared
+from mavcg.planner.engine.core_shares import kernel_core_shares
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects
-from mavcg.target import Target, host_target
-from mavcg.toolchain import run_zig
+from mavcg.specs.kernel import Machine
+from mavcg.toolchain.zig import run_zig
 
 # Output channels and stride of 1x1 convolutions, one after the other, from 28x28x64; the first wakes the other thread.
 LAYERS = ((64, 2), (384, 1), (64, 1), (160, 2), (960, 1), (160, 1))
@@ -66,8 +69,9 @@ def build_layers(ratio: int, in_parts: bool, waking: str, folder: Path) -> Path:
     graph, names = layers_graph()
     lowered = lower_graph(graph, packing_for(target))
     plan = plan_tiles(lowered.specs, machines, cores, {"big": 1, "little": 1} if in_parts else None)
-    lowered = with_tasks(lowered, plan)
-    program = with_weights(lowered.program, lowered.specs, machines, cores, plan)
+    memory = plan_memory(lowered)
+    shares = kernel_core_shares(lowered.specs, machines, cores, plan)
+    program = make_step_list(lowered, memory, plan, shares)
     how = "in parts" if in_parts else "no parts"
     called = [waking, *(f"{name}, {how}" for name in names[1:])]
     program = replace(
@@ -82,7 +86,13 @@ def build_layers(ratio: int, in_parts: bool, waking: str, folder: Path) -> Path:
     ]
     core_set = CoreSet(tuple(Core(name, target.arch, "out", machine.llvm_cpu, "made up") for name in ("big", "little")))
     made = build_model_objects(
-        program, lowered.constants, [*code.objects, *repeated], core_set, {}, target, folder / "objects"
+        program,
+        pack_weights(memory, lowered.graph.constants),
+        [*code.objects, *repeated],
+        core_set,
+        {},
+        target,
+        folder / "objects",
     )
     link_shared(made, folder / "liblayers.so", target)
     return folder / "liblayers.so"

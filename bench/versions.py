@@ -20,9 +20,9 @@ import numpy as np
 
 from bench.programs import PROGRAMS, Program, build
 from bench.record import facts, write
-from mavcg.program_road.perf_runs import this_machine
-from mavcg.target import host_target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_tool, zig_command
+from mavcg.hardware.target import host_target
+from mavcg.program_pipeline.perf_runs import this_machine
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, zig_command
 
 ROUNDS = 15
 LEAST_SECONDS = 0.004  # of one timing: as many calls as it takes

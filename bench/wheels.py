@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError
 
 
 def cache_folder() -> Path:
-    """Where models and wheels lie: $MAVCG_CACHE/models, else ~/.cache/mavcg/models."""
+    """Return the folder of models and wheels: $MAVCG_CACHE/models, else ~/.cache/mavcg/models."""
     root = os.environ.get("MAVCG_CACHE")
     return (Path(root) if root else Path.home() / ".cache" / "mavcg") / "models"
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from bench.conv_layers import bench_layers, conv_caller, peak_caller, seconds_of
 from bench.jit import caller, compile_step, host_machine
-from mavcg.kernel import Array, Machine, Step
+from mavcg.hardware.target import host_target
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.machines import packing_for
-from mavcg.primitive import Epilogue, Scenario
-from mavcg.target import host_target
+from mavcg.lowering.machines import packing_for
+from mavcg.specs.kernel import Array, Machine, Step
+from mavcg.specs.primitive import Epilogue, Scenario
 
 # (out size, in channels, out channels)
 LAYERS = {

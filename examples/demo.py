@@ -1,4 +1,4 @@
-"""`make demo`: both roads, as a user would walk them, one command after another.
+"""`make demo`: both pipelines, as a user would run them, one command after another.
 
 A program, from its profile to a library with a version of each hot function per core; then a network, from its ONNX
 file to an engine library. What is not installed is said and left out.

@@ -1,4 +1,4 @@
-"""The model road on a small network: ONNX file -> engine library -> a C program, on emulated cores and here.
+"""The model pipeline on a small network: ONNX file -> engine library -> a C program, on emulated cores and here.
 
 examples/small_cnn/make_model.py writes the network, with weights from a seed; nothing is downloaded.
 """

@@ -1,4 +1,4 @@
-"""The program road on examples/edge_app, as a user would walk it, one command after another.
+"""The program pipeline on examples/edge_app, as a user would run it, one command after another.
 
 Profile the program, build its hot kernels for the three core types of an Exynos 9820, look at the library, run it on
 emulated cores; then the same for the machine we are on, where it can be timed. What is not installed is said and left
@@ -26,7 +26,7 @@ from demo_steps import (
     versions_ran,
 )
 
-from mavcg.target import host_target
+from mavcg.hardware.target import host_target
 
 APP = HERE / "edge_app"
 BUILD = APP / "build"
@@ -45,7 +45,7 @@ def build_plain() -> None:
 
 
 def profile() -> None:
-    """Where the time goes: perf, or callgrind where perf may not."""
+    """Profile the program with perf, or with callgrind where perf is not permitted."""
     say("$ mavcg profile                    (examples/edge_app/mavcg.toml names the command)")
     arguments = [*MAVCG, "profile", "--top", "6"]
     done = subprocess.run(arguments, cwd=APP)

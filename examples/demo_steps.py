@@ -1,4 +1,4 @@
-"""What both walks of `make demo` are made of: commands that are shown and run, and the cores that are emulated."""
+"""Steps of `make demo`: commands that are shown and run, and the cores that are emulated."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def emulator() -> str | None:
 
 
 def emulated(folder: Path, cpu: str, command: Sequence[str]) -> str:
-    """What a program for ARM prints on an emulated core, with the counts of the versions that ran."""
+    """Run a program for Arm on an emulated core; return its output, with the counts of the versions that ran."""
     qemu = emulator()
     assert qemu is not None
     environment = {"LD_LIBRARY_PATH": "build", "MAVCG_TRACE": "1"}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.fuzz_seeds import float_network, qdq_network, tflite_network
-from mavcg.whole_file import write_whole
+from mavcg.files.whole_file import write_whole
 
 CORPUS = Path(__file__).parent / "corpus"
 ENVIRONMENT = b"=proc/self/environ\nMAVCG_TRACE=1\0MAVCG_CPU_MAP=0=a\0\n"
@@ -163,8 +163,8 @@ def c_corpora() -> Iterator[tuple[str, str, bytes]]:
             if name.startswith(("proc/cpuinfo", "sys/")) and "cpufreq" not in name:
                 parts.append(f"={name}\n".encode() + path.read_bytes()[:600].rstrip(b"\n") + b"\n")
         yield "selector", board, b"".join(parts)[:4096]
-    yield "claims", "unequal", bytes.fromhex("0000c350 00000008 0004 0100 0100 0040 0030 00") + bytes(range(64))
-    yield "claims", "large", bytes.fromhex("7ffffff0 00010000 0010") + bytes(range(200))
+    yield "chunks", "unequal", bytes.fromhex("0000c350 00000008 0004 0100 0100 0040 0030 00") + bytes(range(64))
+    yield "chunks", "large", bytes.fromhex("7ffffff0 00010000 0010") + bytes(range(200))
     # create with 2 threads, run, profile, run with sizes, cancel, threads, destroy; then odd options and pointers
     yield "engine", "usual", bytes.fromhex("0002 060000 070100 060200 03 04 02")
     yield "engine", "odd", bytes.fromhex("8000000401 0100 0003 06 00ff 0100 07 30fe 0203 0a 0600 06 0201ff 05 fffffff9")

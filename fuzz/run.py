@@ -25,10 +25,10 @@ _STATUS = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)/", re.MU
 
 @dataclass(frozen=True)
 class Ran:
-    """What a target's run came to.
+    """The result of a target's run.
 
     executions: inputs run. edges, features: that they reached, as libFuzzer counts them. corpus: inputs kept.
-    fault: the last lines said, or "" where there was none. language: Python or C.
+    fault: the last lines of its output, or "" where there was none. language: Python or C.
     """
 
     target: str
@@ -91,19 +91,19 @@ def run_target(name: str, language: str, command: Sequence[str], seconds: float 
     return ran(name, language, done.returncode, done.stdout + done.stderr, time.monotonic() - started)
 
 
-def ran(name: str, language: str, status: int, said: str, seconds: float) -> Ran:
+def ran(name: str, language: str, status: int, output: str, seconds: float) -> Ran:
     """Read what libFuzzer printed."""
-    lines = _STATUS.findall(said)
+    lines = _STATUS.findall(output)
     executions, edges, features, corpus = map(int, lines[-1]) if lines else (0, 0, 0, 0)
-    fault = "" if status == 0 else _fault(said) or f"ended with status {status}"
+    fault = "" if status == 0 else _fault(output) or f"ended with status {status}"
     return Ran(name, language, executions, edges, features, corpus, round(seconds, 1), fault)
 
 
-def _fault(said: str) -> str:
+def _fault(output: str) -> str:
     """The exception or sanitizer's report, and where the input was written."""
     begins = r"^.*(Uncaught Python exception|ERROR: \w+Sanitizer|ERROR: libFuzzer|Error:).*$"
-    start = re.search(begins, said, re.MULTILINE)
-    lines = (said[start.start() :] if start else said).splitlines()
+    start = re.search(begins, output, re.MULTILINE)
+    lines = (output[start.start() :] if start else output).splitlines()
     kept = [line for line in lines if "Test unit written" in line]
     return "\n".join([line[:300] for line in lines if not line.startswith("0x")][:25] + kept)
 

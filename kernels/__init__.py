@@ -1,1 +1,1 @@
-"""A primitive and its parameters in, an LLVM IR function out: one family a module (mavcg.kernel has the types)."""
+"""A primitive and its parameters in, an LLVM IR function out (types: mavcg.specs.kernel)."""

@@ -1,4 +1,4 @@
-"""Which family lowers which operator and emits which spec."""
+"""Registry of kernel families: the one that lowers an operator, and the one that emits a spec."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -8,30 +8,30 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernel import KernelSpec, Machine, Packing, Step, View
-from mavcg.kernels import (
+from mavcg.kernels.conv import conv2d, matmul
+from mavcg.kernels.conv import transpose as conv_transpose
+from mavcg.kernels.gemm.register_tile import BlockRegisters
+from mavcg.kernels.int8 import conv2d as qconv2d
+from mavcg.kernels.int8 import matmul as qmatmul
+from mavcg.kernels.int8 import means as eight_bit
+from mavcg.kernels.primitives import node_step as primitive_step
+from mavcg.kernels.primitives.registry import primitive_emitters
+from mavcg.kernels.tensor import (
     arg_reduce,
-    conv2d,
-    conv_transpose,
     copies,
-    eight_bit,
     elementwise,
     gather,
-    matmul,
     normalize,
     pad,
     plain_product,
     pool,
-    primitive_step,
-    qconv2d,
-    qmatmul,
     reduce,
     resample,
     softmax,
     transpose,
 )
-from mavcg.kernels.primitives.registry import primitive_emitters
-from mavcg.tile_plan import MacroTile
+from mavcg.specs.kernel import KernelSpec, Machine, Packing, Step, View
+from mavcg.specs.tile_plan import MacroTile
 
 # lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
 Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
@@ -39,6 +39,10 @@ Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
 # The same with a macro-tile: every module may have EMIT_TILED beside EMIT.
 TiledEmit = Callable[[ir.Module, KernelSpec, Machine, MacroTile], ir.Function]
+
+
+# registers(spec, machine, macro-tile, output channels of a block): every module may have REGISTERS beside EMIT_TILED.
+ChooseRegisters = Callable[[KernelSpec, Machine, MacroTile, int], BlockRegisters]
 
 
 # Every module with LOWER, operator -> Lower, and EMIT, class of spec -> Emit.
@@ -67,7 +71,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
 
 @cache
 def lowerings() -> Mapping[str, Lower]:
-    """By operator."""
+    """Return the lowering functions by operator."""
     found: dict[str, Lower] = {}
     for family in _FAMILIES:
         found.update(family.LOWER)
@@ -76,7 +80,7 @@ def lowerings() -> Mapping[str, Lower]:
 
 @cache
 def emitters() -> Mapping[type[KernelSpec], Emit]:
-    """By the spec's class."""
+    """Return the emitters by the spec's class."""
     found: dict[type[KernelSpec], Emit] = {}
     for family in _FAMILIES:
         found.update(family.EMIT)
@@ -96,11 +100,24 @@ def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing)
 
 @cache
 def tiled_emitters() -> Mapping[type[KernelSpec], TiledEmit]:
-    """By the spec's class: those that a macro-tile says something to."""
+    """Return the emitters that take a macro-tile, by the spec's class."""
     found: dict[type[KernelSpec], TiledEmit] = {}
     for family in _FAMILIES:
         found.update(getattr(family, "EMIT_TILED", {}))
     return found
+
+
+@cache
+def _register_choices() -> Mapping[type[KernelSpec], ChooseRegisters]:
+    choices: dict[type[KernelSpec], ChooseRegisters] = {}
+    for family in _FAMILIES:
+        choices.update(getattr(family, "REGISTERS", {}))
+    return choices
+
+
+def block_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+    """Return the register tiles of a block of so many output channels, for kernels whose specs have `products`."""
+    return _register_choices()[type(spec)](spec, machine, macro, channels)
 
 
 def emit(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile | None = None) -> ir.Function:

@@ -3,16 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mavcg.loading import Model as Model
-    from mavcg.loading import load as load
+    from mavcg.runtime.loading import Model as Model
+    from mavcg.runtime.loading import load as load
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """load and Model, when they are first asked for: `import mavcg` alone loads nothing heavy."""
+    """Import load and Model on their first use: `import mavcg` alone imports nothing heavy."""
     if name in ("load", "Model"):
-        from mavcg import loading
+        from mavcg.runtime import loading
 
         return getattr(loading, name)
     raise AttributeError(f"module 'mavcg' has no attribute '{name}'")

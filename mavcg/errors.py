@@ -1,10 +1,10 @@
-"""The one error that users see: it names the place, the value and the way out."""
+"""The errors that users see: each names the location, the value and the remedy."""
 
 
 class MavcgError(Exception):
     """Bad input or a missing tool; the CLI prints it on one line and exits with code 2.
 
-    The message reads `place: what is wrong with which value; the way out`.
+    The message reads `location: what is wrong with which value; the remedy`.
     """
 
 

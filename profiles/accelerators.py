@@ -12,15 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mavcg.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.profiles.load import SUFFIXES, files
 from mavcg.profiles.schema import refuse, toml_of
 
 KEYS = ("name", "source", "bandwidth", "frequency", "mem_size", "levels", "pe_len", "pe_mapping")
 LEVEL_KEYS = ("name", "mem_size", "bandwidth", "source")
 KIB = 1024
-# Limits above all that is built, so that a figure in the wrong unit (MB/s, Hz, bytes) is told from a large one.
+# Limits above all that is built, so that a figure in the wrong unit (MB/s, Hz, bytes) is recognised among a large one.
 MOST = {"bandwidth": 100_000, "frequency": 100, "mem_size": 1 << 30, "pe_len": 1 << 16}
 # Slower is nothing: times and metrics would leave the numbers that a computer has.
 LEAST = {"bandwidth": 1e-6, "frequency": 1e-6}
@@ -128,8 +128,8 @@ def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
         raise refuse(path, "levels", "given beside mem_size", "give mem_size for one level, levels for several")
     entries = table["levels"]
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        way_out = 'write [{ "name": "L1", "mem_size": ..., "bandwidth": ... }, ...], the nearest first'
-        raise refuse(path, "levels", f"{_shown(entries)} is no list of memories", way_out)
+        remedy = 'write [{ "name": "L1", "mem_size": ..., "bandwidth": ... }, ...], the nearest first'
+        raise refuse(path, "levels", f"{_shown(entries)} is no list of memories", remedy)
     levels: list[MemoryLevel] = []
     for number, entry in enumerate(entries):
         place = f"levels[{number}]."
@@ -169,31 +169,31 @@ def _size(path: Path, value: object, place: str) -> int:
 
 
 def _smaller(level: MemoryLevel, nearer: MemoryLevel) -> bool:
-    """Whether what fits the nearer level may not fit this one."""
+    """True if data that fits the nearer level may not fit this one."""
     return not level.holds(nearer.input_bytes, nearer.weight_bytes, nearer.output_bytes) or (
         max(level.shared_bytes, min(level.input_bytes, level.weight_bytes, level.output_bytes)) < nearer.shared_bytes
     )
 
 
 def _pe_len(path: Path, table: Mapping[str, Any]) -> tuple[int, int]:
-    way_out = 'write "pe_len": [width, height], such as [16, 16]'
+    remedy = 'write "pe_len": [width, height], such as [16, 16]'
     value = table.get("pe_len")
     if not isinstance(value, list) or len(value) != 2:
         wrong = "missing" if value is None else f"{_shown(value)} is no pair of lengths"
-        raise refuse(path, "pe_len", wrong, way_out)
-    lengths = [_figure(path, item, "pe_len", f"pe_len[{i}]", way_out) for i, item in enumerate(value)]
+        raise refuse(path, "pe_len", wrong, remedy)
+    lengths = [_figure(path, item, "pe_len", f"pe_len[{i}]", remedy) for i, item in enumerate(value)]
     for i, length in enumerate(lengths):
         if length != int(length):
-            raise refuse(path, f"pe_len[{i}]", f"{_shown(value[i])} is not a whole number", way_out)
+            raise refuse(path, f"pe_len[{i}]", f"{_shown(value[i])} is not a whole number", remedy)
     return int(lengths[0]), int(lengths[1])
 
 
 def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    way_out = 'write "pe_mapping": [[columns], [rows]], such as [["IC"], ["OC"]]'
+    remedy = 'write "pe_mapping": [[columns], [rows]], such as [["IC"], ["OC"]]'
     value = table.get("pe_mapping")
     if not isinstance(value, list) or len(value) != 2 or not all(isinstance(side, list) for side in value):
         wrong = "missing" if value is None else f"{_shown(value)} is no pair of lists"
-        raise refuse(path, "pe_mapping", wrong, way_out)
+        raise refuse(path, "pe_mapping", wrong, remedy)
     mapped: list[str] = []
     for i, side in enumerate(value):
         for j, name in enumerate(side):
@@ -211,19 +211,19 @@ def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], 
 
 
 def _number(path: Path, table: Mapping[str, Any], key: str, place: str) -> float:
-    way_out = f"give it as {key} in {UNITS[key]}"
+    remedy = f"give it as {key} in {UNITS[key]}"
     if key not in table:
-        raise refuse(path, f"{place}{key}", "missing", way_out)
-    return _figure(path, table[key], key, f"{place}{key}", way_out)
+        raise refuse(path, f"{place}{key}", "missing", remedy)
+    return _figure(path, table[key], key, f"{place}{key}", remedy)
 
 
-def _figure(path: Path, value: object, key: str, place: str, way_out: str) -> float:
+def _figure(path: Path, value: object, key: str, place: str, remedy: str) -> float:
     """A number above 0, at least LEAST[key] and at most MOST[key]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
         wrong = f"{_shown(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
-        raise refuse(path, place, wrong, way_out)
+        raise refuse(path, place, wrong, remedy)
     if value < LEAST.get(key, 0):
-        raise refuse(path, place, f"{_shown(value)} is less than {LEAST[key]:g} {UNITS[key]}", way_out)
+        raise refuse(path, place, f"{_shown(value)} is less than {LEAST[key]:g} {UNITS[key]}", remedy)
     return float(value)
 
 
@@ -231,8 +231,8 @@ def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], place: s
     for key in table:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, n=1)
-            way_out = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(allowed)}; remove it"
-            raise refuse(path, f"{place}{_shown(key)[1:-1]}", "no such key", way_out)
+            remedy = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(allowed)}; remove it"
+            raise refuse(path, f"{place}{_shown(key)[1:-1]}", "no such key", remedy)
 
 
 def _shown(value: object) -> str:

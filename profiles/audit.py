@@ -1,4 +1,4 @@
-"""What no single file can say of itself: that the cores can be told apart, and that every name leads somewhere."""
+"""Checks over all files: that every core is distinguishable from the others, and that every name exists."""
 
 import itertools
 import subprocess
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from mavcg.board import Board
-from mavcg.child_python import python_command
-from mavcg.core import Core
 from mavcg.errors import ProfileError, ToolError
-from mavcg.instr_classes import CLASSES, lineage
+from mavcg.files.child_python import python_command
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.instr_classes import CLASSES, lineage
+from mavcg.hardware.target import parse_target
 from mavcg.profiles.board_files import read_board
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.timing import load_timing, own_classes
-from mavcg.target import parse_target
 
 # Each function of the module has its own target-cpu, so LLVM makes one subtarget for each and complains of each name
 # that it does not know: on stderr only, and goes on as if it were "generic".
@@ -36,7 +36,7 @@ TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-lin
 def audit() -> tuple[str, ...]:
     """Every fault of the TOML files, ours and those of MAVCG_PROFILES, one line each; empty when all is well.
 
-    Raises: ToolError when LLVM cannot be asked.
+    Raises: ToolError when LLVM cannot be run.
     """
     faults: list[str] = []
     cores = _readable(files("cores"), read_core, faults)
@@ -47,7 +47,7 @@ def audit() -> tuple[str, ...]:
 
 
 def lacking(cores: Mapping[str, Core]) -> dict[str, tuple[str, ...]]:
-    """For each core with timing facts, the instruction classes that it has and that no fact is known about.
+    """Return, for each core with timing facts, the instruction classes that it has and that no fact is known about.
 
     Information, not a fault: a model that meets such an instruction says so and goes no further.
     """
@@ -69,7 +69,7 @@ def lacking(cores: Mapping[str, Core]) -> dict[str, tuple[str, ...]]:
 def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
     """A line for each name in an [llvm] table that the LLVM in use does not know.
 
-    Raises: ToolError when LLVM cannot be asked.
+    Raises: ToolError when LLVM cannot be run.
     """
     faults: list[str] = []
     for arch, triple in TRIPLES.items():

@@ -6,21 +6,21 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from mavcg.board import Board, Cluster
-from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse
-from mavcg.target import parse_target
 
-BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s")
+BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s", "battery")
 CLUSTER_KEYS = (
     "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes", "l2_gb_per_s", "l3_gb_per_s",
     "memory_gb_per_s",
 )  # fmt: skip
 
 UNITS = {"_khz": "kHz", "_bytes": "bytes", "_cores": "cores", "_gb_per_s": "GB/s"}  # by the end of a key
-# From far below to far above all that is built, so that a figure in the wrong unit (MHz or Hz, KB) is told.
+# From far below to far above all that is built, so that a figure in the wrong unit (MHz or Hz, KB) is recognised.
 RANGES = {"max_khz": (10_000, 100_000_000), "l2_cores": (1, 4096), "bytes": (1024, 1 << 40)}
 
 
@@ -55,7 +55,11 @@ def read_board(path: Path) -> Board:
         raise refuse(path, f"clusters[{own}].l3_bytes", wrong, "give the one or the other")
     memory = _rate(path, table, "memory_gb_per_s", "memory_gb_per_s", sources)
     _refuse_contradictions(path, clusters, l3_bytes, memory)
-    return Board(table["name"], schema.text(path, table, "soc"), target, clusters, tuple(sources), l3_bytes, memory)
+    battery = table.get("battery", False)
+    if not isinstance(battery, bool):
+        raise refuse(path, "battery", f"{battery!r} is neither true nor false", "write battery = true, or leave it out")
+    soc = schema.text(path, table, "soc")
+    return Board(table["name"], soc, target, clusters, tuple(sources), l3_bytes, memory, battery)
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
@@ -154,9 +158,9 @@ def _refuse_contradictions(
             raise refuse(path, f"{place}.l2_cores", wrong, f"mend it, or {place}.cpus")
 
 
-def _in_order(path: Path, facts: Sequence[tuple[str, float | None]], wrong: str, way_out: str) -> None:
+def _in_order(path: Path, facts: Sequence[tuple[str, float | None]], wrong: str, remedy: str) -> None:
     """Raises: ProfileError for a figure that is less than the one before it."""
     known = [(place, value) for place, value in facts if value is not None]
     for (before, least), (place, value) in pairwise(known):
         if value < least:
-            raise refuse(path, place, f"{value} {wrong}, {before} = {least}", way_out)
+            raise refuse(path, place, f"{value} {wrong}, {before} = {least}", remedy)

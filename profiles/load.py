@@ -1,7 +1,8 @@
 """Cores and boards from TOML: the files beside this one, and a user's own in the folders of MAVCG_PROFILES.
 
-MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml, or accelerators/*.json and
-*.toml. A file there replaces ours of the same name: so a user mends a fact without changing the installation.
+MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml, fits/*.toml, or
+accelerators/*.json and *.toml. A file there replaces ours of the same name: so a user mends a fact
+without changing the installation.
 """
 
 import difflib
@@ -11,19 +12,19 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from mavcg.board import Board
-from mavcg.core import MODEL_ERROR, Core, Fact, Midr, X86Model
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import MODEL_ERROR, Core, Fact, Midr, X86Model
+from mavcg.hardware.target import ARCHES, parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.board_files import read_board
-from mavcg.profiles.mates import runnable_beside_mates
 from mavcg.profiles.schema import Table, refuse
+from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
-from mavcg.target import ARCHES, parse_target
 
 HERE = Path(__file__).resolve().parent
-KINDS = ("cores/", "boards/", "accelerators/")  # of a folder of MAVCG_PROFILES
-SUFFIXES = {"cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml")}
+KINDS = ("cores/", "boards/", "accelerators/", "fits/")  # of a folder of MAVCG_PROFILES
+SUFFIXES = {"cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml"), "fits": (".toml",)}
 
 
 CORE_KEYS = (
@@ -73,7 +74,7 @@ def load_board(name: str) -> Board:
 
 
 def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
-    """The cores of a build, in the order given, each without the extensions that cores beside it lack (profiles/mates).
+    """The cores of a build, in the order given, without extensions that sibling cores lack (sibling_cores.py).
 
     Raises: MavcgError for no name, an unknown or doubled one, "generic" (always built) and a mix of architectures.
     """
@@ -90,11 +91,11 @@ def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
         kinds = ", ".join(f"{core.name} is {core.arch}" for core in cores)
         raise MavcgError(f"--cores {given}: a library has one architecture, but {kinds}; build one library for each")
     known, boards = load_cores(), load_boards()
-    return tuple(runnable_beside_mates(core, known, boards.values()) for core in cores)
+    return tuple(runnable_on_sibling_cores(core, known, boards.values()) for core in cores)
 
 
 def files(kind: str) -> dict[str, Path]:
-    """File by name, of kind "cores", "boards" or "accelerators", in the order of the names.
+    """File by name, of kind "cores", "boards", "accelerators" or "fits", in the order of the names.
 
     Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing, and for two files of one
     name in one folder.
@@ -120,7 +121,7 @@ def read_core(path: Path) -> Core:
 
 @lru_cache(maxsize=256)
 def _core(path: Path, text: str) -> Core:
-    """One command asks for all cores several times."""
+    """Return a core of this text; one command reads all cores several times."""
     table = schema.toml_of(path, text)
     schema.check_name(path, table)
     table = spell_out_sources(path, table)
@@ -137,9 +138,9 @@ def _core(path: Path, text: str) -> Core:
         _x86_model(path, entry, f"x86_models[{i}]", sources)
         for i, entry in enumerate(schema.tables(path, table, "x86_models"))
     )
-    wrong_way = "midr" if arch == "x86_64" and midr else "x86_models" if arch != "x86_64" and (models or kind) else ""
-    if wrong_way:
-        raise refuse(path, wrong_way, f"a core of {arch} is not recognised so", "remove it or mend arch")
+    wrong_key = "midr" if arch == "x86_64" and midr else "x86_models" if arch != "x86_64" and (models or kind) else ""
+    if wrong_key:
+        raise refuse(path, wrong_key, f"a core of {arch} is not recognised so", "remove it or mend arch")
     stand_ins = schema.fact(path, table, "stand_ins", sources) or []
     extensions = schema.fact(path, table, "extensions", sources) or []
     llvm = table.get("llvm")
@@ -161,7 +162,7 @@ def _core(path: Path, text: str) -> Core:
         for fact in _figures(path, key, value)
     )
     _check_model_error(path, facts)
-    own = read_own_timing(path, table, order)  # refuses faults; the rows are read again when a model asks for them
+    own = read_own_timing(path, table, order)  # refuses faults; the rows are read again when a model needs them
     if own.classes and arch != "aarch64":
         wrong = f"instr.{next(iter(own.classes))}", f"the classes are AArch64's, and {table['name']} is {arch}"
         raise refuse(path, *wrong, 'give figures about one instruction, as in [instr."vaddps ymm"]')

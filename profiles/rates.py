@@ -1,10 +1,10 @@
-"""How many instructions of one class a cycle a core runs by its own tables: the check on what a row claims."""
+"""Instructions of one class per cycle by a core's own tables: the check on the rate that a row states."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 
-from mavcg.timing import ClassTiming, Timing, UnitUse
+from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
 
 ISSUED = 48  # a multiple of small counts, so that a rate such as 2 in 3 cycles comes out as it is
 
@@ -32,8 +32,8 @@ def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) ->
 def _in_order(row: ClassTiming, timing: Timing) -> float:
     """Issue a run one by one, each as early as it may, and see how long the second half takes."""
     free = {pool: [0] * count for pool, count in timing.pools.items()}
-    gaps = [rule.cycles for rule in timing.spacings if row.name in rule.first and row.name in rule.then]
-    alone = row.blocks > 0 or any(row.name in rule.these and row.name in rule.those for rule in timing.apart)
+    gaps = [rule.cycles for rule in timing.forbidden_distances if row.name in rule.first and row.name in rule.then]
+    alone = row.blocks > 0 or any(row.name in rule.these and row.name in rule.those for rule in timing.no_dual_issue)
     issued: list[int] = []
     cycle = 0
     while len(issued) < ISSUED:

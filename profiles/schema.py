@@ -1,4 +1,4 @@
-"""How the TOML facts are read and refused: every error names the file, the key, what is wrong and the way out."""
+"""Reading of TOML facts and refusal of wrong ones: every error names the file, the key, the fault and the way out."""
 
 import re
 import tomllib
@@ -7,8 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mavcg.core import Fact
 from mavcg.errors import ProfileError
+from mavcg.hardware.core import Fact
 
 Table = Mapping[str, Any]
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")  # goes into symbol names (f.cortex-a55) and file names
@@ -49,7 +49,7 @@ def toml_of(path: Path, text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> dict[str, Any]:
-    """Parsed once: one command asks for the same cores several times."""
+    """Return the table of a text; one command reads the same cores several times."""
     return tomllib.loads(text)
 
 
@@ -62,9 +62,9 @@ def shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
 
 
-def refuse(path: Path, key: str, wrong: str, way_out: str) -> ProfileError:
+def refuse(path: Path, key: str, wrong: str, remedy: str) -> ProfileError:
     """The error for one key of one file; the caller raises it."""
-    return ProfileError(f"{path}: {key}: {wrong}; {way_out}")
+    return ProfileError(f"{path}: {key}: {wrong}; {remedy}")
 
 
 def text(path: Path, table: Table, key: str, default: str | None = None, place: str = "") -> str:

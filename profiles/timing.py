@@ -5,13 +5,13 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
-from mavcg.core import Core
 from mavcg.errors import ProfileError
+from mavcg.hardware.core import Core
+from mavcg.hardware.timing import ClassTiming, Timing
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.schema import read_toml
 from mavcg.profiles.timing_rows import OwnTiming, read_own_timing, spell_out_sources
-from mavcg.timing import ClassTiming, Timing
 
 
 def load_timing(core: Core) -> Timing:
@@ -20,7 +20,7 @@ def load_timing(core: Core) -> Timing:
     Classes and forwarding latencies are taken one by one; width, pools and rules (apart, spaced) each as a whole. A
     row that is taken from another core keeps its latency and units; its rate is what this core's units make of it.
 
-    Raises: ProfileError when neither has any, when a name leads nowhere or in a circle, when a row's unit is none of
+    Raises: ProfileError when neither has any, when a name leads nowhere or back to itself, when a row's unit is none of
     this core's, or when the core has no file.
     """
     chain = _chain(core.name)
@@ -40,8 +40,8 @@ def load_timing(core: Core) -> Timing:
         pools=dict(next((own.pools for own in known if own.pools), {})),
         classes={key: row for own in reversed(known) for key, row in own.classes.items()},
         forwards={key: cycles for own in reversed(known) for key, cycles in own.forwards.items()},
-        apart=next((own.apart for own in known if own.apart), ()),
-        spacings=next((own.spacings for own in known if own.spacings), ()),
+        no_dual_issue=next((own.no_dual_issue for own in known if own.no_dual_issue), ()),
+        forbidden_distances=next((own.forbidden_distances for own in known if own.forbidden_distances), ()),
     )
     for row in timing.classes.values():
         unknown = sorted({pool for use in row.units for pool in use.any_of} - set(timing.pools))
@@ -66,7 +66,7 @@ def _taken(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> Cla
     row = timing.classes[name]
     nearer = list(takewhile(lambda link: name not in link[1].classes, chain))
     giver = chain[len(nearer)][0]
-    if any(own.width or own.pools or own.apart or own.spacings for _, own in nearer):
+    if any(own.width or own.pools or own.no_dual_issue or own.forbidden_distances for _, own in nearer):
         row = replace(row, per_cycle=round(rate(row, timing), 4))
     return replace(row, source=f"{row.source} (as on {giver})")
 
@@ -78,7 +78,7 @@ def _place(name: str) -> str:
 def _chain(name: str) -> list[tuple[str, OwnTiming]]:
     """The core and those whose facts it takes, nearest first.
 
-    Raises: ProfileError for a name that is no core, a circle, a core of another architecture or order.
+    Raises: ProfileError for a name that is no core, a cycle of names, a core of another architecture or order.
     """
     known = files("cores")
     if name not in known:
@@ -90,8 +90,8 @@ def _chain(name: str) -> list[tuple[str, OwnTiming]]:
         if next_name not in known:
             raise ProfileError(f"{place}: {next_name} is no core; mend the name or add cores/{next_name}.toml")
         if next_name in [seen for seen, _ in chain]:
-            circle = " -> ".join([*(seen for seen, _ in chain), next_name])
-            raise ProfileError(f"{place}: leads in a circle, {circle}; remove one of them")
+            cycle = " -> ".join([*(seen for seen, _ in chain), next_name])
+            raise ProfileError(f"{place}: leads in a circle, {cycle}; remove one of them")
         other = read_core(known[next_name])
         if (other.arch, other.order) != (kind.arch, kind.order):
             raise ProfileError(
@@ -108,6 +108,6 @@ def _own(path: Path) -> OwnTiming:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, _text: str) -> OwnTiming:
-    """The timing tables of a file that says this; a core's file is asked for by all that take its facts."""
+    """Return the timing tables of a file with this text; a core's file is read for all cores that take its facts."""
     table = spell_out_sources(path, read_toml(path))
     return read_own_timing(path, table, table["order"]["value"])

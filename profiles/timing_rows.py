@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mavcg.core import LoadPolicy
-from mavcg.instr_classes import CLASSES, FAMILIES, ROLES, lineage
+from mavcg.hardware.core import LoadPolicy
+from mavcg.hardware.instr_classes import CLASSES, FAMILIES, ROLES, lineage
+from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse, shown
-from mavcg.timing import Apart, ClassTiming, Spacing, UnitUse
 
 ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "source")
 TIMING_TABLES = ("forward", "apart", "spaced", "loads")
@@ -26,7 +26,7 @@ ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;,)]
 
 @dataclass(frozen=True)
 class OwnTiming:
-    """What one file says of its core's timing; None or empty where it says nothing.
+    """Timing of a core in its own file; None or empty where the file has none.
 
     timing_of: the core whose facts are taken where this file has none, with the reason in timing_of_source.
     """
@@ -35,8 +35,8 @@ class OwnTiming:
     pools: Mapping[str, int] = field(default_factory=dict)
     classes: Mapping[str, ClassTiming] = field(default_factory=dict)
     forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
-    apart: tuple[Apart, ...] = ()
-    spacings: tuple[Spacing, ...] = ()
+    no_dual_issue: tuple[NoDualIssue, ...] = ()
+    forbidden_distances: tuple[ForbiddenDistance, ...] = ()
     timing_of: str | None = None
     timing_of_source: str = ""
 
@@ -77,7 +77,7 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_policy(path: Path, table: Table) -> LoadPolicy:
-    """What [loads] asks of the machine passes; nothing when the file has no such table.
+    """Return the machine passes that [loads] enables; none when the file has no such table.
 
     Raises: ProfileError naming file, key and way out.
     """
@@ -86,7 +86,7 @@ def read_policy(path: Path, table: Table) -> LoadPolicy:
         raise refuse(path, "loads", "not a table", "write [loads] and below it split, unpair or schedule")
     names = ("split", "unpair", "schedule")
     schema.only(path, loads, names, "loads.")
-    asked: dict[str, bool] = {}
+    flags: dict[str, bool] = {}
     sources: list[tuple[str, str]] = []
     for name in names:
         found = schema.sourced(path, loads, name, f"loads.{name}")
@@ -96,13 +96,13 @@ def read_policy(path: Path, table: Table) -> LoadPolicy:
             raise refuse(
                 path, f"loads.{name}", f"{shown(found[0])} is neither true nor false", "give value = true or false"
             )
-        asked[name] = found[0]
+        flags[name] = found[0]
         sources.append((name, found[1]))
-    return LoadPolicy(**asked, sources=tuple(sources))
+    return LoadPolicy(**flags, sources=tuple(sources))
 
 
 def is_row(value: object) -> bool:
-    """Whether an entry of [instr] is a row about a class, not a table of figures about one instruction."""
+    """True if an entry of [instr] is a row about a class, not a table of figures about one instruction."""
     return not isinstance(value, dict) or any(not isinstance(below, dict) for below in value.values())
 
 
@@ -133,9 +133,12 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
         forwards=dict(
             item for key, entry in _table(path, table, "forward").items() for item in _forwards(path, key, entry)
         ),
-        apart=tuple(_apart(path, entry, f"apart[{i}]") for i, entry in enumerate(schema.tables(path, table, "apart"))),
-        spacings=tuple(
-            _spacing(path, entry, f"spaced[{i}]") for i, entry in enumerate(schema.tables(path, table, "spaced"))
+        no_dual_issue=tuple(
+            _no_dual_issue(path, entry, f"apart[{i}]") for i, entry in enumerate(schema.tables(path, table, "apart"))
+        ),
+        forbidden_distances=tuple(
+            _forbidden_distance(path, entry, f"spaced[{i}]")
+            for i, entry in enumerate(schema.tables(path, table, "spaced"))
         ),
         timing_of=None if timing_of is None else timing_of[0],
         timing_of_source="" if timing_of is None else timing_of[1],
@@ -208,7 +211,7 @@ def _near(name: str, known: Iterable[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f"did you mean {', '.join(near)}?" if near else "mavcg/instr_classes.py lists them"
+    return f"did you mean {', '.join(near)}?" if near else "mavcg/hardware/instr_classes.py lists them"
 
 
 def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, str, str], int]]:
@@ -231,17 +234,17 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
     return [((producer, consumer, role), cycles) for producer in made_by.split() for consumer in read_by.split()]
 
 
-def _apart(path: Path, entry: Table, place: str) -> Apart:
+def _no_dual_issue(path: Path, entry: Table, place: str) -> NoDualIssue:
     schema.only(path, entry, ("these", "those", "source"), f"{place}.")
     source = schema.source_of(path, entry, place)
-    return Apart(_set(path, entry, "these", place), _set(path, entry, "those", place), source)
+    return NoDualIssue(_set(path, entry, "these", place), _set(path, entry, "those", place), source)
 
 
-def _spacing(path: Path, entry: Table, place: str) -> Spacing:
+def _forbidden_distance(path: Path, entry: Table, place: str) -> ForbiddenDistance:
     schema.only(path, entry, ("first", "then", "cycles", "source"), f"{place}.")
     source = schema.source_of(path, entry, place)
     cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 1, 100)
-    return Spacing(_set(path, entry, "first", place), _set(path, entry, "then", place), cycles, source)
+    return ForbiddenDistance(_set(path, entry, "first", place), _set(path, entry, "then", place), cycles, source)
 
 
 def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from mavcg.core import Core
 from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target
+from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
-from mavcg.scratch import scratch_folder
-from mavcg.target import Target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, protection_flags, run_zig
-
-SOURCES = Path(__file__).parent / "csrc"
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
 RUNTIME_FLAGS = (
@@ -25,9 +24,9 @@ RUNTIME_FLAGS = (
 def runtime_object(
     core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, out_dir: Path, shared: bool = False
 ) -> Path:
-    """Compile the runtime of a core set; the object's path, out_dir/mavcg_runtime_<tag>.o.
+    """Compile the runtime of a core set. Returns the object's path, out_dir/mavcg_runtime_<tag>.o.
 
-    shared: only the set's own part, which asks libmavcg_rt.so (runtime/shared.py); for ELF targets.
+    shared: only the set's own part, which calls libmavcg_rt.so (runtime/shared.py); for ELF targets.
     all_cores: every known core by name, for stand-ins and for MAVCG_CPU_MAP.
     The object's undefined symbols are all weak: it links with any libc, or none.
     Raises: MavcgError when a core of the set is not of the target's architecture; ToolError when compiling fails.
@@ -42,11 +41,9 @@ def runtime_object(
     needs = {core.name: x86_needs(core) for core in core_set.cores if core.arch == "x86_64"}
     table = table_text(core_set, same_arch, needs)
     if target.system == "macos":  # Mach-O has no groups; its weak definitions merge one by one
-        return compile_runtime("runtime.c", table, target, out)
-    source, group = ("shared_set.c", "mavcg_shared") if shared else ("runtime.c", "mavcg_runtime")
-    assembly = compile_runtime(
-        source, table, target, out.with_suffix(".s"), ("-S", "-Wno-unused-command-line-argument")
-    )
+        return compile_runtime("runtime", table, target, out)
+    unit, group = ("shared_set", "mavcg_shared") if shared else ("runtime", "mavcg_runtime")
+    assembly = compile_runtime(unit, table, target, out.with_suffix(".s"), ("-S", "-Wno-unused-command-line-argument"))
     assembly.write_text(in_one_group(assembly.read_text(), f"{group}_{core_set.tag}"))
     # By its name alone: the assembler writes the path it was given into the object.
     run_zig(
@@ -57,7 +54,8 @@ def runtime_object(
 
 
 def x86_needs(core: Core) -> tuple[int, ...]:
-    """The CPUID bits of the instruction sets that the compiler may use for this core; words as in csrc/x86_needs.h.
+    """Return the CPUID bits of the instruction sets that the compiler may use for this core; words as in
+    csrc/x86_needs.h.
 
     Raises: ToolError when the compiler does not know the core's LLVM CPU.
     """
@@ -65,15 +63,15 @@ def x86_needs(core: Core) -> tuple[int, ...]:
 
 
 def llvm_needs(cpu: str, features: tuple[str, ...]) -> tuple[int, ...]:
-    """x86_needs of an LLVM CPU with features as LLVM spells them."""
+    """Return x86_needs of an LLVM CPU with features as LLVM spells them."""
     changes = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in features)
     return compiler_needs(cpu.replace("-", "_") + "".join(changes))
 
 
 @cache
 def compiler_needs(cpu: str) -> tuple[int, ...]:
-    """x86_needs of a CPU as ziglang spells it, such as icelake_server or znver4-avx512f."""
-    what = f"asking the compiler what {cpu} has"
+    """Return x86_needs of a CPU as ziglang spells it, such as icelake_server or znver4-avx512f."""
+    what = f"listing the instruction sets of {cpu}"
     arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
     text = run_zig("cc", arguments, what)
     words = [0] * X86_WORDS
@@ -82,14 +80,14 @@ def compiler_needs(cpu: str) -> tuple[int, ...]:
     return tuple(words)
 
 
-def compile_runtime(source: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:
-    """Compile csrc/<source> with this core table to out, which appears whole or not at all."""
+def compile_runtime(unit: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:
+    """Compile a unit of amalgamation.py with this core table to out, which appears whole or not at all. Returns out."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder(".mavcg-runtime-", out.parent) as scratch:
         (Path(scratch) / "mavcg_core_table.h").write_text(table)
         made = Path(scratch) / out.name
         flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS, *more_flags]
-        arguments = [*flags, f"-I{scratch}", str(SOURCES / source), "-o", str(made)]
+        arguments = [*flags, f"-I{scratch}", str(write_unit(unit, scratch)), "-o", str(made)]
         run_zig("cc", arguments, f"compiling the runtime for {target.zig_name}")
         os.replace(made, out)
     return out
@@ -99,8 +97,9 @@ _SECTION = re.compile(r'^(\s*\.section\s+[^,\n]+,"[a-zA-Z]*)",([@%]\w+)(,\d+)?$'
 
 
 def in_one_group(assembly: str, name: str) -> str:
-    """ELF assembly with every section in the group `name`, of which a link keeps one: objects that each bring the
-    runtime leave one copy of it in the program.
+    """Return ELF assembly with every section in the group `name`.
+
+    A link keeps one copy of a group: objects that each bring the runtime leave one copy of it in the program.
 
     .section .text.f,"ax",@progbits     ->     .section .text.f,"axG",@progbits,name,comdat
     """
@@ -108,10 +107,10 @@ def in_one_group(assembly: str, name: str) -> str:
 
 
 def machine_flags(target: Target) -> list[str]:
-    """What the compiler is told about the target.
+    """Return the compiler's flags for the target.
 
-    For Android, clang insists on calling compiler-rt for atomics on aarch64 (no flag of zig's keeps it from that). The
-    runtime knows no libc, so it is compiled as for musl, with x18 left alone, which Android's ABI reserves.
+    For Android, clang always calls compiler-rt for atomics on aarch64 (no flag of zig's prevents it). The runtime needs
+    no libc, so it is compiled as for musl, without x18, which Android's ABI reserves.
     """
     if target.system != "linux-android":
         return ["-target", target.zig_name]

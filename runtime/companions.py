@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 from mavcg.errors import MavcgError
-from mavcg.model_program import Program
+from mavcg.files.whole_file import write_whole
 from mavcg.runtime.model_text import api_name, header_text
-from mavcg.safe_text import cmake_string, cmake_target, comment, pkg_config_flag, printable
-from mavcg.whole_file import write_whole
+from mavcg.specs.model_program import Program
+from mavcg.text.safe_text import cmake_string, cmake_target, comment, pkg_config_flag, printable
 
-# How a file that was written here begins, of this version and of those before it.
+# The beginning of a file that this version or an earlier one wrote.
 _MARK = re.compile(
     rb"/\* Model [^\n]*\. Made by mavcg\.$|Name: [^\n]*\nDescription: Model [^\n]*, built by mavcg$"
     rb"|if\(NOT TARGET mavcg::",
@@ -20,7 +20,7 @@ _READ_BYTES = 1 << 20
 
 
 def companion_paths(name: str, output: Path) -> tuple[Path, Path, Path]:
-    """The header, the pkg-config and the CMake file of a library. name: the model's."""
+    """Return the paths of the header, the pkg-config and the CMake file of a library. name: the model's."""
     stem = library_stem(output)
     names = (f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake")
     header, pkg_config, cmake = (output.with_name(each) for each in names)
@@ -28,19 +28,22 @@ def companion_paths(name: str, output: Path) -> tuple[Path, Path, Path]:
 
 
 def check_companions(name: str, output: Path) -> None:
-    """Raises: MavcgError where a file that was not written here is in the place of one of them; for names with
-    characters that these files cannot hold."""
+    """Check that the files may be written.
+
+    Raises: MavcgError where one of the paths has a file that mavcg did not write; for names with characters that these
+    files cannot hold.
+    """
     if not output.name.isprintable():
         raise MavcgError(f"-o {printable(str(output))}: has control characters in its name; name another output")
     for path in companion_paths(name, output):
-        if path.is_file() and not _made_here(path):
+        if path.is_file() and not _is_own_file(path):
             raise MavcgError(
                 f"{path}: is there already and mavcg did not write it; it would be replaced by the library's "
                 "own: move it away, or name another output"
             )
 
 
-def _made_here(path: Path) -> bool:
+def _is_own_file(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return bool(_MARK.match(file.read(_READ_BYTES)))
@@ -49,7 +52,7 @@ def _made_here(path: Path) -> bool:
 
 
 def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[Path, ...]:
-    """Write the header, a pkg-config and a CMake file beside a library; their paths.
+    """Write the header, a pkg-config and a CMake file beside a library. Returns their paths.
 
     The header is <name>.h with the model's name as a C identifier; the others are named by the library:
     libresnet.so has resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
@@ -66,12 +69,12 @@ def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[
 
 
 def library_stem(output: Path) -> str:
-    """What follows -l: libresnet.so -> resnet."""
+    """Return the library's name for -l: libresnet.so -> resnet."""
     return output.name.removesuffix(".so").removeprefix("lib") or output.name
 
 
 def pkg_config_text(stem: str, program: Program, output: Path) -> str:
-    """The .pc file; it finds the library beside itself."""
+    """Return the text of the .pc file, which finds the library beside itself."""
     named = f"lib{stem}.so" == output.name
     link = f"-L${{pcfiledir}} -l{pkg_config_flag(stem)}" if named else f"${{pcfiledir}}/{pkg_config_flag(output.name)}"
     return (
@@ -81,7 +84,7 @@ def pkg_config_text(stem: str, program: Program, output: Path) -> str:
 
 
 def cmake_text(stem: str, output: Path) -> str:
-    """<stem>Config.cmake: an imported target beside itself."""
+    """Return the text of <stem>Config.cmake: an imported target beside itself."""
     target = f"mavcg::{cmake_target(stem)}"
     name = cmake_string(output.name)[1:-1]
     return (
@@ -96,5 +99,5 @@ def cmake_text(stem: str, output: Path) -> str:
 
 
 def _digest(program: Program) -> str:
-    """A version: pkg-config wants one, and a model has none but what it is."""
+    """Return a version for pkg-config, which requires one: a digest of the program, since models have no versions."""
     return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))

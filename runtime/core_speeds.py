@@ -1,28 +1,28 @@
-"""What a model's tables say about unequal cores: how fast each core type is in each step, and which threads to use.
+"""Tables of a model about unequal cores: the speed of each core type in each step, and the plans of threads.
 
-Pure: values in, lines of C out. Both tables go by core ids (coreset.py).
+Pure: values in, lines of C out. Both tables are indexed by core ids (coreset.py).
 """
 
 from collections.abc import Sequence
 
 from mavcg.errors import MavcgError
-from mavcg.model_program import Program, ProgramStep, ThreadPlan
 from mavcg.runtime.coreset import CoreSet
-from mavcg.safe_text import comment
+from mavcg.specs.model_program import Program, ProgramStep, ThreadPlan
+from mavcg.text.safe_text import comment
 
-USUAL_WEIGHT = 256  # csrc/engine_pool.c
-MAX_WEIGHT = 65535  # of a uint16_t of weight_table (model_text.py)
+DEFAULT_SPEED = 256  # csrc/engine_pool.c
+MAX_SPEED = 65535  # of a uint16_t of speed_table (model_text.py)
 MAX_THREADS = 1024  # csrc/engine.h
 CORE_WORDS, WORD_BITS = 4, 64  # struct engine_plan of csrc/engine.h
 
 
-def weight_rows(program: Program, core_set: CoreSet) -> tuple[list[str], list[int]]:
-    """The lines of weight_table, each once, and which of them each step has.
+def speed_rows(program: Program, core_set: CoreSet) -> tuple[list[str], list[int]]:
+    """Return the lines of speed_table, each once, and the number of each step's line.
 
-    Line 0 is that of equal cores: with it the engine does not ask where a thread runs.
-    Raises: MavcgError for a core that the library has no version for, and for a weight that is not 1 to 65535.
+    Line 0 is that of equal cores: with it the engine does not look up where a thread runs.
+    Raises: MavcgError for a core that the library has no version for, and for a speed that is not 1 to 65535.
     """
-    equal = (USUAL_WEIGHT,) * core_set.version_count
+    equal = (DEFAULT_SPEED,) * core_set.version_count
     numbers = {equal: 0}
     steps = []
     for step in program.steps:
@@ -32,21 +32,21 @@ def weight_rows(program: Program, core_set: CoreSet) -> tuple[list[str], list[in
 
 
 def _weights(step: ProgramStep, core_set: CoreSet) -> tuple[int, ...]:
-    """By core id. At 0 stands what is not known, which nobody is expected to run on."""
-    if not step.weights:
-        return (USUAL_WEIGHT,) * core_set.version_count
-    place = f"step '{step.name}'"
+    """Return the speeds of a step by core id; id 0 (not known) and cores without a speed have that of the slowest."""
+    if not step.core_speeds:
+        return (DEFAULT_SPEED,) * core_set.version_count
+    location = f"step '{step.name}'"
     given: dict[int, int] = {}
-    for label, weight in step.weights:
-        if not 1 <= weight <= MAX_WEIGHT:
-            raise MavcgError(f"{place}: weight {weight} of {label}; give 1 to {MAX_WEIGHT}")
-        given[_core_id(label, core_set, place)] = weight
+    for label, weight in step.core_speeds:
+        if not 1 <= weight <= MAX_SPEED:
+            raise MavcgError(f"{location}: speed {weight} of {label}; give 1 to {MAX_SPEED}")
+        given[_core_id(label, core_set, location)] = weight
     slowest = min(given.values())
     return tuple(given.get(number, slowest) for number in range(core_set.version_count))
 
 
 def plan_rows(program: Program, core_set: CoreSet) -> list[str]:
-    """The lines of plan_table, the fastest first; of equally fast ones that with fewer threads.
+    """Return the lines of plan_table, the fastest plan first; of equally fast ones that with fewer threads.
 
     Raises: MavcgError for a core that the library has no version for, for threads that are not 1 to 1024, for a plan on
     no core at all, for a time that is not above 0.
@@ -56,26 +56,26 @@ def plan_rows(program: Program, core_set: CoreSet) -> list[str]:
 
 
 def _plan(plan: ThreadPlan, core_set: CoreSet) -> str:
-    place = f"thread plan {plan.threads} on {'+'.join(plan.cores) or 'nothing'}"
+    location = f"thread plan {plan.threads} on {'+'.join(plan.cores) or 'nothing'}"
     if not 1 <= plan.threads <= MAX_THREADS:
-        raise MavcgError(f"{place}: {plan.threads} threads; give 1 to {MAX_THREADS}")
+        raise MavcgError(f"{location}: {plan.threads} threads; give 1 to {MAX_THREADS}")
     if not plan.cores:
-        raise MavcgError(f"{place}: names no core; name those that its threads run on")
+        raise MavcgError(f"{location}: names no core; name those that its threads run on")
     if not 0 < plan.relative_time < float("inf"):
-        raise MavcgError(f"{place}: a time of {plan.relative_time}; give one above 0")
+        raise MavcgError(f"{location}: a time of {plan.relative_time}; give one above 0")
     words = [0] * CORE_WORDS
-    for number in _core_ids(plan.cores, core_set, place):
+    for number in _core_ids(plan.cores, core_set, location):
         words[number // WORD_BITS] |= 1 << number % WORD_BITS
     return f"{{{plan.threads}, {{{', '.join(f'{word:#x}' for word in words)}}}}}, /* {comment('+'.join(plan.cores))} */"
 
 
-def _core_ids(labels: Sequence[str], core_set: CoreSet, place: str) -> list[int]:
-    return [_core_id(label, core_set, place) for label in labels]
+def _core_ids(labels: Sequence[str], core_set: CoreSet, location: str) -> list[int]:
+    return [_core_id(label, core_set, location) for label in labels]
 
 
-def _core_id(label: str, core_set: CoreSet, place: str) -> int:
+def _core_id(label: str, core_set: CoreSet, location: str) -> int:
     try:
         return core_set.id_of(label)
     except KeyError:
         names = ", ".join(("generic", *core_set.names))
-        raise MavcgError(f"{place}: the library has no version for '{label}'; it has {names}") from None
+        raise MavcgError(f"{location}: the library has no version for '{label}'; it has {names}") from None

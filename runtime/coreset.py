@@ -7,14 +7,14 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.core import Core, Midr
 from mavcg.errors import MavcgError
-from mavcg.safe_text import c_string, comment
+from mavcg.hardware.core import Core, Midr
+from mavcg.text.safe_text import c_string, comment
 
 RUNTIME_ABI = 1  # MAVCG_ABI of csrc/mavcg_runtime.h: layout of the data that objects of one core set share
 TABLE_CPUS = 8192  # MAVCG_CPUS: CPU numbers that a dispatcher looks up by itself
 
-SLOW_ID = 0  # versions[0] asks the runtime
+SLOW_ID = 0  # versions[0] calls the runtime
 GENERIC_ID = 1
 FIRST_CORE_ID = 2
 X86_WORDS = 7  # csrc/internal.h
@@ -94,10 +94,11 @@ HWCAP_BITS = {
 
 
 def stand_ins_in(core: Core, core_set: CoreSet) -> Iterator[tuple[int, int]]:
-    """(version id, AT_HWCAP bits that must be there) of what a core runs, best first: its own version, else those of
-    its stand-ins. The first without conditions is the last.
+    """Yield (version id, required AT_HWCAP bits) of the versions that a core may run, best first.
 
-    A stand-in's version may use extensions that this core's revisions are not known to have: it counts only where the
+    They are its own version, or those of its stand-ins; the first without required bits is the last.
+
+    A stand-in's version may use extensions that this core's revisions are not known to have: it is used only where the
     kernel reports them. An early A75 has no dot product, and a virtual one may.
     """
     for name in (core.name, *core.stand_ins):
@@ -112,19 +113,21 @@ def stand_ins_in(core: Core, core_set: CoreSet) -> Iterator[tuple[int, int]]:
 
 
 def stand_in_id(core: Core, core_set: CoreSet) -> int:
-    """The version that a core runs wherever it is: its own, else that of a stand-in that it has everything for."""
+    """Return the id of the version that a core runs on every machine: its own, else that of a stand-in whose extensions
+    it all has."""
     return next((number for number, hwcap in stand_ins_in(core, core_set) if not hwcap), GENERIC_ID)
 
 
 def known_cores(core_set: CoreSet, all_cores: Mapping[str, Core]) -> list[Core]:
-    """The set's cores, then all others by name. A core of the set hides another one of its name."""
+    """Return the set's cores, then all others by name. A core of the set hides another core of its name."""
     others = [core for name, core in sorted(all_cores.items()) if name not in core_set.names]
     return [*core_set.cores, *others]
 
 
 @dataclass(frozen=True)
 class MidrRule:
-    """What recognises a core: its identification, the version it runs, the AT_HWCAP bits that this takes, its name."""
+    """A rule that recognises a core: MIDR_EL1, id of the version it runs, AT_HWCAP bits that this requires, its
+    name."""
 
     midr: Midr
     number: int
@@ -133,7 +136,7 @@ class MidrRule:
 
 
 def midr_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[MidrRule]:
-    """The rules that lead to a version. Those of the set's own cores come first: the first match counts."""
+    """Yield the rules that lead to a version. Those of the set's own cores come first: the first match counts."""
     for core in known_cores(core_set, all_cores):
         for midr in core.midr:
             for number, hwcap in stand_ins_in(core, core_set):
@@ -142,8 +145,8 @@ def midr_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[Mid
 
 @dataclass(frozen=True)
 class X86Rule:
-    """Processors that run a version: vendor, family and models lo to hi (vendor "": any processor), and which of a
-    hybrid's core types ("core", "atom"; "": not a hybrid). core: the one that is so recognised."""
+    """Processors that run a version: vendor, family and models lo to hi (vendor "": any processor), and the core type
+    of a hybrid ("core", "atom"; "": not a hybrid). core: the core that the rule recognises."""
 
     vendor: str
     kind: str
@@ -155,7 +158,9 @@ class X86Rule:
 
 
 def x86_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[X86Rule]:
-    """As midr_rules, for x86. A core with a kind but no models is recognised by its kind alone."""
+    """Yield the rules that lead to a version, as midr_rules does, for x86.
+
+    A core with a kind but no models is recognised by its kind alone."""
     for core in known_cores(core_set, all_cores):
         number, kind = stand_in_id(core, core_set), core.x86_kind or ""
         for entry in core.x86_models:
@@ -166,22 +171,22 @@ def x86_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[X86R
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """The numbers as inclusive ranges: 1, 2, 3, 7 as (1, 3), (7, 7)."""
-    found: list[tuple[int, int]] = []
+    """Return the numbers as inclusive ranges: 1, 2, 3, 7 as (1, 3), (7, 7)."""
+    joined: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
+        if joined and number == joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            joined.append((number, number))
+    return joined
 
 
 def table_text(
     core_set: CoreSet, all_cores: Mapping[str, Core], x86_needs: Mapping[str, Sequence[int]] | None = None
 ) -> str:
-    """mavcg_core_table.h: what csrc/names.c and csrc/x86.c look things up in.
+    """Return mavcg_core_table.h, in which csrc/names.c and csrc/x86_features.c look cores up.
 
-    all_cores: every core that is known, by name: those outside the set are recognised for their stand-ins' sake, and
+    all_cores: every core that is known, by name: those outside the set are recognised because of their stand-ins, and
     so that MAVCG_CPU_MAP may name them.
     x86_needs: by core of the set, the X86_WORDS words of CPUID bits that its code needs (csrc/x86_needs.h).
     """
@@ -215,6 +220,6 @@ def table_text(
 
 
 def c_array(declaration: str, lines: Iterable[str], start: str = " {", end: str = "}") -> str:
-    """A constant array, a line an element."""
+    """Return the C text of a constant array, a line an element."""
     body = "".join(f"    {line}\n" for line in lines)
-    return f"static const {declaration} __attribute__((unused)) ={start}\n{body}{end};\n"
+    return f"static const {declaration} ={start}\n{body}{end};\n"

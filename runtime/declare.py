@@ -1,7 +1,7 @@
-"""Makes runtime/declared.py, by which Python calls the runtime's C, of the C headers that declare it.
+"""Generates runtime/declared.py, by which Python calls the runtime's C, from the C headers that declare it.
 
-`python -m mavcg.runtime.declare` writes it anew after a change of a header; a test compares them. So nobody who loads a
-library parses C: cffi's out-of-line ABI mode keeps what its parser found as a Python module.
+`python -m mavcg.runtime.declare` writes it anew after a change of a header; a test compares them. So loading a library
+parses no C: cffi's out-of-line ABI mode stores its parser's result as a Python module.
 """
 
 import io
@@ -13,7 +13,7 @@ HEADERS = ("engine_api.h", "kernel_api.h", "detect_api.h")
 DECLARED = Path(__file__).parent / "declared.py"
 
 _HEAD = '''\
-"""The runtime's C as Python sees it, by cffi. Made of csrc/{headers} by mavcg.runtime.declare: change those."""
+"""Declarations of the runtime's C for cffi, made of csrc/{headers} by mavcg.runtime.declare: change those."""
 
 # ruff: noqa
 # fmt: off
@@ -24,13 +24,13 @@ _NUMBER = re.compile(r"#define \w+ \d+")
 
 
 def declarations(header: str) -> str:
-    """A header as cffi's parser takes it: without what is for C++ and without directives, but for numbers."""
+    """Return a header as cffi's parser accepts it: without the parts for C++ and without directives except numbers."""
     lines = _FOR_CPP.sub("", header).splitlines()
     return "\n".join(line for line in lines if not line.startswith("#") or _NUMBER.fullmatch(line)) + "\n"
 
 
 def declared_text() -> str:
-    """The module that the headers give."""
+    """Return the text of the module for the headers as they are."""
     from cffi import FFI
 
     ffi = FFI()

@@ -1,4 +1,4 @@
-"""The runtime's C as Python sees it, by cffi. Made of csrc/engine_api.h and csrc/kernel_api.h and csrc/detect_api.h by mavcg.runtime.declare: change those."""
+"""Declarations of the runtime's C for cffi, made of csrc/engine_api.h and csrc/kernel_api.h and csrc/detect_api.h by mavcg.runtime.declare: change those."""
 
 # ruff: noqa
 # fmt: off

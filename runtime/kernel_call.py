@@ -10,7 +10,7 @@ class KernelCall:
     """A kernel at an address, with its operands; the interpreter's lock is released while it runs."""
 
     def __init__(self, address: int, operands: Sequence[int], scratch: int) -> None:
-        """All are addresses; what lies there has to outlive this object."""
+        """All are addresses; the memory there has to outlive this object."""
         self._kernel = ffi.cast("engine_kernel *", address)
         self._operands: Any = ffi.new("void *[]", [ffi.cast("void *", operand) for operand in operands])
         self._scratch = ffi.cast("void *", scratch)

@@ -2,18 +2,20 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mavcg.core import GENERIC, Core
-from mavcg.elf import function_symbols, property_note, undefined_symbols
 from mavcg.errors import MavcgError
-from mavcg.model_program import Program
-from mavcg.runtime.build import SOURCES, compiler_needs, machine_flags, runtime_object
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.target import Target
+from mavcg.objects.elf import function_symbols, property_note, undefined_symbols
+from mavcg.runtime.amalgamation import write_unit
+from mavcg.runtime.build import compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
-from mavcg.runtime.model_text import constants_symbol, kernels_of, tables_text
-from mavcg.scratch import scratch_folder
-from mavcg.target import Target
-from mavcg.toolchain import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
+from mavcg.runtime.model_text import DEFAULT_SPIN_US, constants_symbol, kernels_of, tables_text
+from mavcg.specs.model_program import Program
+from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
 
 TABLES = "mavcg_model_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
@@ -35,15 +37,18 @@ def build_model_objects(
     target: Target,
     folder: Path,
     threads: int = 1,
+    spin_us: int = DEFAULT_SPIN_US,
+    workers: int = 1,
 ) -> tuple[Path, ...]:
-    """Everything that a model library is linked from: the kernels' objects, the engine with the model's tables, its
-    constants, the selector.
+    """Build the objects that a model library is linked from: the kernels', the engine with the model's tables, its
+    constants, the selector. Returns their paths.
 
     constants: program.constants_bytes bytes. kernels: objects that define `<kernel>.generic` for each kernel of the
     program, and `<kernel>.<core>` where a core has a version of its own; a core without one runs that of the first of
     its stand-ins that has one, else generic. threads: a context's, where its user does not say; 0: one per CPU.
-    folder: where objects go. Raises: MavcgError for a target that is not Linux, a kernel without a generic version,
-    constants of another size; ToolError when compiling fails.
+    spin_us: as tables_text has it. folder: where objects are written. workers: objects made at once. Raises:
+    MavcgError for a target that is not Linux, a kernel without a generic version, constants of another size; ToolError
+    when compiling fails.
     """
     if target.system == "macos":
         raise MavcgError(
@@ -55,18 +60,22 @@ def build_model_objects(
     defined = {name for path in kernels for name, _bytes in function_symbols(path)}
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
     needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * X86_WORDS
-    tables = tables_text(program, core_set, versions, needs, threads)
-    objects = (
-        *kernels,
-        engine_object(tables, target, folder / "mavcg_engine.o"),
-        constants_object(constants, constants_symbol(program), target, folder / "mavcg_constants.o"),
-        runtime_object(core_set, all_cores, target, folder),
-    )
+    tables = tables_text(program, core_set, versions, needs, threads, spin_us)
+    with ThreadPoolExecutor(workers) as pool:
+        made = (
+            pool.submit(engine_object, tables, target, folder / "mavcg_engine.o"),
+            pool.submit(
+                constants_object, constants, constants_symbol(program), target, folder / "mavcg_constants.o"
+            ),
+            pool.submit(runtime_object, core_set, all_cores, target, folder),
+        )  # fmt: skip
+        objects = (*kernels, *(job.result() for job in made))
     return (*objects, bionic_stub(objects, target, folder)) if target.system == "linux-android" else objects
 
 
 def versions_of(kernel: str, defined: set[str], core_set: CoreSet) -> tuple[str, ...]:
-    """The symbols that generic and each core of the set run. Raises: MavcgError when there is no generic version."""
+    """Return the symbols that generic and each core of the set run. Raises: MavcgError when there is no generic
+    version."""
     if f"{kernel}.{GENERIC}" not in defined:
         raise MavcgError(f"kernel {kernel}: no object defines {kernel}.{GENERIC}; every kernel has a generic version")
     there = CoreSet(tuple(core for core in core_set.cores if f"{kernel}.{core.name}" in defined))
@@ -76,25 +85,28 @@ def versions_of(kernel: str, defined: set[str], core_set: CoreSet) -> tuple[str,
 
 
 def engine_object(tables: str, target: Target, out: Path) -> Path:
-    """Compile csrc/engine.c with a model's tables."""
+    """Compile the engine (csrc/engine_*.c) with a model's tables. Returns out."""
     with scratch_folder(".mavcg-engine-", out.parent) as scratch:
         (Path(scratch) / TABLES).write_text(tables)
         made = Path(scratch) / out.name
         flags = [*machine_flags(target), *_code_flags(target), *protection_flags(target), *ENGINE_FLAGS, f"-I{scratch}"]
         what = f"compiling the engine for {target.zig_name}"
-        run_zig("cc", [*flags, "-c", str(SOURCES / "engine.c"), "-o", str(made)], what)
+        run_zig("cc", [*flags, "-c", str(write_unit("engine", scratch)), "-o", str(made)], what)
         os.replace(made, out)
     return out
 
 
 def _code_flags(target: Target) -> tuple[str, ...]:
-    """With a stack protector where the C library has its parts: it is compiled for Android as for musl, whose guard is
-    another symbol than bionic's. zig takes -fno-stack-protector whatever follows it, so it must not be there."""
+    """Return flags with a stack protector where the C library has its parts.
+
+    The engine is compiled for Android as for musl, whose guard is another symbol than bionic's. zig obeys
+    -fno-stack-protector whatever follows it, so it must be absent elsewhere."""
     return PLAIN_CODE_FLAGS if target.system == "linux-android" else (*GUARDED_CODE_FLAGS, "-fstack-protector-strong")
 
 
 def constants_object(constants: bytes, symbol: str, target: Target, out: Path) -> Path:
-    """An object with these bytes in a read-only section of their own, at a page's start, under a hidden symbol."""
+    """Write an object with these bytes in a read-only section of their own, at a page's start, under a hidden symbol.
+    Returns out."""
     with scratch_folder(".mavcg-constants-", out.parent) as scratch:
         (Path(scratch) / "constants.bin").write_bytes(constants)
         (Path(scratch) / "constants.s").write_text(
@@ -111,20 +123,24 @@ def constants_object(constants: bytes, symbol: str, target: Target, out: Path) -
 
 
 def bionic_stub(objects: Sequence[Path], target: Target, folder: Path) -> Path:
-    """libc.so as far as these objects want it: linked with, it makes Android's loader look into its own libc.so, which
-    no toolchain of ours has. Never to be shipped."""
+    """Write a libc.so that defines the symbols of libc which these objects need. Returns its path.
+
+    Linked with it, a library makes Android's loader look into Android's own libc.so, which ziglang does not have. It
+    must never be shipped."""
     defined = {name for path in objects for name, _bytes in function_symbols(path)}
-    wanted = sorted({name for path in objects for name in undefined_symbols(path)} - defined)
+    needed = sorted({name for path in objects for name in undefined_symbols(path)} - defined)
     source, out = folder / "bionic.c", folder / "libc.so"
-    source.write_text("".join(f"void {name}(void) {{}}\n" for name in wanted if name in BIONIC))
+    source.write_text("".join(f"void {name}(void) {{}}\n" for name in needed if name in BIONIC))
     flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, "-w", "-fno-builtin", "-fPIC", "-shared", "-nostdlib"]
     run_zig("cc", [*flags, "-Wl,-soname,libc.so", str(source), "-o", str(out)], "describing Android's libc")
     source.unlink()
     return out
 
 
-# What the engine and compiled kernels may call; all of it is in Android's libc.so since API level 21.
+# Functions that the engine and compiled kernels may call; all are in Android's libc.so since API level 21.
 BIONIC = frozenset((
-    "calloc", "clock_gettime", "free", "getpid", "memcpy", "memmove", "memset", "posix_memalign", "pthread_create",
-    "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset", "syscall", "getauxval", "environ",
+    "calloc", "clock_gettime", "free", "getenv", "getpid", "memcpy", "memmove", "memset", "posix_memalign",
+    "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setstacksize", "pthread_create", "pthread_join",
+    "pthread_self", "pthread_setname_np", "pthread_sigmask", "sched_yield", "sigfillset", "strlen", "syscall",
+    "writev", "getauxval", "environ",
 ))  # fmt: skip

@@ -9,16 +9,17 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
-from mavcg.model_program import Place, Program, ProgramTensor
-from mavcg.runtime.core_speeds import plan_rows, weight_rows
+from mavcg.hardware.board import Board
+from mavcg.runtime.core_speeds import plan_rows, speed_rows
 from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet
 from mavcg.runtime.type_codes import TYPE_CODES
-from mavcg.safe_text import c_identifier, c_string, comment
+from mavcg.specs.model_program import OperandAddress, Program, ProgramTensor
+from mavcg.text.safe_text import c_identifier, c_string, comment
 
 CSRC = Path(__file__).parent / "csrc"
 
 _BASES = {"arena": "IN_ARENA", "constants": "IN_CONSTANTS", "input": "IN_INPUT", "output": "IN_OUTPUT"}
-EXPORTED = "mavcg_model_"  # before the names of all that a model library exports
+EXPORTED = "mavcg_model_"  # prefix of all names that a model library exports
 _SHORT_OF_LIBC = {"pthread", "thrd", "timer"}  # pthread_create, thrd_create, timer_create: often used beside a model
 # Headers that C programs and libc's own headers include (C23, 7; POSIX.1-2024, 14; glibc): a file of that name beside
 # the program, in a folder given with -I, would be taken for them.
@@ -35,17 +36,24 @@ _HEADERS = frozenset(
 _FUNCTIONS = (
     "create", "destroy", "run", "run_sized", "profile", "cancel", "threads", "inputs", "outputs", "steps", "error_text",
 )  # fmt: skip
+DEFAULT_SPIN_US = 50
+BATTERY_SPIN_US = 10
 _SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
-_MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_claim.c
+_MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
 _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
 
 
-def api_name(name: str) -> str:
-    """What a model's C functions and its header are named by: its name as a C identifier. resnet50-v1 -> resnet50_v1
+def default_spin_us(board: Board | None) -> int:
+    """Time that waiting threads poll before they sleep, in microseconds: short where a battery powers the board."""
+    return BATTERY_SPIN_US if board is not None and board.battery else DEFAULT_SPIN_US
 
-    With model_ in front where it begins with a digit or with what mavcg's own names begin with, and where header or
-    functions would go by the names of the C library's.
+
+def api_name(name: str) -> str:
+    """Return the name of a model's C functions and header, a C identifier: resnet50-v1 -> resnet50_v1
+
+    model_ stands in front where the name begins with a digit or with a prefix of mavcg's own names, and where header or
+    functions would have names of the C library's.
     """
     word = c_identifier(name, "model")
     ours = word == "mavcg" or word.startswith(("mavcg_", "MAVCG_"))
@@ -53,12 +61,13 @@ def api_name(name: str) -> str:
 
 
 def constants_symbol(program: Program) -> str:
-    """The hidden symbol of a model's packed constants."""
+    """Return the hidden symbol of a model's packed constants."""
     return f"mavcg_constants_{api_name(program.name)}"
 
 
 def kernels_of(program: Program) -> tuple[str, ...]:
-    """Its kernels, each once, in the order of their first use: a kernel's number in the tables."""
+    """Return a program's kernels, each once, in the order of first use: a kernel's position is its number in the
+    tables."""
     return tuple(dict.fromkeys(step.kernel for step in program.steps))
 
 
@@ -68,11 +77,14 @@ def tables_text(
     versions: Mapping[str, Sequence[str]],
     base_needs: Sequence[int] = (0,) * X86_WORDS,
     threads: int = 1,
+    spin_us: int = DEFAULT_SPIN_US,
 ) -> str:
-    """mavcg_model_tables.h.
+    """Return mavcg_model_tables.h.
 
-    versions: kernel -> linkage names of what generic and each core of the set run, in the order of their ids.
-    base_needs: CPUID bits that every version needs (csrc/x86_needs.h). threads: a context's, where nobody says.
+    versions: kernel -> linkage names of the versions that generic and each core of the set run, in the order of their
+    ids. base_needs: CPUID bits that every version needs (csrc/x86_needs.h). threads: a context's, where its
+    user does not say. spin_us: time that waiting threads poll before they sleep, in microseconds, where
+    MAVCG_SPIN_US is not set.
     Raises: MavcgError for a program that the engine's tables cannot hold.
     """
     check_program(program)
@@ -80,12 +92,12 @@ def tables_text(
     number = {kernel: i for i, kernel in enumerate(kernels)}
     symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
     firsts, operands = _operands(program)
-    outside = [i for i, place in enumerate(operands) if place.base in ("input", "output")]
-    weight_lines, weights_of = weight_rows(program, core_set)
+    external = [i for i, place in enumerate(operands) if place.base in ("input", "output")]
+    weight_lines, weights_of = speed_rows(program, core_set)
     counts = {
         "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps),
-        "OPERANDS": len(operands), "OUTSIDE": len(outside), "DEFAULT_THREADS": threads,
-        "VERSIONS": core_set.version_count,
+        "OPERANDS": len(operands), "EXTERNAL_OPERANDS": len(external), "DEFAULT_THREADS": threads,
+        "VERSIONS": core_set.version_count, "SPIN_US": spin_us,
     }  # fmt: skip
     bytes_of = {
         "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
@@ -100,9 +112,7 @@ def tables_text(
         f"#define MAVCG_CONSTANTS {constants_symbol(program)}\n",
         *(f"#define {name} {value}\n" for name, value in counts.items()),
         *(f"#define {name} {value}ull\n" for name, value in bytes_of.items()),
-        "#if defined(__x86_64__)\n",
         _array("const uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{w:#x}" for w in base_needs) + "},"]),
-        "#endif\n",
         'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
         *(
             f'extern engine_kernel {ours} __asm__({c_string(theirs)}) __attribute__((visibility("hidden")));\n'
@@ -115,7 +125,8 @@ def tables_text(
         _array(
             "const mavcg_step steps_table[]",
             (
-                f"{{{c_string(s.name)}, {c_string(s.op)}, {c_string(s.kernel)}, {s.rows}, {_grain(s.grain, s.rows)}, "
+                f"{{{c_string(s.name)}, {c_string(s.op)}, {c_string(s.kernel)}, {s.rows}, "
+                f"{_at_most(s.min_chunk_rows, s.rows)}, "
                 f"{s.work}}},"
                 for s in program.steps
             ),
@@ -123,12 +134,13 @@ def tables_text(
         _array(
             "const struct engine_step run_table[]",
             (
-                f"{{{s.rows}, {_grain(s.grain, s.rows)}, {_grain(s.block or s.grain, s.rows)}, {number[s.kernel]}, "
+                f"{{{s.rows}, {_at_most(s.min_chunk_rows, s.rows)}, "
+                f"{_at_most(s.call_rows or s.min_chunk_rows, s.rows)}, {number[s.kernel]}, "
                 f"{first}, {weights}}},"
                 for s, first, weights in zip(program.steps, firsts, weights_of, strict=True)
             ),
         ),
-        _array(f"const uint16_t weight_table[][{core_set.version_count}]", weight_lines),
+        _array(f"const uint16_t speed_table[][{core_set.version_count}]", weight_lines),
         _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
         _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
         f"static uint64_t core_runs[{core_set.version_count}];\n",
@@ -136,13 +148,14 @@ def tables_text(
             "const struct engine_operand operand_table[]",
             (f"{{{place.offset}, {_BASES[place.base]}, {place.index}}}," for place in operands),
         ),
-        _array("const uint32_t outside_table[]", (f"{i}," for i in outside), zero="0,"),
+        _array("const uint32_t external_table[]", (f"{i}," for i in external), zero="0,"),
     ]
     return "".join(parts)
 
 
 def check_program(program: Program) -> None:
-    """Raises: MavcgError where an operand lies outside its base, or a size is more than the tables hold."""
+    """Check a program. Raises: MavcgError where an operand lies outside its base, or a size is more than the tables
+    hold."""
     if program.constants_bytes > _MAX_CONSTANTS_BYTES:
         raise MavcgError(
             f"model {program.name}: {program.constants_bytes} bytes of weights; a library holds {_MAX_CONSTANTS_BYTES}"
@@ -151,10 +164,10 @@ def check_program(program: Program) -> None:
         raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds {_MAX_STEPS}")
     ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
     for step in program.steps:
-        if step.rows < 1 or step.grain < 1 or step.block < 0:
+        if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
-                f"step '{step.name}': {step.rows} rows in grains of {step.grain} and blocks of {step.block}; rows and "
-                "grain are 1 or more, block 0 or more"
+                f"step '{step.name}': {step.rows} rows in chunks of {step.min_chunk_rows} and calls of "
+                f"{step.call_rows}; rows and chunks are 1 or more, calls 0 or more"
             )
         if step.rows > _MAX_ROWS:
             raise MavcgError(
@@ -171,20 +184,21 @@ def check_program(program: Program) -> None:
                 raise MavcgError(f"step '{step.name}': an operand at {place}, which the program does not have")
 
 
-def _grain(grain: int, rows: int) -> int:
-    return min(grain, rows)
+def _at_most(size: int, rows: int) -> int:
+    """Return a chunk or call size that fits into 32 bits: no larger than the step."""
+    return min(size, rows)
 
 
 def _array(declaration: str, lines: Iterable[str], zero: str = "{0},") -> str:
-    """A static array; with one unused element where there is none, as C wants."""
+    """Return the C text of a static array; without lines it has one unused element, since C has no empty arrays."""
     body = "".join(f"    {line}\n" for line in list(lines) or [zero])
-    return f"static {declaration} __attribute__((unused)) = {{\n{body}}};\n"
+    return f"static {declaration} = {{\n{body}}};\n"
 
 
-def _operands(program: Program) -> tuple[list[int], list[Place]]:
-    """For each step the number of its first operand; all operands."""
+def _operands(program: Program) -> tuple[list[int], list[OperandAddress]]:
+    """Return the number of each step's first operand, and all operands."""
     firsts: list[int] = []
-    operands: list[Place] = []
+    operands: list[OperandAddress] = []
     for step in program.steps:
         firsts.append(len(operands))
         operands += step.operands
@@ -194,7 +208,8 @@ def _operands(program: Program) -> tuple[list[int], list[Place]]:
 def _functions(
     kernels: Sequence[str], versions: Mapping[str, Sequence[str]], symbols: Mapping[str, str], core_set: CoreSet
 ) -> str:
-    """What the selector picks from; no entry at SLOW_ID, where the engine asks it by itself."""
+    """Return the tables of versions that the selector chooses from; no entry at SLOW_ID, where the engine calls it
+    itself."""
     assert SLOW_ID == 0
     count = core_set.version_count
     tables = [", ".join(["0", *(f"(void *){symbols[version]}" for version in versions[k])]) for k in kernels]
@@ -207,7 +222,7 @@ def _functions(
 
 
 def _element_bytes() -> str:
-    """Sizes of elements by type code; 1 at 0, which is no code."""
+    """Return the table of element sizes in bytes by type code; 1 at 0, which is no code."""
     sizes = dict.fromkeys(range(max(TYPE_CODES.values()) + 1), 1)
     sizes |= {code: DTYPES[name].itemsize for name, code in TYPE_CODES.items()}
     return _array("const uint8_t element_bytes[]", [f"{', '.join(str(size) for size in sizes.values())},"])
@@ -229,14 +244,14 @@ def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:
 
 
 def header_text(program: Program, threads: int = 1) -> str:
-    """<name>.h for the users of a model library: complete in itself; headers of several models may be included
-    together."""
+    """Return <name>.h for the users of a model library. It is complete in itself; headers of several models may be
+    included together."""
     name = api_name(program.name)
     guard = f"MAVCG_MODEL_{name.upper()}_H"
     shared = (CSRC / "engine_api.h").read_text()
-    words = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
+    default = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
     short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in _FUNCTIONS)
-    filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": words, "SHORT": short}
+    filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": default, "SHORT": short}
     own = re.sub(r"@([A-Z]+)@", lambda match: filled[match[1]], _HEADER)
     lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
     return (
@@ -255,19 +270,19 @@ _HEADER = """\
 extern "C" {
 #endif
 
-/* The functions are exported as @EXPORTED@_create and so on, under names that no other library has. What is said
- * below of @NAME@_create and so on is the same functions: short names, which the end of this header defines. */
+/* The functions are exported as @EXPORTED@_create and so on, under names that no other library has. The comments
+ * below call them @NAME@_create and so on: short names of the same functions, which the end of this header defines. */
 
 typedef struct @NAME@_context @NAME@_context;
 typedef mavcg_options @NAME@_options;
 
 /* Every function that returns int returns an enum mavcg_status. */
 
-/* Make a context: all memory that runs need. options: NULL for @DEFAULT@. Several contexts may be used by several
+/* Create a context: all memory that runs need. options: NULL for @DEFAULT@. Several contexts may be used by several
  * threads at once. MAVCG_ERROR_NULL, _OPTION, _CPU or _MEMORY; *context is then NULL. */
 int @EXPORTED@_create(const @NAME@_options *options, @NAME@_context **context);
 
-/* Stop its threads and free it. No run may be under way. NULL is fine. */
+/* Stop its threads and free it. No run of it may be active. NULL is fine. */
 void @EXPORTED@_destroy(@NAME@_context *context);
 
 /* Compute the outputs. inputs, outputs: one pointer each, in the order of @NAME@_inputs() and @NAME@_outputs(), to
@@ -276,18 +291,19 @@ void @EXPORTED@_destroy(@NAME@_context *context);
  * (MAVCG_ERROR_THREADS). The calling thread's rounding and denormal modes hold on all threads. */
 int @EXPORTED@_run(@NAME@_context *context, const void *const *inputs, void *const *outputs);
 
-/* As @NAME@_run; the sizes that the caller believes in, in bytes, are checked first (MAVCG_ERROR_SIZE). */
+/* As @NAME@_run; first the sizes that the caller expects, in bytes, are compared with the model's (MAVCG_ERROR_SIZE).
+ * */
 int @EXPORTED@_run_sized(@NAME@_context *context, const void *const *inputs, const size_t *input_bytes,
     void *const *outputs, const size_t *output_bytes);
 
 /* As @NAME@_run; step_ns gets the nanoseconds of each step of @NAME@_steps(). */
 int @EXPORTED@_profile(@NAME@_context *context, const void *const *inputs, void *const *outputs, double *step_ns);
 
-/* From another thread: let the run that is under way end before its next step, with MAVCG_CANCELLED. Without one
- * nothing happens, to later runs neither. */
+/* Called from another thread: end the active run before its next step, with MAVCG_CANCELLED. Without an active run it
+ * has no effect, on later runs neither. */
 int @EXPORTED@_cancel(@NAME@_context *context);
 
-/* How many threads take part in its runs, the caller's included: at most as many as ever find work. */
+/* The number of threads that take part in its runs, the caller's included: at most as many as ever have work. */
 int @EXPORTED@_threads(const @NAME@_context *context);
 
 /* Descriptions; count may be NULL. */
@@ -295,11 +311,11 @@ const mavcg_tensor *@EXPORTED@_inputs(size_t *count);
 const mavcg_tensor *@EXPORTED@_outputs(size_t *count);
 const mavcg_step *@EXPORTED@_steps(size_t *count);
 
-/* A status in words, static. */
+/* A status as static text. */
 const char *@EXPORTED@_error_text(int status);
 
-/* Where one of these is something else in your program (sem_destroy of <semaphore.h>), define MAVCG_NO_SHORT_NAMES
- * before this header is included and use the exported names. */
+/* Where one of these names means something else in your program (sem_destroy of <semaphore.h>), define
+ * MAVCG_NO_SHORT_NAMES before this header is included and use the exported names. */
 #ifndef MAVCG_NO_SHORT_NAMES
 @SHORT@#endif
 

@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
-from mavcg.library import link_shared
-from mavcg.link_options import LinkOptions
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import Target
+from mavcg.objects.library import link_shared
+from mavcg.objects.link_options import LinkOptions
 from mavcg.runtime.build import compile_runtime
 from mavcg.runtime.coreset import RUNTIME_ABI
-from mavcg.scratch import scratch_folder
-from mavcg.target import Target
 
 NAME = "libmavcg_rt.so"
 SONAME = f"{NAME}.1"  # changes when a later selector no longer takes the sets of an earlier one
@@ -16,15 +16,15 @@ FUNCTIONS = ("mavcg_rt_finish", "mavcg_rt_select", "mavcg_rt_start")  # csrc/mav
 
 
 def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -> Path:
-    """Build the shared selector of a target; its path, folder/libmavcg_rt.so.1.
+    """Build the shared selector of a target. Returns its path, folder/libmavcg_rt.so.1.
 
     Its functions have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later one,
     naming the version. A later ABI keeps the versions of earlier ones, so that libraries stay loadable.
-    abi: what it says it has; another number than today's is a test's.
+    abi: the ABI that it states; only tests give another number than today's.
     Raises: ToolError when compiling fails; MavcgError where the file cannot be written.
     """
     with scratch_folder("mavcg-rt-") as scratch:
-        made = compile_runtime("shared_selector.c", "", target, scratch / "mavcg_rt.o", (f"-DMAVCG_ABI={abi}", "-c"))
+        made = compile_runtime("shared_selector", "", target, scratch / "mavcg_rt.o", (f"-DMAVCG_ABI={abi}", "-c"))
         script = scratch / "exports"
         script.write_text(
             "".join([f"MAVCG_RT_{abi} {{\n  global:\n", *(f"    {n};\n" for n in FUNCTIONS), "  local: *;\n};\n"])
@@ -35,7 +35,7 @@ def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -
 
 
 def install_shared_runtime(target: Target, folder: Path) -> tuple[Path, Path]:
-    """Build the shared selector into a folder, with the link libmavcg_rt.so that linkers look for; both paths.
+    """Build the shared selector into a folder, with the link libmavcg_rt.so that linkers look for. Returns both paths.
 
     Raises: as build_shared_runtime.
     """

@@ -1,4 +1,4 @@
-"""The codes of element types, as csrc/engine_api.h has them."""
+"""The codes of element types by dtype, taken from enum mavcg_type of csrc/engine_api.h: no other table has them."""
 
 from mavcg.runtime.declared import ffi
 

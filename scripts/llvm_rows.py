@@ -4,7 +4,7 @@
     python scripts/llvm_rows.py cortex-a510 --in-order
 
 A start, not a fact sheet: put what was measured in place of these rows, and leave those classes out with --without.
-Every class is asked by its example (mavcg/instr_classes.py).
+Every class is asked by its example (mavcg/hardware/instr_classes.py).
 """
 
 import argparse
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from mavcg.instr_classes import CLASSES
+from mavcg.hardware.instr_classes import CLASSES
+from mavcg.hardware.timing import UnitUse
 from mavcg.profiles.rates import unit_rate
-from mavcg.timing import UnitUse
 
 NAMES_A_LINE = 8
 FEATURES = "+i8mm,+dotprod,+crc,+aes,+fullfp16"
@@ -67,7 +67,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Row:
-    """What llvm-mca says of one class; cycles: of one instruction in a long run."""
+    """The timing of one class by llvm-mca; cycles: of one instruction in a long run."""
 
     uops: int
     latency: int
@@ -205,7 +205,7 @@ def _toml(rows: dict[str, Row], units: dict[str, Unit], width: int, in_order: bo
 
 
 def _inherited(name: str, alike: Sequence[str]) -> bool:
-    """Whether a row is that of the class it borrows from anyway."""
+    """True if a row equals that of the class it inherits from."""
     return CLASSES[name].parent in alike
 
 

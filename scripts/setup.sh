@@ -4,7 +4,7 @@
 set -euo pipefail
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
-PACKAGES=(linux-perf qemu-user-static qemu-system-arm bochs-term bochs libc6-arm64-cross libeigen3-dev libgemmlowp-dev valgrind g++ cmake ninja-build ccache openssh-client openssh-server)
+PACKAGES=(linux-perf qemu-user-static qemu-system-arm bochs-term bochs libc6-arm64-cross libeigen3-dev libgemmlowp-dev valgrind g++ clang-format clang-tidy cmake ninja-build ccache openssh-client openssh-server)
 say() { printf 'setup: %s\n' "$*" >&2; }
 
 install_packages() {
@@ -55,7 +55,7 @@ make_environment() {
 # take a fraction of a second.
 warm_caches() {
     say "building ziglang's C and C++ libraries for ARM Linux (some minutes, once)"
-    "$VENV/bin/python" -m mavcg.warm aarch64-linux-gnu.2.17 || say "warming ziglang's caches failed"
+    "$VENV/bin/python" -m mavcg.toolchain.warm aarch64-linux-gnu.2.17 || say "warming ziglang's caches failed"
 }
 
 if command -v apt-get >/dev/null; then

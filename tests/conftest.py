@@ -16,15 +16,15 @@ import llvmlite.binding as llvm
 import pytest
 from hypothesis import settings
 
-from mavcg.codegen import canonical
+from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.profiles.load import cores_for
-from mavcg.program_road.choosing import Gains, Limits
-from mavcg.program_road.hot import parse_hot
-from mavcg.program_road.program import BuildRequest, BuildResult, build_program
+from mavcg.program_pipeline.hot_functions import parse_hot
+from mavcg.program_pipeline.program import BuildRequest, BuildResult, build_program
+from mavcg.program_pipeline.version_choice import Gains, VersionLimits
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import compile_to_ir
-from mavcg.target import Target, host_target, parse_target
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.codegen import canonical
+from mavcg.toolchain.zig import run_zig
 
 GOLDEN = Path(__file__).parent / "golden"
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -227,7 +227,7 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
         flags: Sequence[str] = ("-O2",),
         versioned: Sequence[str] | None = None,
         together: bool = True,
-        limits: Limits | None = None,
+        limits: VersionLimits | None = None,
         gains: Gains | None = None,
         plain_flags: Sequence[str] | None = None,
         **request: Any,
@@ -242,7 +242,7 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
         names = names if versioned is None else list(versioned)
         rest = [n for n in files if n not in names and not n.endswith(".h")]
         wanted = BuildRequest(
-            folder / "versions.o", target, cores_for(list(cores)), parse_hot(hot), limits=limits or Limits(),
+            folder / "versions.o", target, cores_for(list(cores)), parse_hot(hot), limits=limits or VersionLimits(),
             gains=gains or {}, code_flags=("-fPIC", "-ffunction-sections"), workers=1, **request,
         )  # fmt: skip
         groups = [names] if together else [[name] for name in names]

@@ -26,11 +26,11 @@ if [ -z "${PYTHON:-}" ]; then
     PYTHON=python3
     [ ! -x "$root/.venv/bin/python" ] || PYTHON=$root/.venv/bin/python
 fi
-(cd "$root" && "$PYTHON" -m fuzz.c.tables "$work")
+(cd "$root" && "$PYTHON" -m fuzz.c.tables "$work" && "$PYTHON" -m mavcg.runtime.amalgamation "$work")
 sanitizers="-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined"
-common="-std=gnu11 -D_GNU_SOURCE -O1 -g -pthread -Wall -Wextra -Wno-unused-function -I$work -I$root/runtime/csrc"
-for target in selector claims; do
-    "$compiler" $common $sanitizers "$here/$target.c" -o "$out/$target"
+common="-std=gnu11 -D_GNU_SOURCE -O1 -g -pthread -Wall -Wextra -I$root/runtime/csrc"
+for target in selector chunks; do
+    "$compiler" $common -Wno-unused-function "-I$work/$target" $sanitizers "$here/$target.c" -o "$out/$target"
 done
 version=1
 for label in generic a b; do
@@ -40,7 +40,7 @@ for label in generic a b; do
     version=$((version + 1))
 done
 instrumented="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined"
-"$compiler" $common $instrumented -c "$root/runtime/csrc/engine.c" -o "$work/engine.o"
-"$compiler" $common $instrumented -c "$root/runtime/csrc/runtime.c" -o "$work/runtime.o"
-"$compiler" $common $sanitizers "$here/engine.c" "$work/engine.o" "$work/runtime.o" "$work/generic.o" "$work/a.o" \
+"$compiler" $common -I$work $instrumented -c "$work/engine.c" -o "$work/engine.o"
+"$compiler" $common -I$work $instrumented -c "$work/runtime.c" -o "$work/runtime.o"
+"$compiler" $common -I$work $sanitizers "$here/engine.c" "$work/engine.o" "$work/runtime.o" "$work/generic.o" "$work/a.o" \
     "$work/b.o" "$work/constants.o" -o "$out/engine"

@@ -33,8 +33,8 @@ static uint32_t next(struct bytes *in, unsigned count) {
     return value;
 }
 
-static void need(int true) {
-    if (!true) abort();
+static void need(int condition) {
+    if (!condition) abort();
 }
 
 static void prepare(void) {
@@ -65,8 +65,10 @@ static void *cancelling(void *context) {
 
 static void run(struct bytes *in, exercise_context *context) {
     size_t in_bytes[2] = {sizeof arrays.x, sizeof(int32_t)};
-    size_t out_bytes[5] = {sizeof arrays.y, sizeof arrays.who, sizeof arrays.modes, sizeof arrays.intact, sizeof arrays.naps};
-    void *right_in[2] = {arrays.x, arrays.ms}, *right[5] = {arrays.y, arrays.who, arrays.modes, arrays.intact, arrays.naps};
+    size_t out_bytes[5] = {sizeof arrays.y, sizeof arrays.who, sizeof arrays.modes, sizeof arrays.intact,
+                           sizeof arrays.naps};
+    void *right_in[2] = {arrays.x, arrays.ms},
+         *right[5] = {arrays.y, arrays.who, arrays.modes, arrays.intact, arrays.naps};
     const void *inputs[2];
     void *outputs[5];
     double step_ns[64];
@@ -87,7 +89,8 @@ static void run(struct bytes *in, exercise_context *context) {
     for (int i = 0; i < 2; i++) inside &= inputs[i] != (char *)right_in[i] + 4 || i == 1;
     for (int i = 0; i < 5; i++) inside &= outputs[i] != (char *)right[i] + 4;
     for (int i = 0; i < 5; i++)
-        if (outputs[i] && outputs[i] != right[i] && (char *)outputs[i] + out_bytes[i] > (char *)(&arrays + 1)) inside = 0;
+        if (outputs[i] && outputs[i] != right[i] && (char *)outputs[i] + out_bytes[i] > (char *)(&arrays + 1))
+            inside = 0;
     if (!inside) return;
     if (cancels) cancels = !pthread_create(&thread, NULL, cancelling, context);
     int status;
@@ -99,7 +102,9 @@ static void run(struct bytes *in, exercise_context *context) {
         if (how & 8) out_bytes[3] = next(in, 4), same &= out_bytes[3] == sizeof arrays.intact;
         status = exercise_run_sized(context, inputs, in_bytes, outputs, out_bytes);
         break;
-    default: status = exercise_run(context, how & 4 ? NULL : inputs, how & 8 ? NULL : outputs), same &= !(how & 12); break;
+    default:
+        status = exercise_run(context, how & 4 ? NULL : inputs, how & 8 ? NULL : outputs), same &= !(how & 12);
+        break;
     }
     if (cancels) pthread_join(thread, NULL);
     need(strcmp(exercise_error_text(status), "not a status of this library") != 0);
@@ -112,7 +117,8 @@ static void run(struct bytes *in, exercise_context *context) {
     }
     if (status != MAVCG_OK) return;
     need(!memcmp(arrays.y, expected, sizeof expected));
-    for (int i = 0; i < ROWS; i++) need(arrays.intact[i] == 1 && arrays.who[i] >= 1 && arrays.modes[i] == arrays.modes[0]);
+    for (int i = 0; i < ROWS; i++)
+        need(arrays.intact[i] == 1 && arrays.who[i] >= 1 && arrays.modes[i] == arrays.modes[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -132,7 +138,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 options.flags = next(&in, 1);
                 options.reserved[what >> 6 & 1] = next(&in, 1);
             }
-            if (options.threads > 4 && options.threads <= 1024) options.threads = 4; /* threads cost time, not coverage */
+            if (options.threads > 4 && options.threads <= 1024)
+                options.threads = 4; /* threads cost time, not coverage */
             exercise_destroy(*context);
             exercise_context *made = (exercise_context *)&in;
             int status = exercise_create(what & 0x20 ? NULL : &options, &made);
@@ -143,7 +150,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         case 2: exercise_destroy(*context), *context = NULL; break;
         case 3: need(exercise_cancel(*context) == (*context ? MAVCG_OK : MAVCG_ERROR_NULL)); break;
-        case 4: need(*context ? exercise_threads(*context) >= 1 : exercise_threads(*context) == MAVCG_ERROR_NULL); break;
+        case 4:
+            need(*context ? exercise_threads(*context) >= 1 : exercise_threads(*context) == MAVCG_ERROR_NULL);
+            break;
         case 5: need(exercise_error_text((int)next(&in, 4)) != NULL); break;
         default:
             if (runs++ < MOST_RUNS) run(&in, *context);

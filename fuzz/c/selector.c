@@ -4,6 +4,7 @@
  * "=sys/devices/system/cpu/cpu3/regs/identification/midr_el1". "=map" is MAVCG_CPU_MAP, "=trace" MAVCG_TRACE; those of
  * "=proc/self/environ" are read too. Every CPU must have a version that there is, a map with a fault must change nothing,
  * and a second look must find what the first one did. */
+#define MAVCG_AMALGAMATION 1
 #define MAVCG_ARM_SOURCES 1
 #define MAVCG_X86_SOURCES 1
 #include <stdint.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "selector_table.h"
+#include "set.h"
 
 /* The system's own are replaced: files come from the input, lines go nowhere. */
 #define open_file system_open_file
@@ -20,6 +21,7 @@
 #define write_stderr system_write_stderr
 #define environment system_environment
 #include "platform_linux.c"
+#include "process_linux.c"
 #undef open_file
 #undef read_file
 #undef close_file
@@ -82,20 +84,22 @@ static void write_stderr(const struct text_part *parts, int count) {
 
 static char **environment(void) { return NULL; } /* so that it is read from the file */
 
-#include "set.c"
-#include "text.c"
-#include "names.c"
-#include "x86.c"
 #include "cpu_map.c"
 #include "cpuinfo.c"
+#include "names.c"
+#include "select.c"
+#include "set.c"
+#include "start.c"
 #include "sysfs.c"
 #include "table.c"
+#include "text.c"
 #include "trace.c"
-#include "start.c"
-#include "select.c"
+#include "uniform.c"
+#include "x86.c"
+#include "x86_features.c"
 
-static void need(int true) {
-    if (!true) abort();
+static void need(int condition) {
+    if (!condition) abort();
 }
 
 static void split(const char *data, size_t bytes) {
@@ -137,7 +141,7 @@ static uint32_t words[2][MAVCG_CPUS];
 
 static void look(int number, const char *map, int arm, int x86) {
     struct mavcg_machine machine = {"", arm, x86, 0};
-    struct mavcg_table table = {ids[number], hows[number], words[number], 0};
+    struct mavcg_table table = {.id = ids[number], .how = hows[number], .seen = words[number]};
     memset(ids[number], 0, sizeof ids[number]);
     memset(hows[number], 0, sizeof hows[number]);
     memset(words[number], 0, sizeof words[number]);
@@ -150,7 +154,7 @@ static void look(int number, const char *map, int arm, int x86) {
     }
     fill_table(&machine, &table, MAVCG_NO_CPU);
     fill_table(&machine, &table, 3);
-    need(only_core(&machine, &table) < MAVCG_VERSIONS);
+    need(uniform_core(&machine, &table) < MAVCG_VERSIONS);
     for (int cpu = 0; cpu < MAVCG_CPUS; cpu++) {
         need(ids[number][cpu] < MAVCG_VERSIONS);
         need(hows[number][cpu] <= MAVCG_HOW_CPUID);

@@ -6,19 +6,20 @@ The cores of the profiles for the selector, and the model of the engine's tests 
 import sys
 from pathlib import Path
 
+from mavcg.hardware.target import host_target
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_build import X86_BASE, constants_object, versions_of
 from mavcg.runtime.model_text import constants_symbol, header_text, tables_text
-from mavcg.target import host_target
 from tests.runtime.engine.conftest import CONSTANTS, KERNELS, TWO_CORES, exercise
 
 
 def write(folder: Path) -> None:
     """The headers and constants.o."""
     cores = tuple(core for core in load_cores().values() if core.arch == "aarch64")
-    (folder / "selector_table.h").write_text(table_text(CoreSet(cores), {}))
+    (folder / "selector").mkdir()
+    (folder / "selector/mavcg_core_table.h").write_text(table_text(CoreSet(cores), {}))
     program = exercise()
     defined = {f"{kernel}.{label}" for kernel in KERNELS for label in ("generic", "a", "b")}
     versions = {kernel: versions_of(kernel, defined, TWO_CORES) for kernel in KERNELS}

@@ -18,8 +18,8 @@ def _core():  # type: ignore[no-untyped-def]
 
 def run(data: bytes) -> None:
     """Tune the text by the heuristic; texts of its statements joined are the text itself."""
-    from mavcg.passes.asm.loop_tuning import Effort
-    from mavcg.passes.asm.source import parse_source
+    from mavcg.passes.asm.isa.source import parse_source
+    from mavcg.passes.asm.loop_schedule import SchedulingEffort
     from mavcg.passes.asm.tune import tune
 
     text = data.decode("utf-8", "surrogateescape")
@@ -27,6 +27,6 @@ def run(data: bytes) -> None:
 
     def read() -> None:
         assert "".join(s.text for s in parse_source(text, "fuzzed.s")) == text, "statements do not join to the text"
-        tune(text, timing, policy, Effort(0, None, 0.02), "fuzzed.s")
+        tune(text, timing, policy, SchedulingEffort(0, None, 0.02), "fuzzed.s")
 
     checked(read)

@@ -3,12 +3,12 @@
 from fuzz.targets import checked
 from fuzz.targets._files import file_with
 
-PACKAGES = ("mavcg.program_road.buildfile", "mavcg.toml_tables")
+PACKAGES = ("mavcg.program_pipeline.buildfile", "mavcg.files.toml_tables")
 
 
 def run(data: bytes) -> None:
     """Read the file; nothing is built."""
-    from mavcg.program_road.buildfile import read_build_file, read_project
+    from mavcg.program_pipeline.buildfile import read_build_file, read_project
 
     path = file_with(data, "mavcg.toml")
     checked(lambda: read_project(path))

@@ -6,16 +6,16 @@ from fuzz.targets._files import file_with
 PACKAGES = (
     "mavcg.sources.arguments",
     "mavcg.sources.command_line",
-    "mavcg.sources.kept_options",
+    "mavcg.sources.ir_options",
     "mavcg.sources.compile_commands",
 )
 
 
 def run(data: bytes) -> None:
     """Read the file and translate each unit's flags; no compiler is called."""
+    from mavcg.hardware.target import parse_target
     from mavcg.sources.command_line import translate
     from mavcg.sources.compile_commands import read_compile_commands
-    from mavcg.target import parse_target
 
     path = file_with(data, "compile_commands.json")
     target = parse_target("aarch64-linux-gnu")

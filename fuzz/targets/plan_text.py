@@ -2,14 +2,14 @@
 
 from fuzz.targets import checked
 
-PACKAGES = ("mavcg.planner.text",)
+PACKAGES = ("mavcg.planner.accelerators.text",)
 
 
 def run(data: bytes) -> None:
     """Parse and verify; what is printed parses to the same plans."""
-    from mavcg.planner.text.parser import parse_plans
-    from mavcg.planner.text.printer import print_plans
-    from mavcg.planner.text.verify import verify_plan
+    from mavcg.planner.accelerators.text.parser import parse_plans
+    from mavcg.planner.accelerators.text.printer import print_plans
+    from mavcg.planner.accelerators.text.verify import verify_plan
 
     text = data.decode("utf-8", "replace")
 

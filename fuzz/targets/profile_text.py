@@ -1,4 +1,4 @@
-"""Profiles as text or JSON: callgrind, simpleperf, perf report, perf script and mavcg's own, told by their content."""
+"""Profiles as text or JSON: callgrind, simpleperf, perf report, perf script and mavcg's own, known by their content."""
 
 from fuzz.targets import checked
 from fuzz.targets._files import file_with

@@ -1,12 +1,11 @@
-"""Borders of zeros: the copy of an image that a convolution with padding reads, and the stage that makes it."""
+"""Borders of zeros: the copy of an image that a convolution with padding reads, and the stage that writes it."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels.emit import (
+from mavcg.kernels.builder.emit import (
     F32,
     address,
     const,
@@ -15,17 +14,21 @@ from mavcg.kernels.emit import (
     repeat,
     scaled,
 )
-from mavcg.kernels.primitives.common import Image, aligned, image_of, padded
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import Image, align_workspace, image_of, padded_image
 from mavcg.kernels.primitives.runs import copy_run, fill_zeros
-from mavcg.kernels.tiling import lanes_f32
-from mavcg.primitive import F32_BYTES, Layout, Place, Scenario, Stage
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.primitive import F32_BYTES, Layout, Scenario, Stage, StageOperand
+from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
 
 
+@spec_format("padded_image")
 @dataclass(frozen=True)
 class Padded(KernelSpec):
-    """An image copied into a larger one with a border of zeros, and with its columns in phases where that is asked for.
+    """A copy of an image with a border of zeros, its columns in phases where phases is not 1.
 
     Operands: image, larger image, which is all written. A row of work is a row of the larger image.
     """
@@ -39,9 +42,13 @@ class Padded(KernelSpec):
         return "padded_f32"
 
     @property
+    def symbol_shape(self) -> str:
+        return shape_text(self.out.layout_text, self.out.sizes_text)
+
+    @property
     def out(self) -> Image:
-        """The larger image."""
-        return padded(self.image, self.pad, self.phases)
+        """The larger image, with its border."""
+        return padded_image(self.image, self.pad, self.phases)
 
     @property
     def rows(self) -> int:
@@ -53,11 +60,11 @@ class Padded(KernelSpec):
 
 
 def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
+    """Emit the function of a spec for a machine."""
     function, b = kernel_function(module, spec, machine)
     x, y = operand(b, 0, "image"), operand(b, 1, "larger")
     image, out = spec.image, spec.out
-    # Runs of neighbouring elements of a row: one a channel, one a block, or a single one.
+    # Runs of neighbouring elements of a row: one for each channel, one for each block, or a single one.
     runs, step_in, step_out = {
         Layout.CHW: (image.channels, image.channel_step, out.channel_step),
         Layout.HCW: (image.channels, image.channel_step, out.channel_step),
@@ -97,41 +104,51 @@ def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Functio
 
 
 def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> None:
-    """One row of one channel, element by element: there are far fewer than the convolution has multiply-adds."""
+    """Copy one row of one channel element by element: elements are far fewer than the convolution's multiply-adds."""
     image, out, phases = spec.image, spec.out, spec.phases
     for phase in range(phases):
         line = address(b, target, out.column(phase) * F32_BYTES)
-        first = max(0, -(-(spec.pad - phase) // phases))  # the first place of the phase that is inside the image
+        first = max(0, -(-(spec.pad - phase) // phases))  # the first column of the phase that is inside the image
         last = max(first, min(-(-(spec.pad + image.width - phase) // phases), out.row_width // phases))
         fill_zeros(b, line, first, 1)
 
-        def one(i: Value, line: Value = line, phase: int = phase) -> None:
+        def element(i: Value, line: Value = line, phase: int = phase) -> None:
             column = b.add(scaled(b, i, phases), const(phase - spec.pad))
             value = b.load(address(b, source, scaled(b, column, F32_BYTES)), name="pixel", align=4, typ=F32)
             b.store(value, address(b, line, scaled(b, i, F32_BYTES)), align=4)
 
-        repeat(b, first, last, one, "column")
+        repeat(b, first, last, element, "column")
         fill_zeros(b, address(b, line, last * F32_BYTES), out.row_width // phases - last, 1)
 
 
 @dataclass(frozen=True)
-class Input:
-    """The input of a convolution without borders: where it lies after `stages`."""
+class BorderedInput:
+    """The input of a convolution, its border included, and its location after `stages` have run.
+
+    workspace_bytes: size of the copy with the border; 0 where the input has none.
+    """
 
     image: Image
-    place: Place
+    place: StageOperand
     stages: tuple[Stage, ...] = ()
     workspace_bytes: int = 0
 
 
-def bordered(scenario: Scenario, layout: Layout, block: int, phases: int = 1, offset: int = 0) -> Input:
-    """The input with its border: x itself where none is wanted, else a copy in the workspace from `offset` bytes on."""
+def input_with_border(
+    scenario: Scenario, layout: Layout, block: int, phases: int = 1, offset: int = 0
+) -> BorderedInput:
+    """Return the input with its border of zeros: x itself without padding and phases, else a copy in the workspace.
+
+    block: channels of a block of CHWc. phases: of the copy's columns. offset: of the copy in the workspace, in bytes.
+    """
     image = image_of(layout, scenario.c, scenario.h, scenario.w, block)
     if scenario.pad == 0 and phases == 1:
-        return Input(image, Place("x"))
+        return BorderedInput(image, StageOperand("x"))
     spec = Padded(image, scenario.pad, phases)
-    place = Place("workspace", offset)
-    return Input(spec.out, place, (Stage(spec, (Place("x"), place)),), aligned(spec.out.elements * F32_BYTES))
+    place = StageOperand("workspace", offset)
+    return BorderedInput(
+        spec.out, place, (Stage(spec, (StageOperand("x"), place)),), align_workspace(spec.out.elements * F32_BYTES)
+    )
 
 
 EMIT = {Padded: emit_padded}

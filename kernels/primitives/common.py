@@ -1,4 +1,4 @@
-"""What all families of primitives share: where images lie, vectors' tails, epilogues, the order of packed weights."""
+"""Shared by all families of primitives: images in memory, vectors' tails, epilogues, the order of packed weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,9 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernel import Array, Machine
-from mavcg.kernels.activation import activate
-from mavcg.kernels.emit import (
+from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.emit import (
     F32,
     I32,
     const,
@@ -20,23 +19,28 @@ from mavcg.kernels.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.nest import load_lanes, shuffle, store_lanes
-from mavcg.kernels.tiling import lanes_f32
-from mavcg.primitive import F32_BYTES, Epilogue, Layout, Place
+from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.specs.kernel import Array, Machine
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, StageOperand
+from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-# No library has longer blocks of CHWc: where a primitive asks that blocks do not straddle groups, it asks it of this.
+# Channels of the longest block of CHWc that a library has: a primitive whose blocks must not straddle groups requires
+# it for blocks of this length.
 MOST_BLOCK = 16
 WORKSPACE_ALIGN = 64
 
 
+@spec_format("image")
 @dataclass(frozen=True)
 class Image:
     """An image in memory, dense in its layout; steps are in elements.
 
     block: channels of a block where the layout is CHWc, a power of two of at most MOST_BLOCK; else 1, and without
-    meaning. phases: columns with equal remainder by it lie together, [phases, ceil(width / phases)] in place of width:
-    what vectors along the columns of a strided convolution want; layouts CHW and HCW only.
+    meaning. phases: columns with equal remainder by it lie together, [phases, ceil(width / phases)] in place of width,
+    so that vectors along the columns of a strided convolution are loaded from neighbours; layouts CHW and HCW only.
     """
 
     channels: int
@@ -47,54 +51,65 @@ class Image:
     phases: int = 1
 
     @property
+    def layout_text(self) -> str:
+        """The layout as kernels' symbols have it, such as chwc8."""
+        return self.layout.lower() + (str(self.block) if self.layout is Layout.CHWC else "")
+
+    @property
+    def sizes_text(self) -> str:
+        """Channels, height and width as kernels' symbols have them, in the order of the layout."""
+        lengths = {"C": self.channels, "H": self.height, "W": self.width}
+        return sizes_text(*(lengths[letter] for letter in self.layout[:3]))
+
+    @property
     def row_width(self) -> int:
-        """Columns of a row in memory, with those that only fill up phases."""
+        """Columns of a row in memory, including those that only fill up phases."""
         return -(-self.width // self.phases) * self.phases
 
     @property
     def blocks(self) -> int:
-        """Blocks of channels; 1 in layouts without."""
+        """Number of blocks of channels; 1 in layouts without blocks."""
         return -(-self.channels // self.block) if self.layout is Layout.CHWC else 1
 
     @property
     def channel_step(self) -> int:
-        """From a channel to the next (of the same block)."""
+        """Distance from a channel to the next one of the same block, in elements."""
         return {Layout.CHW: self.height * self.row_width, Layout.HCW: self.row_width}.get(self.layout, 1)
 
     @property
     def block_step(self) -> int:
-        """From a block of channels to the next; 0 in layouts without."""
+        """Distance from a block of channels to the next, in elements; 0 in layouts without blocks."""
         return self.height * self.row_width * self.block if self.layout is Layout.CHWC else 0
 
     @property
     def row_step(self) -> int:
-        """From a row to the next."""
+        """Distance from a row to the next, in elements."""
         per_column = {Layout.CHW: 1, Layout.CHWC: self.block}.get(self.layout, self.channels)
         return self.row_width * per_column
 
     @property
     def column_step(self) -> int:
-        """From a column to the next (of the same phase)."""
+        """Distance from a column to the next one of the same phase, in elements."""
         return {Layout.HWC: self.channels, Layout.CHWC: self.block}.get(self.layout, 1)
 
     @property
     def elements(self) -> int:
-        """That it takes in memory, with those that fill up blocks and phases."""
+        """Number of elements in memory, including those that fill up blocks and phases."""
         per_pixel = self.blocks * self.block if self.layout is Layout.CHWC else self.channels
         return per_pixel * self.height * self.row_width
 
     def column(self, x: int) -> int:
-        """Where column x lies in a row."""
+        """Return the offset of column x within a row, in elements."""
         return (x % self.phases * (self.row_width // self.phases) + x // self.phases) * self.column_step
 
     def channel(self, c: int) -> int:
-        """Where channel c lies in a pixel."""
+        """Return the offset of channel c within a pixel, in elements."""
         if self.layout is Layout.CHWC:
             return c // self.block * self.block_step + c % self.block
         return c * self.channel_step
 
     def channel_bytes(self, b: ir.IRBuilder, c: Value) -> Value:
-        """Where channel c, known at run time, lies in a pixel; in bytes."""
+        """Emit the offset of channel c, which is known at run time, within a pixel; in bytes."""
         if self.layout is not Layout.CHWC:
             return scaled(b, c, self.channel_step * F32_BYTES)
         outer = scaled(b, b.udiv(c, const(self.block)), self.block_step * F32_BYTES)
@@ -102,37 +117,37 @@ class Image:
 
 
 def image_of(layout: Layout, channels: int, height: int, width: int, block: int) -> Image:
-    """An image of a tensor; block: of CHWc layouts."""
+    """Return the image of a tensor; block: channels of a block, for CHWc layouts."""
     return Image(channels, height, width, layout, block if layout is Layout.CHWC else 1)
 
 
-def padded(image: Image, pad: int, phases: int = 1) -> Image:
-    """The image with a border of `pad` rows and columns, its columns in phases."""
+def padded_image(image: Image, pad: int, phases: int = 1) -> Image:
+    """Return the image with a border of `pad` rows and columns on each side, its columns in phases."""
     return replace(image, height=image.height + 2 * pad, width=image.width + 2 * pad, phases=phases)
 
 
 def lanes_of(machine: Machine, panel: int) -> int:
-    """Lanes of the vectors in which a panel, or a block, of so many channels is computed."""
+    """Return the lanes of the vectors in which a panel, or a block, of `panel` channels is computed."""
     return min(lanes_f32(machine), panel)
 
 
-def load_some(b: ir.IRBuilder, machine: Machine, place: Value, lanes: int, used: int, name: str = "") -> Value:
-    """A vector of which the first `used` lanes are read; what the others hold is not said."""
+def load_partial(b: ir.IRBuilder, machine: Machine, place: Value, lanes: int, used: int, name: str = "") -> Value:
+    """Load the first `used` lanes of a vector of f32; the other lanes are undefined."""
     if used == lanes or machine.arch == "x86_64":
         return load_vector(b, place, vector(F32, lanes), used, name)
     return load_lanes(b, place, F32, lanes, used, name)
 
 
-def store_some(b: ir.IRBuilder, machine: Machine, value: Value, place: Value, lanes: int, used: int) -> None:
-    """Store the first `used` lanes."""
+def store_partial(b: ir.IRBuilder, machine: Machine, value: Value, place: Value, lanes: int, used: int) -> None:
+    """Store the first `used` lanes of a vector of f32."""
     if used == lanes or machine.arch == "x86_64":
         store_vector(b, value, place, used)
     else:
         store_lanes(b, value, place, lanes, used)
 
 
-def only_first(b: ir.IRBuilder, value: Value, lanes: int, used: int) -> Value:
-    """The first `used` lanes, zeros in the others: what fills up the last block of a CHWc image."""
+def zero_other_lanes(b: ir.IRBuilder, value: Value, lanes: int, used: int) -> Value:
+    """Return the first `used` lanes with zeros in the others, as in the last block of a CHWc image."""
     if used == lanes:
         return value
     if used == 0:
@@ -141,33 +156,41 @@ def only_first(b: ir.IRBuilder, value: Value, lanes: int, used: int) -> Value:
 
 
 def finish(b: ir.IRBuilder, epilogue: Epilogue, value: Value, residual: Value | None) -> Value:
-    """value + residual, activated; the bias is in the value already. residual: None where the epilogue has none."""
+    """Return activation(value + residual).
+
+    value: a sum that includes the bias. residual: None where the epilogue has none.
+    """
     if residual is not None:
         value = b.fadd(value, residual, name="with_residual")
     return activate(b, "" if epilogue.act == "none" else epilogue.act, epilogue.act_args, value)
 
 
-def epilogue_places(epilogue: Epilogue) -> tuple[Place, ...]:
-    """The operands that come last in every kernel with an epilogue: bias and residual, as far as there are any."""
-    return (Place("bias"),) * epilogue.bias + (Place("residual"),) * epilogue.residual
+def epilogue_operand_places(epilogue: Epilogue) -> tuple[StageOperand, ...]:
+    """Return the last operands of every kernel with an epilogue: bias and residual, those that the epilogue has."""
+    return (StageOperand("bias"),) * epilogue.bias + (StageOperand("residual"),) * epilogue.residual
 
 
 def epilogue_operands(b: ir.IRBuilder, epilogue: Epilogue, first: int) -> tuple[Value | None, Value | None]:
-    """Pointers of bias and residual, the kernel's operands from number `first` on; None where there is none."""
+    """Return the pointers of bias and residual, the kernel's operands from number `first` on; None for one it lacks."""
     bias = operand(b, first, "bias") if epilogue.bias else None
     residual = operand(b, first + epilogue.bias, "residual") if epilogue.residual else None
     return bias, residual
 
 
-def aligned(count_bytes: int) -> int:
-    """Rounded up to what pieces of a workspace are aligned to."""
+def align_workspace(count_bytes: int) -> int:
+    """Round a size in bytes up to the alignment of the parts of a workspace, WORKSPACE_ALIGN."""
     return -(-count_bytes // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
 
 
 def pack_panels(weights: Array, groups: int, panel: int) -> Array:
-    """[M, terms] -> [groups, panels, terms, panel], f32: the terms in the order in which a kernel sums them.
+    """Pack weights into panels of output channels, the terms in the order in which a kernel sums them.
 
-    The last panel of a group is filled up with zeros.
+    Args:
+        weights: [M, terms].
+        groups: groups of output channels; divides M.
+        panel: output channels of a panel.
+    Returns:
+        [groups, panels, terms, panel], f32; the last panel of a group is filled up with zeros.
     """
     per_group, terms = weights.shape[0] // groups, weights.shape[1]
     panels = -(-per_group // panel)
@@ -176,8 +199,8 @@ def pack_panels(weights: Array, groups: int, panel: int) -> Array:
     return np.ascontiguousarray(filled.reshape(groups, panels, panel, terms).transpose(0, 1, 3, 2))
 
 
-def transposed_pieces(b: ir.IRBuilder, rows: Sequence[Value]) -> list[Value]:
-    """n vectors of L lanes, n a power of two of at most L, as L vectors of n lanes."""
+def transpose_vectors(b: ir.IRBuilder, rows: Sequence[Value]) -> list[Value]:
+    """Transpose n vectors of L lanes, n a power of two of at most L, into L vectors of n lanes."""
     lanes, count = rows[0].type.count if isinstance(rows[0].type, ir.VectorType) else 1, len(rows)
     if lanes == 1:
         return list(rows)
@@ -191,8 +214,8 @@ def transposed_pieces(b: ir.IRBuilder, rows: Sequence[Value]) -> list[Value]:
         pairs = [(mixed[i], mixed[i + count // 2]) for i in range(count // 2)]
         mixed = [shuffle(b, x, y, order) for x, y in pairs for order in (low, high)]
     per_row = lanes // count
-    found = []
+    columns = []
     for i in range(lanes):
         source, start = mixed[i // per_row], i % per_row * count
-        found.append(source if per_row == 1 else shuffle(b, source, source, range(start, start + count)))
-    return found
+        columns.append(source if per_row == 1 else shuffle(b, source, source, range(start, start + count)))
+    return columns

@@ -12,21 +12,33 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels.emit import F32, address, const, kernel_function, load_vector, operand, repeat, scaled, store_vector
-from mavcg.kernels.nest import collapsed
+from mavcg.kernels.builder.emit import (
+    F32,
+    address,
+    const,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+)
+from mavcg.kernels.builder.nest import collapsed
+from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of
 from mavcg.kernels.primitives.runs import along, copy_run, fill_zeros
-from mavcg.kernels.tiling import lanes_f32
-from mavcg.kernels.transpose import joined, transpose_steps, turned
-from mavcg.primitive import F32_BYTES, Layout, Place, Stage
+from mavcg.kernels.tensor.transpose import joined, transpose_squares, transpose_steps
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.primitive import F32_BYTES, Layout, Stage, StageOperand
+from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-_SIDE = 4  # of the squares that are turned in registers: 16 bytes, which every machine's vectors have
+_SIDE = 4  # of the squares that are transposed in registers: 16 bytes, which every machine's vectors have
 
 
 @dataclass(frozen=True)
-class Conversion:
+class LayoutConversion:
     """A routine that copies an image from one layout into another; it computes nothing and needs no workspace."""
 
     layout_from: Layout
@@ -34,40 +46,41 @@ class Conversion:
 
     @property
     def name(self) -> str:
-        """Unique, such as chw_to_hwc."""
+        """The routine's unique name, such as chw_to_hwc."""
         return f"{self.layout_from.lower()}_to_{self.layout_to.lower()}"
 
 
-_CONVERSIONS = tuple(Conversion(a, b) for a in Layout for b in Layout if a is not b)
+_CONVERSIONS = tuple(LayoutConversion(a, b) for a in Layout for b in Layout if a is not b)
 
 
-def conversions() -> tuple[Conversion, ...]:
-    """Every routine that there is: from each layout into each other one."""
+def conversions() -> tuple[LayoutConversion, ...]:
+    """Return every routine: from each layout into each other one."""
     return _CONVERSIONS
 
 
-def find_conversion(layout_from: Layout, layout_to: Layout) -> Conversion:
-    """The routine between two layouts. Raises: MavcgError where there is none."""
-    wanted = Conversion(layout_from, layout_to)
-    if wanted not in _CONVERSIONS:
+def find_conversion(layout_from: Layout, layout_to: Layout) -> LayoutConversion:
+    """Return the routine between two layouts. Raises: MavcgError where there is none."""
+    conversion = LayoutConversion(layout_from, layout_to)
+    if conversion not in _CONVERSIONS:
         raise MavcgError(f"conversion of {layout_from} into {layout_to}: there is no routine; name two that differ")
-    return wanted
+    return conversion
 
 
-def lower_conversion(conversion: Conversion, c: int, h: int, w: int, block: int) -> Stage:
-    """The kernel that converts an image of c channels, h rows, w columns; operands "x" and "out".
+def lower_conversion(conversion: LayoutConversion, c: int, h: int, w: int, block: int) -> Stage:
+    """Return the kernel that converts an image of c channels, h rows, w columns; operands "x" and "out".
 
     block: channels of a block of CHWc. Raises: MavcgError for an image without elements.
     """
     if min(c, h, w, block) < 1:
         raise MavcgError(f"{conversion.name}: an image of {c} x {h} x {w} in blocks of {block}; give 1 or more of each")
     source, target = (image_of(layout, c, h, w, block) for layout in (conversion.layout_from, conversion.layout_to))
-    return Stage(_spec(source, target), (Place("x"), Place("out")))
+    return Stage(_spec(source, target), (StageOperand("x"), StageOperand("out")))
 
 
+@spec_format("ragged_blocks")
 @dataclass(frozen=True)
 class RaggedBlocks(KernelSpec):
-    """target = source, where one of the two is CHWc with a last block that is not full: zeros fill it up in a target.
+    """A copy of source into target, one of which is CHWc with a partial last block; zeros fill it up in a target.
 
     Operands: source, target. A row of work is a row of the image.
     """
@@ -78,6 +91,10 @@ class RaggedBlocks(KernelSpec):
     @property
     def family(self) -> str:
         return "ragged_blocks_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(self.source.layout_text, self.target.layout_text, self.target.sizes_text)
 
     @property
     def rows(self) -> int:
@@ -106,14 +123,17 @@ def _spec(source: Image, target: Image) -> KernelSpec:
 
 
 def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Of each block, a row: channels lie densely in at least one of the two, columns or channels in the other."""
+    """Emit the copy, row by row and block by block.
+
+    Channels lie densely in at least one of source and target, columns or channels in the other.
+    """
     assert isinstance(spec, RaggedBlocks)
     function, b = kernel_function(module, spec, machine)
     places = operand(b, 0, "source"), operand(b, 1, "target")
     source, target = spec.source, spec.target
     block = max(source.block, target.block)
     whole, rest = divmod(source.channels, block)
-    moved = _mover(source, target)
+    copy_block = _block_copy(source, target)
 
     def row(y: Value) -> None:
         rows = [
@@ -126,7 +146,7 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
                 address(b, at, scaled(b, number, (image.block_step or block * image.channel_step) * F32_BYTES))
                 for at, image in zip(rows, (source, target), strict=True)
             )
-            moved(b, _Line(spec, machine, from_, to), channels)
+            copy_block(b, _BlockRow(spec, machine, from_, to), channels)
             if target.layout is Layout.CHWC and channels < block:
                 spare = address(b, to, channels * F32_BYTES)
                 _each_column(b, spec, lambda x: fill_zeros(b, _at(b, spare, x, block), block - channels, 1))
@@ -140,8 +160,8 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
 
 @dataclass(frozen=True)
-class _Line:
-    """A row of a block of channels: where its first element lies in source and target."""
+class _BlockRow:
+    """A row of a block of channels; source, target: pointers to its first element there."""
 
     spec: RaggedBlocks
     machine: Machine
@@ -157,15 +177,15 @@ def _each_column(b: ir.IRBuilder, spec: RaggedBlocks, body: Callable[[Value], No
     repeat(b, 0, spec.target.width, body, "column")
 
 
-def _mover(source: Image, target: Image) -> Callable[[ir.IRBuilder, _Line, int], None]:
-    """How the first so many channels of a block are moved."""
+def _block_copy(source: Image, target: Image) -> Callable[[ir.IRBuilder, _BlockRow, int], None]:
+    """Return the routine that copies the first channels of a block's row, their number its last argument."""
     if source.column_step == 1 and source.layout.planar:
-        return _gathered
-    return _scattered if target.layout.planar else _copied
+        return _copy_columns_to_channels
+    return _copy_channels_to_columns if target.layout.planar else _copy_channels
 
 
-def _copied(b: ir.IRBuilder, line: _Line, channels: int) -> None:
-    """Channels lie densely on both sides."""
+def _copy_channels(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
+    """Copy where channels lie densely in source and target."""
     source, target, lanes = line.spec.source, line.spec.target, lanes_f32(line.machine)
 
     def column(x: Value) -> None:
@@ -175,23 +195,26 @@ def _copied(b: ir.IRBuilder, line: _Line, channels: int) -> None:
     _each_column(b, line.spec, column)
 
 
-def _gathered(b: ir.IRBuilder, line: _Line, channels: int) -> None:
-    """Columns lie densely in the source, channels in the target."""
+def _copy_columns_to_channels(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
+    """Copy where columns lie densely in the source, channels in the target."""
     source, target = line.spec.source, line.spec.target
-    ends = _Ends(line.source, line.target, source.channel_step, target.column_step)
-    _turned(b, line.machine, ends, target.width, channels)
+    matrices = _Matrices(line.source, line.target, source.channel_step, target.column_step)
+    _transpose(b, line.machine, matrices, target.width, channels)
 
 
-def _scattered(b: ir.IRBuilder, line: _Line, channels: int) -> None:
-    """Channels lie densely in the source, columns in the target."""
+def _copy_channels_to_columns(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
+    """Copy where channels lie densely in the source, columns in the target."""
     source, target = line.spec.source, line.spec.target
-    ends = _Ends(line.source, line.target, source.column_step, target.channel_step)
-    _turned(b, line.machine, ends, channels, target.width)
+    matrices = _Matrices(line.source, line.target, source.column_step, target.channel_step)
+    _transpose(b, line.machine, matrices, channels, target.width)
 
 
 @dataclass(frozen=True)
-class _Ends:
-    """p is dense in the source, q in the target; steps: from one q, or one p, to the next, in elements."""
+class _Matrices:
+    """A source [q, p] and a target [p, q] of a transposition; p is dense in the source, q in the target.
+
+    source_step: from one q to the next in the source, target_step: from one p to the next in the target, in elements.
+    """
 
     source: Value
     target: Value
@@ -205,25 +228,25 @@ class _Ends:
         store_vector(b, value, _at(b, _at(b, self.target, q, 1), p, self.target_step))
 
 
-def _turned(b: ir.IRBuilder, machine: Machine, ends: _Ends, p_length: int, q_length: int) -> None:
-    """target[p, q] = source[q, p]: squares, as many beside each other along q as a vector holds; then single ones."""
+def _transpose(b: ir.IRBuilder, machine: Machine, matrices: _Matrices, p_length: int, q_length: int) -> None:
+    """Emit target[p, q] = source[q, p]: squares, as many along q as a vector holds, then single elements."""
     p_whole = p_length // _SIDE * _SIDE
     wide = min(lanes_f32(machine), 1 << (max(q_length, 1).bit_length() - 1))
     quarter = ir.VectorType(F32, _SIDE)
 
     def single(p: Value, q: Value) -> None:
-        ends.store(b, ends.load(b, p, q, F32), p, q)
+        matrices.store(b, matrices.load(b, p, q, F32), p, q)
 
     def square(p: Value, q: Value, lanes: int) -> None:
         rows = []
         for r in range(_SIDE):
-            some = [ends.load(b, p, b.add(q, const(r + first)), quarter) for first in range(0, lanes, _SIDE)]
-            rows.append(joined(b, some))
-        for r, column in enumerate(turned(b, rows, _SIDE)):
-            ends.store(b, column, b.add(p, const(r)), q)
+            quarters = [matrices.load(b, p, b.add(q, const(r + first)), quarter) for first in range(0, lanes, _SIDE)]
+            rows.append(joined(b, quarters))
+        for r, column in enumerate(transpose_squares(b, rows, _SIDE)):
+            matrices.store(b, column, b.add(p, const(r)), q)
 
     def strip(q: Value, lanes: int) -> None:
-        """All of p, for so many neighbours along q."""
+        """Transpose all of p for `lanes` neighbours along q."""
         if lanes >= _SIDE:
             repeat(b, 0, p_whole, lambda p: square(p, q, lanes), "p", _SIDE)
         begin = p_whole if lanes >= _SIDE else 0

@@ -1,4 +1,4 @@
-"""All primitives of all families, and which function emits which of their specs."""
+"""All primitives of all families, and the functions that emit their specs."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -7,9 +7,17 @@ from types import ModuleType
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernels.primitives import border, convert, direct, direct_blocked, fft, im2, implicit, kn2, sum2d, winograd
-from mavcg.primitive import Primitive
+from mavcg.kernels.primitives import border, convert
+from mavcg.kernels.primitives import implicit_gemm as implicit
+from mavcg.kernels.primitives.direct import blocked as direct_blocked
+from mavcg.kernels.primitives.direct import plain as direct
+from mavcg.kernels.primitives.direct import sum2d
+from mavcg.kernels.primitives.fft import family as fft
+from mavcg.kernels.primitives.im2 import family as im2
+from mavcg.kernels.primitives.kn2 import family as kn2
+from mavcg.kernels.primitives.winograd import family as winograd
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.primitive import Primitive
 
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
 
@@ -28,15 +36,15 @@ _FAMILIES: tuple[ModuleType, ...] = (
 
 @cache
 def all_primitives() -> tuple[Primitive, ...]:
-    """Of every family, in the order of the families."""
-    found = tuple(primitive for family in _FAMILIES for primitive in family.PRIMITIVES)
-    names = [primitive.name for primitive in found]
+    """Return the primitives of every family, in the order of the families."""
+    primitives = tuple(primitive for family in _FAMILIES for primitive in family.PRIMITIVES)
+    names = [primitive.name for primitive in primitives]
     assert len(set(names)) == len(names), "two primitives of one name"
-    return found
+    return primitives
 
 
 def find_primitive(name: str) -> Primitive:
-    """By name. Raises: MavcgError for an unknown one, with the near ones."""
+    """Return the primitive of a name. Raises: MavcgError for an unknown name, with those that are near."""
     import difflib
 
     known = {primitive.name: primitive for primitive in all_primitives()}
@@ -53,14 +61,14 @@ def _modules() -> Mapping[str, str]:
 
 
 def module_of(name: str) -> str:
-    """The module of the family that has the primitive of this name; "" where there is none."""
+    """Return the module of the family that has the primitive of this name; "" where there is none."""
     return _modules().get(name, "")
 
 
 @cache
 def primitive_emitters() -> Mapping[type[KernelSpec], Emit]:
-    """By the spec's class."""
-    found: dict[type[KernelSpec], Emit] = {}
+    """Return the emitter of each class of spec."""
+    emitters: dict[type[KernelSpec], Emit] = {}
     for family in (border, convert, *_FAMILIES):
-        found.update(family.EMIT)
-    return found
+        emitters.update(family.EMIT)
+    return emitters

@@ -5,14 +5,14 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, store_vector, vector
-from mavcg.primitive import F32_BYTES
+from mavcg.kernels.builder.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, store_vector, vector
+from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
 
 def along(b: ir.IRBuilder, count: int, lanes: int, body: Callable[[Value, int], None]) -> None:
-    """body(index, lanes) over `count` elements: whole vectors, then shorter ones of powers of two."""
+    """Emit body(index, lanes) over `count` elements: whole vectors, then shorter ones of powers of two."""
     whole = count // lanes * lanes
     if whole:
         repeat(b, 0, whole, lambda i: body(i, lanes), "vector", lanes)
@@ -24,12 +24,12 @@ def along(b: ir.IRBuilder, count: int, lanes: int, body: Callable[[Value, int], 
 
 
 def fill_zeros(b: ir.IRBuilder, place: Value, count: int, lanes: int) -> None:
-    """Store `count` zeros."""
+    """Store `count` zeros of f32."""
     along(b, count, lanes, lambda i, n: store_vector(b, f32_splat(0.0, n), _element(b, place, i)))
 
 
 def copy_run(b: ir.IRBuilder, source: Value, target: Value, count: int, lanes: int) -> None:
-    """Copy `count` neighbouring elements."""
+    """Copy `count` neighbouring elements of f32."""
 
     def piece(i: Value, n: int) -> None:
         store_vector(b, load_vector(b, _element(b, source, i), vector(F32, n), name="run"), _element(b, target, i))

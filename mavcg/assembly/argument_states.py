@@ -23,7 +23,7 @@ DESCRIBED_LIMIT = 200_000  # instructions of a run: a described count may be lar
 _BYTES_LIMIT = 4 << 20
 _TABLE_LIMIT = 4096
 _ARGUMENT_LIMIT = 64
-_BASE, _APART = 0x60_0000_0000, 1 << 24  # buffers lie apart, so that what is read beyond one belongs to none
+_BASE, _SPACING = 0x60_0000_0000, 1 << 24  # gaps between buffers, so that a read beyond one hits no other
 _ALIGN = 64
 _REGISTERS = 8  # x0 to x7 and v0 to v7 take arguments, the stack the rest (AAPCS64, stages B and C)
 _MASK64 = (1 << 64) - 1
@@ -56,11 +56,11 @@ Arguments = tuple[Argument, ...]
 
 
 def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
-    """Function -> its descriptions, of `--args` texts; `;` parts several functions within one.
+    """Parse `--args` texts into descriptions by function; `;` separates functions within a text.
 
     Raises: MavcgError for what the grammar does not have.
     """
-    found: dict[str, tuple[Arguments, ...]] = {}
+    descriptions: dict[str, tuple[Arguments, ...]] = {}
     for text in texts:
         for part in text.split(";"):
             name, colon, words = (piece.strip() for piece in part.partition(":"))
@@ -75,8 +75,8 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
                 raise MavcgError(
                     f"--args {text!r}: {total} bytes of buffers, and a check takes {_BYTES_LIMIT}; give smaller ones"
                 )
-            found[name] = (*found.get(name, ()), arguments)
-    return found
+            descriptions[name] = (*descriptions.get(name, ()), arguments)
+    return descriptions
 
 
 def _argument(word: str, text: str) -> Argument:
@@ -137,8 +137,8 @@ def described_state(seed: int, arguments: Arguments) -> State:
             steps = (argument.high - argument.low) // argument.step
             value = argument.low + argument.step * pick.randint(0, steps) & _MASK64
         else:
-            value, held = _buffers(argument, _BASE + number * _APART, pick)
-            given += held
+            value, contents = _buffers(argument, _BASE + number * _SPACING, pick)
+            given += contents
         if general < _REGISTERS:
             x[general] = value
             general += 1

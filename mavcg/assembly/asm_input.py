@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mavcg.assembly.asm_source import AsmSource, read_asm_source
 from mavcg.assembly.disassembly import CodeFile
-from mavcg.core import GENERIC, Core
 from mavcg.errors import MavcgError
-from mavcg.passes.asm.blocks import Function, functions_of
-from mavcg.passes.asm.source import Statement, parse_source
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.passes.asm.analysis.blocks import Function, functions_of
+from mavcg.passes.asm.isa.source import Statement, parse_source
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _unknown(name: str, known: Sequence[str], file: str) -> MavcgError:
 
 
 def _other_kind(head: bytes) -> str:
-    """What a file is that begins so, if it is neither ELF nor text."""
+    """Return the kind of a file by its first bytes, if it is neither ELF nor text."""
     if head.startswith(b"!<arch>"):
         return "an archive (take its members out with `ar x`)"
     if head[:4] in (b"\xcf\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xca\xfe\xba\xbe", b"\xce\xfa\xed\xfe"):

@@ -1,4 +1,4 @@
-"""A hand-written assembly file as the machine passes want it: preprocessed if it asks for that, and known to assemble.
+"""Read a hand-written assembly file for the machine passes: preprocessed where needed, and known to assemble.
 
 The assembler is ziglang's clang (LLVM's integrated one) with every extension on: what a file may use is its own
 business, whether it is garbled is ours.
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.repetitions import EXPANDED_LINES, check_repetitions, too_long
-from mavcg.elf import open_elf
 from mavcg.errors import MavcgError, ToolError
-from mavcg.scratch import scratch_folder
-from mavcg.toolchain import run_tool, zig_command
+from mavcg.files.scratch import scratch_folder
+from mavcg.objects.elf import open_elf
+from mavcg.toolchain.zig import run_tool, zig_command
 
 _ALL = (
     "fp16 fp16fml dotprod i8mm bf16 crypto aes sha3 sm4 rng memtag ls64 lse128 rcpc3 the d128 cssc mops pauth wfxt gcs "
@@ -30,7 +30,7 @@ _MESSAGE = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?
 _IN_MACRO = re.compile(r"[^<].*?:(?P<line>\d+):(?P<column>\d+): note: while in macro instantiation")
 _ASSEMBLER_SECONDS = 10  # of CPU time: macros and repetitions may go on for ever
 _ALLOC = 0x2  # SHF_ALLOC
-_TEMPORARY = "in.s"  # the text goes there to be assembled, behind one line that turns the extensions on
+_TEMPORARY = "in.s"  # the text to be assembled, after one line that enables the extensions
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class AsmSource:
         """The line in the user's file of a line of `text`; of an included file's line, that file's."""
         return self.origins[line - 1][1] if 0 < line <= len(self.origins) else line
 
-    def place(self, line: int) -> str:
+    def location(self, line: int) -> str:
         """`file:line` of a line of `text`."""
         return "{}:{}".format(*self.origins[line - 1]) if 0 < line <= len(self.origins) else f"{self.file}:{line}"
 
     @contextmanager
     def places_in_errors(self) -> Iterator[None]:
-        """Errors of the passes that name a line of `text` name that of the user's file instead."""
+        """Replace lines of `text` in errors of the passes by those of the user's file."""
         try:
             yield
         except MavcgError as error:
             found = re.match(rf"{re.escape(self.file)}:(\d+):", str(error))
             if not found or not self.preprocessed:
                 raise
-            raise MavcgError(f"{self.place(int(found[1]))}:{str(error)[found.end() :]}") from error
+            raise MavcgError(f"{self.location(int(found[1]))}:{str(error)[found.end() :]}") from error
 
 
 def read_asm_source(
@@ -125,7 +125,7 @@ def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSo
 
 
 def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
-    """Section -> contents of a text assembled.
+    """Assemble a text and return its contents by section.
 
     Raises: MavcgError with file, line, column and the assembler's words.
     """
@@ -157,29 +157,29 @@ def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
         run_tool(["/bin/sh", "-c", limited, "sh", *zig_command(tool), *words], f"{what} {source.file}")
     except ToolError as error:
         rows = str(error).splitlines()
-        found = [match for line in rows if (match := _MESSAGE.match(line.strip()))]
-        if not found and ", no message" in rows[-1]:
+        errors = [match for line in rows if (match := _MESSAGE.match(line.strip()))]
+        if not errors and ", no message" in rows[-1]:
             within = f"{what} takes more than {_ASSEMBLER_SECONDS} seconds of CPU time, or ends without a word"
             raise too_long(source.file, f"{within}: its macros or repetitions may expand without end") from error
-        if not found and (label := re.search(r"Undefined temporary symbol (\S+)", str(error))):
+        if not errors and (label := re.search(r"Undefined temporary symbol (\S+)", str(error))):
             line, column = _first_use(label[1], source.text)
             what = f"the label {label[1]} is nowhere in the file; is the file whole?"
-            raise MavcgError(f"{source.place(line)}:{column}: {what}") from error
-        if not found:
+            raise MavcgError(f"{source.location(line)}:{column}: {what}") from error
+        if not errors:
             raise
-        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        first, what_is_wrong = found[0], f"{_named(found[0], rows)}{more}"
-        place = f"{first['file']}:{first['line']}"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        first, what_is_wrong = errors[0], f"{_named(errors[0], rows)}{more}"
+        location = f"{first['file']}:{first['line']}"
         calls = [match for line in str(error).splitlines() if (match := _IN_MACRO.match(line.strip()))]
-        if first["file"].startswith("<"):  # <instantiation>: the user's line is the outermost call, if it is told
+        if first["file"].startswith("<"):  # <instantiation>: the user's line is the outermost call, if it is given
             what_is_wrong = f"in a macro: {what_is_wrong}"
             if not calls:
                 raise MavcgError(f"{source.file}: {what_is_wrong}; mend the macro") from error
             first = calls[0]
-            place = source.place(int(first["line"]) - 1)
+            location = source.location(int(first["line"]) - 1)
         elif Path(first["file"]).name == _TEMPORARY and first["file"] != source.file:
-            place = source.place(int(first["line"]) - 1)
-        raise MavcgError(f"{place}:{first['column']}: {what_is_wrong}; mend the line") from error
+            location = source.location(int(first["line"]) - 1)
+        raise MavcgError(f"{location}:{first['column']}: {what_is_wrong}; mend the line") from error
 
 
 def _named(message: re.Match[str], rows: Sequence[str]) -> str:
@@ -199,7 +199,7 @@ def _first_use(label: str, text: str) -> tuple[int, int]:
 
 
 def _unmarked(text: str, file: str) -> AsmSource:
-    """Preprocessed text without the preprocessor's marks of place, which become the origins."""
+    """Remove the preprocessor's line markers from preprocessed text; they become the origins."""
     lines: list[str] = []
     origins: list[tuple[str, int]] = []
     name, line = file, 0

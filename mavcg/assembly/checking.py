@@ -14,7 +14,7 @@ STATES = 24  # from which each function is run
 
 @dataclass(frozen=True)
 class FunctionCheck:
-    """What the check showed of a function.
+    """Result of the check of a function.
 
     states: from which both forms ended and did the same; undecided: from which nothing could be compared, and why, of
     the first. coverage: the share of the tuned function's instructions that ran, 0 to 1. difference: the first one, or
@@ -29,7 +29,7 @@ class FunctionCheck:
 
     @property
     def word(self) -> str:
-        """From how many of its states it was checked: "all", "some" or "none"."""
+        """Share of its states that the function was checked from: "all", "some" or "none"."""
         return "none" if not self.states else "some" if self.undecided else "all"
 
 
@@ -43,20 +43,20 @@ def check_functions(
 ) -> dict[str, FunctionCheck]:
     """Run functions of two assembly texts in an emulator and compare what they leave behind; stops at a difference.
 
-    arguments: descriptions by function; one that has several is run with each in turn.
+    arguments: descriptions by function; one that has several is run with each of them.
     Raises: MavcgError when the emulator is not installed.
     """
     try:
         images = assemble_image(before, file), assemble_image(after, f"the tuned {file}")
     except MavcgError as error:  # what an emulator cannot load can still be right
         return {name: FunctionCheck(0, STATES, " ".join(str(error).split())) for name in names}
-    found: dict[str, FunctionCheck] = {}
+    checks: dict[str, FunctionCheck] = {}
     for name in names:
         progress(f"checking {name}")
-        found[name] = _checked(*images, name, arguments.get(name, ()))
-        if found[name].difference:
+        checks[name] = _checked(*images, name, arguments.get(name, ()))
+        if checks[name].difference:
             break
-    return found
+    return checks
 
 
 def _checked(before: CodeImage, after: CodeImage, name: str, described: Sequence[Arguments]) -> FunctionCheck:

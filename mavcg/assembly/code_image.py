@@ -6,10 +6,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mavcg.elf import open_elf
 from mavcg.errors import MavcgError
-from mavcg.scratch import scratch_folder
-from mavcg.toolchain import run_zig
+from mavcg.files.scratch import scratch_folder
+from mavcg.objects.elf import open_elf
+from mavcg.toolchain.zig import run_zig
 
 # Data before code, the code where its size moves no data: an image whose code was rewritten keeps its data's addresses.
 # `adr` reaches 1 MiB, `bl` 128 MiB.
@@ -58,7 +58,7 @@ class CodeImage:
         stop = min([at for at in self.symbols.values() if at > start] + ends, default=start)
         return range(start, stop, 4)
 
-    def place(self, address: int) -> str:
+    def location(self, address: int) -> str:
         """An address in words: "kernel+0x1c"; the bare address where it lies outside of the image."""
         if address in self.externals:
             return self.externals[address]
@@ -109,7 +109,7 @@ def read_image(path: Path, what: str) -> CodeImage:
             if address is None and kind in _CALLS:
                 next_free = EXTERNAL_BASE + len(externals) * EXTERNAL_BYTES
                 address = externals.setdefault(symbol.name, next_free)
-            place = places[target] + relocation["r_offset"]
+            patch_address = places[target] + relocation["r_offset"]
             if address is None:
                 next_data = EXTERNAL_DATA_BASE + len(external_data) * EXTERNAL_DATA_BYTES
                 address = addresses[number] = external_data.setdefault(name, next_data)
@@ -119,7 +119,7 @@ def read_image(path: Path, what: str) -> CodeImage:
                 address = got.setdefault(number, got_base + 8 * len(got))
             value = address + relocation["r_addend"]
             try:
-                _RELOCATIONS[kind](data[target], relocation["r_offset"], value, place)
+                _RELOCATIONS[kind](data[target], relocation["r_offset"], value, patch_address)
             except KeyError:
                 raise MavcgError(
                     f"{where}: relocation {_kind_name(kind)} against '{name}' needs a linker; only code and data of one"
@@ -202,13 +202,13 @@ def _kind_name(kind: int) -> str:
     return next((name for name, number in ENUM_RELOC_TYPE_AARCH64.items() if number == kind), f"type {kind}")
 
 
-# A relocation writes `value` (symbol + addend), seen from `place`, into the bytes at `offset`.
+# A relocation writes `value` (symbol + addend), for some kinds relative to `patch_address`, into the bytes at `offset`.
 _Write = Callable[[bytearray, int, int, int], None]
 
 
 def _word(size: int, relative: bool) -> _Write:
-    def write(data: bytearray, offset: int, value: int, place: int) -> None:
-        value -= place if relative else 0
+    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
+        value -= patch_address if relative else 0
         if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
             raise _OutOfReach
         data[offset : offset + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
@@ -224,8 +224,8 @@ def _field(data: bytearray, offset: int, bits: int, at: int, value: int) -> None
 
 
 def _branch(bits: int, at: int) -> _Write:
-    def write(data: bytearray, offset: int, value: int, place: int) -> None:
-        distance = value - place
+    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
+        distance = value - patch_address
         if distance % 4 or not -(1 << bits - 1) <= distance >> 2 < 1 << bits - 1:
             raise _OutOfReach
         _field(data, offset, bits, at, distance >> 2)
@@ -234,8 +234,8 @@ def _branch(bits: int, at: int) -> _Write:
 
 
 def _adr(page: bool) -> _Write:
-    def write(data: bytearray, offset: int, value: int, place: int) -> None:
-        distance = (value >> 12) - (place >> 12) if page else value - place
+    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
+        distance = (value >> 12) - (patch_address >> 12) if page else value - patch_address
         if not -(1 << 20) <= distance < 1 << 20:
             raise _OutOfReach
         _field(data, offset, 2, 29, distance & 3)
@@ -245,7 +245,7 @@ def _adr(page: bool) -> _Write:
 
 
 def _low12(shift: int) -> _Write:
-    def write(data: bytearray, offset: int, value: int, place: int) -> None:
+    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
         low = value & 0xFFF
         if low % (1 << shift):
             raise _OutOfReach  # the instruction cannot say this address
@@ -255,7 +255,7 @@ def _low12(shift: int) -> _Write:
 
 
 def _mov(part: int) -> _Write:
-    def write(data: bytearray, offset: int, value: int, place: int) -> None:
+    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
         _field(data, offset, 16, 5, value >> 16 * part & 0xFFFF)
 
     return write

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mavcg.elf import open_elf
 from mavcg.errors import MavcgError
-from mavcg.safe_text import assembly_symbol, is_assembly_symbol
+from mavcg.objects.elf import open_elf
+from mavcg.text.safe_text import assembly_symbol, is_assembly_symbol
 
 _WORD = 4  # bytes of an A64 instruction
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
@@ -19,7 +19,7 @@ _PLACE = re.compile(r"(.*?)#(0x[0-9a-f]+|\d+)$")
 
 @dataclass(frozen=True)
 class CodeSymbol:
-    """A function of the file. start: its address, or in an object file its place in the section."""
+    """A function of the file. start: its address, or in an object file its offset in the section."""
 
     name: str
     section: int
@@ -62,7 +62,7 @@ class CodeFile:
             raise MavcgError(f"{path}: its symbols are stripped: no function has a name; take it from before strip")
 
     def disassemble(self, names: Sequence[str]) -> Disassembly:
-        """These functions, in this order; each must be one of `symbols`."""
+        """Disassemble functions in this order; each must be one of `symbols`."""
         lines: list[str] = ["\t.text"]
         addresses: dict[int, int] = {}
         for name in names:
@@ -77,7 +77,7 @@ class CodeFile:
         return Disassembly("\n".join(lines) + "\n", addresses)
 
     def _lines(self, symbol: CodeSymbol) -> Iterator[tuple[int | None, str]]:
-        """(address, line) for each instruction; None for the address of a label."""
+        """Yield (address, line) for each instruction; None for the address of a label."""
         import capstone
 
         section = self._elf.get_section(symbol.section)
@@ -98,15 +98,15 @@ class CodeFile:
                 found.append((address, ".inst", f"{int.from_bytes(word, 'little'):#010x}"))
                 continue
             mnemonic, operands = decoded[2], decoded[3]
-            if _JUMP.match(mnemonic) and (place := _PLACE.match(operands)):
-                target, called = int(place[2], 0), self._names_by_relocation.get((symbol.section, address))
+            if _JUMP.match(mnemonic) and (operand := _PLACE.match(operands)):
+                target, called = int(operand[2], 0), self._names_by_relocation.get((symbol.section, address))
                 if called is not None:
-                    operands = place[1] + assembly_symbol(called)
+                    operands = operand[1] + assembly_symbol(called)
                 elif symbol.start <= target < symbol.start + symbol.size and mnemonic != "bl":
                     labels.add(target)
-                    operands = place[1] + self._label(symbol.section, target)
+                    operands = operand[1] + self._label(symbol.section, target)
                 else:
-                    operands = place[1] + self._name_of(symbol.section, target)
+                    operands = operand[1] + self._name_of(symbol.section, target)
             found.append((address, mnemonic, operands))
         for address, mnemonic, operands in found:
             if address in labels:
@@ -122,21 +122,21 @@ class CodeFile:
         return f".L{section}_{address:x}" if self._is_object else f".L{address:x}"
 
     def _name_of(self, section: int, address: int) -> str:
-        """What a jump out of the function goes to."""
+        """Return the name of a jump's target outside the function."""
         for symbol in self.symbols.values():
             if symbol.section == section and symbol.start == address:
                 return assembly_symbol(symbol.name)
         return f"{address:#x}"
 
     def _is_data(self, section: int, address: int) -> bool:
-        """Whether the file says that there is data there, such as a literal pool."""
+        """True if the file marks this address as data, such as a literal pool."""
         marks = self._data_starts.get(section, [])
         at = bisect.bisect_right(marks, (address, True)) - 1
         return at >= 0 and marks[at][1]
 
     def _functions(self) -> Iterator[tuple[str, CodeSymbol]]:
-        """Functions by name; of hand-written files also global labels in code that nobody called a function."""
-        found: list[tuple[str, int, int, int]] = []
+        """Yield functions by name; in hand-written files also global labels in code without a function type."""
+        functions: list[tuple[str, int, int, int]] = []
         for symbol in self._all_symbols():
             section, kind = symbol["st_shndx"], symbol["st_info"]["type"]
             typed = kind in ("STT_FUNC", "STT_LOOS")  # STT_LOOS is GNU's indirect function
@@ -146,9 +146,9 @@ class CodeFile:
             if not is_assembly_symbol(symbol.name):
                 continue  # no assembly text can name it
             if self._elf.get_section(section)["sh_flags"] & _EXECUTABLE:
-                found.append((symbol.name, section, symbol["st_value"], symbol["st_size"]))
-        starts = sorted({(section, start) for _, section, start, _ in found})
-        for name, section, start, size in found:
+                functions.append((symbol.name, section, symbol["st_value"], symbol["st_size"]))
+        starts = sorted({(section, start) for _, section, start, _ in functions})
+        for name, section, start, size in functions:
             if not size:  # hand-written without .size: up to what comes next
                 after = bisect.bisect_right(starts, (section, start))
                 header = self._elf.get_section(section)
@@ -158,27 +158,27 @@ class CodeFile:
                 yield name, CodeSymbol(name, section, start, size)
 
     def _all_symbols(self) -> Iterator[Any]:
-        """Of the full table where there is one, else those that the loader needs."""
+        """Return the symbols of the full table, or of the dynamic table if there is no full one."""
         tables = {section["sh_type"]: section for section in self._elf.iter_sections()}
         table = tables.get("SHT_SYMTAB") or tables.get("SHT_DYNSYM")
         yield from table.iter_symbols() if table is not None else ()
 
     def _mapping_symbols(self) -> dict[int, list[tuple[int, bool]]]:
         """Section -> (address, whether data begins there), sorted. Source: ELF for the Arm 64-bit Architecture, 5.5."""
-        found: dict[int, list[tuple[int, bool]]] = {}
+        marks_of: dict[int, list[tuple[int, bool]]] = {}
         for symbol in self._all_symbols():
             if re.match(r"\$[dx](\.|$)", symbol.name) and isinstance(symbol["st_shndx"], int):
-                found.setdefault(symbol["st_shndx"], []).append((symbol["st_value"], symbol.name[1] == "d"))
-        return {section: sorted(marks) for section, marks in found.items()}
+                marks_of.setdefault(symbol["st_shndx"], []).append((symbol["st_value"], symbol.name[1] == "d"))
+        return {section: sorted(marks) for section, marks in marks_of.items()}
 
     def _relocations(self) -> dict[tuple[int, int], str]:
-        """(section, place) -> name of the symbol that a linker will put there; of object files only."""
-        found: dict[tuple[int, int], str] = {}
+        """Map (section, offset) to the symbol that a linker will put there; for object files only."""
+        names: dict[tuple[int, int], str] = {}
         for section in self._elf.iter_sections() if self._is_object else ():
             if section["sh_type"] == "SHT_RELA":
                 symbols = self._elf.get_section(section["sh_link"])
                 for relocation in section.iter_relocations():
                     name = symbols.get_symbol(relocation["r_info_sym"]).name
                     if name:
-                        found[section["sh_info"], relocation["r_offset"]] = name
-        return found
+                        names[section["sh_info"], relocation["r_offset"]] = name
+        return names

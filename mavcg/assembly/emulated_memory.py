@@ -17,7 +17,7 @@ PAGE_LIMIT = 2048
 ZERO_EVERY = 4  # one state of so many has zeroes for data that the code refers to and does not define
 _LAST_PAGE_NUMBER = (1 << 64) // PAGE_BYTES - 1
 
-# Lanes that arithmetic treats apart: zeros, infinities, quiet and signalling NaNs, subnormals, largest, one.
+# Lanes that arithmetic treats specially: zeros, infinities, quiet and signalling NaNs, subnormals, largest, one.
 _SPECIAL = (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x7F812345, 1, 0x807FFFFF, 0x7F7FFFFF)
 _SPECIAL_LANES = tuple(lane.to_bytes(4, "little") for lane in (*_SPECIAL, 0x3F800000, 0xBF800000))
 
@@ -47,26 +47,26 @@ def random_lanes(pick: random.Random, count: int) -> bytes:
     return moderate
 
 
-@lru_cache(maxsize=2048)  # two runs from one state ask for the same pages
+@lru_cache(maxsize=2048)  # two runs from one state read the same pages
 def page_bytes(seed: int, page: int) -> bytes:
-    """What memory holds at page number `page` before a run."""
+    """Return the contents of memory page number `page` before a run."""
     if seed % ZERO_EVERY == ZERO_EVERY - 1 and EXTERNAL_DATA_BASE <= page * PAGE_BYTES < EXTERNAL_DATA_LIMIT:
         return bytes(PAGE_BYTES)
     return random_lanes(random.Random(f"page {seed} {page}"), PAGE_BYTES)
 
 
-class Memory:
+class EmulatedMemory:
     """The regions of an emulator's memory that belong to a run."""
 
     def __init__(self, emulator: Any, access: int) -> None:
-        """emulator: unicorn's Uc. access: its protection bits for data."""
+        """Take an emulator (unicorn's Uc) and its protection bits for data."""
         self._uc, self._access = emulator, access
         self._fixed: list[range] = []
         self._regions: list[range] = []  # of page numbers, sorted, disjoint; fixed ones and those of this run
         self._seed = self._pages = 0
 
     def fix(self, address: int, size: int, access: int) -> None:
-        """Map a section of an image, for all runs; whole pages."""
+        """Map whole pages for a section of an image, for all runs."""
         self._uc.mem_map(address, size, access)
         self._fixed.append(range(address // PAGE_BYTES, (address + size) // PAGE_BYTES))
         self._fixed.sort(key=lambda region: region.start)
@@ -83,7 +83,7 @@ class Memory:
         self._pages = 0
 
     def grow(self, address: int) -> bool:
-        """Make the page at an address appear, with some of its neighbours; False beyond the limits."""
+        """Map the page at an address and some of its neighbours; return False beyond the limits."""
         if len(self._regions) >= REGION_LIMIT or self._pages >= PAGE_LIMIT:
             return False
         page = address // PAGE_BYTES

@@ -1,4 +1,4 @@
-"""Runs one function of a code image in an emulator, from any registers and memory: what it read, wrote and left behind.
+"""Run one function of a code image in an emulator, from any registers and memory; record its accesses and results.
 
 Memory appears where the function looks: each page is made from its address and the state's seed, so that any register
 value is a valid pointer and two runs from one state see the same bytes.
@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
-from mavcg.assembly.emulated_memory import Memory, random_lanes
+from mavcg.assembly.emulated_memory import EmulatedMemory, random_lanes
 from mavcg.errors import MavcgError
 
 STACK_TOP = 0x7F00_0000_0000  # near the top of 47 bits, where Linux has it too, far from code and data
@@ -55,12 +55,12 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a run left behind.
+class RunResult:
+    """The state after a run.
 
-    where: the place at which it stopped, in words, unless it returned; the name of the function that it calls. x: x0 to
-    x29. written: address -> the byte that is there in the end. read: addresses of all bytes that loads touched.
-    executed: addresses of the instructions that ran.
+    where: the location at which it stopped, in words, unless it returned; the name of the function that it calls.
+    x: x0 to x29. written: address -> the byte that is there in the end. read: addresses of all bytes that loads
+    touched. executed: addresses of the instructions that ran.
     """
 
     end: End
@@ -84,8 +84,8 @@ class Outcome:
 
 
 def start_state(seed: int) -> State:
-    """Registers and memory of this seed: pointers into a few buffers, near each other or apart, aligned or odd; counts
-    from 0 to 40; any 64 bits; vector lanes like the memory's."""
+    """Registers and memory of this seed: pointers into a few buffers, near each other or distant, aligned or odd;
+    counts from 0 to 40; any 64 bits; vector lanes like the memory's."""
     pick = random.Random(f"state {seed}")
 
     def general() -> int:
@@ -105,17 +105,17 @@ def start_state(seed: int) -> State:
     return State(x, v, pick.getrandbits(4), seed)
 
 
-class Machine:
+class EmulatedCore:
     """An emulated core with an image loaded; each run starts afresh. Not to be shared between threads."""
 
     def __init__(self, image: CodeImage) -> None:
         """Raises: MavcgError when unicorn is not installed."""
         self.image = image
-        self._core = _Core(image)
+        self._core = _UnicornCore(image)
 
     def run(
         self, function: str, state: State, limit: int = INSTRUCTION_LIMIT, seconds: float = SECONDS_LIMIT
-    ) -> Outcome:
+    ) -> RunResult:
         """Run a function of the image until it returns, has executed `limit` instructions, or the time is over.
 
         Raises: MavcgError when the image does not define it.
@@ -125,13 +125,13 @@ class Machine:
             raise MavcgError(f"check by execution: no function '{function}' in the code; check its name")
         outcome = self._core.run(entry, state, limit, seconds)
         if outcome.end in (End.FAULT, End.CALL, End.MEMORY):
-            self._core = _Core(self.image)  # what an exception leaves in the emulator is not documented
+            self._core = _UnicornCore(self.image)  # what an exception leaves in the emulator is not documented
         return outcome
 
 
-def run(image: CodeImage, function: str, state: State, limit: int = INSTRUCTION_LIMIT) -> Outcome:
-    """Run one function once; for many runs of one image, a Machine is four times faster."""
-    return Machine(image).run(function, state, limit)
+def run(image: CodeImage, function: str, state: State, limit: int = INSTRUCTION_LIMIT) -> RunResult:
+    """Run one function once; for many runs of one image, an EmulatedCore is four times faster."""
+    return EmulatedCore(image).run(function, state, limit)
 
 
 def _emulator() -> tuple[Any, Any]:
@@ -142,7 +142,7 @@ def _emulator() -> tuple[Any, Any]:
         raise MavcgError("check by execution: the emulator is not installed; pip install 'mavcg[check]'") from error
 
 
-class _Core:
+class _UnicornCore:
     """Unicorn, with its hooks: `accesses` are (is a write, address, bytes)."""
 
     def __init__(self, image: CodeImage) -> None:
@@ -162,7 +162,7 @@ class _Core:
         self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
         # All 64 bits of an address count, as they are: no page tables, no largest physical address.
         self.uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
-        self.memory = Memory(self.uc, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        self.memory = EmulatedMemory(self.uc, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
         for section in image.sections:
             size = -(-len(section.data) // PAGE_BYTES) * PAGE_BYTES
             access = unicorn.UC_PROT_READ
@@ -194,7 +194,7 @@ class _Core:
         self.stopped = End.MEMORY
         return False
 
-    def run(self, entry: int, state: State, limit: int, seconds: float) -> Outcome:
+    def run(self, entry: int, state: State, limit: int, seconds: float) -> RunResult:
         uc = self.uc
         self.memory.begin(state.memory_seed, state.given)
         self.accesses.clear()
@@ -218,9 +218,9 @@ class _Core:
         elif pc in self.image.externals:
             end = End.CALL
         loads = [range(address, address + size) for write, address, size in self.accesses if not write]
-        return Outcome(
+        return RunResult(
             end,
-            "" if end == End.RETURNED else self.image.place(pc),
+            "" if end == End.RETURNED else self.image.location(pc),
             tuple(uc.reg_read_batch(self.x)),
             tuple(uc.reg_read(register) for register in self.v),
             uc.reg_read(self.sp),
@@ -231,7 +231,7 @@ class _Core:
         )
 
     def _written(self) -> dict[int, int]:
-        """Address -> byte, of all bytes that stores touched."""
+        """Map the address of every byte that stores touched to the byte."""
         written: dict[int, int] = {}
         for write, address, size in self.accesses:
             if write and address + size <= _LAST_PAGE:

@@ -12,9 +12,9 @@ from mavcg.assembly.emulation import (
     INSTRUCTION_LIMIT,
     SECONDS_LIMIT,
     STACK_BYTES,
+    EmulatedCore,
     End,
-    Machine,
-    Outcome,
+    RunResult,
     State,
     start_state,
 )
@@ -31,7 +31,7 @@ COMPARISON_SECONDS = 30.0  # for all states of a function
 
 @dataclass(frozen=True)
 class Difference:
-    """From the state of `seed`, `what` (a register, memory at an address, the end) differs."""
+    """A difference from the state of `seed`: `what` (a register, memory at an address, the end) differs."""
 
     seed: int
     what: str
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Undecided:
-    """From the state of `seed` nothing was compared: the untransformed function did not return, or time was over."""
+    """A seed whose runs were not compared: the untransformed function did not return, or time was over."""
 
     seed: int
     reason: str
@@ -52,7 +52,7 @@ class Undecided:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What running both forms from all seeds showed.
+    """Result of running both forms from all seeds.
 
     agreed: the number of seeds from which both returned and left the same. differences: at most one a seed. coverage:
     the share of the transformed function's bytes that ran from the seeds that agreed, 0 to 1.
@@ -66,7 +66,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """No difference, and not merely because nothing could be compared."""
+        """True if there was no difference and at least one comparison."""
         return not self.differences and self.agreed > 0
 
     def __str__(self) -> str:
@@ -89,16 +89,16 @@ def compare(
 ) -> Comparison:
     """Run a function of both images from the state of each seed.
 
-    Equal means: the same end; the same in all `observed` registers (names as in Outcome.register) and in all bytes that
-    either wrote, but for the dead stack below the final sp; and `after` reads no byte that `before` did not read, since
-    it could fault there: its own stack and the images excepted.
+    Equal means: the same end; the same in all `observed` registers (names as in RunResult.register) and in all bytes
+    that either wrote, but for the dead stack below the final sp; and `after` reads no byte that `before` did not read,
+    since it could fault there: its own stack and the images excepted.
 
     limit: of instructions for `before`; `after` may take four times as many. renamed: the function's name in `after`.
     start: seed -> state, where a function needs arguments of certain kinds. seconds: for all seeds together; those that
     are left then are undecided.
     Raises: MavcgError when either image lacks the function.
     """
-    first, second = Machine(before), Machine(after)
+    first, second = EmulatedCore(before), EmulatedCore(after)
     agreed = 0
     differences: list[Difference] = []
     undecided: list[Undecided] = []
@@ -118,25 +118,25 @@ def compare(
         if new.end == End.TIME:
             undecided.append(Undecided(seed, _why(new)))
             continue
-        found = next(_differences(seed, old, new, observed, (before, after)), None)
-        if found is None:
+        difference = next(_differences(seed, old, new, observed, (before, after)), None)
+        if difference is None:
             agreed += 1
             executed |= new.executed
         else:
-            differences.append(found)
+            differences.append(difference)
     whole = after.extent(renamed or function)
     coverage = len(executed.intersection(whole)) / max(1, len(whole))
     return Comparison(function, agreed, tuple(differences), tuple(undecided), coverage)
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: RunResult) -> str:
     if outcome.end == End.CALL:
         return f"it calls '{outcome.where}', which is not in the file"
     return f"{outcome.end}, at {outcome.where}"
 
 
 def _differences(
-    seed: int, old: Outcome, new: Outcome, observed: Sequence[str], images: Sequence[CodeImage]
+    seed: int, old: RunResult, new: RunResult, observed: Sequence[str], images: Sequence[CodeImage]
 ) -> Iterator[Difference]:
     if new.end != old.end:
         yield Difference(seed, "the end", old.end, f"{new.end}, at {new.where}" if new.where else new.end)

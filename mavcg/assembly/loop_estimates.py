@@ -1,16 +1,16 @@
-"""What the model of a core says of each loop of a function, nothing changed, for people and for scripts."""
+"""Estimates of every loop of a function by the model of a core, without changes, for people and for scripts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mavcg.assembly.asm_input import AsmInput
-from mavcg.passes.asm.blocks import Block, Function
-from mavcg.passes.asm.dependences import Code, as_op
-from mavcg.passes.asm.estimate import IN_ORDER, PORT_BOUND, LoopEstimate, estimate_block, estimate_loop
-from mavcg.passes.asm.loop_nest import block_runs
-from mavcg.passes.asm.work import Work, total
-from mavcg.timing import MissingFact, Timing
+from mavcg.hardware.timing import MissingFact, Timing
+from mavcg.passes.asm.analysis.blocks import Block, Function
+from mavcg.passes.asm.analysis.dependences import Code, as_op
+from mavcg.passes.asm.analysis.loop_nest import block_frequencies
+from mavcg.passes.asm.isa.operation_count import OperationCount, total_operations
+from mavcg.passes.asm.models.estimate import IN_ORDER, PORT_BOUND, LoopEstimate, estimate_block, estimate_loop
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class BlockEstimate:
     line: int
     address: int | None
     instructions: int
-    work: Work
+    work: OperationCount
     estimate: LoopEstimate | None
     why: str = ""
     calls: tuple[str, ...] = ()
@@ -42,14 +42,14 @@ class BlockEstimate:
         return self.samples or 0.0, arithmetic, self.instructions * self.runs
 
     @property
-    def place(self) -> str:
-        """Where it is, for people."""
+    def location(self) -> str:
+        """The loop's location, for people."""
         if self.address is not None:
             return f"{self.address:#x}"
         return f"{self.label} (line {self.line})" if self.label else f"line {self.line}"
 
     def per_cycle(self, count: int) -> float | None:
-        """So many in an iteration are how many a cycle; None without an estimate."""
+        """Convert a count per iteration to a count per cycle; None without an estimate."""
         return count / self.estimate.cycles if self.estimate and self.estimate.cycles else None
 
 
@@ -61,8 +61,8 @@ def model_of(timing: Timing) -> str:
 def estimate_function(
     code: AsmInput, function: Function, timing: Timing, straight: bool = False
 ) -> list[BlockEstimate]:
-    """Every loop of one block and every block of other loops; with `straight`, all other blocks too."""
-    runs = block_runs(function, code.statements)
+    """Estimate every loop of one block and every block of other loops; with `straight`, all other blocks too."""
+    runs = block_frequencies(function, code.statements)
     return [
         _estimate(code, block, index, timing, runs[index])
         for index, block in enumerate(function.blocks)
@@ -79,8 +79,8 @@ def _estimate(code: AsmInput, block: Block, index: int, timing: Timing, runs: in
     unknown = next((s for s, line in zip(statements, block.lines, strict=True) if line.effects is None), None)
     if unknown is not None:
         address = code.addresses.get(unknown.line)
-        place = code.source.place(unknown.line) if address is None else f"{code.source.file}: {address:#x}"
-        why = f"{place}: `{' '.join(unknown.code.split())}` is not known to the models"
+        location = code.source.location(unknown.line) if address is None else f"{code.source.file}: {address:#x}"
+        why = f"{location}: `{' '.join(unknown.code.split())}` is not known to the models"
     else:
         known = [line.effects for line in block.lines if line.effects is not None]
         ops = [as_op(Code(instr, effect)) for instr, effect in zip(instrs, known, strict=True)]
@@ -94,7 +94,7 @@ def _estimate(code: AsmInput, block: Block, index: int, timing: Timing, runs: in
         code.source.line(first),
         code.addresses.get(first),
         len(instrs),
-        total(instrs),
+        total_operations(instrs),
         estimate,
         why,
         tuple(c.effects.target or "?" for c in block.lines if c.effects is not None and c.effects.flow == "call"),
@@ -108,33 +108,33 @@ _INSTRUCTION_BYTES = 4  # AArch64
 
 
 def with_samples(
-    found: Sequence[BlockEstimate], code: AsmInput, function: Function, offsets: Mapping[int, float]
+    estimates: Sequence[BlockEstimate], code: AsmInput, function: Function, offsets: Mapping[int, float]
 ) -> list[BlockEstimate]:
     """Add the samples that a profile has in each block. offsets: bytes from the function's start -> samples."""
     first = next(line for block in function.blocks for line in block.lines)
     start = code.addresses[code.statements[first.statement].line]
 
-    def inside(one: BlockEstimate) -> float:
-        assert one.address is not None
-        at = one.address - start
-        stop = at + one.instructions * _INSTRUCTION_BYTES
+    def inside(loop: BlockEstimate) -> float:
+        assert loop.address is not None
+        at = loop.address - start
+        stop = at + loop.instructions * _INSTRUCTION_BYTES
         return sum(count for offset, count in offsets.items() if at <= offset < stop)
 
-    return [replace(one, samples=inside(one)) for one in found]
+    return [replace(loop, samples=inside(loop)) for loop in estimates]
 
 
-def hottest_first(found: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
+def hottest_first(estimates: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
     """Order the loops of one block, the hottest first; with `everything`, and where a block of a longer loop is hotter
     than all of them, those blocks too.
     """
-    ordered = sorted(found, key=lambda one: one.heat, reverse=True)
+    ordered = sorted(estimates, key=lambda loop: loop.heat, reverse=True)
     shown = to_show(ordered, everything)
     return shown if not ordered or ordered[0] in shown else [ordered[0], *shown]
 
 
-def to_show(found: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
-    """What people ask for: the loops of one block, where there are any; with `everything`, other blocks too."""
-    return [one for one in found if one.kind == "loop" and not everything] or list(found)
+def to_show(estimates: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
+    """Return the estimates to print: loops of one block where there are any; with `everything`, other blocks too."""
+    return [loop for loop in estimates if loop.kind == "loop" and not everything] or list(estimates)
 
 
 def _label(block: Block) -> str:
@@ -142,13 +142,13 @@ def _label(block: Block) -> str:
     return target if target in block.labels else block.labels[-1] if block.labels else ""
 
 
-def function_json(name: str, found: Sequence[BlockEstimate]) -> dict[str, Any]:
+def function_json(name: str, estimates: Sequence[BlockEstimate]) -> dict[str, Any]:
     """A function as `--json` gives it."""
-    return {"name": name, "loops": [_block_json(one) for one in found]}
+    return {"name": name, "loops": [_block_json(loop) for loop in estimates]}
 
 
 def head_json(file: str, timing: Timing, settings: Sequence[str]) -> dict[str, Any]:
-    """What a document says of its figures before it gives them."""
+    """Return the head of a document, which says where its figures come from."""
     return {
         "file": file,
         "core": timing.core,
@@ -158,44 +158,44 @@ def head_json(file: str, timing: Timing, settings: Sequence[str]) -> dict[str, A
     }
 
 
-def _block_json(one: BlockEstimate) -> dict[str, Any]:
-    found, work = one.estimate, one.work
+def _block_json(block: BlockEstimate) -> dict[str, Any]:
+    estimate, work = block.estimate, block.work
     return {
-        "kind": one.kind,
-        "label": one.label,
-        "line": one.line if one.address is None else None,
-        "address": one.address,
-        "cycles": found.cycles if found else None,
-        "bound_by": found.bound_by if found else None,
-        "because": found.because if found else None,
-        "unknown": one.why or None,
-        "calls": list(one.calls),
-        "runs": one.runs,
-        "samples": one.samples,
-        "instructions": one.instructions,
+        "kind": block.kind,
+        "label": block.label,
+        "line": block.line if block.address is None else None,
+        "address": block.address,
+        "cycles": estimate.cycles if estimate else None,
+        "bound_by": estimate.bound_by if estimate else None,
+        "because": estimate.because if estimate else None,
+        "unknown": block.why or None,
+        "calls": list(block.calls),
+        "runs": block.runs,
+        "samples": block.samples,
+        "instructions": block.instructions,
         "flops": work.flops,
-        "flops_per_cycle": one.per_cycle(work.flops),
+        "flops_per_cycle": block.per_cycle(work.flops),
         "int_ops": work.int_ops,
-        "int_ops_per_cycle": one.per_cycle(work.int_ops),
+        "int_ops_per_cycle": block.per_cycle(work.int_ops),
         "macs": work.macs,
-        "macs_per_cycle": one.per_cycle(work.macs),
-        "bounds": dict(found.bounds) if found else {},
-        "pools": dict(found.pools) if found else {},
-        "ops": _ops_json(found) if found else [],
+        "macs_per_cycle": block.per_cycle(work.macs),
+        "bounds": dict(estimate.bounds) if estimate else {},
+        "pools": dict(estimate.pools) if estimate else {},
+        "ops": _ops_json(estimate) if estimate else [],
     }
 
 
-def _ops_json(found: LoopEstimate) -> list[Mapping[str, Any]]:
+def _ops_json(estimate: LoopEstimate) -> list[Mapping[str, Any]]:
     return [
         {
-            "text": one.op.text,
-            "class": one.op.op_class,
-            "cycle": one.cycle,
-            "slot": one.slot,
-            "stall_cycles": one.stall_cycles,
-            "lost_slots": one.lost_slots,
-            "why": one.why,
-            "pressure": dict(one.pressure),
+            "text": op.op.text,
+            "class": op.op.op_class,
+            "cycle": op.cycle,
+            "slot": op.slot,
+            "stall_cycles": op.stall_cycles,
+            "lost_slots": op.lost_slots,
+            "why": op.why,
+            "pressure": dict(op.pressure),
         }
-        for one in found.ops
+        for op in estimate.ops
     ]

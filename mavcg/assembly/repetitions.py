@@ -1,4 +1,4 @@
-"""Bounds what the repetitions of an assembly file expand to, before an assembler is given it."""
+"""Limit the expansion of an assembly file's repetitions before an assembler reads it."""
 
 import re
 
@@ -39,10 +39,11 @@ def check_repetitions(text: str, file: str) -> None:
                     raise too_long(f"{file}:{first}:1", f"expands to {total} lines or more")
 
 
-def too_long(place: str, what: str) -> TooLong:
+def too_long(location: str, what: str) -> TooLong:
     """The error for text that expands to too much; the caller raises it."""
     return TooLong(
-        f"{place}: {what}, and files of up to {EXPANDED_LINES} expanded lines are taken; repeat less, or write a loop"
+        f"{location}: {what}, and files of up to {EXPANDED_LINES} expanded lines are taken; "
+        "repeat less, or write a loop"
     )
 
 

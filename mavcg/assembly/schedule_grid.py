@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from mavcg.instr_classes import CLASSES
-from mavcg.passes.asm.estimate import LoopEstimate
-from mavcg.passes.asm.inorder import Wait
-from mavcg.passes.asm.op import Op
+from mavcg.hardware.instr_classes import CLASSES
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.models.estimate import LoopEstimate
+from mavcg.passes.asm.models.in_order import Wait
 
 
 @dataclass(frozen=True)
@@ -78,5 +78,5 @@ def headline(estimate: LoopEstimate) -> str:
 
 
 def verdict(estimate: LoopEstimate) -> str:
-    """What the figure is bound by."""
+    """Name the bound on the figure."""
     return f"bound by {estimate.bound_by}: {estimate.because}"

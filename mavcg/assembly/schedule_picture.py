@@ -1,4 +1,4 @@
-"""What a pipeline model says of a loop, as a picture: text for terminals, SVG for pages.
+"""A pipeline model's schedule of a loop as a picture: text for terminals, SVG for pages.
 
 In-order cores: a row per cycle, a column per issue slot, empty slots with the reason. Out-of-order cores: how busy each
 unit is against the cycles of the loop, and which op brings how much of it.
@@ -6,8 +6,8 @@ unit is against the cycles of the loop, and which op brings how much of it.
 
 from mavcg.assembly.schedule_grid import Cell, headline, schedule_rows, verdict
 from mavcg.assembly.schedule_svg import as_svg as as_svg
-from mavcg.passes.asm.estimate import IN_ORDER, LoopEstimate
-from mavcg.safe_text import printable
+from mavcg.passes.asm.models.estimate import IN_ORDER, LoopEstimate
+from mavcg.text.safe_text import printable
 
 _BAR = 32
 _ANSI = {"integer": "36", "branch": "35", "load": "33", "store": "31", "fp": "34", "vector": "32"}

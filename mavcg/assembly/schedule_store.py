@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mavcg.hardware.timing
 import mavcg.passes.asm
-import mavcg.timing
-from mavcg.passes.asm.op import Schedule
-from mavcg.whole_file import whole
+from mavcg.files.whole_file import whole
+from mavcg.passes.asm.isa.op import Schedule
 
 VARIABLE = "MAVCG_CACHE"
 OFF = ("off", "0", "no")
@@ -50,7 +50,7 @@ class DiskStore:
             return None
 
     def write(self, key: str, document: Mapping[str, Any]) -> None:
-        """Keep a document, in place of what was there; a full disk or a folder without permission is no error."""
+        """Store a document and replace an older one; a full disk or a folder without permission is no error."""
         try:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,9 +89,9 @@ def open_store(environment: Mapping[str, str] | None = None) -> DiskStore | None
 @cache
 def fingerprint() -> str:
     """Changes with the code of the machine passes: other passes do not get the schedules that these found."""
-    sources = sorted(Path(str(mavcg.passes.asm.__file__)).parent.glob("*.py"))
+    sources = sorted(Path(str(mavcg.passes.asm.__file__)).parent.rglob("*.py"))
     digest = hashlib.sha256()
-    for path in [*sources, Path(str(mavcg.timing.__file__))]:
+    for path in [*sources, Path(str(mavcg.hardware.timing.__file__))]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

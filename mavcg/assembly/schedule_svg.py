@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from mavcg.assembly.schedule_grid import Cell, headline, schedule_rows, verdict
-from mavcg.instr_classes import CLASSES, FAMILIES
-from mavcg.passes.asm.estimate import IN_ORDER, LoopEstimate, OpEstimate
-from mavcg.safe_text import xml_attribute, xml_text
-from mavcg.svg_text import FAINT, INK
+from mavcg.drawing.svg_colours import FAINT, INK
+from mavcg.hardware.instr_classes import CLASSES, FAMILIES
+from mavcg.passes.asm.models.estimate import IN_ORDER, LoopEstimate, OpEstimate
+from mavcg.text.safe_text import xml_attribute, xml_text
 
-# Light fills that keep black text readable, apart in lightness too, so that they differ without colour vision.
+# Light fills that keep black text readable, also different in lightness, so that they differ without colour vision.
 _FILL = {
     "integer": "#cfd8dc",
     "branch": "#e1bee7",

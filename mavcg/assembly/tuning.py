@@ -14,14 +14,15 @@ from queue import SimpleQueue
 from typing import Any
 
 from mavcg.assembly.schedule_store import open_store
-from mavcg.child_python import python_command
-from mavcg.core import Core
 from mavcg.errors import ToolError
-from mavcg.passes.asm.loop_tuning import Effort, LoopReport
-from mavcg.passes.asm.main_loop import main_loop
+from mavcg.files.child_python import python_command
+from mavcg.hardware.core import Core
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.loop_schedule import SchedulingEffort
+from mavcg.passes.asm.loop_tuning import LoopReport
+from mavcg.passes.asm.models.main_loop import main_loop
 from mavcg.passes.asm.tune import FunctionReport, Tuned, tune
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import Timing
 
 # Accesses whose order or number a program may count on, and which look like any other in assembly. Stronger atomics are
 # instructions of their own there, which the passes leave alone.
@@ -30,7 +31,7 @@ _VOLATILE = re.compile(r"\b(?:load|store) (?:atomic )?volatile |\b(?:load|store)
 
 @dataclass(frozen=True)
 class Tuning:
-    """Whether machine passes are used at all, and how many seconds the exact solver may take for a loop."""
+    """Options of the machine passes: used or not, and seconds that the exact solver may take for a loop."""
 
     on: bool = True
     solver_seconds: float = 0.0
@@ -45,7 +46,7 @@ class TuningJob:
 
     asm, symbol: its assembly and its name there; generic_asm, generic_symbol: the generic version, for comparison.
     why_not: why it must stay as it is, or "". open_inline: no inline assembly in it clobbers memory. heuristic_seconds:
-    as of Effort. account: whether the account's figures are wanted. only: the one function of `asm` that is tuned, or
+    as of Effort. account: True if the account's figures are required. only: the one function of `asm` that is tuned, or
     "" for all.
     """
 
@@ -67,10 +68,10 @@ class TuningJob:
 
 @dataclass(frozen=True)
 class VersionTuning:
-    """What the machine passes did to a version, and the model's word on what each step brought.
+    """The changes of the machine passes to a version, and the model's gain of each.
 
     Work per cycle of its main loop on its own core, by the model: the generic version's code, the code that LLVM makes
-    when told the core (the directive), and that code tuned; None where it does no arithmetic, and `tuned` where no
+    for the core (the directive), and that code tuned; None where it does no arithmetic, and `tuned` where no
     machine pass is for the core. unit: "FLOP" or "OP". is_hottest: False where the model cannot time a loop of one of
     these codes that is estimated to be hotter.
     """
@@ -88,7 +89,7 @@ class VersionTuning:
         return self.directive if self.tuned is None else self.tuned
 
     def as_json(self) -> dict[str, Any]:
-        """For reports and notes; every figure is the model's."""
+        """Return the tuning for reports and notes; every figure is the model's."""
         loops = [loop for function in self.functions for loop in function.loops]
         return {
             "unit": f"{self.unit}/cycle" if self.unit else None,
@@ -97,7 +98,7 @@ class VersionTuning:
             "tuned": _rounded(self.tuned),
             "main_loop": (HOTTEST if self.is_hottest else NOT_HOTTEST) if self.unit else None,
             "loops": len(loops),
-            "loops_tuned": sum(not loop.kept for loop in loops),
+            "loops_tuned": sum(not loop.unchanged_because for loop in loops),
             "blocks_tuned": sum(function.blocks for function in self.functions),
             "splits": sum(loop.splits for loop in loops) + sum(function.splits for function in self.functions),
         }
@@ -112,7 +113,7 @@ NOT_HOTTEST = "the hottest that the model can time, by nesting and trip counts"
 
 
 def wants_tuning(core: Core) -> bool:
-    """Whether a core's profile asks for any machine pass."""
+    """True if a core's profile requests any machine pass."""
     return core.arch == "aarch64" and (core.policy.split or core.policy.unpair or core.policy.schedule)
 
 
@@ -122,7 +123,7 @@ def why_untouched(ir: str) -> str:
 
 
 def has_open_inline(ir: str) -> bool:
-    """Whether no inline assembly in the IR clobbers memory: accesses may then move over it."""
+    """True if no inline assembly in the IR clobbers memory: accesses may then move over it."""
     return "~{memory}" not in ir and "module asm" not in ir
 
 
@@ -130,11 +131,11 @@ def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, Vers
     """The version's assembly, tuned, and the account of it."""
     timing, policy, store = load_timing(job.core), job.core.policy, open_store()
     how = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
-    asked = (job.asm, job.symbol, job.generic_asm, job.only, *how)
-    key = hashlib.sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()
+    question = (job.asm, job.symbol, job.generic_asm, job.only, *how)
+    key = hashlib.sha256(repr(question).encode(errors="surrogateescape")).hexdigest()
     if store and (known := _from_document(store.read(key))) is not None:
         return known
-    effort = Effort(solver_seconds, store, job.heuristic_seconds)
+    effort = SchedulingEffort(solver_seconds, store, job.heuristic_seconds)
     done = tune(job.asm, timing, policy, effort, job.symbol, job.why_kept, open_inline=job.open_inline)
     done = replace(done, functions=tuple(f for f in done.functions if job.only in ("", f.name)))
     account = _account(job, done, timing) if job.account else VersionTuning(done.functions)
@@ -168,7 +169,7 @@ def modelled(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol
 
 
 def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuning] | None:
-    """What was kept of an earlier build; None where nothing was, or something of another make."""
+    """Return what an earlier build stored; None if there is nothing, or it is of another format."""
     if document is None:
         return None
     try:
@@ -187,11 +188,11 @@ def tune_versions(
 ) -> list[tuple[str, VersionTuning]]:
     """Tune versions, `workers` at a time, in as many processes; progress is called once for each."""
     if workers < 2 or len(jobs) < 2:
-        found = []
+        tuned = []
         for job in jobs:
-            found.append(tune_version(job, solver_seconds))
+            tuned.append(tune_version(job, solver_seconds))
             progress()
-        return found
+        return tuned
     count = min(workers, len(jobs))
     with ExitStack() as stack:
         idle: SimpleQueue[_Process] = SimpleQueue()
@@ -215,12 +216,12 @@ class _Process:
     """A process that tunes one version after the other: Python and its packages are loaded once."""
 
     def __enter__(self) -> "_Process":
-        self._said = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()
         self._run = subprocess.Popen(
             python_command("from mavcg.assembly.tuning import _serve; _serve()"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
         )
         return self
 
@@ -233,8 +234,8 @@ class _Process:
             result: tuple[str, VersionTuning] = pickle.load(self._run.stdout)
         except (OSError, EOFError) as error:
             status = self._run.wait()
-            self._said.seek(0)
-            lines = self._said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
+            self._stderr.seek(0)
+            lines = self._stderr.read().decode(errors="replace").strip().splitlines() or ["it printed nothing"]
             raise ToolError(
                 f"tuning {job.symbol}: the process ended with {status}: {lines[-1]}; "
                 "take fewer --jobs where memory is short, or --tune off"
@@ -242,10 +243,10 @@ class _Process:
         return result
 
     def __exit__(self, *error: object) -> None:
-        # A job under way is of no use any more when this is reached early.
+        # The result of an unfinished job is not needed any more.
         self._run.kill()
         self._run.communicate()
-        self._said.close()
+        self._stderr.close()
 
 
 def _serve() -> None:

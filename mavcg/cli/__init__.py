@@ -3,11 +3,11 @@
 import os
 import sys
 
-from mavcg.scratch import remove_on_signals
+from mavcg.files.scratch import remove_on_signals
 
 
 def main() -> None:
-    """Entry point. Exit status: 0 done, 2 bad input or usage, 1 a fault of ours."""
+    """Run the command line of this process and exit: 0 done, 2 bad input or usage, 1 a fault of mavcg."""
     _open_streams()
     remove_on_signals()
     if sys.argv[1:2] == ["launch"]:
@@ -21,7 +21,9 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """A closed stream (`mavcg cores >&-`) goes nowhere; else the next file that is opened would be in its place."""
+    """Open closed standard streams (`mavcg cores >&-`) on /dev/null; else the next opened file would get their
+    number.
+    """
     for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one

@@ -1,5 +1,6 @@
-"""`python -m mavcg.cli`: the mavcg command where its script is not on PATH."""
+"""Run the mavcg command as `python -m mavcg.cli`, for a PATH that lacks its script."""
 
 from mavcg.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""The verbs put together, and how a command ends."""
+"""Assemble the verbs to one command line, and end it with the right message and exit status."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from mavcg.cli.auto import auto
 from mavcg.cli.bench import bench
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
-from mavcg.cli.ending import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
 from mavcg.cli.init import init
@@ -27,9 +27,9 @@ from mavcg.cli.runtime import runtime
 from mavcg.cli.select import select
 from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
-from mavcg.disk_space import NO_ROOM, full_folders
 from mavcg.errors import MavcgError
-from mavcg.terminal import say, show
+from mavcg.files.disk_space import NO_ROOM, full_folders
+from mavcg.text.terminal import say, show
 
 HELP = """Build libraries that run at full speed on every core of a processor whose cores differ.
 
@@ -47,7 +47,7 @@ def _launch(words: Annotated[list[str] | None, typer.Argument(metavar="COMPILER 
 
 
 def make_app() -> typer.Typer:
-    """The command line, verb by verb."""
+    """Return the command line with all verbs."""
     app = typer.Typer(
         name="mavcg", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
@@ -62,8 +62,8 @@ def make_app() -> typer.Typer:
     return app
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from mavcg import __version__
 
         show(f"mavcg {__version__}")
@@ -80,7 +80,7 @@ _options.__doc__ = HELP
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; its exit status."""
+    """Run one command line; return its exit status."""
     try:
         make_app()(list(arguments), prog_name="mavcg")
         return 0
@@ -105,14 +105,14 @@ def run(arguments: Sequence[str]) -> int:
             raise
         # A write to a full disk says no name: what is not named elsewhere went to standard output.
         unnamed = (full_folders() or "standard output") if error.errno in NO_ROOM else "a system call"
-        place = error.filename2 or error.filename or unnamed
-        way_out = "make room" if error.errno in NO_ROOM else "see that it can be read and written"
-        say(f"{place!s}: {error.strerror or error}; {way_out}")
+        location = error.filename2 or error.filename or unnamed
+        remedy = "make room" if error.errno in NO_ROOM else "see that it can be read and written"
+        say(f"{location!s}: {error.strerror or error}; {remedy}")
         return _no_stdout(EXIT_BAD_INPUT) if not _flushed() else EXIT_BAD_INPUT
 
 
 def _flushed() -> bool:
-    """True if stdout took all that was printed."""
+    """True if stdout took all output."""
     try:
         sys.stdout.flush()
         return True
@@ -121,6 +121,6 @@ def _flushed() -> bool:
 
 
 def _no_stdout(status: int) -> int:
-    """Let what is still to be printed go nowhere: Python would complain about it at its end."""
+    """Discard pending output: Python would report it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return status

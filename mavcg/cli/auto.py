@@ -11,7 +11,7 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.program_road.auto_steps import Question, Where
+    from mavcg.program_pipeline.auto_steps import AutoMachine, AutoRequest
 
 _WAITING = 1  # exit status: functions over the threshold are left
 
@@ -37,7 +37,8 @@ def auto(
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Profile a program, build versions of what is hot, measure each on its core, drop those that do not help; again,
+    """Profile a program, build versions of its hot functions, measure each on its core, drop those that do not help;
+    again,
     until no further function takes more than the threshold.
 
     mavcg.toml names the command to profile ([profile] command), how to make the program (build: run before each
@@ -52,35 +53,35 @@ def auto(
     mavcg auto --runner ssh:pi@10.0.0.7
     mavcg auto --runner adb
     """
-    from mavcg.program_road.auto_report import auto_json, show_auto
-    from mavcg.program_road.auto_steps import ProgramSteps
-    from mavcg.program_road.choosing import MIN_GAIN
-    from mavcg.program_road.rounds import MOST_ROUNDS, Limits, run_rounds
+    from mavcg.program_pipeline.auto_report import auto_json, show_auto
+    from mavcg.program_pipeline.auto_rounds import MOST_ROUNDS, RoundLimits, run_rounds
+    from mavcg.program_pipeline.auto_steps import ProgramSteps
+    from mavcg.program_pipeline.version_choice import MIN_GAIN
 
-    question = _question(config, threshold, runs, jobs)
-    percent = question.build.min_gain
-    limits = Limits(
-        MIN_GAIN if percent is None else percent / 100, rounds or MOST_ROUNDS, per_round, question.build.max_functions
+    request = _auto_request(config, threshold, runs, jobs)
+    percent = request.build.min_gain
+    limits = RoundLimits(
+        MIN_GAIN if percent is None else percent / 100, rounds or MOST_ROUNDS, per_round, request.build.max_functions
     )
     with ExitStack() as stack:
-        where = _where(question, runner, stack)
-        if where.why_not:
-            note(f"nothing can be measured: {where.why_not}")
+        machine = _machine(request, runner, stack)
+        if machine.why_not:
+            note(f"nothing can be measured: {machine.why_not}")
         with Progress() as progress:
-            outcome = run_rounds(ProgramSteps(question, where, progress, note), limits, note)
-    words = where.words
+            outcome = run_rounds(ProgramSteps(request, machine, progress, note), limits, note)
+    description = machine.description
     if as_json:
-        print_json(auto_json(outcome, words))
+        print_json(auto_json(outcome, description))
     else:
-        show_auto(outcome, words, question.threshold, console())
+        show_auto(outcome, description, request.threshold, console())
     if outcome.waiting:
         raise typer.Exit(_WAITING)
 
 
-def _question(config: Path | None, threshold: float | None, runs: int | None, jobs: int | None) -> "Question":
-    """The checked mavcg.toml with the options. Raises: MavcgError for what cannot be gone round with."""
-    from mavcg.program_road.auto_steps import Question
-    from mavcg.program_road.buildfile import FILE_NAME, library_of_folder, read_project
+def _auto_request(config: Path | None, threshold: float | None, runs: int | None, jobs: int | None) -> "AutoRequest":
+    """Return the checked mavcg.toml with the options. Raises: MavcgError for settings that rounds cannot use."""
+    from mavcg.program_pipeline.auto_steps import AutoRequest
+    from mavcg.program_pipeline.buildfile import FILE_NAME, library_of_folder, read_project
 
     path = config or Path(FILE_NAME)
     if config is None and not path.is_file():
@@ -102,8 +103,8 @@ def _question(config: Path | None, threshold: float | None, runs: int | None, jo
         note(f"build.hot {name}: is not heeded, the profiles say what is hot")
     output = build.output or library_of_folder(project.folder)
     table = project.profile
-    defaults = Question(project, build)
-    question = Question(
+    defaults = AutoRequest(project, build)
+    request = AutoRequest(
         project,
         replace(build, output=output, threshold=build.threshold if threshold is None else threshold),
         jobs,
@@ -111,22 +112,22 @@ def _question(config: Path | None, threshold: float | None, runs: int | None, jo
         (table and table.frequency) or defaults.frequency_hz,
         table.event if table else None,
     )
-    _ = question.threshold  # refused now, not after a build
-    return question
+    _ = request.threshold  # refused now, not after a build
+    return request
 
 
-def _where(question: "Question", runner: str | None, stack: ExitStack) -> "Where":
-    """The machine that runs the program; what is opened for it is closed by the stack. Raises: MavcgError."""
-    from mavcg.program_road.auto_here import this_place
-    from mavcg.program_road.request import make_request
+def _machine(auto_request: "AutoRequest", runner: str | None, stack: ExitStack) -> "AutoMachine":
+    """Return the machine that runs the program; its connection is closed by the stack. Raises: MavcgError."""
+    from mavcg.program_pipeline.auto_local import local_machine
+    from mavcg.program_pipeline.request import make_request
 
-    file = replace(question.build, measurements=None, hot=(), profile=None, only_hot=None)
-    request, _board = make_request(file, question.project.folder, question.jobs, ())
+    file = replace(auto_request.build, measurements=None, hot=(), profile=None, only_hot=None)
+    request, _board = make_request(file, auto_request.project.folder, auto_request.jobs, ())
     if runner is None:
-        return this_place(question, request)
-    from mavcg.program_road.auto_board import board_place
+        return local_machine(auto_request, request)
+    from mavcg.program_pipeline.auto_board import board_machine
     from mavcg.runners.open import open_runner
 
-    if not question.command:
+    if not auto_request.command:
         raise MavcgError(f"--runner {runner}: there is no program to run; add [profile] with command to mavcg.toml")
-    return board_place(question, request, stack.enter_context(open_runner(runner)))
+    return board_machine(auto_request, request, stack.enter_context(open_runner(runner)))

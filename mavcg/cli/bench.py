@@ -1,4 +1,4 @@
-"""`mavcg bench`: how long a model library takes on this machine."""
+"""The verb `mavcg bench`: time a model library on this machine."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,9 +35,9 @@ def bench(
     mavcg bench libmobilenet_v2.so --threads 1 --seconds 5 --json
     """
     from mavcg.cli.run import random_inputs
-    from mavcg.loading import AUTO, load
-    from mavcg.timing_runs import as_json as row_of
-    from mavcg.timing_runs import parse_threads, time_runs
+    from mavcg.runtime.loading import AUTO, load
+    from mavcg.runtime.timed_runs import as_json as row_of
+    from mavcg.runtime.timed_runs import parse_threads, time_runs
 
     try:
         counts = parse_threads(",".join("0" if part.strip() == AUTO else part for part in threads.split(",")))
@@ -65,10 +65,12 @@ def bench(
 
 
 def _layers(library: Path, model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
-    """Each step's median time over some runs, in the order of the steps; the primitive that it is of, if any."""
+    """Return each step's median time over some runs, in the order of the steps, with the primitive that it belongs
+    to.
+    """
     import statistics
 
-    from mavcg.inspection import model_of
+    from mavcg.objects.inspection import model_of
 
     profiles = [model.profile(*arrays) for _ in range(runs)]
     note = model_of(library) or {"steps": [{}] * len(profiles[0])}

@@ -1,4 +1,4 @@
-"""`mavcg build`: a multi-versioned library from sources, LLVM IR or a model."""
+"""The verb `mavcg build`: a multi-versioned library from sources, LLVM IR or a model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ def build(
         typer.Option(
             metavar="GLOB,..",
             help="Compilers that --compile-commands may name beside those of the system and of PATH; they are run to "
-            "ask for their headers.",
+            "query their headers.",
         ),
     ] = None,
     flag: Annotated[
@@ -140,7 +140,7 @@ def build(
     always there.
 
     Without arguments it builds what ./mavcg.toml names, program and models; options override the file (`mavcg init`
-    writes one). What is hot is said by the file, by --hot or --profile, or by the profile that `mavcg profile` kept
+    writes one). The file, --hot or --profile name hot functions, or the profile that `mavcg profile` kept
     here. A model needs --board or --cores.
 
     \b
@@ -152,12 +152,12 @@ def build(
     mavcg build resnet50.onnx --board rk3588 --max-size 120MB
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
-    from mavcg.cli.build_limits import build_limits
+    from mavcg.cli.resource_limits import build_limits
     from mavcg.importers.load import is_model
 
     if config is not None and is_model(config):
         from mavcg.cli.build_model import build_and_report as build_model_library
-        from mavcg.model_road.request import Selecting, make_model_request, parse_threads, refuse_program_options
+        from mavcg.model_pipeline.request import Selecting, make_model_request, parse_threads, refuse_program_options
 
         refuse_program_options({
             "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
@@ -177,7 +177,7 @@ def build(
         if as_json:
             print_json(document)
         return
-    from mavcg.program_road.buildfile import FILE_NAME, PROFILE_NAME, BuildFile, ModelTable, read_project
+    from mavcg.program_pipeline.buildfile import FILE_NAME, PROFILE_NAME, BuildFile, ModelTable, read_project
 
     options = BuildFile(
         output=_from_here(output), sources=_all_from_here(source), ir=_all_from_here(ir),
@@ -212,7 +212,7 @@ def build(
         build_project(project, options, of_models, jobs, as_json)
         return
     from mavcg.cli.build_program import build_and_report
-    from mavcg.program_road.request import make_request
+    from mavcg.program_pipeline.request import make_request
 
     if not options.hot and not options.profile and Path(PROFILE_NAME).is_file():
         options = replace(options, profile=PROFILE_NAME)
@@ -229,12 +229,12 @@ def _refuse_model_options(given: Mapping[str, object]) -> None:
 
 
 def _from_here(name: str | None) -> str | None:
-    """Option paths are relative to where the user stands, those of the build file to the file."""
+    """Make an option's path relative to the current folder, not to the build file's folder."""
     return str(Path(name).absolute()) if name is not None else None
 
 
 def _input_from_here(option: str) -> str:
-    """A link option; a path of an archive or object made whole."""
+    """Make a link option's path of an archive or object absolute."""
     return option if option.startswith("-") else str(Path(option).absolute())
 
 

@@ -1,19 +1,22 @@
-"""`mavcg build MODEL`: what the verb does with an ONNX or TFLite file."""
+"""The verb `mavcg build MODEL`, for an ONNX or TFLite file."""
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.build_limits import Limits, limited
 from mavcg.cli.output import console
+from mavcg.cli.resource_limits import ResourceLimits, limited
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
-    from mavcg.model_road.model import ModelRequest
+    from mavcg.model_pipeline.model import ModelRequest
 
 
-def build_and_report(request: "ModelRequest", limits: Limits, as_json: bool) -> dict[str, Any]:
-    """Build the library; its document, or a report on stdout and {}. Raises: MavcgError, with nothing written."""
-    from mavcg.model_road.model import build_model
-    from mavcg.model_road.report import model_json, show_model
+def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
+    """Build the library and print its report. Raises: MavcgError, with nothing written.
+
+    Returns: the JSON document, or {} after a report on stdout.
+    """
+    from mavcg.model_pipeline.model import build_model
+    from mavcg.model_pipeline.report import model_json, show_model
 
     with limited(limits, str(request.model)) as progress:
         try:

@@ -1,19 +1,24 @@
-"""`mavcg build` of a program: build, show progress, report."""
+"""The verb `mavcg build` for a program: build, show progress, report."""
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.build_limits import Limits, limited
 from mavcg.cli.output import console
+from mavcg.cli.resource_limits import ResourceLimits, limited
 
 if TYPE_CHECKING:
-    from mavcg.board import Board
-    from mavcg.program_road.program import BuildRequest
+    from mavcg.hardware.board import Board
+    from mavcg.program_pipeline.program import BuildRequest
 
 
-def build_and_report(request: "BuildRequest", board: "Board | None", limits: Limits, as_json: bool) -> dict[str, Any]:
-    """Build the library; its document, or a table on stdout and {}. Raises: MavcgError, with nothing written."""
-    from mavcg.program_road.program import build_program
-    from mavcg.program_road.report import build_json, show_build
+def build_and_report(
+    request: "BuildRequest", board: "Board | None", limits: ResourceLimits, as_json: bool
+) -> dict[str, Any]:
+    """Build the library and print its table. Raises: MavcgError, with nothing written.
+
+    Returns: the JSON document, or {} after a table on stdout.
+    """
+    from mavcg.program_pipeline.program import build_program
+    from mavcg.program_pipeline.report import build_json, show_build
 
     with limited(limits, str(request.output)) as progress:
         result = build_program(request, progress)

@@ -1,14 +1,14 @@
-"""`mavcg build` with a mavcg.toml: the program's library or its launched build, then every model's library."""
+"""The verb `mavcg build` with a mavcg.toml: the program's library or its launched build, then every model's library."""
 
 import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli import build_model, build_program
-from mavcg.cli.build_limits import Limits, build_limits
 from mavcg.cli.output import console, note, print_json
+from mavcg.cli.resource_limits import ResourceLimits, build_limits
 from mavcg.errors import MavcgError
-from mavcg.program_road.buildfile import (
+from mavcg.program_pipeline.buildfile import (
     BuildFile,
     ModelTable,
     ProjectFile,
@@ -17,10 +17,10 @@ from mavcg.program_road.buildfile import (
 )
 
 if TYPE_CHECKING:
-    from mavcg.board import Board
-    from mavcg.model_road.model import ModelRequest
-    from mavcg.program_road.launched import LaunchedBuild
-    from mavcg.program_road.program import BuildRequest
+    from mavcg.hardware.board import Board
+    from mavcg.model_pipeline.model import ModelRequest
+    from mavcg.program_pipeline.launched_build import LaunchedBuild
+    from mavcg.program_pipeline.program import BuildRequest
 
 # What an error names, an option, and the key of a table that says the same.
 _OPTION = re.compile(r"(?:--(?P<long>[a-z-]+)|(?P<output>-o)(?= )|(?P<build>build)(?=: ))")
@@ -32,11 +32,11 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class ProjectRequest:
-    """All that a mavcg.toml has to be built, every name resolved; one of program and launched at most is there."""
+    """All builds that a mavcg.toml names, every name resolved; at most one of program and launched is there."""
 
-    program: "tuple[BuildRequest, Board | None, Limits] | None"
+    program: "tuple[BuildRequest, Board | None, ResourceLimits] | None"
     launched: "LaunchedBuild | None"
-    models: "tuple[tuple[ModelRequest, Limits], ...]"
+    models: "tuple[tuple[ModelRequest, ResourceLimits], ...]"
 
 
 def build_project(
@@ -44,7 +44,8 @@ def build_project(
 ) -> None:
     """Build everything that a mavcg.toml names and report.
 
-    options, of_models: what the command line says, which wins over the file; of_models.file has no meaning.
+    Args:
+        options, of_models: options of the command line, which override the file; of_models.file has no meaning.
     Raises: MavcgError for bad input; all of it is checked before the first library is built.
     """
     request = make_project_request(project, options, of_models, jobs)
@@ -62,7 +63,7 @@ def make_project_request(
     project: ProjectFile, options: BuildFile, of_models: ModelTable, jobs: int | None
 ) -> ProjectRequest:
     """Resolve every name of a mavcg.toml. Raises: MavcgError naming file, table and key, or the option."""
-    from mavcg.program_road.request import merge
+    from mavcg.program_pipeline.request import merge
 
     build = merge(project.build or BuildFile(), options)
     has_sources = bool(build.sources or build.ir or build.compile_commands)
@@ -93,22 +94,22 @@ def make_project_request(
 
 
 def _refuse_missing_profile(build: BuildFile, project: ProjectFile) -> None:
-    """Say how to make the profile where it is all that could say what is hot."""
+    """Refuse a build that needs a missing profile, and name the command that makes it."""
     kept = project.folder / project.profile_name
     if build.hot or kept.is_file() or build.profile not in (None, project.profile_name):
         return
     has_command = project.profile and project.profile.command
     profile = "run `mavcg profile`" if has_command else "add [profile] with command = [..] and run `mavcg profile`"
     raise MavcgError(
-        f"{project.path}: nothing is said to be hot: build.hot is not given, and there is no profile {kept}; "
+        f"{project.path}: no hot function is named: build.hot is not given, and there is no profile {kept}; "
         f"{profile}, or name functions by hot"
     )
 
 
 def _program_request(
     build: BuildFile, project: ProjectFile, options: BuildFile, jobs: int | None
-) -> "tuple[BuildRequest, Board | None, Limits]":
-    from mavcg.program_road.request import make_request
+) -> "tuple[BuildRequest, Board | None, ResourceLimits]":
+    from mavcg.program_pipeline.request import make_request
 
     build = replace(build, output=build.output or library_of_folder(project.folder))
     try:
@@ -119,7 +120,7 @@ def _program_request(
 
 
 def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) -> "LaunchedBuild":
-    from mavcg.program_road.launched import make_launched_build
+    from mavcg.program_pipeline.launched_build import make_launched_build
 
     given = [field.name for field in fields(BuildFile) if getattr(options, field.name) not in (None, ())]
     if given:
@@ -135,17 +136,17 @@ def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) 
 
 def _model_request(
     table: ModelTable, number: int, project: ProjectFile, options: ModelTable, jobs: int | None
-) -> "tuple[ModelRequest, Limits]":
-    from mavcg.model_road.request import Selecting, identifier, make_model_request, parse_threads
-    from mavcg.program_road.request import merge
+) -> "tuple[ModelRequest, ResourceLimits]":
+    from mavcg.model_pipeline.request import Selecting, identifier, make_model_request, parse_threads
+    from mavcg.program_pipeline.request import merge
 
-    place = f"{project.path}: model[{number}]"
+    location = f"{project.path}: model[{number}]"
     folder, table = project.folder, merge(table, replace(options, file=table.file))
     file = folder / table.file
     if not file.is_file():
-        raise MavcgError(f"{place}.file = {table.file!r}: is not there; name an ONNX or TFLite file")
+        raise MavcgError(f"{location}.file = {table.file!r}: is not there; name an ONNX or TFLite file")
     if table.max_workspace is not None and table.max_workspace < 0:
-        raise MavcgError(f"{place}.max_workspace = {table.max_workspace}: is no number of bytes; give 0 or more")
+        raise MavcgError(f"{location}.max_workspace = {table.max_workspace}: is no number of bytes; give 0 or more")
     output = folder / (table.output or f"lib{identifier(file.stem)}.so")
     db = folder / table.db if table.db else None
     max_size = str(table.max_size) if table.max_size is not None else None
@@ -159,34 +160,34 @@ def _model_request(
         request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)
     except MavcgError as error:
-        raise _naming_keys(error, place, options) from error
+        raise _naming_keys(error, location, options) from error
     return request, limits
 
 
-def _naming_keys(error: MavcgError, place: str, options: BuildFile | ModelTable) -> MavcgError:
-    """The error with the key of the table in the place of the option that it names, unless the option was given."""
+def _naming_keys(error: MavcgError, location: str, options: BuildFile | ModelTable) -> MavcgError:
+    """Replace the option in an error by the key of the table, unless the option was given."""
     text = str(error)
     match = _OPTION.match(text)
     if match is None:
         return error
     if match["build"]:
-        return type(error)(f"{place}{text[match.end() :]}")
+        return type(error)(f"{location}{text[match.end() :]}")
     name = "output" if match["output"] else match["long"].replace("-", "_")
     key = _KEYS.get(name, name)
     if getattr(options, key, None) not in (None, ()):
         return error
-    return type(error)(f"{place}.{key}{text[match.end() :]}")
+    return type(error)(f"{location}.{key}{text[match.end() :]}")
 
 
 def _build_launched(build: "LaunchedBuild", as_json: bool) -> dict[str, Any]:
-    from mavcg.program_road.launched import run_launched_build
+    from mavcg.program_pipeline.launched_build import run_launched_build
 
     lines = run_launched_build(build, stdout=2 if as_json else None)
     if not lines:
         note(
-            f"{build.place}: no object got versions: is `mavcg launch` the build's compiler launcher, and were objects "
-            "with hot functions compiled anew (make -B, cmake --clean-first)?"
+            f"{build.location}: no object got versions: is `mavcg launch` the build's compiler launcher, and were "
+            "objects with hot functions compiled anew (make -B, cmake --clean-first)?"
         )
     elif not as_json:
-        console().print(f"{len(lines)} objects got versions by {build.place}")
+        console().print(f"{len(lines)} objects got versions by {build.location}")
     return {"launched": {"command": list(build.command), "objects": lines}}

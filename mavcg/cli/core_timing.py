@@ -1,19 +1,19 @@
-"""The options --core and --set: a core's timing facts, some of them changed for a what-if question."""
+"""The options --core and --set: a core's timing facts, some of them changed for a what-if estimate."""
 
 import difflib
 import re
 from collections.abc import Sequence
 
-from mavcg.core import Core
 from mavcg.errors import MavcgError
-from mavcg.timing import Timing
+from mavcg.hardware.core import Core
+from mavcg.hardware.timing import Timing
 
 _SETTING = re.compile(r"\s*([\w*]+)\s*->\s*([\w*]+)\s*(?:\.\s*(\w+)\s*)?=\s*(\d{1,4})\s*")
 SET_HELP = 'A latency to assume, such as "ldr_x->ins=3" or "fmla_q->fmla_q.acc=2", in cycles; may be given again.'
 
 
 def core_timing(name: str, settings: Sequence[str] = ()) -> tuple[Core, Timing]:
-    """The AArch64 core of this name and its timing, with the settings made.
+    """Return the AArch64 core of this name and its timing, with the settings applied.
 
     Raises: MavcgError for an unknown core, one of another architecture, one without timing facts, a bad setting.
     """
@@ -33,18 +33,18 @@ def core_timing(name: str, settings: Sequence[str] = ()) -> tuple[Core, Timing]:
 
 
 def of_core_option(error: MavcgError) -> MavcgError:
-    """The same error where the option is --core: what finds cores by name calls it --cores."""
+    """Return the same error for the option --core: the search by name calls it --cores."""
     words = str(error)
     return type(error)("--core " + words.removeprefix("--cores ")) if words.startswith("--cores ") else error
 
 
 def with_setting(timing: Timing, setting: str) -> Timing:
-    """The timing with one latency changed, from "producer->consumer[.role]=cycles".
+    """Return the timing with one latency changed, from "producer->consumer[.role]=cycles".
 
-    Without a role it holds for every operand, and replaces what the core's file says of single ones.
-    Raises: MavcgError that names what may stand there.
+    Without a role it holds for every operand, and replaces the core's figures of single ones.
+    Raises: MavcgError that names the valid values.
     """
-    from mavcg.instr_classes import CLASSES, FAMILIES, ROLES
+    from mavcg.hardware.instr_classes import CLASSES, FAMILIES, ROLES
 
     found = _SETTING.fullmatch(setting)
     if found is None:

@@ -1,4 +1,4 @@
-"""`mavcg cores`: the cores and boards that are known, how each is recognised, and what this machine has."""
+"""The verb `mavcg cores`: the known cores and boards, how each is recognised, and this machine's cores."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.board import Board
 from mavcg.cli.cores_tables import recognised, show_all, show_board, show_core
 from mavcg.cli.output import print_json
-from mavcg.core import Core
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.target import ARCHES, host_target
-from mavcg.terminal import show
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import ARCHES, host_target
+from mavcg.text.terminal import show
 
 if TYPE_CHECKING:
     from mavcg.runtime.binding import DetectedCpu
@@ -76,7 +76,9 @@ def cores(
 
 
 def _show_host(measure: bool, json: bool) -> None:
-    """What plans and builds for this machine go by: kept from before, or measured in a second or two."""
+    """Print the figures that plans and builds for this machine use: kept from before, or measured in a second or
+    two.
+    """
     from mavcg.hosts.host import measured_host_board
 
     board = measured_host_board(again=measure)
@@ -87,7 +89,7 @@ def _show_host(measure: bool, json: bool) -> None:
 
 
 def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
-    """Each CPU's core as the runtime in a library would find it; empty on an architecture without cores here.
+    """Return each CPU's core as the runtime in a library would find it; empty on an architecture without cores here.
 
     Raises: ToolError when the runtime cannot be compiled for this machine.
     """
@@ -98,7 +100,7 @@ def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
 
 
 def core_json(core: Core) -> dict[str, Any]:
-    """A core as `--json` gives it."""
+    """Return a core's entry in --json."""
     return {
         "name": core.name,
         "arch": core.arch,
@@ -129,7 +131,7 @@ def core_json(core: Core) -> dict[str, Any]:
 
 
 def board_json(board: Board) -> dict[str, Any]:
-    """A board as `--json` gives it; what no source gave is null."""
+    """Return a board's entry in --json; facts without a source are null."""
     return {
         "name": board.name,
         "soc": board.soc,
@@ -156,7 +158,7 @@ def board_json(board: Board) -> dict[str, Any]:
 
 
 def _named(name: str, known: dict[str, Core], boards: dict[str, Board]) -> tuple[dict[str, Core], dict[str, Board]]:
-    """The core of this name and the boards that have it, or the board and its cores."""
+    """Return the core of this name and the boards that have it, or the board and its cores."""
     if name in known:
         return {name: known[name]}, {key: board for key, board in boards.items() if name in board.cores}
     if name in boards:
@@ -172,10 +174,7 @@ def _named(name: str, known: dict[str, Core], boards: dict[str, Board]) -> tuple
 
 
 def _check(json: bool) -> None:
-    """Print what the audit finds.
-
-    Raises: ProfileError when it finds something.
-    """
+    """Print the findings of the audit. Raises: ProfileError when there are any."""
     from mavcg.profiles.audit import audit
     from mavcg.profiles.load import files
 
@@ -198,7 +197,7 @@ def _check(json: bool) -> None:
 
 
 def _gaps() -> dict[str, Any]:
-    """What is not known of the cores: instruction classes by core, and the cores of which no timing is known."""
+    """Return the unknown facts: instruction classes by core, and the cores without timing."""
     from mavcg.profiles.audit import lacking
     from mavcg.profiles.load import load_cores
 

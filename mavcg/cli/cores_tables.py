@@ -1,26 +1,26 @@
-"""The tables of `mavcg cores`."""
+"""Print the tables of `mavcg cores`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mavcg.board import Board, Cluster
 from mavcg.cli.output import console
-from mavcg.core import Core, Midr, X86Model
-from mavcg.cpu_list import cpu_ranges
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core import Core, Midr, X86Model
+from mavcg.hardware.cpu_list import cpu_ranges
 
 if TYPE_CHECKING:
     from mavcg.runtime.binding import DetectedCpu
 
 
 def recognised(core: Core) -> str:
-    """How a CPU is known to be this core, in a few words."""
+    """Describe how a CPU is recognised as this core, in a few words."""
     words = [_midr_text(midr) for midr in core.midr] + [_model_text(model) for model in core.x86_models]
     kind = f"{core.x86_kind} CPUs of " if core.x86_kind else ""
     return kind + ", ".join(words)
 
 
 def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
-    """Every core and board, each in a line."""
+    """Print every core and board, each in a line."""
     from rich.table import Table
 
     out = console()
@@ -36,7 +36,7 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Seq
 
 
 def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
-    """One core in full, with the boards that have it and the sources."""
+    """Print one core in full, with the boards that have it and the sources."""
     from rich.table import Table
 
     out = console()
@@ -45,7 +45,7 @@ def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detected
         ("recognised by", recognised(core)), ("LLVM CPU", _llvm_text(core)), ("stand-ins", ", ".join(core.stand_ins)),
         ("extensions", ", ".join(core.extensions)),
         ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
-        ("machine passes", _asked(core)), ("timing", _timing_text(core)),
+        ("machine passes", _pass_names(core)), ("timing", _timing_text(core)),
         *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
     ]  # fmt: skip
     table = Table("fact", "value", title=core.name)
@@ -62,14 +62,14 @@ def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detected
         show_machine(found)
 
 
-def _asked(core: Core) -> str:
+def _pass_names(core: Core) -> str:
     policy = core.policy
-    asked = {"split": policy.split, "unpair": policy.unpair, "schedule": policy.schedule}
-    return ", ".join(name for name, wanted in asked.items() if wanted)
+    passes = {"split": policy.split, "unpair": policy.unpair, "schedule": policy.schedule}
+    return ", ".join(name for name, is_on in passes.items() if is_on)
 
 
 def _timing_text(core: Core) -> str:
-    """How much is known of the core's timing, and whose it is."""
+    """Describe the known part of the core's timing, and its origin."""
     from mavcg.profiles.timing import load_timing, own_classes
 
     own = own_classes(core)
@@ -81,7 +81,7 @@ def _timing_text(core: Core) -> str:
 
 
 def show_board(board: Board) -> None:
-    """One board in full, with the sources."""
+    """Print one board in full, with the sources."""
     from rich.table import Table
 
     out = console()
@@ -105,7 +105,7 @@ def show_board(board: Board) -> None:
 
 
 def show_machine(found: "Sequence[DetectedCpu]") -> None:
-    """What this machine has."""
+    """Print this machine's cores."""
     from rich.table import Table
 
     groups: dict[tuple[str | None, str], list[int]] = {}
@@ -133,12 +133,12 @@ def _model_text(model: X86Model) -> str:
 
 
 def _rates(gb_per_s: Sequence[float | None]) -> str:
-    """Rates for people, ? for what no source gave; nothing where none did."""
+    """Format rates for people, ? for one without a source; "" if none has one."""
     return ", ".join("?" if rate is None else f"{rate:g}" for rate in gb_per_s) if any(gb_per_s) else ""
 
 
 def _kib(size: int | None) -> str:
-    """A size for people; nothing where no source gave it."""
+    """Format a size for people; "" without a source."""
     return "" if size is None else f"{size // 1024} KiB"
 
 

@@ -1,4 +1,4 @@
-"""`mavcg estimate`: cycles of loops on a core, or the latency of a model on a board; by models, nothing changed."""
+"""The verb `mavcg estimate`: cycles of loops on a core, or the latency of a model on a board, by models."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.assembly.loop_estimates import BlockEstimate
-    from mavcg.timing import Timing
+    from mavcg.hardware.timing import Timing
 
 
 def estimate(
@@ -23,7 +23,7 @@ def estimate(
         ),
     ],
     core: Annotated[
-        str | None, typer.Option(metavar="CORE", help="Of loops: whose model to ask; `mavcg cores` lists them.")
+        str | None, typer.Option(metavar="CORE", help="For loops: the core to model; `mavcg cores` lists them.")
     ] = None,
     function: Annotated[
         str | None, typer.Option(metavar="F", help="The function; without it: all that have loops.")
@@ -50,7 +50,8 @@ def estimate(
 ) -> None:
     """Estimate cycles of loops, and what they are lost to; or a model's latency by layer, cluster and threads.
 
-    The figures are a model's. Of loops, with --core: loads hit the first-level cache, branches are foreseen; of a
+    The figures are a model's. Of loops, with --core: loads hit the first-level cache, branches are predicted
+    correctly; of a
     library that mavcg built, F is the version that this core runs. Of a model or its library, with --board: cycles of
     its kernels against the bytes that they move; with `--board host` it is measured beside that.
 
@@ -90,12 +91,12 @@ def estimate(
     _estimate_loops(source, core, function, settings, blocks, verbose, as_json)
 
 
-def _refuse(chosen: str, kind: str, wanted: str, given: dict[str, object]) -> None:
-    """Raises: MavcgError for an option that belongs to the other kind of estimate."""
+def _refuse(chosen: str, kind: str, purpose: str, given: dict[str, object]) -> None:
+    """Refuse an option that belongs to the other kind of estimate. Raises: MavcgError."""
     for option, value in given.items():
         if value:
             raise MavcgError(
-                f"{option}: is for {kind} {wanted}; it says nothing beside {chosen}: leave one of them out"
+                f"{option}: is for {kind} {purpose}; it has no meaning beside {chosen}: leave one of them out"
             )
 
 
@@ -108,13 +109,13 @@ def _estimate_model(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    from mavcg.codegen import default_workers
+    from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
-    from mavcg.model_road.estimating import board_of, measured_ms, predict_file
-    from mavcg.model_road.request import parse_shapes
+    from mavcg.model_pipeline.estimating import board_of, measured_ms, predict_file
+    from mavcg.model_pipeline.request import parse_shapes
     from mavcg.predict.report import prediction_json, show_prediction
     from mavcg.predict.timeline import write_timeline
-    from mavcg.svg_plots import check_plot
+    from mavcg.toolchain.codegen import default_workers
 
     count = _threads(threads)
     if plot is not None:
@@ -132,7 +133,7 @@ def _estimate_model(
 
 
 def _threads(text: str | None) -> int:
-    """0 for auto. Raises: MavcgError."""
+    """Parse a number of threads; 0 for auto. Raises: MavcgError."""
     if text == "auto":
         return 0
     if text is not None and (not text.isascii() or not text.isdigit() or int(text) < 1):
@@ -196,14 +197,19 @@ def _show(
     table.add_column("bound by")
     for name, loops in found:
         for loop in loops:
-            place = loop.place if loop.kind == "loop" else f"{loop.place}, {loop.kind}"
+            loop_location = loop.location if loop.kind == "loop" else f"{loop.location}, {loop.kind}"
             cycles = f"{loop.estimate.cycles:.2f}" if loop.estimate else "?"
             counts = {"FLOP": loop.work.flops, "int OP": loop.work.int_ops, "MAC": loop.work.macs}
             bound = f"{loop.estimate.bound_by}: {loop.estimate.because}" if loop.estimate else loop.why
             if loop.calls:
                 bound += f"; without the time in {', '.join(loop.calls)}"
             table.add_row(
-                name, place, cycles, str(loop.instructions), *(_rate(loop, counts[rate]) for rate in rates), bound
+                name,
+                loop_location,
+                cycles,
+                str(loop.instructions),
+                *(_rate(loop, counts[rate]) for rate in rates),
+                bound,
             )
             name = ""
     if table.row_count:
@@ -222,7 +228,7 @@ def _show_ops(name: str, loop: "BlockEstimate") -> None:
 
     if loop.estimate is None:
         return
-    table = Table(title=f"{name}, {loop.place}")
+    table = Table(title=f"{name}, {loop.location}")
     for heading in ("cycle", "slot", "stall", "lost slots"):
         table.add_column(heading, justify="right")
     for heading in ("instruction", "class", "waits for, or busy units"):

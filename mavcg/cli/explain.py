@@ -1,4 +1,4 @@
-"""`mavcg explain`: a function's loops as a core issues them, cycle by cycle, as a picture."""
+"""The verb `mavcg explain`: a function's loops as a core issues them, cycle by cycle, as a picture."""
 
 import os
 import sys
@@ -11,8 +11,8 @@ import typer
 from mavcg.cli.core_timing import SET_HELP, core_timing
 from mavcg.cli.output import note, print_json
 from mavcg.errors import MavcgError
-from mavcg.safe_text import printable
-from mavcg.terminal import show
+from mavcg.text.safe_text import printable
+from mavcg.text.terminal import show
 
 if TYPE_CHECKING:
     from mavcg.assembly.loop_estimates import BlockEstimate
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def explain(
     source: Annotated[Path, typer.Argument(metavar="LIB.so", help="Library, object, program, or AArch64 assembly.")],
     function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name, without a core's.")],
-    core: Annotated[str, typer.Option(metavar="CORE", help="Whose model to ask; `mavcg cores` lists them.")],
+    core: Annotated[str, typer.Option(metavar="CORE", help="The core to model; `mavcg cores` lists them.")],
     svg: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +63,7 @@ def explain(
         other = "--all" if everything else "--blocks" if blocks else "--loop"
         raise MavcgError(f"--loops {loops}: says nothing beside {other}; leave one of them out")
     if svg is not None:
-        from mavcg.svg_plots import check_plot
+        from mavcg.drawing.svg_plots import check_plot
 
         check_plot(svg, "--svg")
     from mavcg.assembly.asm_input import read_asm_input
@@ -100,7 +100,7 @@ def explain(
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for one in shown:
         text = as_text(one.estimate, colour) if one.estimate else printable(f"no estimate: {one.why}\n")
-        show(f"{chosen.name}, {one.kind} at {one.place}")
+        show(f"{chosen.name}, {one.kind} at {one.location}")
         sys.stdout.write(f"{text}\n")  # with its colours: what it takes from files is printable in it
     if len(shown) < len(found):
         note(
@@ -110,32 +110,32 @@ def explain(
 
 
 def _offsets(profile: Path, symbol: str, has_addresses: bool) -> "Mapping[int, float]":
-    """Where a profile's samples lie in a function. Raises: MavcgError where it cannot say that."""
+    """Return the offsets of a profile's samples in a function. Raises: MavcgError if the profile has none."""
     from mavcg.profiling.load import load_profile
 
     if not has_addresses:
         raise MavcgError(f"--profile {profile}: samples have addresses, and assembly has none; name the library itself")
     found: dict[int, float] = {}
-    for (name, _object), places in load_profile(profile).offsets.items():
+    for (name, _object), samples_at in load_profile(profile).offsets.items():
         if name == symbol:
-            for offset, samples in places.items():
+            for offset, samples in samples_at.items():
                 found[offset] = found.get(offset, 0.0) + samples
     if not found:
         raise MavcgError(
-            f"--profile {profile}: has no samples in {symbol} with their place in it; give one that was recorded with "
+            f"--profile {profile}: has no samples in {symbol} with their offsets; give one that was recorded with "
             "this "
             "very file by mavcg profile, or leave --profile out"
         )
     return found
 
 
-def _named(loop: str, found: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
-    """The loop at this label, line or address. Raises: MavcgError where there is none."""
+def _named(loop: str, loops: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
+    """Return the loop at this label, line or address. Raises: MavcgError if there is none."""
     chosen = [
-        one for one in found if loop == one.label or _number(loop) == (one.line if one.address is None else one.address)
+        one for one in loops if loop == one.label or _number(loop) == (one.line if one.address is None else one.address)
     ]
     if not chosen:
-        raise MavcgError(f"--loop {loop}: {function} has none there; there are: {', '.join(o.place for o in found)}")
+        raise MavcgError(f"--loop {loop}: {function} has none there; there are: {', '.join(o.location for o in loops)}")
     return chosen
 
 
@@ -148,7 +148,7 @@ def _number(text: str) -> int | None:
 
 def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
     from mavcg.assembly.schedule_picture import as_svg
-    from mavcg.svg_plots import save_drawing
+    from mavcg.drawing.svg_plots import save_drawing
 
     drawn = [one for one in found if one.estimate is not None]
     if not drawn:
@@ -157,5 +157,5 @@ def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
     for number, one in enumerate(drawn, 1):
         path = svg if len(drawn) == 1 else svg.with_suffix(f".{number}{svg.suffix}")
         assert one.estimate is not None
-        save_drawing(as_svg(one.estimate, f"{function}, {one.kind} at {one.place}"), path, "--svg")
-        note(f"{path}: {one.kind} at {one.place}")
+        save_drawing(as_svg(one.estimate, f"{function}, {one.kind} at {one.location}"), path, "--svg")
+        note(f"{path}: {one.kind} at {one.location}")

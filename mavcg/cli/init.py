@@ -1,4 +1,4 @@
-"""`mavcg init`: a first mavcg.toml from what a folder holds."""
+"""The verb `mavcg init`: write a first mavcg.toml from the contents of a folder."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -21,19 +21,19 @@ def init(
     """Write a commented mavcg.toml, after which `mavcg profile && mavcg build` need no arguments.
 
     It looks for CMakeLists.txt, makefiles, compile_commands.json, C and C++ sources, programs, .onnx and .tflite
-    files, and runs none of them. What it guesses, and what you have to fill in, it says.
+    files, and runs none of them. It names its guesses, and the keys that you have to fill in.
 
     \b
     mavcg init
     mavcg init --board exynos9820
     mavcg init examples/app --force --json
     """
+    from mavcg.files.whole_file import write_whole
     from mavcg.hosts.host import find_board
     from mavcg.importers.load import SUFFIXES
-    from mavcg.program_road.buildfile import FILE_NAME, read_project
-    from mavcg.program_road.folder_contents import look_at
-    from mavcg.program_road.starting_file import propose, toml_text
-    from mavcg.whole_file import write_whole
+    from mavcg.program_pipeline.buildfile import FILE_NAME, read_project
+    from mavcg.program_pipeline.folder_contents import list_contents
+    from mavcg.program_pipeline.initial_project import propose, toml_text
 
     path = folder / FILE_NAME
     if not folder.is_dir():
@@ -41,7 +41,7 @@ def init(
     if path.exists() and not force:
         raise MavcgError(f"{path}: is there already; edit it, or replace it by --force")
     known = bool(find_board(board).cores)
-    proposal = propose(look_at(folder, SUFFIXES), board)
+    proposal = propose(list_contents(folder, SUFFIXES), board)
     write_whole(path, toml_text(proposal))
     read_project(path)
     missing = (*proposal.missing, *(() if known else ("build.cores",)))
@@ -65,7 +65,7 @@ def init(
 
 
 def _given(table: Any) -> dict[str, Any]:
-    """The keys of a table that are written."""
+    """Return the keys of a table that are written."""
     values = {field.name: getattr(table, field.name) for field in fields(table)}
     return {
         key: list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""`mavcg inspect`: what stands in a built library."""
+"""The verb `mavcg inspect`: list the contents of a built library."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,7 @@ def inspect(
     mavcg inspect libapp.so --json | jq .growth_percent
     mavcg inspect libapp.so --sbom libapp.cdx.json
     """
-    from mavcg.inspection import inspect_library, model_of
+    from mavcg.objects.inspection import inspect_library, model_of
 
     if sbom is not None:
         _write_sbom(library, sbom)
@@ -33,7 +33,7 @@ def inspect(
         if as_json:
             print_json(model)
             return
-        from mavcg.model_road.report import show_note
+        from mavcg.model_pipeline.report import show_note
 
         show_note(model, console())
         return
@@ -41,7 +41,7 @@ def inspect(
     if as_json:
         print_json(inspection.as_json())
         return
-    from mavcg.program_road.report import show_inspection
+    from mavcg.program_pipeline.report import show_inspection
 
     show_inspection(inspection, console())
 
@@ -49,8 +49,8 @@ def inspect(
 def _write_sbom(library: Path, output: Path) -> None:
     import json
 
-    from mavcg.sbom import sbom
-    from mavcg.whole_file import write_whole
+    from mavcg.files.whole_file import write_whole
+    from mavcg.objects.sbom import sbom
 
     document = sbom(library)
     if str(output) == "-":

@@ -1,10 +1,10 @@
-"""`mavcg launch`: a compiler launcher that turns the objects of hot functions into multi-versioned ones."""
+"""The verb `mavcg launch`: a compiler launcher that makes objects of hot functions multi-versioned."""
 
 import os
 from pathlib import Path
 
-from mavcg.cli.ending import EXIT_BAD_INPUT, show_tracebacks
-from mavcg.terminal import say, show
+from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.text.terminal import say, show
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS.."
 HELP = """\
@@ -51,7 +51,7 @@ def launch(arguments: list[str]) -> int:
 
 def _launch(command: list[str], config: str | None, strict: bool) -> int:
     from mavcg.errors import MavcgError
-    from mavcg.program_road.launching import LaunchOptions, find_config, run_compiler, version_object
+    from mavcg.program_pipeline.launching import LaunchOptions, find_config, run_compiler, version_object
 
     status = run_compiler(command)
     if status:

@@ -1,4 +1,4 @@
-"""`mavcg measure`: what each version brings on its own core of this machine."""
+"""The verb `mavcg measure`: measure the gain of each version on its own core of this machine."""
 
 import os
 from pathlib import Path
@@ -10,8 +10,8 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.program_road.measurements import Measurement
-    from mavcg.program_road.measuring import Finding, Measured
+    from mavcg.program_pipeline.measure_versions import LibraryMeasurements, VersionFinding
+    from mavcg.program_pipeline.measurements import Measurement
 
 
 def measure(
@@ -47,8 +47,8 @@ def measure(
 ) -> None:
     """Measure what each version gains over generic on the cores of this machine.
 
-    The program runs pinned to the CPUs of each core type, in turn as generic and as that core, under perf. What it
-    prints to stdout is thrown away. `mavcg build --measurements FILE` then drops the versions that do not help.
+    The program runs pinned to the CPUs of each core type, alternately as generic and as that core, under perf. Its
+    stdout is discarded. `mavcg build --measurements FILE` then drops the versions that do not help.
 
     \b
     mavcg measure libapp.so -o gains.json -- ./app model.bin
@@ -56,30 +56,30 @@ def measure(
     MAVCG_CPU_MAP=0-3=cortex-a55,4-7=cortex-a76 mavcg measure libapp.so --json -- ./app
     mavcg build --measurements gains.json
     """
-    from mavcg.program_road import measuring, perf_runs
-    from mavcg.program_road.choosing import MIN_GAIN
-    from mavcg.program_road.measurements import load_measurements, merged, save_measurements
-    from mavcg.program_road.version_symbols import read_library
+    from mavcg.program_pipeline import measure_versions, perf_runs
+    from mavcg.program_pipeline.measurements import load_measurements, merge_measurements, save_measurements
+    from mavcg.program_pipeline.version_choice import MIN_GAIN
+    from mavcg.program_pipeline.version_symbols import read_library
 
     if not command:
         raise MavcgError(f"measure: no command; give one after --, as in mavcg measure {library} -- ./app args")
     if min_gain is not None and not 0 <= min_gain < float("inf"):
         raise MavcgError(f"--min-gain {min_gain:g}: is not a percentage of 0 or more; correct it")
-    # What cannot be merged or written is told before the minutes that measuring takes.
+    # A file that cannot be merged or written is refused before the minutes that measuring takes.
     old = load_measurements(output) if output is not None and output.exists() else ()
     if output is not None and not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
     versions = read_library(library)
-    places = measuring.places(versions, perf_runs.this_machine(), frozenset(os.sched_getaffinity(0)))
-    defaults = measuring.MeasureOptions()
-    options = measuring.MeasureOptions(runs or defaults.runs, frequency or defaults.frequency_hz, event)
+    groups = measure_versions.measurable_groups(versions, perf_runs.this_machine(), frozenset(os.sched_getaffinity(0)))
+    defaults = measure_versions.MeasureOptions()
+    options = measure_versions.MeasureOptions(runs or defaults.runs, frequency or defaults.frequency_hz, event)
     with Progress() as progress:
-        measured = measuring.measure(versions, places, command, options, progress)
+        measured = measure_versions.measure(versions, groups, command, options, progress)
     for line in measured.notes:
         note(line)
     if output is not None:
         new = [finding.measurement for finding in measured.findings if not finding.why_not]
-        save_measurements(merged(old, new), output)
+        save_measurements(merge_measurements(old, new), output)
         note(f"wrote {output}")
     threshold = MIN_GAIN if min_gain is None else min_gain / 100
     if as_json:
@@ -89,9 +89,9 @@ def measure(
 
 
 def measured_json(
-    measured: "Measured", library: Path, command: list[str], runs: int, min_gain: float
+    measured: "LibraryMeasurements", library: Path, command: list[str], runs: int, min_gain: float
 ) -> dict[str, Any]:
-    """The document of `mavcg measure --json`; times are in counts of `event`, gains and shares are fractions."""
+    """Return the document of `mavcg measure --json`; times are in counts of `event`, gains and shares are fractions."""
     from mavcg.profiling.demangle import demangle
 
     return {
@@ -104,7 +104,7 @@ def measured_json(
                 "name": m.function,
                 "demangled": demangle(m.function),
                 "core": m.core,
-                "cpus": list(finding.place.cpus),
+                "cpus": list(finding.group.cpus),
                 "machine": m.machine,
                 "generic_share": m.generic_share,
                 "generic": list(m.generic),
@@ -122,20 +122,20 @@ def measured_json(
     }
 
 
-def verdict(finding: "Finding", min_gain: float) -> str:
-    """What `mavcg build` does on this account: "keep", "drop", or "unknown", which keeps the version."""
+def verdict(finding: "VersionFinding", min_gain: float) -> str:
+    """Return the consequence for `mavcg build`: "keep", "drop", or "unknown", which keeps the version."""
     gain = finding.measurement.gain
     if finding.why_not or gain is None:
         return "unknown"
     return "keep" if gain >= min_gain else "drop"
 
 
-def _show(measured: "Measured", runs: int, min_gain: float) -> None:
+def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
     from rich.table import Table
 
-    from mavcg.cpu_list import cpu_ranges
+    from mavcg.hardware.cpu_list import cpu_ranges
     from mavcg.profiling.demangle import demangle
-    from mavcg.program_road.report import short
+    from mavcg.program_pipeline.report import shorten
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("function")
@@ -144,11 +144,11 @@ def _show(measured: "Measured", runs: int, min_gain: float) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
     for finding in measured.findings:
-        m, place = finding.measurement, finding.place
+        m, group = finding.measurement, finding.group
         word = verdict(finding, min_gain)
         table.add_row(
-            short(demangle(m.function)),
-            f"{place.core} ({cpu_ranges(place.cpus)})",
+            shorten(demangle(m.function)),
+            f"{group.core} ({cpu_ranges(group.cpus)})",
             f"{m.generic_share:.1%}",
             *_gain_texts(m, finding.why_not),
             f"{m.generic_samples}, {m.own_samples}",

@@ -1,4 +1,4 @@
-"""How commands print: JSON for scripts, rich tables for people, notes on stderr."""
+"""Print the results of commands: JSON for scripts, rich tables for people, notes on stderr."""
 
 import json
 import math
@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from mavcg.terminal import one_line, say
+from mavcg.text.terminal import one_line, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,20 +29,22 @@ def _written(value: Any) -> Any:
 
 
 def note(message: str) -> None:
-    """A line for people on stderr: progress, warnings, what was left out and why."""
+    """Print a line for people on stderr: progress, warnings, omissions and their reasons."""
     say(message)
 
 
 def console() -> "Console":
-    """Where tables for people go: as wide as the terminal, plain and wide into a file. Whatever the texts in them are,
-    no control character of theirs gets there."""
+    """Return the console for tables: as wide as the terminal, plain and wide into a file.
+
+    Control characters in the texts are not printed.
+    """
     from mavcg.cli.printable_console import PrintableConsole
 
     return PrintableConsole(highlight=False, markup=False, width=None if sys.stdout.isatty() else FILE_COLUMNS)
 
 
 class Progress:
-    """One line on stderr that changes in place; nothing where stderr is no terminal."""
+    """A line on stderr that is rewritten in place; not printed if stderr is no terminal."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

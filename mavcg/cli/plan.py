@@ -1,4 +1,4 @@
-"""`mavcg plan`: tilings of a network's layers for a board or an accelerator, and plans as text."""
+"""The verb `mavcg plan`: tilings of a network's layers for a board or an accelerator, and plans as text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.accelerator import Accelerator
-    from mavcg.planner.layer import ConvLayer
-    from mavcg.planner.plan_question import NetworkPlan
+    from mavcg.hardware.accelerator import Accelerator
+    from mavcg.planner.accelerators.request import NetworkPlan
+    from mavcg.planner.layer_model.layer import ConvLayer
 
 
 def plan(
@@ -69,7 +69,7 @@ def plan(
 ) -> None:
     """Plan tiles, dataflow and traffic of a network's layers by a roofline model.
 
-    For a board: each cluster by itself, tiles for its outermost cache. Plans are kept: the same question is answered
+    For a board: each cluster by itself, tiles for its outermost cache. Plans are kept: the same request is answered
     at once. Every figure is the model's.
 
     \b
@@ -91,14 +91,14 @@ def plan(
         return
     if model is None:
         raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
-    from mavcg.model_road.request import parse_shapes
-    from mavcg.planner.plan_question import Question, compare, floors, plan_network, read_layers, space_of
-    from mavcg.planner.plan_report import plan_json, show_compared, show_levels, show_plan, show_space
+    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.planner.accelerators.report import plan_json, show_compared, show_levels, show_plan, show_space
+    from mavcg.planner.accelerators.request import PlanRequest, compare, floors, plan_network, read_layers, space_of
 
-    question = Question(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
+    request = PlanRequest(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
     layers = _chosen(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
     machines = _machines(board, accelerator)
-    plans = [plan_network(layers, machine, question, machine.name, assumed) for machine, assumed in machines]
+    plans = [plan_network(layers, machine, request, machine.name, assumed) for machine, assumed in machines]
     first = plans[0]
     space = space_of(layers, first.accelerator)
     compared, left_out = compare(first, metric) if baselines or plot is not None else ((), {})
@@ -108,23 +108,23 @@ def plan(
     if emit_ir is not None or emit_c is not None:
         _emit(first, emit_ir, emit_c)
     if plot is not None:
-        from mavcg.planner.plan_pictures import write_pictures
+        from mavcg.planner.accelerators.pictures import write_pictures
 
         written = write_pictures(first, compared, plot)
         note(f"{len(written)} pictures in {written[0].parent}")
     if as_json:
         print_json(
-            plan_json(model, question, plans, [m for m, _ in machines], space, compared if baselines else (), least)
+            plan_json(model, request, plans, [m for m, _ in machines], space, compared if baselines else (), least)
         )
         return
     out = console()
     for one, (machine, _) in zip(plans, machines, strict=True):
-        show_plan(one, question, out)
+        show_plan(one, request, out)
         if levels:
             show_levels(one, machine, out)
     show_space(space, out)
     if least is not None:
-        show_compared(first, compared, least, question, out)
+        show_compared(first, compared, least, request, out)
 
 
 def _chosen(layers: "Sequence[ConvLayer]", name: str | None, model: str) -> "Sequence[ConvLayer]":
@@ -141,15 +141,17 @@ def _chosen(layers: "Sequence[ConvLayer]", name: str | None, model: str) -> "Seq
 
 
 def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Accelerator, tuple[str, ...]]]":
-    """The accelerator; or each different cluster of the board, the fastest first, with what was assumed of it."""
+    """Return the accelerator; or each different cluster of the board, the fastest first, with the assumptions about
+    it.
+    """
     if (board is None) == (accelerator is None):
         raise MavcgError("plan: name one machine: --board B (`mavcg cores` lists them) or --accelerator X")
     if accelerator is not None:
         from mavcg.profiles.accelerators import find_accelerator
 
         return [(find_accelerator(accelerator), ())]
+    from mavcg.cost_model.board_machine import cluster_machines
     from mavcg.hosts.host import HOST, find_board, measured_host_board
-    from mavcg.planner.board_machine import cluster_machines
 
     assert board is not None
     found = cluster_machines(measured_host_board() if board == HOST else find_board(board))
@@ -158,11 +160,11 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
 
 
 def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:
-    from mavcg.planner.text.c_backend import plan_c
-    from mavcg.planner.text.emit import emit_plan
-    from mavcg.planner.text.printer import print_plans
-    from mavcg.planner.text.verify import verify_plan
-    from mavcg.whole_file import write_whole
+    from mavcg.files.whole_file import write_whole
+    from mavcg.planner.accelerators.text.c_backend import plan_c
+    from mavcg.planner.accelerators.text.emit import emit_plan
+    from mavcg.planner.accelerators.text.printer import print_plans
+    from mavcg.planner.accelerators.text.verify import verify_plan
 
     if c is not None and len(plan.planned) != 1:
         count = len(plan.planned)
@@ -177,7 +179,7 @@ def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:
 
 
 def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_json: bool) -> None:
-    """--check-ir and --run-ir."""
+    """Run --check-ir and --run-ir."""
     option, path = ("--check-ir", check) if check is not None else ("--run-ir", run)
     assert path is not None
     if check is not None and run is not None:
@@ -185,7 +187,7 @@ def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_j
     for other, value in given.items():
         if value is not None:
             raise MavcgError(f"{option} {path}: has its plan in it; leave out {other}")
-    from mavcg.planner.plan_text_files import check_file, run_file, show_runs
+    from mavcg.planner.accelerators.text_files import check_file, run_file, show_runs
 
     if check is not None:
         found = check_file(path)

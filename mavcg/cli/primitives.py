@@ -1,4 +1,4 @@
-"""`mavcg primitives`: the library of convolution primitives, and one of them against the definition."""
+"""The verb `mavcg primitives`: list convolution primitives, and check one of them against the definition."""
 
 import re
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,12 +9,12 @@ from mavcg.cli.output import console, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.primitive import Primitive, Scenario
+    from mavcg.specs.primitive import Primitive, Scenario
     from mavcg.trials.check import Checked
 
 SCENARIO = "C,H,W,stride,K,M[,pad,groups]"
 LEAST_NUMBERS, MOST_NUMBERS = 6, 8
-# What `applies_to` and `workspace` are told by: layers of well-known networks, one of each kind.
+# Sample for `applies_to` and `workspace`: layers of well-known networks, one of each kind.
 SAMPLES = {
     "3x3": "64,56,56,1,3,64,1",
     "3x3 stride 2": "128,56,56,2,3,128,1",
@@ -43,7 +43,7 @@ def primitives(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Checked: of the random numbers.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
 ) -> None:
-    """List the ways to compute a convolution, or run one against the definition in double precision.
+    """List convolution primitives, or check one against the definition in double precision.
 
     Listed are each one's layouts, the kinds of layers that it computes (of a sample of well-known layers), and the
     memory that it needs beside its operands for the largest of these.
@@ -68,8 +68,8 @@ def primitives(
 
 
 def parse_scenario(text: str) -> "Scenario":
-    """C,H,W,stride,K,M[,pad,groups]. Raises: MavcgError."""
-    from mavcg.primitive import Scenario
+    """Parse C,H,W,stride,K,M[,pad,groups]. Raises: MavcgError."""
+    from mavcg.specs.primitive import Scenario
     from mavcg.trials.check import verify_scenario
 
     words = text.split(",")
@@ -85,7 +85,7 @@ def parse_scenario(text: str) -> "Scenario":
 
 
 def primitive_json(primitive: "Primitive") -> dict[str, Any]:
-    """A primitive as `--json` gives it; workspace: bytes by kind of layer, of those that it computes."""
+    """Return a primitive's entry in --json; workspace: bytes by kind of layer, of those that it computes."""
     samples = {kind: parse_scenario(text) for kind, text in SAMPLES.items()}
     workspace = {kind: primitive.workspace_bytes(s) for kind, s in samples.items() if primitive.applies(s)}
     return {
@@ -130,10 +130,10 @@ def _list(family: str | None, as_json: bool) -> None:
 
 
 def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> None:
-    """Raises: MavcgError where the primitive is wrong, too: its answer is printed before."""
+    """Check a primitive and print the result. Raises: MavcgError also if it is wrong, after the result is printed."""
     from mavcg.cli.core_timing import of_core_option
     from mavcg.kernels.primitives.registry import find_primitive
-    from mavcg.primitive import Epilogue
+    from mavcg.specs.primitive import Epilogue
     from mavcg.trials.check import check
     from mavcg.trials.run import find_machine
 

@@ -7,18 +7,20 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from mavcg.safe_text import printable
+from mavcg.text.safe_text import printable
 
 
 class PrintableConsole(Console):
-    """Texts become printable before they are measured, and what is drawn of other objects as it is drawn."""
+    """A rich console in which texts become printable before they are measured, and other objects when they are
+    drawn.
+    """
 
     def render_str(self, text: str, *arguments: Any, **options: Any) -> Text:
-        """As rich has it, of the printable text."""
+        """Render a text as rich does, made printable."""
         return super().render_str(printable(text), *arguments, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich has it; control segments are rich's own."""
+        """Render an object as rich does; control segments are rich's own."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment

@@ -1,4 +1,4 @@
-"""`mavcg profile`: which functions a program spends its time in, per core type where the data says so."""
+"""The verb `mavcg profile`: rank the functions of a program by time, per core type where the data has it."""
 
 import os
 from dataclasses import replace
@@ -13,7 +13,7 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.profiling.record import RecordOptions
-    from mavcg.program_road.profiled import ProfileRun
+    from mavcg.program_pipeline.profile_command import ProfileRun
 
 STDERR = 2
 DEFAULT_THRESHOLD_PERCENT = 5.0
@@ -34,7 +34,7 @@ def profile(
             "--import",
             metavar="FILE",
             help="Read a profile instead of making one: perf.data, text of perf script or perf report --stdio, "
-            "simpleperf report --csv, callgrind.out, or what -o wrote. The kind is told by the content.",
+            "simpleperf report --csv, callgrind.out, or a file of -o. The kind is detected by the content.",
         ),
     ] = None,
     output: Annotated[
@@ -98,7 +98,7 @@ def profile(
     """
     from mavcg.profiling.load import load_profile
     from mavcg.profiling.profile_file import save_profile
-    from mavcg.program_road.profiled import profile_command, profiled_board
+    from mavcg.program_pipeline.profile_command import profile_command, profiled_board
 
     if threshold is not None and not 0 <= threshold <= 100:
         raise MavcgError(f"--threshold {threshold:g}: not a share in percent; give 0 to 100, such as 5")
@@ -116,7 +116,7 @@ def profile(
             if as_json:
                 print_json(nothing_json())
             return
-        threshold, kept = run.threshold, output or _default_place(run)
+        threshold, kept = run.threshold, output or _default_output(run)
         profiled = profile_command(run, _record_options(run, call_graph, keep, as_json), binaries, note)
         result, exit_status = profiled.profile, profiled.exit_status
         for line in profiled.notes:
@@ -142,10 +142,14 @@ def profile(
 
 
 def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any]) -> "ProfileRun | None":
-    """What is to be profiled: the command that is given, else that of mavcg.toml. options: fields that win over the
-    file's where they are given. None where there is nothing to profile, which is then said."""
-    from mavcg.program_road.buildfile import FILE_NAME, read_project
-    from mavcg.program_road.profiled import ProfileRun, nothing_to_profile, project_run
+    """Return the run to profile: the given command, else that of mavcg.toml; None, after a note, for nothing to
+    profile.
+
+    Args:
+        options: fields that override the file's where they are given.
+    """
+    from mavcg.program_pipeline.buildfile import FILE_NAME, read_project
+    from mavcg.program_pipeline.profile_command import ProfileRun, nothing_to_profile, project_run
 
     path = config or (Path(FILE_NAME) if Path(FILE_NAME).is_file() else None)
     if path is None and not command:
@@ -158,7 +162,7 @@ def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any])
         project = read_project(path)
         run = project_run(project)
         if command:  # it runs here, whatever the file says of its own
-            run = replace(run, command=command, build=(), folder=Path(), place="")
+            run = replace(run, command=command, build=(), folder=Path(), location="")
         elif not run.command:
             note(nothing_to_profile(project))
             return None
@@ -167,10 +171,12 @@ def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any])
     return replace(run, **{name: value for name, value in options.items() if value is not None})
 
 
-def _default_place(run: "ProfileRun") -> Path | None:
-    """Where the profile is kept unless -o says so. None, which is said, in a folder without mavcg.toml that cannot be
-    written: whoever wants the ranking alone gets it."""
-    from mavcg.program_road.profiled import refuse_other_file
+def _default_output(run: "ProfileRun") -> Path | None:
+    """Return the file that the profile is kept in without -o.
+
+    None, after a note, in a folder without mavcg.toml that cannot be written: the ranking is printed all the same.
+    """
+    from mavcg.program_pipeline.profile_command import refuse_other_file
 
     refuse_other_file(run.output)
     if run.output == Path(run.output.name) and not os.access(".", os.W_OK):
@@ -191,7 +197,7 @@ def _record_options(run: "ProfileRun", call_graph: bool, keep: Path | None, as_j
 def _refuse_recording_options(
     recorder: str | None, frequency: int | None, event: str | None, call_graph: bool, keep: Path | None
 ) -> None:
-    """An option that says how to record has no meaning for a file that is recorded already."""
+    """Refuse options of the recording for a file that is recorded already."""
     given = {
         "--with": (recorder or "perf") != "perf",
         "--frequency": frequency,

@@ -1,4 +1,4 @@
-"""What `mavcg profile` prints: the ranking as JSON and as a table."""
+"""Print the ranking of `mavcg profile` as JSON and as a table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ NAME_CHARS = 60
 
 
 def ranking_json(profile: "Profile", exit_status: int | None = None) -> dict[str, Any]:
-    """The ranking as `mavcg profile --json` prints it: functions best first, shares as fractions."""
+    """Return the document of `mavcg profile --json`: functions hottest first, shares as fractions."""
     from mavcg.profiling.ranking import rank
 
     return {
@@ -41,13 +41,13 @@ def ranking_json(profile: "Profile", exit_status: int | None = None) -> dict[str
 
 
 def nothing_json() -> dict[str, Any]:
-    """The same document where there is nothing to profile."""
+    """Return the same document for nothing to profile."""
     nothing = dict.fromkeys(("kind", "event", "command", "board", "exit_status", "profile"))
     return {**nothing, "total": 0.0, "records": 0, "functions": []}
 
 
 def print_table(profile: "Profile", threshold: float, top: int) -> None:
-    """The ranking for people: over the threshold first seen, what cannot be cloned with its reason."""
+    """Print the ranking for people: functions over the threshold first, unclonable ones with the reason."""
     from rich.table import Table
     from rich.text import Text
 
@@ -100,5 +100,5 @@ def _percent(share: float) -> str:
 
 
 def _printable(text: str) -> str:
-    """A name from a file, without what would move a terminal's cursor."""
+    """Return a name from a file without characters that would move a terminal's cursor."""
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,4 +1,4 @@
-"""`mavcg run`: a model library on inputs from files, its outputs into files."""
+"""The verb `mavcg run`: run a model library on inputs from files, its outputs into files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +9,7 @@ from mavcg.cli.output import console, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.loading import Model
+    from mavcg.runtime.loading import Model
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
         raise MavcgError(f"--seed {seed}: {why}")
     import numpy as np
 
-    from mavcg.loading import load, thread_count
+    from mavcg.runtime.loading import load, thread_count
 
     try:
         thread_count(threads)
@@ -58,14 +58,16 @@ def run(
         print_json({"outputs": summary, "written": str(output) if output else None})
         return
     for entry in summary:
-        top = ", ".join(f"[{place}] {value:g}" for place, value in zip(entry["top_index"], entry["top"], strict=True))
+        top = ", ".join(f"[{index}] {value:g}" for index, value in zip(entry["top_index"], entry["top"], strict=True))
         console().print(
             f"{entry['name']} {entry['dtype']}{entry['shape']}: {entry['min']:g} to {entry['max']:g}; largest {top}"
         )
 
 
 def random_inputs(model: "Model", seed: int) -> list[Any]:
-    """Normal random numbers from a seed, in the order of the inputs; integers from -128 to 127, as far as they fit."""
+    """Return normal random numbers from a seed, in the order of the inputs; integers from -128 to 127, as far as they
+    fit.
+    """
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -82,11 +84,11 @@ def random_inputs(model: "Model", seed: int) -> list[Any]:
 
 
 def _read_inputs(model: "Model", given: list[str]) -> list[Any]:
-    """The arrays in the order of the model's inputs. Raises: MavcgError naming the option."""
+    """Read the arrays in the order of the model's inputs. Raises: MavcgError naming the option."""
     import numpy as np
 
     names = [tensor.name for tensor in model.inputs]
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for text in given:
         name, equals, file = text.partition("=")
         if not equals or (name not in names and Path(text).exists()):
@@ -97,23 +99,23 @@ def _read_inputs(model: "Model", given: list[str]) -> list[Any]:
             raise MavcgError(f"--input {text}: no array could be read ({error}); give a .npy or .npz file") from error
         arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
         for key, array in arrays.items():
-            place = key if key in names else next((n for n in names if n not in found), "")
-            if (key and key not in names and not hasattr(loaded, "files")) or not place or place in found:
+            input_name = key if key in names else next((n for n in names if n not in by_name), "")
+            if (key and key not in names and not hasattr(loaded, "files")) or not input_name or input_name in by_name:
                 raise MavcgError(f"--input {text}: the model has no such free input; its inputs are {', '.join(names)}")
-            found[place] = array
-    missing = [n for n in names if n not in found]
+            by_name[input_name] = array
+    missing = [n for n in names if n not in by_name]
     if missing:
         raise MavcgError(
             f"--input: nothing for {', '.join(missing)}; give --input {missing[0]}=X.npy, or --seed 0 for random ones"
         )
-    return [found[n] for n in names]
+    return [by_name[n] for n in names]
 
 
 def _write(output: Path, arrays: dict[str, Any]) -> None:
     import numpy as np
 
-    from mavcg.disk_space import with_room
-    from mavcg.whole_file import whole
+    from mavcg.files.disk_space import with_room
+    from mavcg.files.whole_file import whole
 
     if not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another output")

@@ -1,4 +1,4 @@
-"""`mavcg runtime`: the selector that libraries built with --runtime shared have in common."""
+"""The verb `mavcg runtime`: build the selector that libraries built with --runtime shared load."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,10 +26,10 @@ def runtime(
     mavcg runtime -o lib
     mavcg runtime --target aarch64-linux-gnu.2.17 -o board/usr/lib
     """
-    from mavcg.binaries import loaded_bytes
+    from mavcg.hardware.target import host_target, parse_target
+    from mavcg.objects.binaries import loaded_bytes
     from mavcg.runtime.coreset import RUNTIME_ABI
     from mavcg.runtime.shared import install_shared_runtime
-    from mavcg.target import host_target, parse_target
 
     its_target = parse_target(target) if target else host_target()
     if its_target.system == "macos":

@@ -1,4 +1,4 @@
-"""`mavcg select`: a primitive and a layout for every node of a network, or the optimum of a bare instance."""
+"""The verb `mavcg select`: a primitive and a layout for every node of a network, or the optimum of a bare instance."""
 
 import math
 from pathlib import Path
@@ -102,11 +102,11 @@ def select(
         raise MavcgError(f"--max-error {max_error}: give 0 or more, such as 1e-5")
     if not time_limit > 0:
         raise MavcgError(f"--time-limit {time_limit}: give a number of seconds above 0")
-    from mavcg.model_road.request import parse_shapes
-    from mavcg.selection.picture import write_picture
-    from mavcg.selection.report import selection_json, show_selection
+    from mavcg.drawing.svg_plots import check_plot
+    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.selection.report.picture import write_picture
+    from mavcg.selection.report.report import selection_json, show_selection
     from mavcg.selection.select_network import SelectQuestion, read_network, select_network
-    from mavcg.svg_plots import check_plot
 
     if plot is not None:
         check_plot(plot)
@@ -118,8 +118,8 @@ def select(
     if per_cluster:
         if plot is not None:
             raise MavcgError("--plot: pictures are of one selection; leave it or --per-cluster out")
+        from mavcg.selection.report.clusters import board_json, show_board
         from mavcg.selection.select_clusters import select_clusters
-        from mavcg.selection.select_clusters_report import board_json, show_board
 
         whole = select_clusters(model, network, board, question)
         if as_json:
@@ -138,7 +138,7 @@ def select(
 
 
 def _select_instance(file: Path, time_limit_s: float, as_json: bool) -> None:
-    """A bare instance: nothing of networks or boards is read."""
+    """Solve a bare instance; no network or board is read."""
     from mavcg.selection.pbqp import read_instance, solution_json, solve
 
     instance = read_instance(file)

@@ -1,4 +1,4 @@
-"""`mavcg tune`: measure what the selection of a network's primitives needs, keep it, and carry it elsewhere."""
+"""The verb `mavcg tune`: measure the costs for the selection of a network's primitives, keep and export them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +9,8 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.primitive import Primitive
-    from mavcg.selection.cost_db import CostDb
+    from mavcg.selection.costs.database import CostDb
+    from mavcg.specs.primitive import Primitive
 
 INTERRUPTED = 130  # as shells report Ctrl-C
 HOST, LOCAL = "host", "local"
@@ -60,7 +60,8 @@ def tune(
     Each different convolution is measured once on each core, by those primitives that the model does not take for 4
     times as slow as the best. A small program does it, bound to a CPU: here, over ssh, or over adb; nothing else is
     needed on the board, and nothing is left there. Then those of each convolution that may be the fastest are measured
-    in turns with what the engine usually takes, until it is clear which are faster. Every figure is kept at once:
+    by interleaved measurement with the engine's default, until it is clear which are faster. Every figure is kept at
+    once:
     Ctrl-C loses nothing, and --resume goes on from there.
 
     \b
@@ -71,7 +72,7 @@ def tune(
     mavcg tune squeezenet --board exynos9820 --runner adb --core cortex-a55
     mavcg tune --import rk3588.json --db costs.sqlite --json
     """
-    from mavcg.selection.cost_db import default_path, open_db
+    from mavcg.selection.costs.database import default_path, open_db
 
     given: dict[str, object]
     if model is None:
@@ -120,23 +121,23 @@ def _tune(
     model: str, shapes: list[str], family: str | None, board_name: str, where: str, cores: list[str], threads: int,
     database: "CostDb", resume: bool, limit_s: float | None,
 ) -> dict[str, Any]:  # fmt: skip
-    from mavcg.model_road.request import parse_shapes
+    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.runners.core_cpus import differences, hints
     from mavcg.runners.open import open_runner
-    from mavcg.runners.places import differences, hints
-    from mavcg.runners.tune_network import board_of, places_of, tune_network, tuned_document
+    from mavcg.runners.tune_network import board_cores, board_of, tune_network, tuned_document
     from mavcg.selection.select_network import read_network
 
     primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
     board = board_of(board_name, where)
     with open_runner(where) as runner:
         facts = runner.facts()
-        places, warnings = places_of(board, cores, runner.name, facts, threads)
-        told = differences(facts, board) if board_name != HOST else ()
-        for words in (*warnings, *(f"{runner.name}: {each}" for each in (*told, *hints(facts)))):
+        tunable, warnings = board_cores(board, cores, runner.name, facts, threads)
+        mismatches = differences(facts, board) if board_name != HOST else ()
+        for words in (*warnings, *(f"{runner.name}: {each}" for each in (*mismatches, *hints(facts)))):
             note(words)
         with Progress() as progress:
             done = tune_network(
-                network, primitives, board, places, runner, facts, database, resume=resume, limit_s=limit_s, note=note,
+                network, primitives, board, tunable, runner, facts, database, resume=resume, limit_s=limit_s, note=note,
                 progress=lambda number, total, words: progress(f"{number} of {total}: {words}"),
             )  # fmt: skip
     document = tuned_document(model, board_name, where, done, database, primitives)
@@ -144,7 +145,7 @@ def _tune(
         why = "stopped" if document["stopped"] == "interrupt" else "time is up"
         note(
             f"{why}: {document['left']} measurements are left, and {document['undecided']} convolutions to be measured "
-            "in turns; `mavcg tune` with --resume goes on"
+            "by interleaved measurement; `mavcg tune` with --resume goes on"
         )
     return document
 
@@ -179,7 +180,7 @@ def _primitives(family: str | None) -> "list[Primitive]":
 def _show(document: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from mavcg.cpu_list import cpus_text
+    from mavcg.hardware.cpu_list import cpus_text
 
     out = console()
     for each in document["cores"]:
@@ -193,14 +194,15 @@ def _show(document: dict[str, Any]) -> None:
         out.print(
             f"{each['measured']} measured in {each['seconds']:.0f} s, {each['already']} known already, "
             f"{each['pruned']} left out by the model, {each['left']} left to do{failed}; the fastest of "
-            f"{each['in_turns']} convolutions in turns, of {each['undecided']} not yet: {document['db']}"
+            f"{each['in_turns']} convolutions by interleaved measurement, {each['undecided']} undecided: "
+            f"{document['db']}"
         )
 
 
 def _show_facts(document: dict[str, Any]) -> None:
     from rich.table import Table
 
-    from mavcg.cpu_list import cpu_ranges
+    from mavcg.hardware.cpu_list import cpu_ranges
 
     groups: dict[tuple[object, ...], list[int]] = {}
     for cpu in document["cpus"]:

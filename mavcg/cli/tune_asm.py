@@ -1,4 +1,4 @@
-"""`mavcg tune-asm`: an assembly file made faster for one core."""
+"""The verb `mavcg tune-asm`: make an assembly file faster for one core."""
 
 import dataclasses
 import difflib
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mavcg.assembly.argument_states import Arguments
     from mavcg.assembly.asm_source import AsmSource
     from mavcg.assembly.checking import FunctionCheck
+    from mavcg.passes.asm.loop_tuning import LoopReport
     from mavcg.passes.asm.tune import FunctionReport, Tuned
 
 _EXIT_DIFFERENCE = 1
@@ -55,7 +56,7 @@ def tune_asm(
 ) -> None:
     """Rewrite assembly to run faster on one core.
 
-    Loads are split, pairs parted, instructions reordered as far as the core's profile asks for it and its model finds
+    Loads are split, pairs parted, instructions reordered as far as the core's profile enables it and its model finds
     it better; other functions and loops stay as they are. Cycles are the model's, not measured.
     Schedules are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: none).
 
@@ -68,9 +69,9 @@ def tune_asm(
     from mavcg.assembly.argument_states import parse_arguments
     from mavcg.assembly.asm_source import AsmSource, assemble, read_asm_source
     from mavcg.assembly.schedule_store import open_store
-    from mavcg.passes.asm.loop_tuning import Effort
+    from mavcg.files.whole_file import write_whole
+    from mavcg.passes.asm.loop_schedule import SchedulingEffort
     from mavcg.passes.asm.tune import tune
-    from mavcg.whole_file import write_whole
 
     if output is not None:
         _check_output(source, output)
@@ -81,20 +82,20 @@ def tune_asm(
     described = parse_arguments(arguments or ())
     kind, timing = core_timing(core, settings or ())
     asm = read_asm_source(source, defines or (), includes or ())
-    wanted = _wanted(asm, function or (), "--function")
-    _wanted(asm, list(described), "--args")
+    requested = _named_functions(asm, function or (), "--function")
+    _named_functions(asm, list(described), "--args")
     with Progress() as progress:
         with asm.places_in_errors():
             tuned = tune(
                 asm.text,
                 timing,
                 kind.policy,
-                Effort(solver_seconds, open_store()),
+                SchedulingEffort(solver_seconds, open_store()),
                 asm.file,
-                lambda name: "" if name in wanted else "not asked for",
+                lambda name: "" if name in requested else "not requested",
                 lambda label: progress(f"scheduling {label}"),
             )
-        tuned = dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in wanted))
+        tuned = dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in requested))
         checks = _checked(asm, tuned, described, progress) if check else {}
         if not unchecked_ok:
             undecided = {name: f"not decided by the check: {c.why}" for name, c in checks.items() if not c.states}
@@ -116,7 +117,7 @@ def tune_asm(
 
 
 def _note_form(asm: "AsmSource", output: Path) -> None:
-    """Say so where the output is not the input's text with some code replaced."""
+    """Print a note if the output is not the input's text with some code replaced."""
     if asm.expanded:
         note(f"{output}: is the expanded text: the macros of {asm.file} stand written out in it; lines are counted so")
     elif asm.preprocessed:
@@ -124,9 +125,9 @@ def _note_form(asm: "AsmSource", output: Path) -> None:
 
 
 def _check_output(source: Path, output: Path) -> None:
-    """Refuse places that cannot take the result, before any work."""
+    """Refuse paths that cannot take the result, before any work."""
     if str(output).startswith(("/dev/", "/proc/")):
-        raise MavcgError(f"-o {output}: is no place for a file; name a file")
+        raise MavcgError(f"-o {output}: is not a file's path; name a file")
     if output.exists():
         if source.exists() and output.samefile(source):
             raise MavcgError(f"-o {output}: is the input itself, which other cores yet want; name another file")
@@ -136,10 +137,12 @@ def _check_output(source: Path, output: Path) -> None:
         raise MavcgError(f"-o {output}: there is no folder {output.parent}; make it or name another file")
 
 
-def _wanted(asm: "AsmSource", names: Sequence[str], option: str) -> frozenset[str]:
-    """The functions that an option names, or all. Raises: MavcgError for none in the file and for unknown names."""
-    from mavcg.passes.asm.blocks import functions_of
-    from mavcg.passes.asm.source import parse_source
+def _named_functions(asm: "AsmSource", names: Sequence[str], option: str) -> frozenset[str]:
+    """Return the functions that an option names, or all. Raises: MavcgError for none in the file and for unknown
+    names.
+    """
+    from mavcg.passes.asm.analysis.blocks import functions_of
+    from mavcg.passes.asm.isa.source import parse_source
 
     with asm.places_in_errors():
         present = [f.name for f in functions_of(parse_source(asm.text, asm.file), asm.file)]
@@ -154,14 +157,16 @@ def _wanted(asm: "AsmSource", names: Sequence[str], option: str) -> frozenset[st
 
 
 def is_changed(report: "FunctionReport") -> bool:
-    """Whether a function came out other than it went in."""
+    """True if a function differs from its input."""
     return bool(report.blocks or report.splits) or any(loop.scheduled_by != "kept" for loop in report.loops)
 
 
 def _checked(
     asm: "AsmSource", tuned: "Tuned", described: "Mapping[str, Sequence[Arguments]]", progress: Progress
 ) -> "dict[str, FunctionCheck]":
-    """What the check showed of each changed function. Exits with status 1 at a difference: a fault of a pass."""
+    """Return the results of the check of each changed function. Exits with status 1 at a difference: a fault of a
+    pass.
+    """
     changed = [report.name for report in tuned.functions if is_changed(report)]
     if not changed:
         return {}
@@ -170,8 +175,8 @@ def _checked(
     found = check_functions(asm.text, tuned.text, changed, described, asm.file, progress)
     for check in found.values():
         if check.difference:
-            way_out = f"a fault of mavcg's; nothing was written; please report it with {asm.file}"
-            note(f"--check: {check.difference}: {way_out}")
+            remedy = f"a fault of mavcg's; nothing was written; please report it with {asm.file}"
+            note(f"--check: {check.difference}: {remedy}")
             raise typer.Exit(_EXIT_DIFFERENCE)
     return found
 
@@ -189,21 +194,42 @@ def _json(
         "functions": [
             {
                 "name": report.name,
-                "kept": report.kept,
+                "kept": report.unchanged_because,
                 "changed": is_changed(report),
                 "blocks": report.blocks,
                 "splits": report.splits,
                 "states_checked": checks[report.name].states if report.name in checks else None,
                 **_check_json(checks.get(report.name)),
-                "loops": [{**dataclasses.asdict(loop), "line": asm.line(loop.line)} for loop in report.loops],
+                "loops": [_loop_json(loop, asm.line(loop.line)) for loop in report.loops],
             }
             for report in tuned.functions
         ],
     }
 
 
+def _loop_json(loop: "LoopReport", line: int) -> dict[str, Any]:
+    """Return a loop's entry in --json; scripts rely on its keys."""
+    return {
+        "label": loop.label,
+        "line": line,
+        "cycles_before": loop.cycles_before,
+        "cycles_after": loop.cycles_after,
+        "instructions_before": loop.instructions_before,
+        "instructions_after": loop.instructions_after,
+        "splits": loop.splits,
+        "unpaired": loop.unpaired,
+        "scheduled_by": loop.scheduled_by,
+        "initiation_interval": loop.initiation_interval,
+        "unrolled": loop.unrolled,
+        "rerolled": loop.rerolled,
+        "stages": loop.stages,
+        "kept": loop.unchanged_because,
+        "against_model": loop.against_model,
+    }
+
+
 def _check_json(check: "FunctionCheck | None") -> dict[str, Any]:
-    if check is None:  # not asked for, or nothing changed that could differ
+    if check is None:  # not requested, or nothing changed that could differ
         return {"checked": None, "states": 0, "undecided": 0, "instructions_run_percent": None}
     percent = round(100 * check.coverage, 1)
     return {
@@ -250,7 +276,7 @@ def _show(asm: "AsmSource", tuned: "Tuned", core: str, checks: "Mapping[str, Fun
                 str(loop.splits),
                 str(loop.unpaired),
                 interval,
-                loop.scheduled_by + (f": {loop.kept}" if loop.kept else ""),
+                loop.scheduled_by + (f": {loop.unchanged_because}" if loop.unchanged_because else ""),
             )
             name = ""
     if table.row_count:
@@ -259,8 +285,8 @@ def _show(asm: "AsmSource", tuned: "Tuned", core: str, checks: "Mapping[str, Fun
         if report.blocks or report.splits:
             out.print(f"{report.name}: {report.blocks} stretches outside of these loops reordered,"
                       f" {report.splits} loads split there")  # fmt: skip
-        elif report.kept:
-            out.print(f"{report.name}: kept: {report.kept}")
+        elif report.unchanged_because:
+            out.print(f"{report.name}: kept: {report.unchanged_because}")
         elif not report.loops:
             out.print(f"{report.name}: kept: no loop of one block, and no better order of its instructions")
         if report.name in checks:

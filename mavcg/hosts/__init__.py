@@ -1,1 +1,1 @@
-"""This machine: what it is, its cores and caches; facts measured where the system does not say them."""
+"""This machine: its identity, cores and caches; facts are measured where the system does not list them."""

@@ -1,4 +1,4 @@
-"""The caches of this machine's CPUs and the name of its processor, as Linux lists them in sysfs and /proc."""
+"""Read the caches of this machine's CPUs and the name of its processor, as Linux lists them in sysfs and /proc."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,11 @@ _UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True)
 class Caches:
-    """Data caches as one CPU has them; None: not listed. l2_cores: cores, not hardware threads, that share the L2."""
+    """Data caches of one CPU, in bytes; None for one that is not listed.
+
+    Args:
+        l2_cores: number of cores, not hardware threads, that share the L2.
+    """
 
     l1d_bytes: int | None = None
     l2_bytes: int | None = None
@@ -23,7 +27,7 @@ class Caches:
 
 
 def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
-    """The data caches of a CPU as Linux lists them; what is not listed, or not as Linux writes it, is absent."""
+    """Read the data caches of a CPU as Linux lists them; unlisted or malformed entries are absent."""
     found: dict[str, int] = {}
     for index in sorted((root / CPU_FOLDER / f"cpu{cpu}/cache").glob("index[0-9]*")):
         level, kind = _line(index / "level"), _line(index / "type")
@@ -33,12 +37,12 @@ def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
         found["l1d_bytes" if level == "1" else f"l{level}_bytes"] = int(size[1]) * _UNIT[size[2]]
         sharing = _cpus(_line(index / "shared_cpu_list"))
         if level == "2" and cpu in sharing:
-            found["l2_cores"] = len(one_of_each_core(sharing, root))
+            found["l2_cores"] = len(first_threads(sharing, root))
     return Caches(**found)
 
 
 def processor_name(root: Path = Path("/")) -> str:
-    """What the processor calls itself, "" where it says nothing; on AArch64 the MIDRs of its cores."""
+    """Return the processor's own name, "" if it has none; on AArch64 the MIDRs of its cores."""
     try:
         text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -47,8 +51,8 @@ def processor_name(root: Path = Path("/")) -> str:
     return " ".join(dict.fromkeys(names))
 
 
-def one_of_each_core(cpus: Sequence[int], root: Path) -> list[int]:
-    """The first hardware thread of each core; every CPU where Linux does not list its siblings."""
+def first_threads(cpus: Sequence[int], root: Path) -> list[int]:
+    """Return the first hardware thread of each core; every CPU where Linux does not list its siblings."""
     first: list[int] = []
     seen: set[int] = set()
     for cpu in cpus:

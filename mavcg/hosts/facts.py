@@ -1,7 +1,8 @@
-"""What this machine's cores and memories do: caches as Linux lists them, clock, multiply-adds and bandwidths measured.
+"""Facts of this machine's cores and memories: caches as Linux lists them; clock, multiply-adds and bandwidths as
+measured.
 
-Measured once and kept in the user's cache folder (schedule_store.py says where), by processor, cores and caches. A file
-named by MAVCG_HOST_FACTS is taken in place of it, so that a plan for this machine can be made again, here or elsewhere.
+Measured once and kept in the user's cache folder (see schedule_store.py), by processor, cores and caches. A file
+named by MAVCG_HOST_FACTS replaces it, so that a plan for this machine can be made again, here or elsewhere.
 """
 
 import hashlib
@@ -14,9 +15,9 @@ from typing import Any
 
 import mavcg.hosts.probe
 from mavcg.assembly.schedule_store import DiskStore, open_store
-from mavcg.board import Cluster
 from mavcg.errors import MavcgError
-from mavcg.hosts.caches import Caches, one_of_each_core, processor_name, read_caches
+from mavcg.hardware.board import Cluster
+from mavcg.hosts.caches import Caches, first_threads, processor_name, read_caches
 
 VARIABLE = "MAVCG_HOST_FACTS"
 LEAST_MEMORY_BYTES = 32 << 20  # a buffer that is no cache's, where no cache is listed
@@ -25,7 +26,10 @@ MOST_MEMORY_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class CoreFacts:
-    """Facts of one cluster; figures are of one core that works alone, 10^9 bytes read a second. None: not known."""
+    """Facts of one cluster. None: not known.
+
+    Figures are of one core that works alone; bandwidths are of reads, in 10^9 bytes a second.
+    """
 
     core: str
     cpus: tuple[int, ...]
@@ -42,7 +46,12 @@ class CoreFacts:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """Facts of this machine. processor: in its own words. memory_gb_per_s: that all cores together read."""
+    """Facts of this machine.
+
+    Args:
+        processor: its own name.
+        memory_gb_per_s: bandwidth of reads by all cores together, in 10^9 bytes a second.
+    """
 
     processor: str
     clusters: tuple[CoreFacts, ...]
@@ -51,9 +60,11 @@ class HostFacts:
 
 
 def host_facts(clusters: Sequence[Cluster], again: bool = False, root: Path = Path("/")) -> HostFacts:
-    """The facts of this machine's clusters: of the file that MAVCG_HOST_FACTS names, kept from before, or measured now.
+    """Return the facts of this machine's clusters: from MAVCG_HOST_FACTS's file, kept from before, or measured now.
 
-    again: measure even where they are kept. root: where sys/ and proc/ are.
+    Args:
+        again: True to measure even if facts are kept.
+        root: the folder that holds sys/ and proc/.
     Raises: MavcgError for a file of MAVCG_HOST_FACTS with a fault, and for an x86 core without AVX2 and FMA.
     """
     named = os.environ.get(VARIABLE, "")
@@ -74,9 +85,9 @@ def host_facts(clusters: Sequence[Cluster], again: bool = False, root: Path = Pa
 
 
 def read_facts(path: Path) -> HostFacts:
-    """Facts from a JSON file as facts_json writes it.
+    """Read facts from a JSON file as facts_json writes it.
 
-    Raises: MavcgError naming file, key and way out.
+    Raises: MavcgError naming file, key and remedy.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -91,12 +102,12 @@ def read_facts(path: Path) -> HostFacts:
 
 
 def facts_json(facts: HostFacts) -> str:
-    """The text of a file for MAVCG_HOST_FACTS."""
+    """Write the text of a file for MAVCG_HOST_FACTS."""
     return json.dumps(asdict(facts), indent=2) + "\n"
 
 
 def facts_of(document: object) -> HostFacts:
-    """Facts from what JSON made of them. Raises: MavcgError naming the key and the way out."""
+    """Return facts from a parsed JSON document. Raises: MavcgError naming the key and the remedy."""
     table = _table(document, HostFacts, "")
     entries = table.pop("clusters", None)
     if not isinstance(entries, list):
@@ -106,14 +117,14 @@ def facts_of(document: object) -> HostFacts:
         raise MavcgError(f"processor: {processor!r} is not text; give its name, or leave it out")
     clusters = []
     for number, entry in enumerate(entries):
-        place = f"clusters[{number}]."
-        found = _table(entry, CoreFacts, place)
+        location = f"clusters[{number}]."
+        found = _table(entry, CoreFacts, location)
         core, cpus = found.pop("core", None), found.pop("cpus", None)
         if not isinstance(core, str) or not core:
-            raise MavcgError(f"{place}core: {core!r} is no core; give a name of `mavcg cores`")
+            raise MavcgError(f"{location}core: {core!r} is no core; give a name of `mavcg cores`")
         if not isinstance(cpus, list) or not cpus or not all(type(cpu) is int and cpu >= 0 for cpu in cpus):
-            raise MavcgError(f"{place}cpus: {cpus!r} is no list of CPU numbers; give them as [0, 1]")
-        clusters.append(CoreFacts(core, tuple(cpus), **_figures(found, place)))
+            raise MavcgError(f"{location}cpus: {cpus!r} is no list of CPU numbers; give them as [0, 1]")
+        clusters.append(CoreFacts(core, tuple(cpus), **_figures(found, location)))
     return HostFacts(processor, tuple(clusters), **_figures(table, ""))
 
 
@@ -125,8 +136,11 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     usable = {cluster: [cpu for cpu in cluster.cpus if cpu in allowed] for cluster in clusters}
     caches = {cluster: read_caches(cluster.cpus[0], root) for cluster in clusters}
-    l3_bytes = max((found.l3_bytes for found in caches.values() if found.l3_bytes is not None), default=None)
-    cpus = one_of_each_core([cpu for found in usable.values() for cpu in found], root)
+    l3_bytes = max(
+        (cache.l3_bytes for cache in caches.values() if cache.l3_bytes is not None),
+        default=None,
+    )
+    cpus = first_threads([cpu for numbers in usable.values() for cpu in numbers], root)
     probe = mavcg.hosts.probe
     single_bytes, each_bytes = _memory_bytes(list(caches.values()), len(cpus))
     memory = probe.written_memory(max(single_bytes, each_bytes * len(cpus)))
@@ -146,7 +160,7 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
 
 
 def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hosts.probe.Memory") -> CoreFacts:
-    """The facts with the figures that a thread bound to this CPU measures."""
+    """Return the facts with the figures that a thread bound to this CPU measures."""
     probe = mavcg.hosts.probe
     loops = _loops(facts.core)
     figures: dict[str, float | int] = {}
@@ -164,7 +178,7 @@ def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hosts.p
 
 
 def _probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
-    """Bytes that lie in each level and in none nearer, where there is room between the two."""
+    """Return sizes in bytes that fit in each cache level and in none nearer, where there is room between the two."""
     l1, l2, l3 = caches.l1d_bytes, caches.l2_bytes, caches.l3_bytes
     sizes: dict[str, int] = {}
     if l1 is not None:
@@ -179,35 +193,35 @@ def _probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
 
 
 def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
-    """Bytes that one core reads alone, and that each of so many reads at once; less where memory is short.
+    """Return the bytes that one core reads alone, and that each of several reads at once; less where memory is short.
 
-    Twice the largest cache, so that what is read has left it by the next turn. Cores on several dies have several such
-    caches, so each reads as much, as long as all of it is no more than MOST_MEMORY_BYTES.
+    Twice the largest cache, so that data are evicted before the next iteration reads them. Cores on several dies have
+    several such caches, so each reads as much, as long as all of it is no more than MOST_MEMORY_BYTES.
     """
     listed = [size for found in caches for size in (found.l1d_bytes, found.l2_bytes, found.l3_bytes) if size]
-    wanted = min(max(2 * max(listed, default=0), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
+    size_bytes = min(max(2 * max(listed, default=0), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
     try:
-        wanted = min(wanted, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
+        size_bytes = min(size_bytes, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
     except (ValueError, OSError, AttributeError):
-        pass  # no such figure here: what is wanted
-    wanted = max(wanted, 1 << 20)
-    return wanted, max(min(wanted, MOST_MEMORY_BYTES // max(cpus, 1)), 1 << 20)
+        pass  # no such figure here: the size stays
+    size_bytes = max(size_bytes, 1 << 20)
+    return size_bytes, max(min(size_bytes, MOST_MEMORY_BYTES // max(cpus, 1)), 1 << 20)
 
 
 def _loops(core: str) -> "mavcg.hosts.probe.Probe":
-    """The measuring loops, for vectors as the kernels for this core use them."""
-    from mavcg.core import GENERIC
-    from mavcg.machines import machines_for
+    """Return the measuring loops, for vectors as the kernels for this core use them."""
+    from mavcg.hardware.core import GENERIC
+    from mavcg.hardware.target import host_target
+    from mavcg.lowering.machines import machines_for
     from mavcg.profiles.load import load_core
-    from mavcg.target import host_target
 
     cores = () if core == GENERIC else (load_core(core),)
     machine = machines_for(cores, host_target())[core]
-    return mavcg.hosts.probe.compiled(machine.vector_bytes, machine.vector_registers)
+    return mavcg.hosts.probe.compile_probe(machine.vector_bytes, machine.vector_registers)
 
 
 def _pin(cpu: int) -> None:
-    """Bind this thread to a CPU, where the system can."""
+    """Bind this thread to a CPU, if the system can."""
     if hasattr(os, "sched_setaffinity"):
         try:
             os.sched_setaffinity(0, {cpu})
@@ -230,7 +244,7 @@ def _store() -> DiskStore | None:
 
 
 def _key(clusters: Sequence[Cluster], root: Path) -> str:
-    """The same for the same processor, cores and caches, measured by the same code."""
+    """Return a key that is equal for the same processor, cores and caches, measured by the same code."""
     code = hashlib.sha256()
     for file in (__file__, str(mavcg.hosts.probe.__file__)):
         code.update(Path(file).read_bytes())
@@ -238,28 +252,28 @@ def _key(clusters: Sequence[Cluster], root: Path) -> str:
     return json.dumps([processor_name(root), cores, code.hexdigest()[:16]])
 
 
-def _table(document: object, kind: type[HostFacts] | type[CoreFacts], place: str) -> dict[str, Any]:
+def _table(document: object, kind: type[HostFacts] | type[CoreFacts], location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise MavcgError(
-            f"{place.rstrip('.') or 'the file'}: {str(document)[:40]!r} is no table of facts; write {{ ... }}"
+            f"{location.rstrip('.') or 'the file'}: {str(document)[:40]!r} is no table of facts; write {{ ... }}"
         )
     known = [entry.name for entry in fields(kind)]
     for key in document:
         if key not in known:
-            raise MavcgError(f"{place}{key}: no such key; keys here are {', '.join(known)}")
+            raise MavcgError(f"{location}{key}: no such key; keys here are {', '.join(known)}")
     return dict(document)
 
 
-def _figures(table: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """The figures of a table; null is absent. Raises: MavcgError for one that is no number above 0."""
+def _figures(table: Mapping[str, Any], location: str) -> dict[str, Any]:
+    """Return the figures of a table; null is absent. Raises: MavcgError for a value that is no number above 0."""
     for key, value in table.items():
         whole = key.endswith(("_bytes", "_cores", "_khz"))
         if value is not None and (type(value) not in ((int,) if whole else (int, float)) or not 0 < value < 1e15):
             kind = "whole number" if whole else "number"
-            raise MavcgError(f"{place}{key}: {value!r} is no {kind} above 0; mend it, or leave it out")
+            raise MavcgError(f"{location}{key}: {value!r} is no {kind} above 0; mend it, or leave it out")
     return dict(table)
 
 
 def _rounded(value: float) -> float:
-    """Three digits: more would be noise."""
+    """Round to three digits: more would be noise."""
     return float(f"{value:.3g}")

@@ -1,14 +1,14 @@
-"""This machine as a board, so that `--board host` builds for it and plans for it."""
+"""Represent this machine as a board, so that `--board host` builds for it and plans for it."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mavcg.board import Board, Cluster
-from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import host_target
 from mavcg.profiles.load import load_board
 from mavcg.runtime.binding import detect
-from mavcg.target import host_target
 
 if TYPE_CHECKING:
     from mavcg.hosts.facts import CoreFacts
@@ -17,12 +17,12 @@ HOST = "host"
 
 
 def find_board(name: str) -> Board:
-    """A board by name; "host" is this machine. Raises: MavcgError for an unknown name, with the near ones."""
+    """Return a board by name; "host" is this machine. Raises: MavcgError for an unknown name, with similar ones."""
     return host_board() if name == HOST else load_board(name)
 
 
 def host_board() -> Board:
-    """This machine: a cluster for each core type that is recognised. CPUs that are not run the generic version."""
+    """Return this machine: a cluster for each recognised core type. Other CPUs run the generic version."""
     cpus_of: dict[str, list[int]] = {}
     for found in detect():
         if found.core:
@@ -33,10 +33,14 @@ def host_board() -> Board:
 
 
 def measured_host_board(again: bool = False) -> Board:
-    """This machine with its caches, clocks and bandwidths: kept from before, or measured now, in a second or two.
+    """Return this machine with its caches, clocks and bandwidths: kept from before, or measured now, in a second or
+    two.
 
-    Where no core is recognised, all CPUs are one cluster of "generic" cores: what the planner assumes of those it says.
-    again: measure even where figures are kept. MAVCG_HOST_FACTS names a file of facts to be taken instead.
+    Where no core is recognised, all CPUs are one cluster of "generic" cores; the planner names what it assumes of
+    those.
+
+    Args:
+        again: True to measure even if figures are kept. MAVCG_HOST_FACTS names a file of facts to be used instead.
     Raises: MavcgError for such a file with a fault, and for an x86 core without AVX2 and FMA.
     """
     from mavcg.hosts.facts import host_facts  # NumPy and LLVM, which the other boards do without

@@ -1,9 +1,10 @@
-"""Small loops that show what a core of this machine does: its clock, its multiply-adds, its reads from each cache.
+"""Measure a core of this machine with small loops: its clock, its multiply-adds, its reads from each cache.
 
-The loops are LLVM IR, compiled in this process for this machine: no file, no compiler to be started. Each is run many
-times for less than a scheduler's turn, so that some runs are undisturbed even on a busy machine: of what the core alone
-decides the best run counts, of caches and memories the first decile. On a machine where a dozen processes took turns
-medians were once a fifth of the true figures, and plans by them took 3 to 5 percent longer.
+The loops are LLVM IR, compiled in this process for this machine: no file, no compiler to be started. Each is run
+many
+times for less than a scheduler's time slice, so that some runs are undisturbed even on a busy machine: for figures of
+the core alone the best run counts, for caches and memories the first decile. On a machine where a dozen processes
+shared the CPU, medians were once a fifth of the true figures, and plans by them took 3 to 5 percent longer.
 """
 
 import ctypes
@@ -16,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-CHAIN = 32  # dependent operations of one cycle each in a turn of the clock's loop
-GROUP = 8  # vectors that a turn of the reading loop loads
+CHAIN = 32  # dependent operations of one cycle each in a iteration of the clock's loop
+GROUP = 8  # vectors that a iteration of the reading loop loads
 ALIGN = 64
-RUN_NS = 300_000  # long beside the timer's resolution and a call by ctypes, short beside a scheduler's turn
+RUN_NS = 300_000  # long beside the timer's resolution and a call by ctypes, short beside a scheduler's time slice
 SPENT_NS = 25_000_000  # on each figure
 UNDISTURBED = 0.1  # of the runs are taken to be, at least
 CHUNK_BYTES = 1 << 21  # of a large memory in one run
@@ -41,8 +42,8 @@ class Probe:
 
 
 @cache
-def compiled(vector_bytes: int, registers: int) -> Probe:
-    """The loops for vectors of this length, on a core with so many vector registers."""
+def compile_probe(vector_bytes: int, registers: int) -> Probe:
+    """Compile the loops for vectors of this length, on a core with so many vector registers."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -72,32 +73,38 @@ def compiled(vector_bytes: int, registers: int) -> Probe:
 
 
 def clock_ghz(probe: Probe) -> float:
-    """Clock of the core that this thread runs on: a chain of additions and exclusive ors takes a cycle for each."""
-    return CHAIN / min(_ns_per_turn(lambda turns: probe.chain(turns, 3, 5)))
+    """Return the clock of this thread's core, in GHz: a chain of additions and exclusive ors takes a cycle for each."""
+    return CHAIN / min(_ns_per_iteration(lambda iterations: probe.chain(iterations, 3, 5)))
 
 
 def fma_gvectors_per_s(probe: Probe) -> float:
-    """10^9 vector multiply-adds of f32 a second."""
-    return probe.accumulators / min(_ns_per_turn(lambda turns: probe.fma(turns, 0.999, 0.001)))
+    """Return 10^9 vector multiply-adds of f32 a second."""
+    return probe.accumulators / min(_ns_per_iteration(lambda iterations: probe.fma(iterations, 0.999, 0.001)))
 
 
 def written_memory(size_bytes: int) -> Memory:
-    """Memory that is really there: pages that were never written are all one page of zeros."""
+    """Allocate memory and write it: pages that were never written are all one page of zeros."""
     return np.full(size_bytes, 1, dtype=np.uint8)
 
 
 def read_gb_per_s(probe: Probe, memory: Memory) -> float:
-    """10^9 bytes a second that are read from this memory, over and over."""
+    """Return the bandwidth of repeated reads from this memory, in 10^9 bytes a second."""
     start, groups = _aligned(memory, probe)
     group_bytes = GROUP * probe.vector_bytes
     probe.read(start, groups, 1)
     if memory.nbytes <= CHUNK_BYTES:
-        return groups * group_bytes / _undisturbed(_ns_per_turn(lambda turns: probe.read(start, groups, turns)))
+        return (
+            groups
+            * group_bytes
+            / _undisturbed(_ns_per_iteration(lambda iterations: probe.read(start, groups, iterations)))
+        )
     return 1 / _undisturbed(_ns_per_byte(probe, memory, 2 * SPENT_NS))
 
 
 def read_together_gb_per_s(probe: Probe, parts: Mapping[int, Memory], pin: Callable[[int], None]) -> float:
-    """10^9 bytes a second that CPUs read at once, each from the memory that is given for it; pin binds a thread."""
+    """Return the bandwidth of simultaneous reads, in 10^9 bytes a second, each CPU from its own memory; pin binds a
+    thread.
+    """
     barrier = threading.Barrier(len(parts))
     rates: list[float] = []
 
@@ -114,13 +121,13 @@ def read_together_gb_per_s(probe: Probe, parts: Mapping[int, Memory], pin: Calla
     return sum(rates)
 
 
-def _undisturbed(found: list[float]) -> float:
-    """The longest of the quickest runs: their first decile."""
-    return sorted(found)[int(UNDISTURBED * (len(found) - 1))]
+def _undisturbed(times: list[float]) -> float:
+    """Return the longest of the quickest runs: their first decile."""
+    return sorted(times)[int(UNDISTURBED * (len(times) - 1))]
 
 
 def _ns_per_byte(probe: Probe, memory: Memory, spend_ns: int) -> list[float]:
-    """Nanoseconds that a byte takes, of each chunk of this memory, one after the other until the time is spent."""
+    """Return nanoseconds per byte of each chunk of this memory, one after the other until the time is spent."""
     start, groups = _aligned(memory, probe)
     group_bytes = GROUP * probe.vector_bytes
     step = min(groups, CHUNK_BYTES // group_bytes)
@@ -135,27 +142,27 @@ def _ns_per_byte(probe: Probe, memory: Memory, spend_ns: int) -> list[float]:
 
 
 def _aligned(memory: Memory, probe: Probe) -> tuple[int, int]:
-    """The first aligned address, and how many groups of vectors follow it."""
+    """Return the first aligned address, and the number of groups of vectors that follow it."""
     start = -(-memory.ctypes.data // ALIGN) * ALIGN
     left = memory.ctypes.data + memory.nbytes - start
     return start, left // (GROUP * probe.vector_bytes)
 
 
-def _ns_per_turn(run: Callable[[int], object]) -> list[float]:
-    """Nanoseconds that a turn took, of each of many runs."""
-    turns = 1
+def _ns_per_iteration(run: Callable[[int], object]) -> list[float]:
+    """Return nanoseconds per iteration, of each of many runs."""
+    iterations = 1
     while True:
-        ns = min(_ns(run, turns) for _ in range(3))  # the first may wait for the CPU that the thread was bound to
+        ns = min(_ns(run, iterations) for _ in range(3))  # the first may wait for the CPU that the thread was bound to
         if ns >= RUN_NS / 4:
             break
-        turns *= 4
-    turns = max(1, round(turns * RUN_NS / ns))
-    return [_ns(run, turns) / turns for _ in range(max(3, SPENT_NS // RUN_NS))]
+        iterations *= 4
+    iterations = max(1, round(iterations * RUN_NS / ns))
+    return [_ns(run, iterations) / iterations for _ in range(max(3, SPENT_NS // RUN_NS))]
 
 
-def _ns(run: Callable[[int], object], turns: int) -> int:
+def _ns(run: Callable[[int], object], iterations: int) -> int:
     began = time.perf_counter_ns()
-    run(turns)
+    run(iterations)
     return time.perf_counter_ns() - began
 
 
@@ -166,15 +173,15 @@ def _chain_ir() -> str:
         steps.append(f"  %s{i + 1} = xor i64 %s{i}, %z")
     body = "\n".join(steps)
     return f"""
-define i64 @chain(i64 %turns, i64 %y, i64 %z) {{
+define i64 @chain(i64 %iterations, i64 %y, i64 %z) {{
 entry:
   br label %loop
 loop:
-  %turn = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %iteration = phi i64 [ 0, %entry ], [ %next, %loop ]
   %x = phi i64 [ %y, %entry ], [ %s{CHAIN - 1}, %loop ]
 {body}
-  %next = add i64 %turn, 1
-  %more = icmp slt i64 %next, %turns
+  %next = add i64 %iteration, 1
+  %more = icmp slt i64 %next, %iterations
   br i1 %more, label %loop, label %end
 end:
   ret i64 %s{CHAIN - 1}
@@ -195,7 +202,7 @@ def _fma_ir(lanes: int, accumulators: int) -> str:
         sums.append(f"  %t{i} = xor <{lanes} x i32> %t{i - 1}, %b{i}")
     return f"""
 declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})
-define i64 @fma(i64 %turns, float %x, float %y) {{
+define i64 @fma(i64 %iterations, float %x, float %y) {{
 entry:
   %f0 = insertelement {vector} undef, float %x, i32 0
   %f = shufflevector {vector} %f0, {vector} undef, <{lanes} x i32> zeroinitializer
@@ -203,11 +210,11 @@ entry:
   %g = shufflevector {vector} %g0, {vector} undef, <{lanes} x i32> zeroinitializer
   br label %loop
 loop:
-  %turn = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %iteration = phi i64 [ 0, %entry ], [ %next, %loop ]
 {phis}
 {steps}
-  %next = add i64 %turn, 1
-  %more = icmp slt i64 %next, %turns
+  %next = add i64 %iteration, 1
+  %more = icmp slt i64 %next, %iterations
   br i1 %more, label %loop, label %end
 end:
 {chr(10).join(sums)}
@@ -229,11 +236,11 @@ def _read_ir(lanes: int) -> str:
         sums.append(f"  %t{i} = or {vector} {'zeroinitializer' if i == 0 else f'%t{i - 1}'}, %n{i}")
     kept = "\n".join(f"  %o{i} = phi {vector} [ zeroinitializer, %entry ], [ %n{i}, %done ]" for i in range(GROUP))
     return f"""
-define i64 @read(ptr %start, i64 %groups, i64 %turns) {{
+define i64 @read(ptr %start, i64 %groups, i64 %iterations) {{
 entry:
   br label %pass
 pass:
-  %turn = phi i64 [ 0, %entry ], [ %again, %done ]
+  %iteration = phi i64 [ 0, %entry ], [ %again, %done ]
 {kept}
   br label %loop
 loop:
@@ -246,8 +253,8 @@ loop:
   %more = icmp slt i64 %next, %groups
   br i1 %more, label %loop, label %done
 done:
-  %again = add i64 %turn, 1
-  %rest = icmp slt i64 %again, %turns
+  %again = add i64 %iteration, 1
+  %rest = icmp slt i64 %again, %iterations
   br i1 %rest, label %pass, label %end
 end:
 {chr(10).join(sums)}

@@ -1,4 +1,4 @@
-"""What handlers of both formats get: one node of a file with its inputs, and the words to answer with."""
+"""The interface between importers and handlers: one node of a file with its inputs, and how to emit its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ class NodeCall:
     inputs: tuple[Value | None, ...]
 
     @property
-    def place(self) -> str:
-        """How messages name the node."""
+    def location(self) -> str:
+        """Return the node's name for error messages."""
         return f"node '{self.origin}' ({self.op})"
 
     def fail(self, what: str) -> MavcgError:
         """An error in this node."""
-        return MavcgError(f"{self.place}: {what}")
+        return MavcgError(f"{self.location}: {what}")
 
     def unsupported(self, what: str, supported: str) -> UnsupportedOp:
         """An error: a form of the operator that there is nothing for."""
-        return UnsupportedOp(f"{self.place}: {what}; supported: {supported}")
+        return UnsupportedOp(f"{self.location}: {what}; supported: {supported}")
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
         """The result of an operator of graphs."""
@@ -55,7 +55,7 @@ class NodeCall:
         return self.inputs[i] if i < len(self.inputs) else None
 
     def called(self, i: int) -> str:
-        """How messages name an input."""
+        """Return an input's name for error messages."""
         return f"its input {i}"
 
     def array(self, i: int, what: str) -> Array:
@@ -101,13 +101,13 @@ class NodeCall:
         return constant(np.asarray(number), like.dtype)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """The same elements in another shape; nothing where it has that shape."""
+        """Reshape a value; nothing is emitted if it has the shape."""
         return x if x.shape == tuple(shape) else self.add("reshape", x, shape=tuple(shape))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Dimensions in another order; nothing where that is the order they have."""
+        """Transpose a value; nothing is emitted for the identity."""
         return x if list(perm) == list(range(x.rank)) else self.add("transpose", x, perm=tuple(perm))
 
     def cast(self, x: Value, dtype: str) -> Value:
-        """Elements of another type; nothing where they are of it."""
+        """Cast a value; nothing is emitted if it has the type."""
         return x if x.dtype == dtype else self.add("cast", x, to=dtype)

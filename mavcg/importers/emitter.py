@@ -1,7 +1,7 @@
-"""Where importers write their graph: what is known at import is computed, the rest becomes nodes.
+"""The graph under construction: values known at import are computed, everything else becomes nodes.
 
 An operator whose inputs are all known is evaluated at once. So shapes that a file computes from shapes, and weights
-that it makes with operators, are plain arrays by the time that somebody asks for them.
+that it makes with operators, are plain arrays when an operator reads them.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, TensorType, type_of
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES
 from mavcg.ops import infer, make_node
-from mavcg.ops.op import place
+from mavcg.ops.op import node_location
 from mavcg.reference import evaluate
 from mavcg.reference.work import temporary_bytes, work
 
@@ -47,9 +47,9 @@ class Quantised:
 class Value:
     """A tensor of the file while it is imported.
 
-    name: in the graph being built, "" for what is known and not placed there yet. known: its array. quantised: in place
-    of known, the dequantised weights of an 8-bit model, kept apart so that the 8-bit form is not lost. stem: what a
-    constant will be called.
+    name: in the graph being built, "" for what is known and not a constant there yet. known: its array. quantised:
+    instead of known, the dequantised weights of an 8-bit model, kept separately so that the 8-bit form is not lost.
+    stem: the first part of a constant's name.
     """
 
     type: TensorType
@@ -60,7 +60,7 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
-        """Whether its elements are known at import."""
+        """True if all elements are known at import."""
         return self.known is not None or self.quantised is not None
 
     @cached_property
@@ -79,7 +79,7 @@ class Value:
 
     @property
     def rank(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return len(self.type.shape)
 
     @property
@@ -166,7 +166,8 @@ class Emitter:
         known = {str(i): v.array for i, v in enumerate(inputs) if v is not None and v.array is not None}
         (type,) = infer(node, types, known)
         if type.bytes > LARGEST_BYTES:
-            raise MavcgError(f"{place(node)}: its result {type} takes {type.bytes} bytes; at most {LARGEST_BYTES}")
+            location = node_location(node)
+            raise MavcgError(f"{location}: its result {type} takes {type.bytes} bytes; at most {LARGEST_BYTES}")
         if op not in _MOVES and max(type.elements, *(v.type.elements for v in given)) > MOST_FOLDED_ELEMENTS:
             return None
         estimated, known_types = replace(node, outputs=("result",)), types | {"result": type}
@@ -175,7 +176,7 @@ class Emitter:
             return None
         self._steps_left -= steps
         arrays = [v.array if v is not None else None for v in inputs]
-        self._count(type.bytes, place(node))
+        self._count(type.bytes, node_location(node))
         (array,) = evaluate(node, [*arrays, *[None] * (len(node.inputs) - len(arrays))])
         return Value(type, known=array, stem=given[0].stem)
 
@@ -212,7 +213,7 @@ def _kept_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, An
 
 
 def _same_axis(old: tuple[int, ...], new: tuple[int, ...], axis: int) -> int | None:
-    """Which dimension of a reshaped array runs over just what `axis` ran over; None where none does."""
+    """Return the dimension of a reshaped array that covers exactly the elements of `axis`, or None if there is none."""
     before = int(np.prod(old[:axis], dtype=object))
     for i, length in enumerate(new):
         if length == old[axis] and int(np.prod(new[:i], dtype=object)) == before:

@@ -27,10 +27,10 @@ def finished(emitter: Emitter, inputs: Collection[str], names: Sequence[str], va
     return _with_names(pruned(builder.finish(list(renamed))), renamed)
 
 
-def _with_names(graph: Graph, wanted: Mapping[str, str]) -> Graph:
-    """The graph with tensors renamed; others make way where their name is taken."""
-    names = dict(wanted)
-    taken = set(wanted.values()) | set(graph.inputs)
+def _with_names(graph: Graph, required: Mapping[str, str]) -> Graph:
+    """The graph with tensors renamed; others get a fresh name where theirs is taken."""
+    names = dict(required)
+    taken = set(required.values()) | set(graph.inputs)
     everything = set(graph.types) | taken
     for name in graph.types:
         if name not in names and name in taken and name not in graph.inputs:

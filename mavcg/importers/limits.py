@@ -1,4 +1,4 @@
-"""What importers do not go beyond, in sizes and in what files hold."""
+"""Limits of the importers on sizes and on the contents of files."""
 
 from mavcg.errors import MavcgError
 

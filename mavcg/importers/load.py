@@ -1,4 +1,4 @@
-"""Which importer reads a file: told by its content, then by its name."""
+"""Choose the importer for a file by its content, then by its name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,5 +35,5 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
 
 
 def is_model(path: Path) -> bool:
-    """Whether `mavcg build` takes this argument for a model rather than for a build file."""
+    """True if `mavcg build` takes this argument for a model and not for a build file."""
     return path.suffix.lower() in SUFFIXES

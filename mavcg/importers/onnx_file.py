@@ -17,7 +17,7 @@ from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.finish import finished
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
-from mavcg.importers.onnx_graph import Body, Scope, Walker, read_initializers
+from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, read_initializers
 from mavcg.importers.onnx_proto import LARGEST_DIMENSION, dtype_of, load_model
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxy
 
     shapes: of inputs, by name; needed where another dimension than the first is free. A free first dimension is 1.
     Raises: UnsupportedOp for an operator that there is nothing for, MavcgError for a file that is damaged or leaves
-    something open, naming the place.
+    something open, naming the location.
     """
     return import_model(load_model(path), path, shapes)
 
@@ -45,7 +45,7 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxy
 def import_model(
     model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> Graph:
-    """As `import_onnx`, for a message that is in memory. path: for messages and external data."""
+    """Import a message that is in memory, as `import_onnx` does a file. path: for messages and external data."""
     opsets = opsets_of(model.opset_import)
     if "" in opsets and opsets[""] < LEAST_OPSET:
         raise Unsupported(
@@ -54,7 +54,7 @@ def import_model(
     try:
         return _graph(model, path, shapes, opsets)
     except MavcgError as error:
-        # The same class, so that callers can tell kinds apart; the file's name in front, and one line, whatever
+        # The same class, so that callers can distinguish kinds; the file's name in front, and one line, whatever
         # the file calls its tensors.
         text = "".join(c if c.isprintable() else " " for c in str(error))
         error.args = (f"{path}: {text}", *error.args[1:])
@@ -78,7 +78,7 @@ def _graph(
         raise MavcgError("the graph has no outputs; nothing would be computed")
     if len(set(outputs)) != len(outputs) or "" in outputs:
         raise MavcgError("an output without a name, or one that comes twice")
-    body = Body(graph.node, outputs, opsets, {}, 0)
+    body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0)
     found = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
     return finished(emitter, types, outputs, found)
 
@@ -95,23 +95,23 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
     known = _given_symbols(inputs, shapes)
     types = {}
     for info in inputs:
-        place = f"input '{info.name}'"
+        location = f"input '{info.name}'"
         for kind, what in _KINDS.items():
             if info.type.HasField(kind):
-                raise Unsupported(f"{place}: is {what}; tensors are supported")
-        dtype = dtype_of(info.type.tensor_type.elem_type, place)
+                raise Unsupported(f"{location}: is {what}; tensors are supported")
+        dtype = dtype_of(info.type.tensor_type.elem_type, location)
         if info.name in shapes:
             shape = shapes[info.name]
             _check_given(info, shape)
         else:
             if not info.type.tensor_type.HasField("shape"):
                 raise MavcgError(
-                    f"{place}: the file does not say its shape; give it, as --shape {info.name}=1x3x224x224"
+                    f"{location}: the file does not say its shape; give it, as --shape {info.name}=1x3x224x224"
                 )
             shape = tuple(_length(info, i, batch, known) for i in range(len(_dims(info))))
         type = TensorType(dtype, shape)
         if any(not 0 <= d < LARGEST_DIMENSION for d in shape) or _bytes(type) > LARGEST_TENSOR_BYTES:
-            raise MavcgError(f"{place}: {type} is too large; at most {LARGEST_TENSOR_BYTES} bytes")
+            raise MavcgError(f"{location}: {type} is too large; at most {LARGEST_TENSOR_BYTES} bytes")
         types[info.name] = type
     return types
 
@@ -133,7 +133,7 @@ def _dims(info: onnx.ValueInfoProto) -> list[int | str]:
 
 
 def _given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """What the shapes given say about named dimensions, for other inputs that have them too."""
+    """Return the values of named dimensions that the given shapes fix, for other inputs that have them too."""
     known: dict[str, int] = {}
     for info in inputs:
         for dim, length in zip(_dims(info), shapes.get(info.name, ()), strict=False):
@@ -148,9 +148,10 @@ def _check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
         return
     fits = len(dims) == len(shape) and all(isinstance(d, str) or d == n for d, n in zip(dims, shape, strict=True))
     if not fits:
-        said = "x".join(str(d) or "?" for d in dims)
+        declared = "x".join(str(d) or "?" for d in dims)
         raise MavcgError(
-            f"--shape {info.name}={'x'.join(map(str, shape))}: the file says {said}; only free dimensions can be chosen"
+            f"--shape {info.name}={'x'.join(map(str, shape))}: the file says {declared}; "
+            "only free dimensions can be chosen"
         )
 
 

@@ -11,7 +11,7 @@ from mavcg.errors import MavcgError
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_functions import opsets_of, resolved, schema_function, with_defaults, without
-from mavcg.importers.onnx_ops.call import Call
+from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.table import HANDLERS, supported
 from mavcg.importers.onnx_order import ordered, reads
 from mavcg.importers.onnx_proto import read_attributes, read_tensor
@@ -37,7 +37,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Body:
+class OnnxGraphBody:
     """Nodes of one graph or function, and what they are read with.
 
     opsets: version by domain. bound: what attributes of the function stand for.
@@ -52,14 +52,14 @@ class Body:
 
 @dataclass
 class Walker:
-    """What one import keeps. functions: those of the file, by domain and name. folder: for external data."""
+    """The state of one import. functions: those of the file, by domain and name. folder: for external data."""
 
     emitter: Emitter
     folder: Path | None
     functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
     count: int = 0
 
-    def run(self, body: Body, scope: Scope) -> list[Value]:
+    def run(self, body: OnnxGraphBody, scope: Scope) -> list[Value]:
         """The values of a body's outputs. Raises: MavcgError for what cannot be imported."""
         if body.depth > DEEPEST:
             raise MavcgError(
@@ -75,9 +75,9 @@ class Walker:
             self.count += 1
             if self.count > MOST_NODES:
                 raise MavcgError(f"more than {MOST_NODES} nodes once functions are expanded; too large a model")
-            wanted = tuple(bool(name) and name in last for name in node.output)
-            results = self._node(node, wanted, body, scope)
-            for name, value, want in zip(node.output, results, wanted, strict=True):
+            required = tuple(bool(name) and name in last for name in node.output)
+            results = self._node(node, required, body, scope)
+            for name, value, want in zip(node.output, results, required, strict=True):
                 if want:
                     assert value is not None
                     scope.values[name] = value
@@ -85,63 +85,65 @@ class Walker:
             for name in reads(node):
                 if last[name] == i:
                     scope.values.pop(name, None)
-        found = []
+        outputs = []
         for name in body.outputs:
             value = scope.find(name)
             if value is None:
                 raise MavcgError(f"the output %{name} is made by no node")
-            found.append(value)
-        return found
+            outputs.append(value)
+        return outputs
 
-    def _node(self, node: onnx.NodeProto, wanted: tuple[bool, ...], body: Body, scope: Scope) -> Sequence[Value | None]:
+    def _node(
+        self, node: onnx.NodeProto, required: tuple[bool, ...], body: OnnxGraphBody, scope: Scope
+    ) -> Sequence[Value | None]:
         """The values of a node's outputs, None for those that nobody reads."""
         node = resolved(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
         origin = node.name or next((n for n in node.output if n), node.op_type)
         op = f"{domain}.{node.op_type}" if domain else node.op_type
-        place = f"node '{origin}' ({op})"
-        inputs = tuple(self._input(name, place, scope) for name in node.input)
+        location = f"node '{origin}' ({op})"
+        inputs = tuple(self._input(name, location, scope) for name in node.input)
         function = self.functions.get((domain, node.op_type))
         results: Sequence[Value | None]
         if function is not None:
             given = {a.name: a for a in node.attribute}
-            results = self._function(function, inputs, given, body, place, wanted)
+            results = self._function(function, inputs, given, body, location, required)
         elif (domain, node.op_type) == ("", "If"):
-            results = self._branch(node, inputs, body, scope, place)
+            results = self._branch(node, inputs, body, scope, location)
         elif (domain, node.op_type) in HANDLERS:
-            attrs = read_attributes(node, place, self.folder)
+            attrs = read_attributes(node, location, self.folder)
             if not domain:
                 name, version = node.op_type, body.opsets.get("")
                 if version is None:
                     raise MavcgError(
-                        f"{place}: the file does not say which opset of ai.onnx it uses; its opset_import lacks it"
+                        f"{location}: the file does not say which opset of ai.onnx it uses; its opset_import lacks it"
                     )
             else:
                 name, version = op, body.opsets.get(domain, 1)
             made = HANDLERS[domain, node.op_type](
-                Call(self.emitter, name, origin, inputs, version, tuple(node.input), attrs, wanted)
+                OnnxCall(self.emitter, name, origin, inputs, version, tuple(node.input), attrs, required)
             )
             results = made if isinstance(made, tuple) else (made,)
         else:
             function = schema_function(node, domain, body.opsets.get(domain, 1), inputs)
             if function is None:
-                raise UnsupportedOp(f"{place}: there is nothing for this operator; supported: {supported(domain)}")
+                raise UnsupportedOp(f"{location}: there is nothing for this operator; supported: {supported(domain)}")
             given = with_defaults(node, domain, body.opsets.get(domain, 1))
-            results = self._function(function, inputs, given, body, place, wanted)
-        results = [*results, *[None] * (len(wanted) - len(results))][: len(wanted)]
-        for i, (value, want) in enumerate(zip(results, wanted, strict=True)):
+            results = self._function(function, inputs, given, body, location, required)
+        results = [*results, *[None] * (len(required) - len(results))][: len(required)]
+        for i, (value, want) in enumerate(zip(results, required, strict=True)):
             if want and value is None:
                 raise UnsupportedOp(
-                    f"{place}: its output {i} (%{node.output[i]}) is read; there is nothing for that one"
+                    f"{location}: its output {i} (%{node.output[i]}) is read; there is nothing for that one"
                 )
         return results
 
-    def _input(self, name: str, place: str, scope: Scope) -> Value | None:
+    def _input(self, name: str, location: str, scope: Scope) -> Value | None:
         if not name:
             return None
         value = scope.find(name)
         if value is None:
-            raise MavcgError(f"{place}: it reads %{name}, which is no input, no initializer and made by no node")
+            raise MavcgError(f"{location}: it reads %{name}, which is no input, no initializer and made by no node")
         return value
 
     def _function(
@@ -149,54 +151,56 @@ class Walker:
         function: onnx.FunctionProto,
         inputs: Sequence[Value | None],
         given: Mapping[str, onnx.AttributeProto],
-        body: Body,
-        place: str,
-        wanted: Sequence[bool],
+        body: OnnxGraphBody,
+        location: str,
+        required: Sequence[bool],
     ) -> list[Value | None]:
         """A call of a function: its body with the inputs under the names that they have there."""
         if len(inputs) > len(function.input):
-            raise MavcgError(f"{place}: {len(inputs)} inputs for a function of {len(function.input)}")
+            raise MavcgError(f"{location}: {len(inputs)} inputs for a function of {len(function.input)}")
         opsets = {**body.opsets, **opsets_of(function.opset_import)}
         bound = {a.name: a for a in function.attribute_proto} | dict(given)
         scope = Scope({name: v for name, v in zip(function.input, inputs, strict=False) if v is not None})
         absent = {name for name in function.input if name not in scope.values}
         nodes = [without(node, absent) for node in function.node]
-        read = [name for name, want in zip(function.output, wanted, strict=False) if want]
-        values = dict(zip(read, self.run(Body(nodes, read, opsets, bound, body.depth + 1), scope), strict=True))
+        read = [name for name, want in zip(function.output, required, strict=False) if want]
+        inner = OnnxGraphBody(nodes, read, opsets, bound, body.depth + 1)
+        values = dict(zip(read, self.run(inner, scope), strict=True))
         return [values.get(name) for name in function.output]
 
     def _branch(
-        self, node: onnx.NodeProto, inputs: Sequence[Value | None], body: Body, scope: Scope, place: str
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None], body: OnnxGraphBody, scope: Scope, location: str
     ) -> list[Value]:
-        """If, of a condition that is known: the branch that it takes."""
+        """Import the branch that an If takes, whose condition is known."""
         condition = inputs[0] if inputs else None
         if condition is None or condition.dtype != "bool" or condition.type.elements != 1:
-            raise MavcgError(f"{place}: its condition is no truth value")
+            raise MavcgError(f"{location}: its condition is no truth value")
         if condition.array is None:
             raise NeedsConstant(
-                f"{place}: its condition is known only when the model runs; control flow is not supported, "
+                f"{location}: its condition is known only when the model runs; control flow is not supported, "
                 "only branches that are decided at import",
                 node.input[0],
             )
-        wanted = "then_branch" if bool(condition.array.reshape(())) else "else_branch"
+        required = "then_branch" if bool(condition.array.reshape(())) else "else_branch"
         for attribute in node.attribute:
-            if attribute.name == wanted and attribute.HasField("g"):
+            if attribute.name == required and attribute.HasField("g"):
                 graph = attribute.g
-                values = read_initializers(graph, place, self.folder)
-                inner = Body(graph.node, [o.name for o in graph.output], body.opsets, body.bound, body.depth + 1)
+                values = read_initializers(graph, location, self.folder)
+                outputs = [o.name for o in graph.output]
+                inner = OnnxGraphBody(graph.node, outputs, body.opsets, body.bound, body.depth + 1)
                 return self.run(inner, Scope(values, scope))
-        raise MavcgError(f"{place}: its attribute {wanted} is missing")
+        raise MavcgError(f"{location}: its attribute {required} is missing")
 
 
-def read_initializers(graph: onnx.GraphProto, place: str, folder: Path | None) -> dict[str, Value]:
+def read_initializers(graph: onnx.GraphProto, location: str, folder: Path | None) -> dict[str, Value]:
     """A graph's initializers. Raises: MavcgError for one that is damaged, comes twice, or is sparse."""
     if graph.sparse_initializer:
-        raise MavcgError(f"{place}: sparse initializers; not supported, export the model with dense ones")
+        raise MavcgError(f"{location}: sparse initializers; not supported, export the model with dense ones")
     values: dict[str, Value] = {}
     for tensor in graph.initializer:
         if tensor.name in values:
-            raise MavcgError(f"{place}: initializer %{tensor.name} comes twice")
+            raise MavcgError(f"{location}: initializer %{tensor.name} comes twice")
         values[tensor.name] = constant(
-            read_tensor(tensor, f"{place}: initializer %{tensor.name}", folder), stem=tensor.name or "c"
+            read_tensor(tensor, f"{location}: initializer %{tensor.name}", folder), stem=tensor.name or "c"
         )
     return values

@@ -47,8 +47,8 @@ def ordered(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[
                 maker[name] = i
     needs: dict[int, list[int]] = {}
     state: dict[int, int] = {}  # 1: being visited, 2: done
-    for wanted in outputs:
-        stack = [maker[wanted]] if wanted in maker else []
+    for required in outputs:
+        stack = [maker[required]] if required in maker else []
         while stack:
             i = stack[-1]
             if state.get(i) is None:

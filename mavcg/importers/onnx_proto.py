@@ -69,16 +69,16 @@ def load_model(path: Path) -> onnx.ModelProto:
     return model  # type: ignore[no-any-return]
 
 
-def _check_text(message: Any, place: str) -> None:
+def _check_text(message: Any, location: str) -> None:
     """Raises: MavcgError where a name is no UTF-8: the parser then gives bytes in place of text."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
             for text in [value] if isinstance(value, str | bytes) else value:
                 if isinstance(text, bytes):
-                    raise MavcgError(f"{place}: {text[:40]!r}, a {field.name}, is not UTF-8; the file is damaged")
+                    raise MavcgError(f"{location}: {text[:40]!r}, a {field.name}, is not UTF-8; the file is damaged")
         elif field.type == field.TYPE_MESSAGE:
             for inner in [value] if hasattr(value, "ListFields") else value:
-                _check_text(inner, place)
+                _check_text(inner, location)
 
 
 def one_line(error: object) -> str:
@@ -88,60 +88,60 @@ def one_line(error: object) -> str:
 
 
 def data_type_name(number: int) -> str:
-    """What ONNX calls an element type, for messages."""
+    """Return ONNX's name of an element type, for messages."""
     with contextlib.suppress(ValueError):
         return str(onnx_module().TensorProto.DataType.Name(number)).lower()
     return f"type {number}"
 
 
-def dtype_of(number: int, place: str) -> str:
+def dtype_of(number: int, location: str) -> str:
     """The element type of a TensorProto.DataType. Raises: Unsupported for one that graphs do not have."""
     name = DTYPE_NAMES.get(number)
     if name is None:
         raise Unsupported(
-            f"{place}: elements of type {data_type_name(number)}; supported: {', '.join(DTYPE_NAMES.values())}"
+            f"{location}: elements of type {data_type_name(number)}; supported: {', '.join(DTYPE_NAMES.values())}"
         )
     return name
 
 
-def read_tensor(tensor: onnx.TensorProto, place: str, folder: Path | None) -> Array:
+def read_tensor(tensor: onnx.TensorProto, location: str, folder: Path | None) -> Array:
     """The array of a tensor message.
 
-    place: how messages name it. folder: where its external data may lie, None where it may have none.
+    location: the tensor's name in messages. folder: where its external data may lie, None where it may have none.
     Raises: MavcgError where its dims do not fit its bytes, or its elements are of a type that graphs do not have.
     """
     if tensor.HasField("segment"):
-        raise MavcgError(f"{place}: it is a segment of a tensor; not supported")
-    dtype = dtype_of(tensor.data_type, place)
+        raise MavcgError(f"{location}: it is a segment of a tensor; not supported")
+    dtype = dtype_of(tensor.data_type, location)
     shape = tuple(tensor.dims)
     if any(not 0 <= d < LARGEST_DIMENSION for d in shape):
-        raise MavcgError(f"{place}: dimensions {list(shape)}; each must be from 0 to {LARGEST_DIMENSION - 1}")
+        raise MavcgError(f"{location}: dimensions {list(shape)}; each must be from 0 to {LARGEST_DIMENSION - 1}")
     count = 1
     for d in shape:
         count *= d
     numpy_type = np.dtype(_NUMPY[dtype])
     if tensor.data_location == 1:
-        raw = _external(tensor, place, folder, count * numpy_type.itemsize)
+        raw = _external(tensor, location, folder, count * numpy_type.itemsize)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
     else:
-        return _from_field(tensor, dtype, shape, count, place)
+        return _from_field(tensor, dtype, shape, count, location)
     if len(raw) != count * numpy_type.itemsize:
         need = f"{dtype}{list(shape)} takes {count * numpy_type.itemsize}"
-        raise MavcgError(f"{place}: {len(raw)} bytes of data where {need}; the file is damaged")
+        raise MavcgError(f"{location}: {len(raw)} bytes of data where {need}; the file is damaged")
     return _finished(np.frombuffer(raw, numpy_type), dtype, shape)
 
 
-def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, place: str) -> Array:
+def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, location: str) -> Array:
     values = getattr(tensor, _FIELDS.get(dtype, "int32_data"))
     if len(values) != count:
         raise MavcgError(
-            f"{place}: {len(values)} elements of data where {dtype}{list(shape)} has {count}; the file is damaged"
+            f"{location}: {len(values)} elements of data where {dtype}{list(shape)} has {count}; the file is damaged"
         )
     if dtype == "f16":
         bits = np.array(values, np.int64).astype(np.uint16)
         return _finished(bits.view(np.float16), dtype, shape)
-    # By way of int64: a number that does not fit wraps around, as the C++ parsers do it.
+    # Through int64: a number that does not fit wraps around, as the C++ parsers do it.
     first = np.uint64 if dtype in ("u32", "u64") else np.int64 if dtype not in _FIELDS else _NUMPY[dtype]
     wide = np.array(values, first)
     return _finished(wide.astype(_NUMPY[dtype]), dtype, shape)
@@ -154,52 +154,52 @@ def _finished(flat: Array, dtype: str, shape: tuple[int, ...]) -> Array:
     return array
 
 
-def _external(tensor: onnx.TensorProto, place: str, folder: Path | None, size: int) -> bytes:
+def _external(tensor: onnx.TensorProto, location: str, folder: Path | None, size: int) -> bytes:
     """The bytes of a tensor that lies in a file of its own, beside the model and nowhere else."""
     info = {entry.key: entry.value for entry in tensor.external_data}
-    location = info.get("location", "")
-    if folder is None or not location or len(location) > _DEEPEST_PATH or "\0" in location:
-        raise MavcgError(f"{place}: external data without a usable location")
+    file_name = info.get("location", "")
+    if folder is None or not file_name or len(file_name) > _DEEPEST_PATH or "\0" in file_name:
+        raise MavcgError(f"{location}: external data without a usable location")
     numbers = {}
     for key in ("offset", "length"):
         text = info.get(key, "0" if key == "offset" else str(size))
         if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise MavcgError(f"{place}: external data: {key} is {text[:40]!r}; a number of bytes is needed")
+            raise MavcgError(f"{location}: external data: {key} is {text[:40]!r}; a number of bytes is needed")
         numbers[key] = int(text)
     if numbers["length"] != size:
-        raise MavcgError(f"{place}: external data of {numbers['length']} bytes where {size} are needed")
+        raise MavcgError(f"{location}: external data of {numbers['length']} bytes where {size} are needed")
     base = folder.resolve()
     try:
-        target = (base / location).resolve()
+        target = (base / file_name).resolve()
         if not target.is_relative_to(base):
-            raise MavcgError(f"{place}: external data in {location!r}, which is outside the model's folder; not read")
+            raise MavcgError(f"{location}: external data in {file_name!r}, outside the model's folder; not read")
         if not target.is_file():
-            raise MavcgError(f"{place}: its external data {location!r} is not there; put it beside the model")
+            raise MavcgError(f"{location}: its external data {file_name!r} is not there; put it beside the model")
         with target.open("rb") as file:
             end = file.seek(0, 2)
             if numbers["offset"] + size > end:
-                raise MavcgError(f"{place}: external data {location!r} has {end} bytes; it should lie beyond them")
+                raise MavcgError(f"{location}: external data {file_name!r} has {end} bytes; it should lie beyond them")
             file.seek(numbers["offset"])
             data: bytes = file.read(size)
             return data
     except (OSError, RuntimeError, ValueError) as error:
-        raise MavcgError(f"{place}: external data {location!r} cannot be read ({one_line(error)})") from error
+        raise MavcgError(f"{location}: external data {file_name!r} cannot be read ({one_line(error)})") from error
 
 
-def read_attributes(node: onnx.NodeProto, place: str, folder: Path | None) -> dict[str, Any]:
+def read_attributes(node: onnx.NodeProto, location: str, folder: Path | None) -> dict[str, Any]:
     """The attributes of a node: int, float, str, Array, GraphProto, and lists of the first three as tuples.
 
     Raises: MavcgError for one that comes twice, and for kinds that no operator in scope has.
     """
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for attribute in node.attribute:
-        if attribute.name in found:
-            raise MavcgError(f"{place}: its attribute {attribute.name} comes twice")
-        found[attribute.name] = _attribute(attribute, f"{place}: attribute {attribute.name}", folder)
-    return found
+        if attribute.name in attributes:
+            raise MavcgError(f"{location}: its attribute {attribute.name} comes twice")
+        attributes[attribute.name] = _attribute(attribute, f"{location}: attribute {attribute.name}", folder)
+    return attributes
 
 
-def _attribute(attribute: onnx.AttributeProto, place: str, folder: Path | None) -> Any:
+def _attribute(attribute: onnx.AttributeProto, location: str, folder: Path | None) -> Any:
     match attribute.type:
         case 1:  # FLOAT
             return float(attribute.f)
@@ -208,7 +208,7 @@ def _attribute(attribute: onnx.AttributeProto, place: str, folder: Path | None) 
         case 3:  # STRING
             return attribute.s.decode("utf-8", "replace")
         case 4:  # TENSOR
-            return read_tensor(attribute.t, place, folder)
+            return read_tensor(attribute.t, location, folder)
         case 5:  # GRAPH
             return attribute.g
         case 6:  # FLOATS
@@ -217,4 +217,4 @@ def _attribute(attribute: onnx.AttributeProto, place: str, folder: Path | None) 
             return tuple(int(v) for v in attribute.ints)
         case 8:  # STRINGS
             return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
-    raise MavcgError(f"{place}: of a kind ({attribute.type}) that is not supported")
+    raise MavcgError(f"{location}: of a kind ({attribute.type}) that is not supported")

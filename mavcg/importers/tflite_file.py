@@ -1,7 +1,7 @@
 """A TFLite file -> a graph.
 
 Real numbers in f32 or f16, and 8-bit ones that stand for them, per tensor or per channel. An operator on 8-bit tensors
-becomes dequantize, the operator on f32, quantize, which passes/graph/quantized.py turns into arithmetic on 8-bit
+becomes dequantize, the operator on f32, quantize, which passes/graph/quantized.py rewrites as arithmetic on 8-bit
 numbers; what only moves elements moves 8-bit numbers. Inputs and outputs have the types that they have in the file.
 """
 
@@ -16,8 +16,8 @@ from mavcg.graph import DTYPES, Graph, TensorType, fresh_name
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finished
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
-from mavcg.importers.tflite_model import Model, Operator, Tensor, shortened
-from mavcg.importers.tflite_ops.call import Call, scale_and_zero
+from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shortened
+from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
 from mavcg.importers.tflite_ops.table import HANDLERS, supported
 from mavcg.importers.tflite_parse import parse_model, read_file
 
@@ -30,12 +30,12 @@ def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPro
     shapes: of inputs, by name, in place of those in the file; needed where another dimension than the first is free. A
     free first dimension is 1.
     Raises: UnsupportedOp for an operator that there is nothing for, MavcgError for a file that is damaged or leaves
-    something open, naming the place.
+    something open, naming the location.
     """
     try:
         return _Import(parse_model(read_file(path)), path.stem, shapes).graph()
     except MavcgError as error:
-        # The same class, so that callers can tell kinds apart; the file's name in front.
+        # The same class, so that callers can distinguish kinds; the file's name in front.
         error.args = (f"{path}: {error}", *error.args[1:])
         raise
 
@@ -43,7 +43,7 @@ def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPro
 class _Import:
     """One import. values: of the file's tensors that are in the graph already, by index."""
 
-    def __init__(self, model: Model, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def __init__(self, model: TfliteModel, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.model = model
         self.emitter = Emitter(name)
         self.shapes = shapes
@@ -70,8 +70,8 @@ class _Import:
         found = [self.value(index, "the subgraph's outputs") for index in model.outputs]
         return finished(self.emitter, inputs, names[len(inputs) :], found)
 
-    def input_shape(self, tensor: Tensor, name: str) -> tuple[int, ...]:
-        """What is given, else what the file says. Raises: MavcgError where that leaves something open."""
+    def input_shape(self, tensor: TfliteTensor, name: str) -> tuple[int, ...]:
+        """Return the shape that is given, else the file's. Raises: MavcgError if a dimension is still open."""
         shape = self.shapes.get(name)
         if shape is None:
             for d in tensor.free:
@@ -117,20 +117,20 @@ class _Import:
         self.values[index] = constant(data, dtype, stem=tensor.name or "c")
         return self.values[index]
 
-    def convert(self, operator: Operator) -> None:
+    def convert(self, operator: TfliteOperator) -> None:
         """Put an operator into the graph."""
         results = tuple(self.model.tensors[i] for i in operator.outputs)
         origin = f"{operator.index}:{shortened(results[0].name)}"
-        place = f"node '{origin}' ({operator.op})"
+        location = f"node '{origin}' ({operator.op})"
         handler = HANDLERS.get(operator.op)
         if handler is None:
             what = "control flow is not supported" if operator.op in _SEVERAL else "there is nothing for this operator"
-            raise UnsupportedOp(f"{place}: {what}; supported: {supported()}")
-        call = Call(
+            raise UnsupportedOp(f"{location}: {what}; supported: {supported()}")
+        call = TfliteCall(
             self.emitter,
             operator.op,
             origin,
-            tuple(self.value(i, place) if i >= 0 else None for i in operator.inputs),
+            tuple(self.value(i, location) if i >= 0 else None for i in operator.inputs),
             tuple(self.model.tensors[i] if i >= 0 else None for i in operator.inputs),
             results,
             operator.options,
@@ -146,7 +146,7 @@ class _Import:
             self.values[tensor.index] = _as_stored(call, tensor, value)
 
 
-def _as_stored(call: Call, tensor: Tensor, value: Value) -> Value:
+def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
     """A result in the type that the file has there: real numbers are quantized where it has 8-bit ones."""
     dtype = _dtype(tensor)
     if tensor.eight_bit and value.dtype == "f32":
@@ -160,15 +160,15 @@ def _as_stored(call: Call, tensor: Tensor, value: Value) -> Value:
     return value
 
 
-def _dtype(tensor: Tensor) -> str:
+def _dtype(tensor: TfliteTensor) -> str:
     """A tensor's element type. Raises: UnsupportedOp for one that graphs do not have."""
     if not tensor.dtype:
         raise UnsupportedOp(f"{tensor.label}: elements of type {tensor.kind}; supported: {', '.join(DTYPES)}")
     return tensor.dtype
 
 
-def _names(model: Model) -> list[str]:
-    """What the inputs, then the outputs are called: as in the file, with a number where that would be a second one.
+def _names(model: TfliteModel) -> list[str]:
+    """Return the names of the inputs, then of the outputs: as in the file, with a number appended to a repeated name.
 
     A tensor that is input and output has one name, the first time that it is an output.
     """
@@ -187,12 +187,12 @@ def _names(model: Model) -> list[str]:
     return found
 
 
-def _needed(model: Model) -> Sequence[Operator]:
+def _needed(model: TfliteModel) -> Sequence[TfliteOperator]:
     """The operators that the outputs need, in the file's order, in which it says that they run."""
-    wanted = set(model.outputs)
+    required = set(model.outputs)
     found = []
     for operator in reversed(model.operators):
-        if wanted.intersection(operator.outputs):
+        if required.intersection(operator.outputs):
             found.append(operator)
-            wanted.update(operator.inputs)
+            required.update(operator.inputs)
     return found[::-1]

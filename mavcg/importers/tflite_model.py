@@ -11,7 +11,7 @@ from mavcg.graph import Array
 
 @dataclass(frozen=True, eq=False)
 class Quant:
-    """How real numbers follow from a tensor's: (q - zero) * scale.
+    """The real numbers that a tensor's integers stand for: (q - zero) * scale.
 
     scale: f32[n], each finite and above 0; zero: i64[n]; n is 1, or the length of dimension `axis`.
     """
@@ -21,7 +21,7 @@ class Quant:
     axis: int
 
     def same(self, other: "Quant | None") -> bool:
-        """Whether the same numbers mean the same."""
+        """True if equal integers stand for equal real numbers."""
         return (
             other is not None
             and np.array_equal(self.scale, other.scale)
@@ -31,7 +31,7 @@ class Quant:
 
 
 @dataclass(frozen=True, eq=False)
-class Tensor:
+class TfliteTensor:
     """A tensor as the file describes it.
 
     dtype: "" where graphs have no such type, which `kind` then names. shape: as it stands there; of what an operator
@@ -52,17 +52,17 @@ class Tensor:
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """The tensor's name in messages."""
         return f"tensor {self.index} '{shortened(self.name)}'"
 
     @property
     def eight_bit(self) -> bool:
-        """Whether it holds 8-bit numbers that stand for real ones."""
+        """True if it holds 8-bit integers that stand for real numbers."""
         return self.quant is not None and self.dtype in ("i8", "u8")
 
 
 @dataclass(frozen=True, eq=False)
-class Operator:
+class TfliteOperator:
     """An operator of the file. inputs, outputs: indices of tensors, -1 for an input that is absent.
 
     options: by the accessor's name, such as StrideH; a list of whole numbers is a tuple.
@@ -76,12 +76,12 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class TfliteModel:
     """The one subgraph of a file."""
 
     name: str
-    tensors: tuple[Tensor, ...]
-    operators: tuple[Operator, ...]
+    tensors: tuple[TfliteTensor, ...]
+    operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 

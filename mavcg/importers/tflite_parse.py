@@ -1,8 +1,8 @@
 """A TFLite file -> checked plain values: its tensors and operators, with no flatbuffer left in them.
 
-Nothing here trusts the file. The accessors of flatbuffers follow offsets wherever these lead; what they raise outside
-of the file, and whatever the file's parts say against each other, becomes one error that names the place. Lengths are
-compared with the file's size before anything is read by them.
+Nothing here trusts the file. The accessors of flatbuffers follow offsets wherever these lead; exceptions outside of
+the file, and contradictions between the file's parts, become one error that names the location. Lengths are compared
+with the file's size before anything is read by them.
 """
 
 import struct
@@ -15,7 +15,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
-from mavcg.importers.tflite_model import Model, Operator, Quant, Tensor, shortened
+from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shortened
 
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 MOST_TABLES = 1 << 16  # tensors, operators, buffers or subgraphs of one file
@@ -41,35 +41,35 @@ def tflite_module() -> Any:
     return tflite
 
 
-def parse_model(data: bytes) -> Model:
-    """What a TFLite file says. Raises: MavcgError where it is none, is damaged, or has several subgraphs."""
+def parse_model(data: bytes) -> TfliteModel:
+    """Parse a TFLite file. Raises: MavcgError if it is not one, is damaged, or has several subgraphs."""
     if len(data) < 8 or data[4:8] != MARK:
         raise MavcgError(
             f"is no TFLite file, or one cut short: {len(data)} bytes, with {data[4:8]!r} where {MARK!r} should stand"
         )
-    return _Reader(data, tflite_module()).model()
+    return _FlatBufferReader(data, tflite_module()).model()
 
 
-class _Reader:
-    """One file being read. place: which part, for the message when an accessor runs out of it."""
+class _FlatBufferReader:
+    """State of reading one file. location: the part that is read, for the message when an accessor leaves it."""
 
     def __init__(self, data: bytes, tflite: Any) -> None:
         self.data = data
         self.tflite = tflite
-        self.place = "the header"
+        self.location = "the header"
 
-    def model(self) -> Model:
+    def model(self) -> TfliteModel:
         try:
             return self._model()
         except _DAMAGE as error:
             raise MavcgError(
-                f"{self.place}: it points out of the file or makes no sense; the file is damaged"
+                f"{self.location}: it points out of the file or makes no sense; the file is damaged"
             ) from error
 
     def fail(self, what: str) -> MavcgError:
-        return MavcgError(f"{self.place}: {what}; the file is damaged")
+        return MavcgError(f"{self.location}: {what}; the file is damaged")
 
-    def _model(self) -> Model:
+    def _model(self) -> TfliteModel:
         model = self.tflite.Model.GetRootAs(self.data, 0)
         version = model.Version()
         if version != 3:
@@ -81,10 +81,10 @@ class _Reader:
             )
         codes = self.tables(model.OperatorCodes, model.OperatorCodesLength(), "operator code", self.code)
         buffers = self.tables(model.Buffers, model.BuffersLength(), "buffer", self.buffer)
-        self.place = "the subgraph"
+        self.location = "the subgraph"
         graph = model.Subgraphs(0)
         name = self.text(graph.Name())
-        self.place = "the subgraph's inputs and outputs"
+        self.location = "the subgraph's inputs and outputs"
         inputs, outputs = self.ints(graph, "Inputs"), self.ints(graph, "Outputs")
         tensors = self.tables(
             graph.Tensors, graph.TensorsLength(), "tensor", lambda table, i: self.tensor(table, i, buffers)
@@ -93,14 +93,14 @@ class _Reader:
             graph.Operators, graph.OperatorsLength(), "operator", lambda table, i: self.operator(table, i, codes)
         )
         for operator in operators:
-            self.place = f"operator {operator.index} ({operator.op})"
+            self.location = f"operator {operator.index} ({operator.op})"
             if not operator.outputs:
                 raise self.fail("it has no outputs")
             self.check_indices(operator.inputs, -1, len(tensors))
             self.check_indices(operator.outputs, 0, len(tensors))
-        self.place = "the subgraph's inputs and outputs"
+        self.location = "the subgraph's inputs and outputs"
         self.check_indices((*inputs, *outputs), 0, len(tensors))
-        return Model(name, tuple(tensors), tuple(operators), inputs, outputs)
+        return TfliteModel(name, tuple(tensors), tuple(operators), inputs, outputs)
 
     def check_indices(self, indices: tuple[int, ...], least: int, tensors: int) -> None:
         for index in indices:
@@ -119,7 +119,7 @@ class _Reader:
     def tables(self, get: Callable[[int], Any], length: int, what: str, read: Callable[[Any, int], _T]) -> list[_T]:
         found = []
         for i in range(self.count(length, f"{what}s")):
-            self.place = f"{what} {i}"
+            self.location = f"{what} {i}"
             found.append(read(get(i), i))
         return found
 
@@ -156,9 +156,9 @@ class _Reader:
             return memoryview(self.data)[start : start + length]
         return memoryview(table.DataAsNumpy()) if table.DataLength() else memoryview(b"")
 
-    def tensor(self, table: Any, i: int, buffers: list[memoryview]) -> Tensor:
+    def tensor(self, table: Any, i: int, buffers: list[memoryview]) -> TfliteTensor:
         name = self.text(table.Name())
-        self.place = f"tensor {i} '{shortened(name)}'"
+        self.location = f"tensor {i} '{shortened(name)}'"
         number = table.Type()
         dtype = DTYPE_NAMES.get(number, "")
         kinds = {value: key for key, value in vars(self.tflite.TensorType).items() if not key.startswith("_")}
@@ -171,7 +171,7 @@ class _Reader:
         if table.Buffer() >= len(buffers):
             raise self.fail(f"buffer {table.Buffer()} where there are {len(buffers)}")
         raw, sparse = buffers[table.Buffer()], table.Sparsity() is not None
-        return Tensor(
+        return TfliteTensor(
             i,
             name,
             dtype,
@@ -186,18 +186,18 @@ class _Reader:
 
     def constant(self, raw: memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
         kind = DTYPES[dtype]
-        wanted = kind.itemsize
+        required = kind.itemsize
         for length in shape:
-            wanted *= length  # in Python's whole numbers, which do not overflow
-        if wanted != len(raw):
-            raise self.fail(f"{dtype}{list(shape)} takes {wanted} bytes; its buffer has {len(raw)}")
+            required *= length  # in Python's whole numbers, which do not overflow
+        if required != len(raw):
+            raise self.fail(f"{dtype}{list(shape)} takes {required} bytes; its buffer has {len(raw)}")
         if dtype == "bool":
             return np.asarray(np.frombuffer(raw, np.uint8).reshape(shape) != 0)
         # Where it does not lie on a multiple of its elements' size it is copied.
         return np.require(np.frombuffer(raw, kind.newbyteorder("<")), requirements="A").reshape(shape)
 
     def quant(self, table: Any, shape: tuple[int, ...], dtype: str) -> Quant | None:
-        """Scales and zero points; None where a tensor has none, or is of real numbers and only tells their range."""
+        """Read scales and zero points; None if a tensor has none, or has real numbers and gives only their range."""
         if table is None or table.ScaleIsNone() or not table.ScaleLength() or dtype.startswith("f"):
             return None
         scale = self.vector(table, "Scale").astype(np.float32)
@@ -221,12 +221,12 @@ class _Reader:
                 raise self.fail(f"a zero point that {dtype} does not hold")
         return Quant(scale, zero, axis)
 
-    def operator(self, table: Any, i: int, codes: list[str]) -> Operator:
+    def operator(self, table: Any, i: int, codes: list[str]) -> TfliteOperator:
         if table.OpcodeIndex() >= len(codes):
             raise self.fail(f"operator code {table.OpcodeIndex()} where there are {len(codes)}")
         op = codes[table.OpcodeIndex()]
-        self.place = f"operator {i} ({op})"
-        return Operator(i, op, self.ints(table, "Inputs"), self.ints(table, "Outputs"), self.options(table))
+        self.location = f"operator {i} ({op})"
+        return TfliteOperator(i, op, self.ints(table, "Inputs"), self.ints(table, "Outputs"), self.options(table))
 
     def options(self, operator: Any) -> Mapping[str, Any]:
         """An operator's options: every field of the table that it has, by its accessor's name."""

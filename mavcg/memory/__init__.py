@@ -1,1 +1,1 @@
-"""Where the tensors of a model lie: which share a buffer, and where each buffer is in the arena."""
+"""Memory planning: which tensors share a buffer, and where each buffer lies in the arena."""

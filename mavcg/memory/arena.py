@@ -1,4 +1,4 @@
-"""Places buffers with known lifetimes in one arena, so that those alive at the same time do not overlap."""
+"""Place buffers with known lifetimes in one arena, so that those alive at the same time do not overlap."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Lifetime:
     last: int
 
     def meets(self, other: "Lifetime") -> bool:
-        """Whether both are in use at some step."""
+        """True if both buffers are live at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -38,7 +38,7 @@ def aligned(size: int, to: int = ALIGNMENT) -> int:
 def place_buffers(buffers: Sequence[Lifetime]) -> Arena:
     """An arena in which buffers that meet do not overlap.
 
-    Greedy by size, largest first, each at the lowest place that is free all its life (Pisarchyk and Lee, "Efficient
+    Greedy by size, largest first, each at the lowest offset that is free all its life (Pisarchyk and Lee, "Efficient
     Memory Management for Deep Neural Net Inference", 2020, section 5); by two other orders too, and the smallest
     arena is taken.
     """

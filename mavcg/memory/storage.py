@@ -1,5 +1,5 @@
 """Decides which tensors share a buffer: what a concat, pad, slice or reshape moves need not be moved where its
-producer stores it in the right place at once.
+producer stores it at its final location at once.
 
     %a = relu(%x)                      the buffer of %c holds %a from channel 0 and %b from channel 16:
     %b = conv2d(%y, %w)        ->      relu and conv2d write there, and nothing runs for the concat
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph, Node, fresh_name
-from mavcg.kernel import View, dense_strides
 from mavcg.ops import make_node
+from mavcg.specs.kernel import View, dense_strides
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
 IN_PLACE = frozenset({
@@ -27,7 +27,7 @@ _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
 
 @dataclass(frozen=True)
 class Location:
-    """A tensor's place: `offset` elements from the start of the buffer of `root`, strides as in `view`."""
+    """A tensor's location: `offset` elements from the start of the buffer of `root`, strides as in `view`."""
 
     root: str
     offset: int
@@ -50,7 +50,7 @@ class Storage:
         return {name: self.view(name) for name in names}
 
     def view(self, name: str) -> View:
-        """How a tensor lies in memory."""
+        """Return the tensor's shape and strides."""
         if name in self.locations:
             return self.locations[name].view
         kind = self.graph.types[name]
@@ -68,7 +68,7 @@ class _Inside:
 
 
 def assign_storage(graph: Graph) -> Storage:
-    """Buffers for every tensor of the graph."""
+    """Assign a buffer to every tensor of the graph."""
     return _Assignment(_with_own_outputs(graph)).storage()
 
 
@@ -103,7 +103,7 @@ class _Assignment:
         self.around: dict[str, str] = {}  # something that a tensor lies in, the furthest out that is known
 
     def free(self, name: str) -> bool:
-        """Whether the tensor may still be put into another's buffer."""
+        """True if the tensor may still be put into another's buffer."""
         return name not in self.pinned and name not in self.inside
 
     def storage(self) -> Storage:
@@ -181,8 +181,9 @@ class _Assignment:
         self.silent.add(node.output)
 
     def dense(self, name: str) -> bool:
-        """Whether the tensor lies densely wherever it has been put; a container that is not decided yet may be
-        anywhere, so that a tensor in one counts as not dense."""
+        """True if the tensor lies densely wherever it has been put; a container that is not decided yet may be
+        anywhere, so that a tensor in one counts as not dense.
+        """
         while name in self.inside:
             within = self.inside[name]
             if within.step is not None and not self.undivided(name, within.container):
@@ -191,7 +192,10 @@ class _Assignment:
         return True
 
     def undivided(self, name: str, container: str) -> bool:
-        """Whether a part is one run of its container: whole but for the axes before which all lengths are 1."""
+        """True if a part is one contiguous range of its container:
+
+        whole but for the axes before which all lengths are 1.
+        """
         part, whole = self.types[name].shape, self.types[container].shape
         differs = [i for i, (a, b) in enumerate(zip(part, whole, strict=True)) if a != b]
         steps = self.inside[name].step or ()
@@ -221,7 +225,7 @@ class _Assignment:
                 break
 
     def fills(self, name: str, root: str) -> bool:
-        """Whether a tensor is all of its buffer."""
+        """True if a tensor fills its buffer."""
         if self.types[name].elements != self.types[root].elements:
             return False
         while name != root:
@@ -240,7 +244,7 @@ class _Assignment:
         return name
 
     def locate(self, name: str) -> Location:
-        """A tensor's place, after those of all that it lies in."""
+        """Return a tensor's location; those of the buffers that contain it are resolved first."""
         path = [name]
         while path[-1] not in self.located and path[-1] in self.inside:
             path.append(self.inside[path[-1]].container)
@@ -264,7 +268,7 @@ class _Assignment:
 
 
 def lifetimes_of(storage: Storage, order: Sequence[Node]) -> dict[str, tuple[int, int]]:
-    """First and last step at which each buffer is in use, by root; steps are the nodes' numbers in `order`."""
+    """Return the first and last step of each buffer's use, by root; steps are the nodes' numbers in `order`."""
     found: dict[str, tuple[int, int]] = {}
     for index, node in enumerate(order):
         for name in (*node.inputs, *node.outputs):

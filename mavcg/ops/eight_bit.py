@@ -1,6 +1,6 @@
 """Operators over 8-bit numbers that stand for (q - zero) * scale. Made by passes/graph/quantized.py, by no importer.
 
-Sums are whole numbers and exact; the way back to 8 bits is one f32 product, rounded half to even (requantise in
+Sums are whole numbers and exact; they become 8 bits by one f32 product, rounded half to even (requantise in
 mavcg/reference/eight_bit.py). lo and hi: between them every result lies, also an activation's bounds.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import TensorType
-from mavcg.ops.op import Attr, Case, Op
+from mavcg.ops.op import Attr, Operator, TypedNode
 from mavcg.ops.spatial import divisors, window_counts
 
 EIGHT = ("i8", "u8")
@@ -22,7 +22,7 @@ def limits(dtype: str) -> tuple[int, int]:
     return (-128, 127) if dtype == "i8" else (0, 255)
 
 
-def _result(case: Case, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
+def _result(case: TypedNode, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
     """The result, its attributes checked."""
     least, most = limits(case.attr("to"))
     if not least <= case.attr("lo") <= case.attr("hi") <= most:
@@ -32,20 +32,20 @@ def _result(case: Case, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
     return (TensorType(case.attr("to"), shape),)
 
 
-def _zero(case: Case, name: str, tensor: TensorType) -> None:
+def _zero(case: TypedNode, name: str, tensor: TensorType) -> None:
     least, most = limits(tensor.dtype)
     if not least <= case.attr(name) <= most:
         raise case.fail(f"{name} {case.attr(name)} is not {tensor.dtype}")
 
 
-def _channels(case: Case, count: int) -> None:
-    """bias and multiplier have one element an output channel."""
+def _channels(case: TypedNode, count: int) -> None:
+    """Check that bias and multiplier have one element per output channel."""
     for name, dtype in (("bias", "i32"), ("multiplier", "f32")):
         if case.type(name, (dtype,)).shape != (count,):
             raise case.fail(f"{name} {case.type(name)} where {count} elements are needed")
 
 
-def _qconv2d(case: Case) -> tuple[TensorType, ...]:
+def _qconv2d(case: TypedNode) -> tuple[TensorType, ...]:
     x, w = case.type("x", EIGHT, rank=4), case.type("w", ("i8",), rank=4)
     case.at_least(1, "groups")
     groups, out_ch, in_ch = case.attr("groups"), w.shape[0], x.shape[3]
@@ -57,7 +57,7 @@ def _qconv2d(case: Case) -> tuple[TensorType, ...]:
     return _result(case, (x.shape[0], out_h, out_w, out_ch))
 
 
-def _qmatmul(case: Case) -> tuple[TensorType, ...]:
+def _qmatmul(case: TypedNode) -> tuple[TensorType, ...]:
     a, b = case.type("a", EIGHT, rank_min=2), case.type("b", ("i8",), rank_min=2)
     depth, width = b.shape[-2:] if not case.attr("transpose_b") else b.shape[:-3:-1]
     if a.shape[-1] != depth:
@@ -67,14 +67,14 @@ def _qmatmul(case: Case) -> tuple[TensorType, ...]:
     return _result(case, (*case.broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], width))
 
 
-def _pair(case: Case) -> tuple[TensorType, ...]:
+def _pair(case: TypedNode) -> tuple[TensorType, ...]:
     a, b = case.type("a", EIGHT), case.type("b", EIGHT)
     _zero(case, "a_zero", a)
     _zero(case, "b_zero", b)
     return _result(case, case.broadcast(a.shape, b.shape))
 
 
-def _qavg_pool2d(case: Case) -> tuple[TensorType, ...]:
+def _qavg_pool2d(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", EIGHT, rank=4)
     case.at_least(1, "kernel")
     case.at_least(0, "count_pads")
@@ -85,7 +85,7 @@ def _qavg_pool2d(case: Case) -> tuple[TensorType, ...]:
     return _result(case, (x.shape[0], *counts, x.shape[3]))
 
 
-def _qmean(case: Case) -> tuple[TensorType, ...]:
+def _qmean(case: TypedNode) -> tuple[TensorType, ...]:
     x, axes = case.type("x", EIGHT), case.attr("axes")
     _zero(case, "x_zero", x)
     if sorted(set(axes)) != list(axes) or any(not 0 <= axis < len(x.shape) or x.shape[axis] == 0 for axis in axes):
@@ -94,7 +94,7 @@ def _qmean(case: Case) -> tuple[TensorType, ...]:
     return _result(case, tuple(kept))
 
 
-def _lookup(case: Case) -> tuple[TensorType, ...]:
+def _lookup(case: TypedNode) -> tuple[TensorType, ...]:
     x, table = case.type("x", EIGHT), case.type("table", EIGHT)
     if table.shape != (256,):
         raise case.fail(f"table {table} where 256 elements are needed")
@@ -109,11 +109,11 @@ _MULTIPLIER = {"multiplier": Attr("float")}
 _ZEROS = {"a_zero": _INT, "b_zero": _INT, **_RESULT}
 _SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
 OPS = (
-    Op("qconv2d", ("x", "w", "bias", "multiplier"), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
-    Op("qmatmul", ("a", "b", "bias", "multiplier"), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
-    Op("qadd", ("a", "b"), _pair, {**_SCALES, **_ZEROS}),
-    Op("qmul", ("a", "b"), _pair, {**_MULTIPLIER, **_ZEROS}),
-    Op("qavg_pool2d", ("x",), _qavg_pool2d, {**_POOL, **_MULTIPLIER, **_ONE}),
-    Op("qmean", ("x",), _qmean, {"axes": Attr("ints"), "keepdims": Attr("bool", True), **_MULTIPLIER, **_ONE}),
-    Op("lookup", ("x", "table"), _lookup, {}),
+    Operator("qconv2d", ("x", "w", "bias", "multiplier"), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
+    Operator("qmatmul", ("a", "b", "bias", "multiplier"), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
+    Operator("qadd", ("a", "b"), _pair, {**_SCALES, **_ZEROS}),
+    Operator("qmul", ("a", "b"), _pair, {**_MULTIPLIER, **_ZEROS}),
+    Operator("qavg_pool2d", ("x",), _qavg_pool2d, {**_POOL, **_MULTIPLIER, **_ONE}),
+    Operator("qmean", ("x",), _qmean, {"axes": Attr("ints"), "keepdims": Attr("bool", True), **_MULTIPLIER, **_ONE}),
+    Operator("lookup", ("x", "table"), _lookup, {}),
 )

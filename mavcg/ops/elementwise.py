@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mavcg.graph import DTYPES, TensorType
-from mavcg.ops.op import ANY, FLOATS, NUMBERS, SIGNED, Attr, Case, Op
+from mavcg.ops.op import ANY, FLOATS, NUMBERS, SIGNED, Attr, Operator, TypedNode
 
 _FLOAT_UNARY = (
     "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "reciprocal", "floor", "ceil", "round", "softplus", "softsign",
@@ -25,8 +25,8 @@ COMPARISONS = ("equal", "less", "less_equal", "greater", "greater_equal")
 LOGICAL = ("and", "or", "xor")
 
 
-def _unary(name: str, dtypes: Sequence[str], attrs: Mapping[str, Attr] = MappingProxyType({})) -> Op:
-    return Op(name, ("x",), lambda case: (case.type("x", dtypes),), attrs)
+def _unary(name: str, dtypes: Sequence[str], attrs: Mapping[str, Attr] = MappingProxyType({})) -> Operator:
+    return Operator(name, ("x",), lambda case: (case.type("x", dtypes),), attrs)
 
 
 UNARY = (
@@ -45,49 +45,49 @@ ACTIVATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def check_activation(case: Case) -> None:
+def check_activation(case: TypedNode) -> None:
     """Raises: MavcgError where act is no activation or act_args are not its parameters."""
     act, args = case.attr("act"), case.attr("act_args")
     if act and act not in ACTIVATIONS:
         raise case.fail(f"act {act!r} is no activation; there are {', '.join(sorted(ACTIVATIONS))}")
-    wanted = ACTIVATIONS[act] if act else ()
-    if len(args) != len(wanted):
-        raise case.fail(f"act_args has {len(args)} values where {act or 'no activation'} takes {len(wanted)}")
+    required = ACTIVATIONS[act] if act else ()
+    if len(args) != len(required):
+        raise case.fail(f"act_args has {len(args)} values where {act or 'no activation'} takes {len(required)}")
 
 
-def _prelu(case: Case) -> tuple[TensorType, ...]:
+def _prelu(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     case.same_dtype("x", "slope")
     case.spreads("slope", x.shape)
     return (x,)
 
 
-def _binary(name: str) -> Op:
+def _binary(name: str) -> Operator:
     dtypes = ("bool",) if name in LOGICAL else ANY if name == "equal" else NUMBERS
     result = "bool" if name in COMPARISONS else ""
 
-    def infer(case: Case) -> tuple[TensorType, ...]:
+    def infer(case: TypedNode) -> tuple[TensorType, ...]:
         a, b = case.type("a", dtypes), case.type("b", dtypes)
         case.same_dtype("a", "b")
         return (TensorType(result or a.dtype, case.broadcast(a.shape, b.shape)),)
 
-    return Op(name, ("a", "b"), infer, {"fmod": Attr("bool", False)} if name == "mod" else {})
+    return Operator(name, ("a", "b"), infer, {"fmod": Attr("bool", False)} if name == "mod" else {})
 
 
-def _where(case: Case) -> tuple[TensorType, ...]:
+def _where(case: TypedNode) -> tuple[TensorType, ...]:
     condition, a, b = case.type("condition", ("bool",)), case.type("a"), case.type("b")
     case.same_dtype("a", "b")
     return (TensorType(a.dtype, case.broadcast(condition.shape, a.shape, b.shape)),)
 
 
-def _cast(case: Case) -> tuple[TensorType, ...]:
+def _cast(case: TypedNode) -> tuple[TensorType, ...]:
     return (TensorType(case.attr("to"), case.type("x").shape),)
 
 
 OPS = (
     *UNARY,
     *(_binary(name) for name in (*ARITHMETIC, *COMPARISONS, *LOGICAL)),
-    Op("prelu", ("x", "slope"), _prelu, {}),
-    Op("where", ("condition", "a", "b"), _where, {}),
-    Op("cast", ("x",), _cast, {"to": Attr("str", choices=tuple(DTYPES))}),
+    Operator("prelu", ("x", "slope"), _prelu, {}),
+    Operator("where", ("condition", "a", "b"), _where, {}),
+    Operator("cast", ("x",), _cast, {"to": Attr("str", choices=tuple(DTYPES))}),
 )

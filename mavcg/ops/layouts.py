@@ -3,20 +3,20 @@
 from collections.abc import Mapping
 
 from mavcg.graph import TensorType
-from mavcg.layout import Layout, image_shape
 from mavcg.ops.elementwise import check_activation
-from mavcg.ops.op import ANY, Attr, Case, Op
+from mavcg.ops.op import ANY, Attr, Operator, TypedNode
 from mavcg.ops.spatial import ACT
+from mavcg.specs.layout import Layout, image_shape
 
 _LAYOUT = Attr("str", choices=tuple(map(str, Layout)))
 _IMAGE: Mapping[str, Attr] = {"c": Attr("int"), "h": Attr("int"), "w": Attr("int"), "block": Attr("int")}
 
 
-def _image(case: Case, layout: str, c: int, h: int, w: int) -> tuple[int, ...]:
+def _image(case: TypedNode, layout: str, c: int, h: int, w: int) -> tuple[int, ...]:
     return image_shape(Layout(case.attr(layout)), c, h, w, case.attr("block"))
 
 
-def _reads(case: Case, dtypes: tuple[str, ...], layout: str) -> TensorType:
+def _reads(case: TypedNode, dtypes: tuple[str, ...], layout: str) -> TensorType:
     """The input x, checked to be an image of c, h, w in the attribute's layout."""
     x = case.type("x", dtypes, rank=4)
     case.at_least(1, "c", "h", "w", "block")
@@ -30,12 +30,12 @@ def _reads(case: Case, dtypes: tuple[str, ...], layout: str) -> TensorType:
     return x
 
 
-def _convert_layout(case: Case) -> tuple[TensorType, ...]:
+def _convert_layout(case: TypedNode) -> tuple[TensorType, ...]:
     x = _reads(case, ANY, "layout_from")
     return (TensorType(x.dtype, _image(case, "layout_to", *(case.attr(name) for name in "chw"))),)
 
 
-def _primitive_conv2d(case: Case) -> tuple[TensorType, ...]:
+def _primitive_conv2d(case: TypedNode) -> tuple[TensorType, ...]:
     x, w = _reads(case, ("f32",), "layout_in"), case.type("w", ("f32",), rank=4)
     case.at_least(1, "stride", "dilation", "groups")
     case.at_least(0, "pad")
@@ -63,7 +63,7 @@ def _primitive_conv2d(case: Case) -> tuple[TensorType, ...]:
 
 
 OPS = (
-    Op(
+    Operator(
         "primitive_conv2d",
         ("x", "w", "bias?", "residual?"),
         _primitive_conv2d,
@@ -79,5 +79,5 @@ OPS = (
             **ACT,
         },
     ),
-    Op("convert_layout", ("x",), _convert_layout, {"layout_from": _LAYOUT, "layout_to": _LAYOUT, **_IMAGE}),
+    Operator("convert_layout", ("x",), _convert_layout, {"layout_from": _LAYOUT, "layout_to": _LAYOUT, **_IMAGE}),
 )

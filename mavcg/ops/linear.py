@@ -2,11 +2,11 @@
 
 from mavcg.graph import TensorType
 from mavcg.ops.elementwise import check_activation
-from mavcg.ops.op import FLOATS, NUMBERS, Attr, Case, Op
+from mavcg.ops.op import FLOATS, NUMBERS, Attr, Operator, TypedNode
 from mavcg.ops.spatial import ACT
 
 
-def _matmul(case: Case) -> tuple[TensorType, ...]:
+def _matmul(case: TypedNode) -> tuple[TensorType, ...]:
     a, b = case.type("a", NUMBERS, rank_min=2), case.type("b", NUMBERS, rank_min=2)
     case.same_dtype("a", "b", "bias", "residual")
     depth, width = b.shape[-2:] if not case.attr("transpose_b") else b.shape[:-3:-1]
@@ -24,4 +24,4 @@ def _matmul(case: Case) -> tuple[TensorType, ...]:
     return (result,)
 
 
-OPS = (Op("matmul", ("a", "b", "bias?", "residual?"), _matmul, {"transpose_b": Attr("bool", False), **ACT}),)
+OPS = (Operator("matmul", ("a", "b", "bias?", "residual?"), _matmul, {"transpose_b": Attr("bool", False), **ACT}),)

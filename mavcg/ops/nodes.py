@@ -1,4 +1,4 @@
-"""Nodes made complete, and the types of what they make."""
+"""Complete nodes with their defaults, and infer the types of their outputs."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,17 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, AttrValue, Node, TensorType
-from mavcg.ops.op import Attr, Case, Op, place
+from mavcg.ops.op import Attr, Operator, TypedNode, node_location
 from mavcg.ops.table import OPS
 
 
-def operator(node: Node) -> Op:
+def operator(node: Node) -> Operator:
     """The operator of a node. Raises: MavcgError where there is none of this name."""
     found = OPS.get(node.op)
     if found is None:
         near = difflib.get_close_matches(node.op, OPS, n=1)
         hint = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(sorted(OPS))}"
-        raise MavcgError(f"{place(node)}: there is no operator {node.op}; {hint}")
+        raise MavcgError(f"{node_location(node)}: there is no operator {node.op}; {hint}")
     return found
 
 
@@ -34,7 +34,8 @@ def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: st
     known = operator(node)
     for name in attrs:
         if name not in known.attrs:
-            raise MavcgError(f"{place(node)}: it has no attribute {name}; it has {', '.join(known.attrs) or 'none'}")
+            has = ", ".join(known.attrs) or "none"
+            raise MavcgError(f"{node_location(node)}: it has no attribute {name}; it has {has}")
     values: dict[str, AttrValue] = {}
     for name, attr in known.attrs.items():
         if attrs.get(name) is not None:
@@ -42,10 +43,10 @@ def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: st
         elif attr.default is not None:
             values[name] = attr.default
         else:
-            raise MavcgError(f"{place(node)}: its attribute {name} is missing; it has no default")
+            raise MavcgError(f"{node_location(node)}: its attribute {name} is missing; it has no default")
     most = known.most
     if not known.least <= len(node.inputs) <= (len(node.inputs) if most is None else most):
-        raise MavcgError(f"{place(node)}: {len(node.inputs)} inputs; it reads {', '.join(known.inputs)}")
+        raise MavcgError(f"{node_location(node)}: {len(node.inputs)} inputs; it reads {', '.join(known.inputs)}")
     padded = node.inputs if most is None else (*node.inputs, *[""] * (most - len(node.inputs)))
     made = Node(op, padded, node.outputs, tuple(sorted(values.items())), origin)
     check_form(made)
@@ -53,23 +54,24 @@ def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: st
 
 
 def check_form(node: Node) -> None:
-    """Whether a node says what its operator's entry asks for; types are not looked at. Raises: MavcgError."""
+    """Check that a node has what its operator's entry requires, except types. Raises: MavcgError."""
     known = operator(node)
     if [name for name, _ in node.attrs] != sorted(known.attrs):
         have, want = ", ".join(n for n, _ in node.attrs), ", ".join(sorted(known.attrs))
-        raise MavcgError(f"{place(node)}: its attributes are ({have}) where ({want}) in this order are needed")
+        raise MavcgError(f"{node_location(node)}: its attributes are ({have}) where ({want}) in this order are needed")
     for name, value in node.attrs:
         same = _coerced(node, name, known.attrs[name], value)
         if repr(same) != repr(value):
-            raise MavcgError(f"{place(node)}: {name}={value!r} where {same!r} is meant; make_node writes it so")
+            raise MavcgError(f"{node_location(node)}: {name}={value!r} where {same!r} is meant; make_node writes it so")
     if known.most is not None and len(node.inputs) != known.most:
-        names = ", ".join(known.inputs)
-        raise MavcgError(f"{place(node)}: {len(node.inputs)} inputs; it reads {names}, with _ for one that is absent")
+        reads = f"it reads {', '.join(known.inputs)}, with _ for one that is absent"
+        raise MavcgError(f"{node_location(node)}: {len(node.inputs)} inputs; {reads}")
     if known.most is None and not node.inputs:
-        raise MavcgError(f"{place(node)}: it has no inputs; it reads {', '.join(known.inputs)}")
+        raise MavcgError(f"{node_location(node)}: it has no inputs; it reads {', '.join(known.inputs)}")
     for i, name in enumerate(node.inputs):
         if not name and (known.most is None or not known.inputs[i].endswith("?")):
-            raise MavcgError(f"{place(node)}: its input {known.inputs[min(i, len(known.inputs) - 1)]} is missing")
+            missing = known.inputs[min(i, len(known.inputs) - 1)]
+            raise MavcgError(f"{node_location(node)}: its input {missing} is missing")
 
 
 def infer(
@@ -83,8 +85,8 @@ def infer(
     check_form(node)
     for name in node.inputs:
         if name and name not in types:
-            raise MavcgError(f"{place(node)}: it reads %{name}, which nothing makes before it")
-    case = Case(
+            raise MavcgError(f"{node_location(node)}: it reads %{name}, which nothing makes before it")
+    case = TypedNode(
         operator(node),
         node,
         tuple(types[name] if name else None for name in node.inputs),
@@ -95,22 +97,22 @@ def infer(
 
 def _coerced(node: Node, name: str, attr: Attr, value: Any) -> AttrValue:
     plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-    found: Any
+    coerced: Any
     if attr.kind in ("ints", "floats"):
         items = [_scalar(attr.kind[:-1], v) for v in plain] if isinstance(plain, list | tuple) else [None]
-        found = None if None in items else tuple(items)
+        coerced = None if None in items else tuple(items)
     else:
-        found = _scalar(attr.kind, plain)
-    if found is None:
+        coerced = _scalar(attr.kind, plain)
+    if coerced is None:
         kinds = {"ints": "whole numbers", "floats": "numbers", "int": "a whole number", "float": "a number"}
-        wanted = kinds.get(attr.kind) or {"bool": "true or false", "str": "a word"}[attr.kind]
-        raise MavcgError(f"{place(node)}: attribute {name} is {value!r}; it takes {wanted}")
-    if attr.length is not None and isinstance(found, tuple) and len(found) != attr.length:
-        raise MavcgError(f"{place(node)}: attribute {name} is {value!r}; it takes {attr.length} numbers")
-    if attr.choices and found not in attr.choices:
-        raise MavcgError(f"{place(node)}: attribute {name} is {value!r}; it takes {', '.join(attr.choices)}")
-    value_found: AttrValue = found
-    return value_found
+        expected = kinds.get(attr.kind) or {"bool": "true or false", "str": "a word"}[attr.kind]
+        raise MavcgError(f"{node_location(node)}: attribute {name} is {value!r}; it takes {expected}")
+    if attr.length is not None and isinstance(coerced, tuple) and len(coerced) != attr.length:
+        raise MavcgError(f"{node_location(node)}: attribute {name} is {value!r}; it takes {attr.length} numbers")
+    if attr.choices and coerced not in attr.choices:
+        raise MavcgError(f"{node_location(node)}: attribute {name} is {value!r}; it takes {', '.join(attr.choices)}")
+    checked_value: AttrValue = coerced
+    return checked_value
 
 
 def _scalar(kind: str, value: Any) -> bool | int | float | str | None:

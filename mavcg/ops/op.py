@@ -1,4 +1,4 @@
-"""What an operator is: the inputs it reads, the attributes it has, and how the types of its outputs follow."""
+"""Definition of an operator: its inputs, its attributes, and how its output types follow from them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ class Attr:
 
 
 @dataclass(frozen=True)
-class Op:
+class Operator:
     """An operator of the table.
 
     inputs: their names in order; one with `?` at its end may be absent, one with `...` stands for one or more.
@@ -42,22 +42,22 @@ class Op:
 
     name: str
     inputs: tuple[str, ...]
-    infer: Callable[["Case"], tuple[TensorType, ...]]
+    infer: Callable[["TypedNode"], tuple[TensorType, ...]]
     attrs: Mapping[str, Attr]
 
     @property
     def least(self) -> int:
-        """How many inputs it needs."""
+        """Least number of inputs."""
         return sum(not name.endswith("?") for name in self.inputs)
 
     @property
     def most(self) -> int | None:
-        """How many inputs it can have; None for any number."""
+        """Greatest number of inputs; None for any number."""
         return None if self.inputs[-1].endswith("...") else len(self.inputs)
 
 
-def place(node: Node) -> str:
-    """How messages name a node: by what the user's file calls it, else by what it makes."""
+def node_location(node: Node) -> str:
+    """The node's name in messages: that of the user's file, else of its first output."""
     name = node.origin or next((n for n in node.outputs if n), "")
     return f"node '{name}' ({node.op})" if name else f"a node {node.op}"
 
@@ -71,13 +71,13 @@ def check_type(where: str, name: str, tensor: TensorType) -> None:
 
 
 @dataclass(frozen=True)
-class Case:
-    """A node whose output types are wanted.
+class TypedNode:
+    """A node with the types of its inputs, from which those of its outputs follow.
 
     types: of its inputs in order, None for those absent. values: the arrays of those that are constants, else None.
     """
 
-    op: Op
+    op: Operator
     node: Node
     types: tuple[TensorType | None, ...]
     values: tuple[Array | None, ...]
@@ -89,7 +89,7 @@ class Case:
     def fail(self, what: str) -> MavcgError:
         """An error that names the node, its inputs and what is wrong."""
         given = ", ".join(str(t) if t else "_" for t in self.types)
-        return MavcgError(f"{place(self.node)}: {what}; its inputs are {given}")
+        return MavcgError(f"{node_location(self.node)}: {what}; its inputs are {given}")
 
     def maybe(self, name: str) -> TensorType | None:
         """The type of an input by its name; None where it is absent."""

@@ -1,11 +1,11 @@
-"""From real numbers to 8-bit ones and back. What computes on 8-bit numbers is a family of its own."""
+"""Conversions between real numbers and 8-bit integers. Arithmetic on 8-bit integers is a family of its own."""
 
 from mavcg.graph import TensorType
-from mavcg.ops.op import Attr, Case, Op
+from mavcg.ops.op import Attr, Operator, TypedNode
 
 
-def _check_scale(case: Case, shape: tuple[int, ...]) -> None:
-    """scale and zero are alike: a scalar each, or one element for each position along the axis."""
+def _check_scale(case: TypedNode, shape: tuple[int, ...]) -> None:
+    """Check that scale and zero are both scalars, or both have one element for each position along the axis."""
     scale, zero = case.type("scale", ("f32",)), case.type("zero")
     if scale.shape != zero.shape:
         raise case.fail("scale and zero differ in shape")
@@ -13,7 +13,7 @@ def _check_scale(case: Case, shape: tuple[int, ...]) -> None:
         raise case.fail(f"scale {scale} is neither a scalar nor as long as axis {case.attr('axis')}")
 
 
-def _quantize(case: Case) -> tuple[TensorType, ...]:
+def _quantize(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", ("f32",))
     _check_scale(case, x.shape)
     if case.type("zero").dtype != case.attr("to"):
@@ -21,7 +21,7 @@ def _quantize(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(case.attr("to"), x.shape),)
 
 
-def _dequantize(case: Case) -> tuple[TensorType, ...]:
+def _dequantize(case: TypedNode) -> tuple[TensorType, ...]:
     # i32 is what the bias of an 8-bit convolution comes in.
     x = case.type("x", ("i8", "u8", "i16", "u16", "i32"))
     _check_scale(case, x.shape)
@@ -31,6 +31,6 @@ def _dequantize(case: Case) -> tuple[TensorType, ...]:
 
 _AXIS = Attr("int", 0)  # says nothing where scale and zero are scalars
 OPS = (
-    Op("quantize", ("x", "scale", "zero"), _quantize, {"axis": _AXIS, "to": Attr("str", choices=("i8", "u8"))}),
-    Op("dequantize", ("x", "scale", "zero"), _dequantize, {"axis": _AXIS}),
+    Operator("quantize", ("x", "scale", "zero"), _quantize, {"axis": _AXIS, "to": Attr("str", choices=("i8", "u8"))}),
+    Operator("dequantize", ("x", "scale", "zero"), _dequantize, {"axis": _AXIS}),
 )

@@ -1,7 +1,7 @@
 """Operators over whole axes: sums, extremes, and what is made relative to them."""
 
 from mavcg.graph import TensorType
-from mavcg.ops.op import FLOATS, NUMBERS, Attr, Case, Op
+from mavcg.ops.op import FLOATS, NUMBERS, Attr, Operator, TypedNode
 
 
 def _without(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -10,7 +10,7 @@ def _without(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> t
     return tuple(length for i, length in enumerate(shape) if i not in axes)
 
 
-def _reduce(case: Case) -> tuple[TensorType, ...]:
+def _reduce(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", NUMBERS)
     axes = case.attr("axes")
     if sorted(set(axes)) != list(axes) or any(not 0 <= axis < len(x.shape) for axis in axes):
@@ -20,7 +20,7 @@ def _reduce(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, _without(x.shape, axes, case.attr("keepdims"))),)
 
 
-def _arg(case: Case) -> tuple[TensorType, ...]:
+def _arg(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", NUMBERS)
     axis = case.axis(len(x.shape))
     if x.shape[axis] == 0:
@@ -28,13 +28,13 @@ def _arg(case: Case) -> tuple[TensorType, ...]:
     return (TensorType("i64", _without(x.shape, (axis,), case.attr("keepdims"))),)
 
 
-def _softmax(case: Case) -> tuple[TensorType, ...]:
+def _softmax(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     case.axis(len(x.shape))
     return (x,)
 
 
-def _layer_norm(case: Case) -> tuple[TensorType, ...]:
+def _layer_norm(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     axis = case.axis(len(x.shape))
     case.same_dtype("x", "scale", "bias")
@@ -43,7 +43,7 @@ def _layer_norm(case: Case) -> tuple[TensorType, ...]:
     return (x,)
 
 
-def _lrn(case: Case) -> tuple[TensorType, ...]:
+def _lrn(case: TypedNode) -> tuple[TensorType, ...]:
     case.at_least(1, "size")
     return (case.type("x", FLOATS, rank_min=1),)
 
@@ -51,15 +51,15 @@ def _lrn(case: Case) -> tuple[TensorType, ...]:
 REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
 _AXIS = Attr("int")
 OPS = (
-    *(Op(name, ("x",), _reduce, {"axes": Attr("ints"), "keepdims": Attr("bool", True)}) for name in REDUCTIONS),
+    *(Operator(name, ("x",), _reduce, {"axes": Attr("ints"), "keepdims": Attr("bool", True)}) for name in REDUCTIONS),
     *(
-        Op(name, ("x",), _arg, {"axis": _AXIS, "keepdims": Attr("bool", True), "last": Attr("bool", False)})
+        Operator(name, ("x",), _arg, {"axis": _AXIS, "keepdims": Attr("bool", True), "last": Attr("bool", False)})
         for name in ("arg_max", "arg_min")
     ),
-    Op("softmax", ("x",), _softmax, {"axis": _AXIS}),
-    Op("log_softmax", ("x",), _softmax, {"axis": _AXIS}),
-    Op("layer_norm", ("x", "scale", "bias?"), _layer_norm, {"axis": _AXIS, "epsilon": Attr("float", 1e-5)}),
-    Op(
+    Operator("softmax", ("x",), _softmax, {"axis": _AXIS}),
+    Operator("log_softmax", ("x",), _softmax, {"axis": _AXIS}),
+    Operator("layer_norm", ("x", "scale", "bias?"), _layer_norm, {"axis": _AXIS, "epsilon": Attr("float", 1e-5)}),
+    Operator(
         "lrn",
         ("x",),
         _lrn,

@@ -1,10 +1,10 @@
 """Operators that move elements, and resample, which mixes them along one axis."""
 
 from mavcg.graph import TensorType
-from mavcg.ops.op import FLOATS, Attr, Case, Op
+from mavcg.ops.op import FLOATS, Attr, Operator, TypedNode
 
 
-def _concat(case: Case) -> tuple[TensorType, ...]:
+def _concat(case: TypedNode) -> tuple[TensorType, ...]:
     parts = [t for t in case.types if t is not None]
     first = parts[0]
     axis = case.axis(len(first.shape))
@@ -18,7 +18,7 @@ def _concat(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(first.dtype, (*first.shape[:axis], length, *first.shape[axis + 1 :])),)
 
 
-def _slice(case: Case) -> tuple[TensorType, ...]:
+def _slice(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x")
     starts, stops, steps = (case.entries(name, len(x.shape)) for name in ("starts", "stops", "steps"))
     shape = []
@@ -31,7 +31,7 @@ def _slice(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, tuple(shape)),)
 
 
-def _pad(case: Case) -> tuple[TensorType, ...]:
+def _pad(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x")
     before, after = case.entries("before", len(x.shape)), case.entries("after", len(x.shape))
     case.at_least(0, "before", "after")
@@ -43,7 +43,7 @@ def _pad(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))),)
 
 
-def _reshape(case: Case) -> tuple[TensorType, ...]:
+def _reshape(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x")
     case.at_least(0, "shape")
     result = TensorType(x.dtype, case.attr("shape"))
@@ -52,7 +52,7 @@ def _reshape(case: Case) -> tuple[TensorType, ...]:
     return (result,)
 
 
-def _transpose(case: Case) -> tuple[TensorType, ...]:
+def _transpose(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x")
     perm = case.attr("perm")
     if sorted(perm) != list(range(len(x.shape))):
@@ -60,14 +60,14 @@ def _transpose(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, tuple(x.shape[i] for i in perm)),)
 
 
-def _broadcast_to(case: Case) -> tuple[TensorType, ...]:
+def _broadcast_to(case: TypedNode) -> tuple[TensorType, ...]:
     shape = case.attr("shape")
     case.at_least(0, "shape")
     case.spreads("x", shape)
     return (TensorType(case.type("x").dtype, shape),)
 
 
-def _gather(case: Case) -> tuple[TensorType, ...]:
+def _gather(case: TypedNode) -> tuple[TensorType, ...]:
     x, indices = case.type("x"), case.type("indices", ("i32", "i64"))
     axis = case.axis(len(x.shape))
     length = x.shape[axis]
@@ -77,7 +77,7 @@ def _gather(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, x.shape[:axis] + indices.shape + x.shape[axis + 1 :]),)
 
 
-def _resample(case: Case) -> tuple[TensorType, ...]:
+def _resample(case: TypedNode) -> tuple[TensorType, ...]:
     x, index, weight = case.type("x", FLOATS), case.type("index", ("i32",), rank=2), case.type("weight", ("f32",))
     axis = case.axis(len(x.shape))
     if weight.shape != index.shape:
@@ -91,9 +91,9 @@ def _resample(case: Case) -> tuple[TensorType, ...]:
 _AXIS = Attr("int")
 _ENTRIES = Attr("ints")
 OPS = (
-    Op("concat", ("x...",), _concat, {"axis": _AXIS}),
-    Op("slice", ("x",), _slice, {"starts": _ENTRIES, "stops": _ENTRIES, "steps": _ENTRIES}),
-    Op(
+    Operator("concat", ("x...",), _concat, {"axis": _AXIS}),
+    Operator("slice", ("x",), _slice, {"starts": _ENTRIES, "stops": _ENTRIES, "steps": _ENTRIES}),
+    Operator(
         "pad",
         ("x",),
         _pad,
@@ -104,9 +104,9 @@ OPS = (
             "value": Attr("float", 0.0),
         },
     ),
-    Op("reshape", ("x",), _reshape, {"shape": _ENTRIES}),
-    Op("transpose", ("x",), _transpose, {"perm": _ENTRIES}),
-    Op("broadcast_to", ("x",), _broadcast_to, {"shape": _ENTRIES}),
-    Op("gather", ("x", "indices"), _gather, {"axis": Attr("int", 0)}),
-    Op("resample", ("x", "index", "weight"), _resample, {"axis": _AXIS}),
+    Operator("reshape", ("x",), _reshape, {"shape": _ENTRIES}),
+    Operator("transpose", ("x",), _transpose, {"perm": _ENTRIES}),
+    Operator("broadcast_to", ("x",), _broadcast_to, {"shape": _ENTRIES}),
+    Operator("gather", ("x", "indices"), _gather, {"axis": Attr("int", 0)}),
+    Operator("resample", ("x", "index", "weight"), _resample, {"axis": _AXIS}),
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from mavcg.graph import Array, Node, TensorType
 from mavcg.ops.elementwise import check_activation
-from mavcg.ops.op import FLOATS, NUMBERS, Attr, Case, Op
+from mavcg.ops.op import FLOATS, NUMBERS, Attr, Operator, TypedNode
 
 ACT: Mapping[str, Attr] = {"act": Attr("str", ""), "act_args": Attr("floats", ())}
 _PADS = Attr("ints", (0, 0, 0, 0), length=4)  # top, left, bottom, right
@@ -15,8 +15,8 @@ _STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1,
 MOST_WINDOWS = 1 << 24  # along an axis: more come of a damaged file, not of a network
 
 
-def window_counts(case: Case, kernel: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, int]:
-    """How many windows fit over an image's height and width. Raises: MavcgError where none does."""
+def window_counts(case: TypedNode, kernel: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, int]:
+    """Return the number of windows over an image's height and width. Raises: MavcgError if there are none."""
     case.at_least(1, "stride", "dilation")
     case.at_least(0, "pads")
     stride, dilation, pads = case.attr("stride"), case.attr("dilation"), case.attr("pads")
@@ -33,7 +33,7 @@ def window_counts(case: Case, kernel: tuple[int, ...], lengths: tuple[int, ...])
     return counts[0], counts[1]
 
 
-def _filter(case: Case) -> tuple[TensorType, TensorType]:
+def _filter(case: TypedNode) -> tuple[TensorType, TensorType]:
     """Image and filter of a convolution, checked against each other."""
     x, w = case.type("x", FLOATS, rank=4), case.type("w", FLOATS, rank=4)
     case.same_dtype("x", "w", "bias")
@@ -52,7 +52,7 @@ def _filter(case: Case) -> tuple[TensorType, TensorType]:
     return x, w
 
 
-def _conv2d(case: Case) -> tuple[TensorType, ...]:
+def _conv2d(case: TypedNode) -> tuple[TensorType, ...]:
     x, w = _filter(case)
     out_h, out_w = window_counts(case, w.shape[1:3], x.shape[1:3])
     result = TensorType(x.dtype, (x.shape[0], out_h, out_w, w.shape[0]))
@@ -62,7 +62,7 @@ def _conv2d(case: Case) -> tuple[TensorType, ...]:
     return (result,)
 
 
-def _conv_transpose2d(case: Case) -> tuple[TensorType, ...]:
+def _conv_transpose2d(case: TypedNode) -> tuple[TensorType, ...]:
     x, w = _filter(case)
     case.at_least(1, "stride", "dilation")
     case.at_least(0, "pads", "output_pads")
@@ -79,17 +79,17 @@ def _conv_transpose2d(case: Case) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, (x.shape[0], sizes[0], sizes[1], w.shape[0])),)
 
 
-def _pooled(case: Case, x: TensorType) -> TensorType:
+def _pooled(case: TypedNode, x: TensorType) -> TensorType:
     case.at_least(1, "kernel")
     out_h, out_w = window_counts(case, case.attr("kernel"), x.shape[1:3])
     return TensorType(x.dtype, (x.shape[0], out_h, out_w, x.shape[3]))
 
 
-def _max_pool2d(case: Case) -> tuple[TensorType, ...]:
+def _max_pool2d(case: TypedNode) -> tuple[TensorType, ...]:
     return (_pooled(case, case.type("x", NUMBERS, rank=4)),)
 
 
-def _avg_pool2d(case: Case) -> tuple[TensorType, ...]:
+def _avg_pool2d(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS, rank=4)
     result = _pooled(case, x)
     case.at_least(0, "count_pads")
@@ -100,7 +100,8 @@ def _avg_pool2d(case: Case) -> tuple[TensorType, ...]:
 
 
 def divisors(node: Node, axis: int, length: int, count: int) -> Array:
-    """How many positions of each window along one axis of avg_pool2d count: those inside the image and its count_pads.
+    """Return how many positions of each window along one axis avg_pool2d counts: those inside the image and its
+    count_pads.
 
     axis: 0 for height, 1 for width; length: of the image; count: of windows. Returns: [count].
     """
@@ -117,13 +118,13 @@ def divisors(node: Node, axis: int, length: int, count: int) -> Array:
 
 _POOL = {"kernel": Attr("ints", length=2), **_STEPS}
 OPS = (
-    Op("conv2d", ("x", "w", "bias?", "residual?"), _conv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
-    Op(
+    Operator("conv2d", ("x", "w", "bias?", "residual?"), _conv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
+    Operator(
         "conv_transpose2d",
         ("x", "w", "bias?"),
         _conv_transpose2d,
         {**_STEPS, "output_pads": Attr("ints", (0, 0), length=2), "groups": Attr("int", 1), **ACT},
     ),
-    Op("max_pool2d", ("x",), _max_pool2d, _POOL),
-    Op("avg_pool2d", ("x",), _avg_pool2d, {**_POOL, "count_pads": _PADS}),
+    Operator("max_pool2d", ("x",), _max_pool2d, _POOL),
+    Operator("avg_pool2d", ("x",), _avg_pool2d, {**_POOL, "count_pads": _PADS}),
 )

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mavcg.ops import eight_bit, elementwise, layouts, linear, quantization, reduction, shape, spatial
-from mavcg.ops.op import Op
+from mavcg.ops.op import Operator
 
 # A family is a module with a tuple OPS; a new one is added here.
 FAMILIES = (spatial, linear, elementwise, reduction, shape, quantization, eight_bit, layouts)
 
-OPS: Mapping[str, Op] = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})
+OPS: Mapping[str, Operator] = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})

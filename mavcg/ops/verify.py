@@ -1,13 +1,13 @@
-"""Whether a graph keeps to the rules: asked between passes."""
+"""Verification of graphs; runs between passes."""
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, type_of
 from mavcg.ops.nodes import infer
-from mavcg.ops.op import check_type, place
+from mavcg.ops.op import check_type, node_location
 
 
 def verify(graph: Graph) -> None:
-    """Every name is made once and before it is read, types are what the operators say, attributes are complete.
+    """Check that names are made once and before they are read, that types are right and attributes complete.
 
     Raises: MavcgError that names the first node or tensor that breaks a rule.
     """
@@ -29,18 +29,19 @@ def verify(graph: Graph) -> None:
     for name, array in graph.constants.items():
         make(name, f"{where}, its constants")
         if type_of(array) != graph.types[name]:
-            raise MavcgError(f"{where}: constant %{name} is said to be {graph.types[name]} and is {type_of(array)}")
+            raise MavcgError(f"{where}: constant %{name} is declared as {graph.types[name]} and is {type_of(array)}")
     for node in graph.nodes:
         for name in node.inputs:
             if name and name not in made:
-                raise MavcgError(f"{place(node)}: it reads %{name}, which nothing makes before it")
-        found = infer(node, graph.types, graph.constants)
-        if len(found) != len(node.outputs):
-            raise MavcgError(f"{place(node)}: {len(node.outputs)} outputs where the operator has {len(found)}")
-        for name, tensor in zip(node.outputs, found, strict=True):
-            make(name, place(node))
+                raise MavcgError(f"{node_location(node)}: it reads %{name}, which nothing makes before it")
+        inferred = infer(node, graph.types, graph.constants)
+        if len(inferred) != len(node.outputs):
+            count = len(node.outputs)
+            raise MavcgError(f"{node_location(node)}: {count} outputs where the operator has {len(inferred)}")
+        for name, tensor in zip(node.outputs, inferred, strict=True):
+            make(name, node_location(node))
             if graph.types[name] != tensor:
-                raise MavcgError(f"{place(node)}: %{name} is said to be {graph.types[name]} and is {tensor}")
+                raise MavcgError(f"{node_location(node)}: %{name} is declared as {graph.types[name]} and is {tensor}")
     if not graph.outputs:
         raise MavcgError(f"{where}: it has no outputs; nothing would be computed")
     for name in graph.outputs:

@@ -1,4 +1,4 @@
-"""What blocks of compiled kernels cost a core by its pipeline model, known by the names that the emitter gave."""
+"""Cycles of the blocks of compiled kernels by a core's pipeline model, under the names that the emitter gave them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,19 +8,19 @@ from pathlib import Path
 from mavcg.assembly.asm_input import AsmInput, read_asm_input
 from mavcg.assembly.asm_source import AsmSource
 from mavcg.assembly.loop_estimates import BlockEstimate, estimate_function
-from mavcg.core import Core
-from mavcg.passes.asm.blocks import functions_of
-from mavcg.passes.asm.estimate import IN_ORDER
-from mavcg.passes.asm.source import parse_source
-from mavcg.timing import Timing
+from mavcg.hardware.core import Core
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.analysis.blocks import functions_of
+from mavcg.passes.asm.isa.source import parse_source
+from mavcg.passes.asm.models.estimate import IN_ORDER
 
 _NAMED = re.compile(r"(?:^|\s)(?://|#)\s*%(?P<name>[\w.$-]+)\s*$")
-UNROLLED = (1, 2, 4)  # turns that the machine passes make one
+UNROLLED = (1, 2, 4)  # iterations that the machine passes make one
 
 
 @dataclass(frozen=True)
 class BlockCost:
-    """cycles: of a turn of a loop of one block, or of one run; operations: arithmetic on vectors in it."""
+    """cycles: of an iteration of a loop of one block, or of one run; operations: arithmetic on vectors in it."""
 
     cycles: float
     operations: int
@@ -29,7 +29,7 @@ class BlockCost:
 
 @dataclass(frozen=True)
 class BuiltLoop:
-    """A loop of one block in a built library; the same of one turn."""
+    """A loop of one block in a built library; the same of one iteration."""
 
     cycles: float
     operations: int
@@ -90,7 +90,10 @@ def _operations(one: BlockEstimate) -> int:
 
 
 def _cycles(one: BlockEstimate) -> float:
-    """Of a turn or a run. Out of order, the latency of a straight block passes while other blocks run."""
+    """Return the cycles of an iteration or of a run.
+
+    Out of order, the latency of a straight block passes while other blocks run.
+    """
     assert one.estimate is not None
     if one.kind == "loop" or one.estimate.model == IN_ORDER:
         return one.estimate.cycles

@@ -1,11 +1,13 @@
-"""How often each basic block of a kernel runs, counted by following its control flow and nothing else.
+"""Counts how often each basic block of a kernel runs, by following its control flow and nothing else.
 
 Kernels count their loops in whole numbers that are known when they are emitted or follow from the range of rows: so
-their control flow can be followed without any data. What a branch does not depend on is never computed.
+their control flow can be followed without any data. What a branch does not depend on is never computed. Each block is
+made a Python function once, and the kernel is followed from one to the next.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
@@ -16,7 +18,7 @@ _MASK = (1 << 64) - 1
 
 
 class DataDependent(Exception):
-    """A branch depends on what is in memory, or there are too many blocks to follow."""
+    """A branch depends on data in memory, or there are too many blocks to follow."""
 
 
 @dataclass(frozen=True)
@@ -32,24 +34,42 @@ class _Loop:
 
 
 def count_blocks(function: ir.Function, begin: int, end: int) -> dict[str, int]:
-    """Block name -> how often it runs when the kernel is called for rows begin to end.
+    """Return block name -> number of its executions when the kernel is called for rows begin to end.
 
     Raises: DataDependent.
     """
-    return _Walk(function).run(begin, end)
+    if function not in _FOLLOWERS:
+        _FOLLOWERS[function] = _Follower(function)
+    return _FOLLOWERS[function].run(begin, end)
 
 
-class _Walk:
-    """One function, its control flow prepared."""
+# Computes what a block's branch and those after it depend on; the number of the next block, or DONE.
+_Block = Callable[[list[int | None], list[int]], int]
+DONE = -1
+
+
+class _Follower:
+    """One function, each of its blocks made a Python function over a list of the values that branches depend on."""
 
     def __init__(self, function: ir.Function) -> None:
-        self.function = function
-        wanted = _control(function)
-        self.needed = {block.name: [i for i in block.instructions if id(i) in wanted] for block in function.blocks}
+        self.name = function.name
+        control = _control(function)
+        self.needed = {block.name: [i for i in block.instructions if id(i) in control] for block in function.blocks}
         self.loops = {block.name: loop for block in function.blocks if (loop := self._loop(block)) is not None}
+        self.numbers = {block.name: number for number, block in enumerate(function.blocks)}
+        self.begin, self.end = 0, 1
+        arguments = dict(zip(("args", "begin", "end", "scratch"), function.args, strict=True))
+        self.slots = {id(arguments["begin"]): self.begin, id(arguments["end"]): self.end}
+        for instructions in self.needed.values():
+            for instruction in instructions:
+                self.slots[id(instruction)] = len(self.slots)
+        source = "\n".join(line for block in function.blocks for line in self._source(block))
+        names: dict[str, object] = {"DataDependent": DataDependent, "towards_zero": _towards_zero, "M": _MASK}
+        exec(compile(source, f"<control flow of {self.name}>", "exec"), names)  # of numbers and our own text only
+        self.blocks: list[_Block] = [names[f"block_{number}"] for number in self.numbers.values()]  # type: ignore[misc]
 
     def _loop(self, head: ir.Block) -> _Loop | None:
-        """The loop that begins here, where its body is one block and carries nothing that branches ask for."""
+        """The loop that begins here, where its body is one block and carries no other value that a branch needs."""
         end_of_head = head.terminator
         phis = [i for i in self.needed[head.name] if isinstance(i, instr.PhiInstr)]
         if not isinstance(end_of_head, instr.ConditionalBranch) or len(phis) != 1:
@@ -62,7 +82,7 @@ class _Walk:
             return None
         incoming = {block.name: value for value, block in index.incomings}
         step = incoming.pop(body.name, None)
-        # Whether the step is a constant: what for_range writes.
+        # for_range writes a constant step.
         if len(incoming) != 1 or getattr(step, "opname", "") != "add" or step.operands[0] is not index:
             return None
         if not isinstance(step.operands[1], ir.Constant) or step.operands[1].constant <= 0:
@@ -73,60 +93,94 @@ class _Walk:
         return _Loop(index, first, condition.operands[1], int(step.operands[1].constant), body, after)
 
     def run(self, begin: int, end: int) -> dict[str, int]:
-        names = dict(zip(("args", "begin", "end", "scratch"), self.function.args, strict=True))
-        values: dict[int, int | None] = {id(names["begin"]): begin, id(names["end"]): end}
-        counts = {block.name: 0 for block in self.function.blocks}
-        block, before = self.function.entry_basic_block, None
+        """Follow one call from its first block to the return."""
+        values: list[int | None] = [None] * len(self.slots)
+        values[self.begin], values[self.end] = begin, end
+        counts = [0] * len(self.blocks)
+        number, blocks = 0, self.blocks
         for _ in range(MOST_STEPS):
-            counts[block.name] += 1
-            loop = self.loops.get(block.name)
-            if loop is not None and before is not loop.body:
-                first, last = _value(loop.begin, values), _value(loop.end, values)
-                if first is None or last is None:
-                    raise DataDependent(f"{self.function.name}: {block.name}")
-                turns = max(0, -(-(last - first) // loop.step))
-                counts[loop.body.name] += turns
-                counts[block.name] += turns
-                values[id(loop.index)] = first + turns * loop.step
-                # Of the body nothing is asked for afterwards; of the head only what is computed from the index.
-                self._compute(block, None, values, skip_phis=True)
-                block, before = loop.after, block
-                continue
-            self._compute(block, before, values)
-            following = self._next(block, values)
-            if following is None:
-                return counts
-            block, before = following, block
-        raise DataDependent(f"{self.function.name}: more than {MOST_STEPS} blocks")
+            counts[number] += 1
+            number = blocks[number](values, counts)
+            if number == DONE:
+                return dict(zip(self.numbers, counts, strict=True))
+        raise DataDependent(f"{self.name}: more than {MOST_STEPS} blocks")
 
-    def _compute(
-        self, block: ir.Block, before: ir.Block | None, values: dict[int, int | None], skip_phis: bool = False
-    ) -> None:
-        arriving: dict[int, int | None] = {}
-        for one in self.needed[block.name]:
-            if isinstance(one, instr.PhiInstr):
-                if not skip_phis:
-                    arriving[id(one)] = next(
-                        (_value(value, values) for value, source in one.incomings if source is before), None
-                    )
-                continue
-            values.update(arriving)  # all phis of a block change at once
-            arriving.clear()
-            values[id(one)] = _result(one, values)
-        values.update(arriving)
+    def _source(self, block: ir.Block) -> list[str]:
+        """The block as a Python function: v has the values, n how often each block ran."""
+        lines = [f"def block_{self.numbers[block.name]}(v, n):"]
+        stop = f"raise DataDependent({f'{self.name}: {block.name}'!r})"
+        loop = self.loops.get(block.name)
+        if loop is not None:
+            index, end = self._value(loop.index), self._value(loop.end)
+            # Entered from outside, where the index has its first value. Afterwards nothing of the body is needed, and
+            # of the head only the values that are computed from the index.
+            lines += [
+                f"    if {_unknown((index, end))}: {stop}",
+                f"    t = max(0, -(-({end} - {index}) // {loop.step}))",
+                f"    n[{self.numbers[loop.body.name]}] += t",
+                f"    n[{self.numbers[block.name]}] += t",
+                f"    {index} += t * {loop.step}",
+            ]
+        for instruction in self.needed[block.name]:
+            if not isinstance(instruction, instr.PhiInstr):
+                lines.append(f"    {self._value(instruction)} = {self._result(instruction)}")
+        last = block.terminator
+        if loop is not None:
+            lines += self._edge(block, loop.after, "    ")
+        elif isinstance(last, instr.Branch):
+            lines += self._edge(block, last.operands[0], "    ")
+        elif isinstance(last, instr.ConditionalBranch):
+            condition = self._value(last.operands[0])
+            lines += [f"    if {_unknown((condition,))}: {stop}", f"    if {condition}:"]
+            lines += self._edge(block, last.operands[1], "        ")
+            lines += self._edge(block, last.operands[2], "    ")
+        elif isinstance(last, instr.Ret):
+            lines.append(f"    return {DONE}")
+        else:
+            text = f"{self.name}: {block.name} ends in {type(last).__name__}"
+            lines.append(f"    raise DataDependent({text!r})")
+        return lines
 
-    def _next(self, block: ir.Block, values: Mapping[int, int | None]) -> ir.Block | None:
-        end = block.terminator
-        if isinstance(end, instr.Branch):
-            return end.operands[0]
-        if isinstance(end, instr.ConditionalBranch):
-            condition = _value(end.operands[0], values)
-            if condition is None:
-                raise DataDependent(f"{self.function.name}: {block.name}")
-            return end.operands[1 if condition else 2]
-        if isinstance(end, instr.Ret):
-            return None
-        raise DataDependent(f"{self.function.name}: {block.name} ends in {type(end).__name__}")
+    def _edge(self, block: ir.Block, following: ir.Block, indent: str) -> list[str]:
+        """Give the next block's phis their values, all at once, and go there."""
+        phis = [i for i in self.needed[following.name] if isinstance(i, instr.PhiInstr)]
+        lines = []
+        if phis:
+            arriving = [next((value for value, source in phi.incomings if source is block), None) for phi in phis]
+            left = ", ".join(map(self._value, phis))
+            right = ", ".join("None" if value is None else self._value(value) for value in arriving)
+            lines.append(f"{indent}{left} = {right}")
+        return [*lines, f"{indent}return {self.numbers[following.name]}"]
+
+    def _value(self, value: ir.Value) -> str:
+        if isinstance(value, ir.Constant):
+            return f"({int(value.constant)})" if isinstance(value.constant, int) else "None"
+        return f"v[{self.slots[id(value)]}]" if id(value) in self.slots else "None"
+
+    def _result(self, instruction: instr.Instruction) -> str:
+        """Return the result of an integer instruction; None if it is not known. Kernels' counters never overflow."""
+        if isinstance(instruction, (instr.LoadInstr, instr.CallInstr)):
+            return "None"
+        operands = [self._value(operand) for operand in instruction.operands]
+        if isinstance(instruction, instr.SelectInstr):
+            condition, chosen, other = operands
+            return f"None if {_unknown((condition,))} else {chosen} if {condition} else {other}"
+        if isinstance(instruction, instr.CastInstr):
+            return operands[0] if instruction.opname in ("sext", "zext", "trunc") else "None"
+        sources = _COMPARE if isinstance(instruction, instr.ICMPInstr) else _ARITHMETIC
+        name = instruction.op if isinstance(instruction, instr.ICMPInstr) else instruction.opname
+        if len(operands) != 2 or name not in sources:
+            return "None"
+        return f"None if {_unknown(operands)} else {sources[name].format(a=operands[0], b=operands[1])}"
+
+
+def _unknown(operands: Sequence[str]) -> str:
+    """The condition that one of these values is not known; a constant, in parentheses, always is."""
+    variable = [operand for operand in operands if not operand.startswith("(")]
+    return " or ".join(f"{operand} is None" for operand in variable) or "False"
+
+
+_FOLLOWERS: "WeakKeyDictionary[ir.Function, _Follower]" = WeakKeyDictionary()
 
 
 def _control(function: ir.Function) -> set[int]:
@@ -145,17 +199,10 @@ def _control(function: ir.Function) -> set[int]:
     return found
 
 
-def _value(value: ir.Value, values: Mapping[int, int | None]) -> int | None:
-    if isinstance(value, ir.Constant):
-        return int(value.constant) if isinstance(value.constant, int) else None
-    return values.get(id(value))
-
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b,
-    "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b, "ult": lambda a, b: a & _MASK < b & _MASK,
-    "ule": lambda a, b: a & _MASK <= b & _MASK, "ugt": lambda a, b: a & _MASK > b & _MASK,
-    "uge": lambda a, b: a & _MASK >= b & _MASK,
+_COMPARE = {
+    "eq": "int({a} == {b})", "ne": "int({a} != {b})", "slt": "int({a} < {b})", "sle": "int({a} <= {b})",
+    "sgt": "int({a} > {b})", "sge": "int({a} >= {b})", "ult": "int({a} & M < {b} & M)",
+    "ule": "int({a} & M <= {b} & M)", "ugt": "int({a} & M > {b} & M)", "uge": "int({a} & M >= {b} & M)",
 }  # fmt: skip
 
 
@@ -163,27 +210,10 @@ def _towards_zero(a: int, b: int) -> int:
     return -(-a // b) if (a < 0) != (b < 0) else a // b
 
 
-_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b, "ashr": lambda a, b: a >> b,
-    "lshr": lambda a, b: (a & _MASK) >> b, "udiv": lambda a, b: a // b if b else None,
-    "urem": lambda a, b: a % b if b else None, "sdiv": lambda a, b: _towards_zero(a, b) if b else None,
-    "srem": lambda a, b: a - b * _towards_zero(a, b) if b else None,
+_ARITHMETIC = {
+    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "and": "{a} & {b}", "or": "{a} | {b}",
+    "xor": "{a} ^ {b}", "shl": "{a} << {b}", "ashr": "{a} >> {b}", "lshr": "({a} & M) >> {b}",
+    "udiv": "({a} // {b} if {b} else None)", "urem": "({a} % {b} if {b} else None)",
+    "sdiv": "(towards_zero({a}, {b}) if {b} else None)",
+    "srem": "({a} - {b} * towards_zero({a}, {b}) if {b} else None)",
 }  # fmt: skip
-
-
-def _result(one: instr.Instruction, values: Mapping[int, int | None]) -> int | None:
-    """What an integer instruction gives; None where that is not known. Kernels' counters never overflow."""
-    if isinstance(one, (instr.LoadInstr, instr.CallInstr)):
-        return None
-    operands = [_value(operand, values) for operand in one.operands]
-    if isinstance(one, instr.SelectInstr):
-        return None if operands[0] is None else operands[1 if operands[0] else 2]
-    if isinstance(one, instr.CastInstr):
-        return operands[0] if one.opname in ("sext", "zext", "trunc") else None
-    if len(operands) != 2 or operands[0] is None or operands[1] is None:
-        return None
-    if isinstance(one, instr.ICMPInstr):
-        return int(_COMPARE[one.op](operands[0], operands[1]))
-    act = _ARITHMETIC.get(one.opname)
-    return None if act is None else act(operands[0], operands[1])

@@ -1,4 +1,4 @@
-"""How well predicted times agree with measured ones: Pearson's correlation, of times and of their logarithms."""
+"""Agreement of predicted and measured times: Pearson's correlation, of times and of their logarithms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,9 @@ class Agreement:
 
 
 def agreement(predicted: Sequence[float], measured: Sequence[float]) -> Agreement:
-    """Of two lists of times, ms, layer by layer; layers that took no measurable time are left out."""
+    """Return the agreement of two lists of times, ms, layer by layer; layers that took no measurable time are left
+    out.
+    """
     pairs = np.array([(p, m) for p, m in zip(predicted, measured, strict=True) if p > 0 and m > 0], dtype=np.float64)
     if not len(pairs):
         return Agreement(0, None, None, 0.0)

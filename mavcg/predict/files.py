@@ -1,4 +1,4 @@
-"""What kind of file a path is, told without reading a model."""
+"""The kind of a file, found without reading a model."""
 
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,13 @@ MODELS = (".onnx", ".tflite")
 
 
 def is_model_file(path: Path) -> bool:
-    """By its name, as `mavcg build` sees it."""
+    """True if the name is a model's, by the rule of `mavcg build`."""
     return path.suffix.lower() in MODELS
 
 
 def library_note(path: Path) -> dict[str, Any] | None:
     """The note of a library that mavcg built of a model; None for every other file."""
-    from mavcg.inspection import model_of
+    from mavcg.objects.inspection import model_of
 
     try:
         with path.open("rb") as file:

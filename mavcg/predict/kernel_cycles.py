@@ -13,66 +13,28 @@ next, and caches (memory.py has these).
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from llvmlite import ir
 
-from mavcg.codegen import CodegenJob, compile_module
-from mavcg.core import Core
-from mavcg.errors import ProfileError
-from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernel_code import KERNEL_FLAGS, KERNELS_PER_MODULE, UNPLANNED, kernel_module, version_symbol
-from mavcg.kernels.emit import kernel_name
+from mavcg.cost_model.core_rates import CoreRates
+from mavcg.cost_model.fits import all_cores_fit
+from mavcg.cost_model.instruction_mix import InstructionMix
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import Target
+from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
+from mavcg.lowering.kernel_code import KERNEL_FLAGS, KERNELS_PER_MODULE, UNPLANNED, kernel_module, version_symbol
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.predict.block_counts import DataDependent, count_blocks
-from mavcg.predict.mix import Mix, Rates, mixes_of, rates_of_core, rates_of_timing
-from mavcg.profiles.timing import load_timing
-from mavcg.scratch import scratch_folder
-from mavcg.target import Target
-from mavcg.tile_plan import MacroTile, TilePlan
-from mavcg.timing import MissingFact, Timing
+from mavcg.predict.mix import mixes_of
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.tile_plan import MacroTile, TilePlan
+from mavcg.toolchain.codegen import CodegenJob, compile_module
 
 PIPELINE, RATES, WORK = "pipeline model", "instruction rates", "elementary operations"
-# An inner loop's end is not foreseen where the loop has more turns than predictors' histories follow.
-FORESEEN_TURNS = 32
 _KEEP_NAMES = ("-fno-discard-value-names", "-fverbose-asm")
-
-
-@dataclass(frozen=True)
-class CoreModel:
-    """A core as this module sees it. timing: of its profile, or None; assumed: what had to be, in words."""
-
-    label: str
-    machine: Machine
-    rates: Rates
-    timing: Timing | None = None
-    assumed: tuple[str, ...] = ()
-
-
-def core_model(label: str, machine: Machine, core: Core | None, fma_per_cycle: float | None = None) -> CoreModel:
-    """The model of a core, or of one that nothing is known of.
-
-    fma_per_cycle: vector multiply-adds a cycle, where this machine was measured; on x86 it goes before the core's file.
-    """
-    if machine.arch == "x86_64":
-        rates, assumed = rates_of_core(core)
-        if fma_per_cycle:
-            rates = replace(rates, fma_per_cycle=fma_per_cycle)
-        return CoreModel(label, machine, rates, None, assumed)
-    if core is not None:
-        try:
-            timing = load_timing(core)
-            return CoreModel(label, machine, rates_of_timing(timing), timing)
-        except (MissingFact, ProfileError) as error:
-            assumed = (f"{error}; rates of a typical core are assumed",)
-            return CoreModel(label, machine, _TYPICAL_ARM, None, assumed)
-    return CoreModel(label, machine, _TYPICAL_ARM, None, (f"{label}: no facts; a typical core's rates are assumed",))
-
-
-# A core that nothing is known of: one multiply-add of 128 bits a cycle, as Arm's small and middle cores have.
-_TYPICAL_ARM = Rates(1.0, 1.0, 1.0, 1.0, 2.0, 4.0, 10.0, 8.0)
 
 
 @dataclass(frozen=True)
@@ -92,7 +54,7 @@ class KernelModel:
     _found: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False)
 
     def range_cycles(self, begin: int, end: int) -> float:
-        """Of one call for these rows."""
+        """Return the cycles of one call for these rows."""
         if (begin, end) not in self._found:
             self._found[begin, end] = self._range(begin, end)
         return self._found[begin, end]
@@ -107,22 +69,23 @@ class KernelModel:
         except DataDependent:
             return self.by_work * (end - begin)
         cycles = sum(counts[name] * cycles for name, cycles in self.block_cycles.items())
+        predicted = all_cores_fit().steps.predicted_iterations
         for body, head in self.inner_loops.items():
             entered = counts[head] - counts[body]
-            if entered and counts[body] > FORESEEN_TURNS * entered:
+            if entered and counts[body] > predicted * entered:
                 cycles += entered * self.miss_cycles
         return cycles
 
 
-def task_cycles(kernel: KernelModel, rows: int, grain: int) -> tuple[float, float, int]:
-    """Cycles of a whole task of `grain` rows, of the last task, and how many tasks there are."""
-    tasks = -(-rows // grain)
-    return kernel.range_cycles(0, min(grain, rows)), kernel.range_cycles((tasks - 1) * grain, rows), tasks
+def task_cycles(kernel: KernelModel, rows: int, call_rows: int) -> tuple[float, float, int]:
+    """Cycles of a whole task of `call_rows` rows, of the last task, and the number of tasks."""
+    tasks = -(-rows // call_rows)
+    return kernel.range_cycles(0, min(call_rows, rows)), kernel.range_cycles((tasks - 1) * call_rows, rows), tasks
 
 
 def kernel_models(
     specs: Sequence[KernelSpec],
-    model: CoreModel,
+    model: CoreRates,
     target: Target,
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
@@ -154,7 +117,7 @@ def kernel_models(
     }
 
 
-def _model(spec: KernelSpec, model: CoreModel, macro: MacroTile | None, named: Mapping[str, float]) -> KernelModel:
+def _model(spec: KernelSpec, model: CoreRates, macro: MacroTile | None, named: Mapping[str, float]) -> KernelModel:
     module = ir.Module("kernels")
     function = emit(module, spec, model.machine, macro)
     cycles = {}
@@ -162,7 +125,7 @@ def _model(spec: KernelSpec, model: CoreModel, macro: MacroTile | None, named: M
         if name in named:
             cycles[name] = named[name]
         elif mix.moves_data or (model.timing is None and not _is_head(name, mix)):
-            cycles[name] = mix.cycles(model.rates)
+            cycles[name] = mix.cycles(model.issue)
     inner = {
         block.name: block.terminator.operands[0].name
         for block in function.blocks
@@ -170,11 +133,11 @@ def _model(spec: KernelSpec, model: CoreModel, macro: MacroTile | None, named: M
         and any(successor is block for successor in _successors(block.terminator.operands[0]))
     }
     lanes = model.machine.vector_bytes / 4
-    by_work = spec.work / max(1, spec.rows) / (lanes * model.rates.vector_per_cycle)
+    by_work = spec.work / max(1, spec.rows) / (lanes * model.issue.vector_per_cycle)
     how = PIPELINE if named else RATES
     if not _countable(function, spec):
         how = WORK
-    return KernelModel(kernel_name(spec), how, function, cycles, inner, model.rates.miss_cycles, by_work)
+    return KernelModel(kernel_name(spec), how, function, cycles, inner, model.issue.miss_cycles, by_work)
 
 
 def _countable(function: ir.Function, spec: KernelSpec) -> bool:
@@ -185,7 +148,7 @@ def _countable(function: ir.Function, spec: KernelSpec) -> bool:
     return True
 
 
-def _is_head(name: str, mix: Mix) -> bool:
+def _is_head(name: str, mix: InstructionMix) -> bool:
     """A loop's head, which the compiler makes part of its body."""
     return not mix.moves_data and re.search(r"_head(\.\d+)?$", name) is not None
 
@@ -197,7 +160,7 @@ def _successors(block: ir.Block) -> list[ir.Block]:
 def _compiled(
     specs: Sequence[KernelSpec],
     out: Path,
-    model: CoreModel,
+    model: CoreRates,
     target: Target,
     plan: TilePlan,
     progress: Callable[[str], None],

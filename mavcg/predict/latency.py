@@ -1,25 +1,20 @@
 """The latency of every step on every cluster and for every number of threads: the roofline of each task, shared out.
 
 A step on one core takes the longer of what its kernel computes (kernel_cycles.py) and what it moves (memory.py), and a
-fixed part for each step and task. With several threads, each claims rows as the engine has it (planner/claims.py).
+fixed part for each step and task. With several threads, each claims rows as the engine has it
+(cost_model/guided_chunks.py).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mavcg.planner.board_machine import ClusterMachine
-from mavcg.planner.claims import shared_ns
-from mavcg.planner.engine_weights import weights_of
+from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost_model.fits import all_cores_fit
+from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.memory import Distances, Moved, moved
 from mavcg.predict.work import StepWork
 
-# Measured on a Zen 3 at 3.2 GHz, with chains of steps over 4 numbers and with 2048 rows in one task and in 2048: 30 ns
-# to get to the next step, 2.5 to 4.8 ns a call of a kernel. In cycles, as other cores take about as many.
-STEP_CYCLES, TASK_CYCLES = 100.0, 12.0
-# Handing a step to threads that wait for it, and waiting for the last of them. Measured on the same machine by
-# bench/handover.py, while a word's way to the other core and back took 370 ns: 430 to 590 ns, beside STEP_CYCLES.
-HANDOVER_CYCLES = 1500.0
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 
 
@@ -51,7 +46,7 @@ class StepCost:
 
     @property
     def bound(self) -> str:
-        """What most of it is."""
+        """The resource that bounds most of the time."""
         if self.overhead_ms > max(self.compute_ms, self.memory_ms):
             return OVERHEAD
         return COMPUTE if self.compute_ms >= self.memory_ms else MEMORY
@@ -76,33 +71,35 @@ class StepModel:
 
     def alone(self, worker: Worker) -> StepCost:
         """All of it on one core."""
-        first, last, tasks = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.grain)
+        first, last, tasks = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.call_rows)
         cycles = first * (tasks - 1) + last
-        overhead = STEP_CYCLES + TASK_CYCLES * tasks
+        fit = all_cores_fit().steps
+        overhead = fit.step_cycles + fit.call_cycles * tasks
         memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
         return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6)
 
     def together(self, workers: Sequence[Worker]) -> float:
         """ms on several cores; the first one is the caller's."""
         tasks = self.work.tasks
-        if self.work.claimed >= self.work.rows or len(workers) == 1:
+        if self.work.chunk_rows >= self.work.rows or len(workers) == 1:
             return self.alone(workers[0]).ms
         row_ns = []
         for worker in workers:
-            first, last, _ = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.grain)
+            first, last, _ = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.call_rows)
             cycles = first * (tasks - 1) + last
             memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
             row_ns.append(max(cycles / worker.ghz, memory_ns) / self.work.rows)
-        own_ns = [TASK_CYCLES / worker.ghz for worker in workers]
-        ends = shared_ns(self.work.rows, self.work.claimed, row_ns, own_ns)
+        fit = all_cores_fit().steps
+        own_ns = [fit.call_cycles / worker.ghz for worker in workers]
+        ends = simulated_ns(self.work.rows, self.work.chunk_rows, row_ns, own_ns)
         slowest = min(worker.ghz for worker in workers)
-        return (ends + STEP_CYCLES / workers[0].ghz + HANDOVER_CYCLES / slowest) / 1e6
+        return (ends + fit.step_cycles / workers[0].ghz + fit.handover_cycles / slowest) / 1e6
 
     def weights(self, workers: Sequence[Worker]) -> list[int]:
         """Relative speeds of these cores in this step, as the engine takes them; each works alone."""
-        return weights_of([self.alone(worker).ms for worker in workers])
+        return core_shares([self.alone(worker).ms for worker in workers])
 
 
 def total_ms(steps: Sequence[StepModel], workers: Sequence[Worker]) -> float:
-    """Of a whole run."""
+    """Time of a whole run, in ms."""
     return sum(step.together(workers) for step in steps)

@@ -1,4 +1,4 @@
-"""Where the bytes that a step touches lie when it begins, and what moving them to the core takes.
+"""The memory level at which a step's bytes lie when it begins, and the time to move them to the core.
 
 Where: by reuse distance, as a least-recently-used cache would have it. Between two uses of an operand lie so many other
 bytes; it is still in the nearest level that holds these and the operand itself. The program is taken to run again and
@@ -10,20 +10,23 @@ What it takes: bytes over each level's bandwidth; the levels work at the same ti
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.accelerator import MemoryLevel
+from mavcg.cost_model.memory import level_for, transfer_ns
+from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 
 
 @dataclass(frozen=True)
 class Distances:
-    """Of one step: bytes that lie between each touch (in the step's order) and the last use of the same bytes, these
-    included."""
+    """Reuse distances of one step:
+
+    bytes between each touch (in the step's order) and the last use of the same bytes, these included.
+    """
 
     bytes: tuple[int, ...]
 
 
 def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
-    """Of every step in a run that follows another one like it."""
+    """Return the distances of every step in a run that follows another one like it."""
     footprint = _union([touch for step in steps for touch in step.touches])
     readers: dict[tuple[str, int], int] = {}
     for step in steps:
@@ -71,14 +74,6 @@ def _union(touches: Sequence[Touch]) -> int:
     return total
 
 
-def level_of(distance: int, levels: Sequence[MemoryLevel]) -> int:
-    """The nearest level that still holds what was used so long ago; len(levels): none does."""
-    for number, level in enumerate(levels):
-        if distance <= level.shared_bytes:
-            return number
-    return len(levels)
-
-
 @dataclass(frozen=True)
 class Moved:
     """Bytes through each boundary: crossing[n] between level n and what is behind it."""
@@ -86,15 +81,12 @@ class Moved:
     crossing: tuple[float, ...]
 
     def ns(self, levels: Sequence[MemoryLevel]) -> float:
-        """What the slowest boundary takes."""
-        return max(
-            (count / level.bandwidth_gb_per_s for count, level in zip(self.crossing, levels, strict=True)),
-            default=0.0,
-        )
+        """Time of the slowest boundary, in ns."""
+        return transfer_ns(self.crossing, levels)
 
 
 def moved(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -> Moved:
-    """What a step moves through each level of a core's memories.
+    """Return the bytes that a step moves through each level of a core's memories.
 
     Each operand once from where it lies, what is written twice: a line is read before a part of it is written, and
     written back at last. Then what every task reads anew, all weights or all of the first input, from the nearest level
@@ -102,14 +94,14 @@ def moved(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -
     """
     crossing = [0.0] * len(levels)
     for touch, distance in zip(step.touches, distances.bytes, strict=True):
-        for number in range(level_of(distance, levels)):
+        for number in range(level_for(distance, levels)):
             crossing[number] += touch.bytes * (2 if touch.role == OUTPUT else 1)
     again = [t for t in step.touches if t.role == (INPUT if step.by_channels else WEIGHT)]
-    again = again[:1] if step.by_channels else [] if step.apart else again
+    again = again[:1] if step.by_channels else [] if step.disjoint_reads else again
     size = sum(touch.bytes for touch in again)
     passes = step.tasks - 1
     if passes > 0 and size:
         rest = sum(touch.bytes for touch in step.touches if touch not in again) // step.tasks
-        for number in range(level_of(size + rest, levels)):
+        for number in range(level_for(size + rest, levels)):
             crossing[number] += passes * size
     return Moved(tuple(crossing))

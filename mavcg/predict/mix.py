@@ -1,130 +1,30 @@
-"""What a block of a kernel is made of, and the cycles that takes a core of which only rates are known.
+"""Count the instructions of a kernel's blocks by kind, from the emitter's LLVM IR.
 
-A throughput model on the emitter's own instructions: multiply-adds, other vector arithmetic, loads, stores and the
-rest, each at the core's rate, and a chain of sums at its latency. It knows no schedule and no single instruction of the
-core; where a profile has a pipeline model, kernel_cycles.py asks that instead.
+The cost model (mavcg/cost_model/issue_rates.py) turns the counts into cycles; where a core has a timing profile,
+kernel_cycles.py asks the pipeline model instead.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
 
-from mavcg.core import Core
-from mavcg.kernel import Machine
-from mavcg.timing import Timing
+from mavcg.cost_model.instruction_mix import InstructionMix
+from mavcg.specs.kernel import Machine
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Vector instructions of the core's registers a cycle, by kind; latency and penalties in cycles.
-
-    vector_per_cycle: of all vector arithmetic together. width: instructions of any kind. div_cycles: one division or
-    square root. miss_cycles: a branch that was not foreseen.
-    """
-
-    fma_per_cycle: float
-    vector_per_cycle: float
-    loads_per_cycle: float
-    stores_per_cycle: float
-    width: float
-    fma_latency: float
-    div_cycles: float
-    miss_cycles: float
-
-
-# Where a core's file says nothing: what x86-64-v3 began with (Haswell: two FMA, two loads, one store, four micro-ops a
-# cycle; Intel 64 and IA-32 Optimization Reference Manual, 2.4), its division of 256 bits, its misprediction.
-USUAL = Rates(2.0, 3.0, 2.0, 1.0, 4.0, 5.0, 10.0, 16.0)
-# A misprediction costs about the length of the pipeline: AMD 56665 gives 13 for Zen 3 in the common case, and Arm's
-# in-order cores have 8 stages before execution.
-MISS_OUT_OF_ORDER, MISS_IN_ORDER = 13.0, 8.0
-
-
-def rates_of_core(core: Core | None) -> tuple[Rates, tuple[str, ...]]:
-    """An x86 core's rates from the facts in its file, and what had to be assumed, in words."""
-    if core is None:
-        return USUAL, ("the core is not recognised: rates of an x86-64-v3 processor are assumed (Haswell's)",)
-    facts = {fact.key: float(fact.value) for fact in core.facts if isinstance(fact.value, (int, float))}
-    kinds = ("zmm", "ymm")
-
-    def fact(instruction: str, what: str) -> float | None:
-        names = [f"instr.{instruction.format(kind)}.{what}" for kind in kinds]
-        return next((facts[name] for name in names if name in facts), None)
-
-    fma, load = fact("vfmadd231ps {}", "throughput"), fact("vmovups {}, [mem]", "throughput")
-    store, latency = fact("vmovups [mem], {}", "throughput"), fact("vfmadd231ps {}", "latency")
-    add, width = fact("vaddps {}", "throughput"), facts.get("issue.width")
-    missing = [
-        name
-        for name, value in (("fma", fma), ("loads", load), ("stores", store), ("width", width), ("latency", latency))
-        if value is None
-    ]
-    # Zen has two pipes that add beside the two that multiply, Intel's cores three vector ports in all.
-    vector = max(USUAL.vector_per_cycle, (fma or 0) + (add or 0) - 1)
-    rates = Rates(
-        fma or USUAL.fma_per_cycle, vector, load or USUAL.loads_per_cycle, store or USUAL.stores_per_cycle,
-        width or USUAL.width, latency or USUAL.fma_latency, USUAL.div_cycles, MISS_OUT_OF_ORDER,
-    )  # fmt: skip
-    return rates, (f"cores/{core.name}.toml lacks {', '.join(missing)}: Haswell's are assumed",) if missing else ()
-
-
-def rates_of_timing(timing: Timing) -> Rates:
-    """The same of a core that has a timing profile. Raises: MissingFact."""
-    in_order = timing.order == "in"
-    fma, add = timing.of("fmla_q"), timing.of("fadd_q")
-    return Rates(
-        fma.per_cycle, max(fma.per_cycle, add.per_cycle), timing.of("ldr_q").per_cycle, timing.of("str_q").per_cycle,
-        float(timing.width), float(fma.latency), 1 / timing.of("fdiv_q").per_cycle,
-        MISS_IN_ORDER if in_order else MISS_OUT_OF_ORDER,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Mix:
-    """Instructions of a block, in the machine's registers. chain: of dependent multiply-adds from one turn to the next,
-    where the block is a loop by itself."""
-
-    fma: float = 0.0
-    vector: float = 0.0
-    loads: float = 0.0
-    stores: float = 0.0
-    divisions: float = 0.0
-    other: float = 0.0
-    chain: int = 0
-
-    @property
-    def moves_data(self) -> bool:
-        """Whether anything but control is in it."""
-        return bool(self.fma or self.vector or self.loads or self.stores or self.divisions)
-
-    def cycles(self, rates: Rates) -> float:
-        """By the tightest of the bounds."""
-        arithmetic = self.fma + self.vector
-        every = arithmetic + self.loads + self.stores + self.divisions + self.other
-        return max(
-            self.fma / rates.fma_per_cycle,
-            arithmetic / rates.vector_per_cycle + self.divisions * rates.div_cycles,
-            self.loads / rates.loads_per_cycle,
-            self.stores / rates.stores_per_cycle,
-            every / rates.width,
-            self.chain * rates.fma_latency,
-        )
-
-
-def mix_of(block: ir.Block, machine: Machine) -> Mix:
+def mix_of(block: ir.Block, machine: Machine) -> InstructionMix:
     """Count a block. A body's head, which only compares and branches, counts as its own block."""
     counts: dict[str, float] = {}
     for one in block.instructions:
         kind, many = _kind(one, machine)
         if kind:
             counts[kind] = counts.get(kind, 0.0) + many
-    return Mix(**counts, chain=_chain(block))
+    return InstructionMix(**counts, chain=_chain(block))
 
 
-def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, Mix]:
-    """By the blocks' names."""
+def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, InstructionMix]:
+    """Return the instruction mixes of blocks, by the blocks' names."""
     return {block.name: mix_of(block, machine) for block in function.blocks}
 
 
@@ -146,7 +46,7 @@ def _is_vector(typ: ir.Type) -> bool:
 
 
 def _kind(one: instr.Instruction, machine: Machine) -> tuple[str, float]:
-    """Which field of Mix an instruction counts in, and for how much; ("", 0) for what becomes no instruction."""
+    """Return the field of InstructionMix that an instruction counts in, and how much it counts; ("", 0) for none."""
     typ = one.type
     if isinstance(one, (instr.PhiInstr, instr.Ret)):
         return "", 0

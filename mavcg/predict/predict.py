@@ -1,26 +1,28 @@
 """A model's latency on a board, predicted: per layer, per cluster, per number of threads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.tuning import wants_tuning
-from mavcg.board import Board
-from mavcg.core import GENERIC, Core
+from mavcg.cost_model.board_machine import cluster_machine, cluster_machines
+from mavcg.cost_model.core_rates import core_rates
+from mavcg.cost_model.fits import all_cores_fit
 from mavcg.errors import MavcgError
-from mavcg.kernel import KernelSpec
-from mavcg.kernel_code import UNPLANNED
-from mavcg.machines import machines_for
-from mavcg.model_program import ThreadPlan
-from mavcg.planner.board_machine import cluster_machine, cluster_machines
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.target import Target, parse_target
+from mavcg.lowering.kernel_code import UNPLANNED
+from mavcg.lowering.machines import machines_for
 from mavcg.predict.asm_blocks import built_loops
-from mavcg.predict.kernel_cycles import KernelModel, core_model, kernel_models
+from mavcg.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.predict.memory import reuse_distances
 from mavcg.predict.work import StepWork
 from mavcg.profiles.load import load_cores
-from mavcg.target import Target, parse_target
-from mavcg.tile_plan import TilePlan
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.model_program import ThreadPlan
+from mavcg.specs.tile_plan import TilePlan
 
 ASSUMED_ALWAYS = (
     "the model runs again and again: caches hold what the run before left, as far as it fits",
@@ -28,7 +30,7 @@ ASSUMED_ALWAYS = (
     "foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
     "a step and a task cost as many cycles as measured on a Zen 3, on every core; sharing a step with other threads "
-    "costs 3000",
+    f"costs {all_cores_fit().steps.handover_cycles:g}",
 )  # fmt: skip
 # Said of cores whose code a build reschedules.
 TUNED = (
@@ -60,7 +62,7 @@ class LayerPrediction:
 
     @property
     def bound(self) -> str:
-        """On the fastest cluster: what most of the time is."""
+        """The resource that bounds most of the time on the fastest cluster."""
         return min(self.on.values(), key=lambda cost: cost.ms).bound
 
 
@@ -97,7 +99,7 @@ class Prediction:
 
     @property
     def total_ms(self) -> float:
-        """Of a run: the layers' sum."""
+        """Time of a run, in ms: the layers' sum."""
         return sum(layer.ms for layer in self.layers)
 
 
@@ -107,7 +109,10 @@ def best_threads(prediction: Prediction) -> ThreadPrediction:
 
 
 def thread_plans(prediction: Prediction) -> tuple[ThreadPlan, ...]:
-    """What the engine chooses its number of threads from: a plan for each, on the fastest cores; times by the best."""
+    """Return the plans that the engine chooses its number of threads from:
+
+    one for each number, on the fastest cores; times by the best.
+    """
     least = best_threads(prediction).ms or 1.0
     core_of = {cluster.label: cluster.core for cluster in prediction.clusters}
     return tuple(
@@ -129,15 +134,17 @@ def predict(
     library: Path | None = None,
     plan: TilePlan = UNPLANNED,
     available: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Prediction:
     """Predict a lowered model on a board.
 
     threads: for `layers` and `chosen`, the fastest cores first; 0: the best number. works, specs: of the program.
     library: where it is built: its loops count as the machine passes left them. plan: the kernels' macro-tiles.
     available: the versions that the library has; a core without its own runs a stand-in's, else the generic one.
+    names: a kernel's name in `works` and in the library -> kernel_name of its spec, where they differ.
     Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
     """
-    alone = cluster_machines(board)
+    alone, current = cluster_machines(board), names or {}
     cpus = sum(len(cluster.cpus) for cluster in board.clusters)
     if not 0 <= threads <= cpus:
         raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or auto for the best")
@@ -150,21 +157,22 @@ def predict(
     known: dict[str, dict[str, KernelModel]] = {}
     for machine, version in zip(alone, versions, strict=True):
         core, label = machine.core, machine.core.name if machine.core is not None else GENERIC
-        model = core_model(version, machines[version], core, machine.cluster.fma_per_cycle)
+        model = core_rates(version, machines[version], machine)
         assumed |= dict.fromkeys((*machine.assumed, *model.assumed))
         if version != label:
             assumed[f"{label}: the library has no version for it: it runs {version}'s"] = None
         if label not in known:
             built = None
             if library is not None and core is not None and model.timing is not None:
-                built = built_loops(library, core, list(dict.fromkeys(w.kernel for w in works)), model.timing)
+                loops = built_loops(library, core, list(dict.fromkeys(w.kernel for w in works)), model.timing)
+                built = {current.get(kernel, kernel): of for kernel, of in loops.items()}
             elif core is not None and model.timing is not None and wants_tuning(core):
                 assumed[TUNED.format(label)] = None
             known[label] = kernel_models(specs, model, target, workers, progress, built, plan)
         kernels.append(known[label])
     distances = reuse_distances(works)
     steps = [
-        StepModel(work, distance, [of[work.kernel] for of in kernels])
+        StepModel(work, distance, [of[current.get(work.kernel, work.kernel)] for of in kernels])
         for work, distance in zip(works, distances, strict=True)
     ]
     single = [Worker(number, machine) for number, machine in enumerate(alone)]
@@ -216,7 +224,7 @@ def _version(core: Core | None, available: Sequence[str] | None) -> str:
 
 
 def _first(order: Sequence[int], sizes: dict[int, int], count: int) -> dict[int, int]:
-    """So many cores, the fastest clusters filled first."""
+    """Return so many cores, the fastest clusters filled first."""
     found = {}
     for number in order:
         if taken := min(count, sizes[number]):

@@ -1,60 +1,134 @@
-"""A kernel's spec from what repr() printed of it, as a library's note keeps it: so that its code can be made again."""
+"""Reads the specs of kernels from a library's note, so that their code can be generated again.
+
+Notes of today have them in the format of specs/serialize.py. Notes of before have what repr() printed, with the names
+that classes and fields had at that time: the tables below say which tag and which position each name stands for.
+"""
 
 import ast
 import re
-import sys
-from enum import Enum
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import KernelSpec, View
 from mavcg.kernels.registry import emitters
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.serialize import class_of, from_json
 
-_NUMBERS = {"inf": float("inf"), "nan": float("nan")}
-_MEMBER = re.compile(r"<(\w+)\.(\w+): [^<>]*>")  # of an enumeration, as repr prints it
+# Names as they were in old notes: these lines stay as they are, whatever the classes are called now.
+# Class -> its tag, and its fields in the order of their numbers.
+_OLD_FIELDS = {
+    "Conv2d": ("conv2d", "x out residual kernel stride dilation groups lanes bias packed act act_args"),
+    "View": ("view", "dtype shape strides"),
+    "Depthwise": ("depthwise", "x out residual kernel stride dilation bias act act_args"),
+    "ConvTranspose2d": ("conv_transpose2d", "x out kernel stride dilation pads groups lanes bias packed act act_args"),
+    "MatMul": ("matmul", "batch m k n a_strides b_strides out_strides residual_strides bias act act_args"),
+    "PadBorder": ("pad_border", "out before after bits"),
+    "PadMapped": ("pad_mapped", "x out before mode"),
+    "PlainProduct": ("plain_product", "dtype outer inner bias residual act act_args"),
+    "Outer": ("product_dimension", "length a w out bias residual"),
+    "Pool": ("pool2d", "kind x out kernel stride dilation pads count_pads"),
+    "QConv2d": ("q_conv2d", "x out kernel stride dilation groups lanes ending narrow in_i16"),
+    "Ending": ("int8_epilogue", "zero lo hi to"),
+    "QDepthwise": ("q_depthwise", "x out kernel stride dilation ending narrow"),
+    "QMatMul": ("q_matmul", "batch m k n a_strides b_strides out_strides dtype x_zero ending"),
+    "Reduce": ("reduce", "kind dtype kept reduced along"),
+    "Nest": ("nest", "shape strides"),
+    "ArgReduce": ("arg_reduce", "kind dtype kept length stride last"),
+    "Softmax": ("softmax", "log outer axis line"),
+    "CopySpec": ("copy", "item_bytes nest source_offset target_offset"),
+    "RelaidSpec": ("copy_strided", "source target"),
+    "ElementwiseSpec": ("elementwise", "op args dtypes nest"),
+    "TransposeSpec": ("transpose", "item_bytes nest across"),
+    "GatherSpec": ("gather", "item_bytes nest index_bytes length step"),
+    "LookupSpec": ("lookup", "signed nest"),
+    "ResampleSpec": ("resample", "nest taps length step plain"),
+    "LayerNormSpec": ("layer_norm", "outer inner bias epsilon"),
+    "LrnSpec": ("lrn", "outer channels size alpha beta bias"),
+    "QMeanSpec": ("q_mean", "to kept reduced"),
+    "Requantise": ("requantize", "dtype zero multiplier out_zero lo hi"),
+    "QAvgPoolSpec": ("q_avg_pool2d", "to x out kernel stride dilation pads count_pads"),
+    "Padded": ("padded_image", "image pad phases"),
+    "Image": ("image", "channels height width layout block phases"),
+    "RaggedBlocks": ("ragged_blocks", "source target"),
+    "SumOfChannels": ("sum2d", "x out kernel stride dilation groups epilogue columns"),
+    "Epilogue": ("epilogue", "bias residual act act_args"),
+    "DirectConv": (
+        "direct_conv2d",
+        "x out kernel stride dilation groups epilogue order along held panel chunk rows_outer slack long_unroll",
+    ),
+    "DepthwiseChannels": ("depthwise_channels", "x out kernel stride dilation epilogue"),
+    "PatchMatrix": ("im2_patches", "patches"),
+    "Patches": ("patches", "scenario layout block columns pixels"),
+    "Scenario": ("scenario", "c h w stride k m pad groups dilation"),
+    "PatchProduct": ("im2_product", "patches out turned strips epilogue"),
+    "TapProducts": ("kn2_products", "scenario x out accumulating epilogue"),
+    "ShiftedSum": ("kn2_shifted_sum", "scenario partial out epilogue"),
+    "ForwardRows": ("fft_forward", "transforms x"),
+    "Transforms": ("fft_transforms", "scenario length"),
+    "CoefficientProducts": ("fft_products", "transforms"),
+    "InverseRows": ("fft_inverse", "transforms out epilogue"),
+    "Winograd": ("winograd", "tiles x out residual block bias act act_args"),
+    "Tiles": ("winograd_tiles", "m k two_d pad in_h in_w in_ch out_h out_w out_ch lanes"),
+    "Located": ("located_view", "view block block_step"),
+    "WinogradInput": ("winograd_input", "tiles x"),
+    "WinogradProducts": ("winograd_products", "tiles chunk"),
+    "WinogradOutput": ("winograd_output", "tiles out residual bias act act_args"),
+}
+# Enum -> its tag, and its members' names with their values.
+_OLD_MEMBERS = {
+    "Layout": ("layout", {"CHW": "CHW", "HCW": "HCW", "HWC": "HWC", "CHWC": "CHWc"}),
+    "Order": ("term_order", {"TAPS": "taps", "CHANNELS": "channels", "BLOCKS": "blocks"}),
+    "Along": ("vector_axis", {"CHANNELS": "channels", "COLUMNS": "columns"}),
+    "Held": ("held_outputs", {"BOTH": "both", "ONE_SCALAR": "one scalar", "ONE_VECTOR": "one vector"}),
+}
+_OLD_NUMBERS = {"inf": float("inf"), "nan": float("nan")}
+_OLD_MEMBER = re.compile(r"<(\w+)\.(\w+): [^<>]*>")  # of an enum, as repr() printed it
 
 
-@cache
-def _classes() -> dict[str, type]:
-    """Every frozen type that a spec may be made of, by name: those of the modules that define specs."""
-    found: dict[str, type] = {"View": View}
-    for spec in emitters():
-        for name, value in vars(sys.modules[spec.__module__]).items():
-            if isinstance(value, type) and (hasattr(value, "__dataclass_fields__") or issubclass(value, Enum)):
-                found[name] = value
-    return found
+def read_spec(value: Any, location: str = "spec") -> KernelSpec:
+    """Return the spec that a note has as `value`: JSON of specs/serialize.py, or a text that repr() printed.
 
-
-def spec_from_text(text: str, place: str = "spec") -> KernelSpec:
-    """The spec whose repr is `text`. Nothing in it is run: it may name the types of specs, and hold constants.
-
-    Raises: MavcgError for any other text.
+    Nothing of it is executed: it may name types of specs, and contain constants. Raises: MavcgError for anything else.
     """
+    emitters()  # imports every family, so that its tags are known
+    shown = str(value)[:60]
     try:
-        made = _made(ast.parse(_MEMBER.sub(r"\1.\2", text), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError) as error:
+        spec = _parse(value) if isinstance(value, str) else from_json(value)
+    except (SyntaxError, ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise MavcgError(
-            f"{place}: '{text[:60]}' is no kernel's spec of this mavcg ({error}); build the library again"
+            f"{location}: '{shown}' is no kernel's spec of this mavcg ({error}); build the library again"
         ) from error
-    if not isinstance(made, KernelSpec):
-        raise MavcgError(f"{place}: '{text[:60]}' is no kernel's spec; build the library again")
-    return made
+    if not isinstance(spec, KernelSpec):
+        raise MavcgError(f"{location}: '{shown}' is no kernel's spec; build the library again")
+    return spec
 
 
-def _made(node: ast.expr) -> Any:
+def _parse(text: str) -> Any:
+    return _value(ast.parse(_OLD_MEMBER.sub(r"\1.\2", text), mode="eval").body)
+
+
+def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Tuple):
-        return tuple(_made(one) for one in node.elts)
+        return tuple(_value(item) for item in node.elts)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_made(node.operand)
+        return -_value(node.operand)
     if isinstance(node, ast.Name):
-        return _NUMBERS[node.id]
+        return _OLD_NUMBERS[node.id]
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        kind = _classes()[node.value.id]
-        if issubclass(kind, Enum):
-            return kind[node.attr]
+        tag, members = _OLD_MEMBERS[node.value.id]
+        return class_of(tag)(members[node.attr])
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-        return _classes()[node.func.id](**{word.arg: _made(word.value) for word in node.keywords if word.arg})
+        tag, names = _OLD_FIELDS[node.func.id]
+        return class_of(tag)(*_by_position(node.keywords, names.split()))
     raise ValueError(f"{type(node).__name__} has no place in a spec")
+
+
+def _by_position(keywords: Sequence[ast.keyword], names: Sequence[str]) -> list[Any]:
+    """The values of keyword arguments in the order of `names`; fields at the end that are not named are left out."""
+    values = {keyword.arg: _value(keyword.value) for keyword in keywords}
+    unknown = [name for name in values if name not in names]
+    if unknown or list(values) != list(names[: len(values)]):
+        raise ValueError(f"fields {', '.join(map(str, values))}, not {', '.join(names)}")
+    return list(values.values())

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.drawing.svg_colours import FAINT, INK
+from mavcg.drawing.svg_plots import save_drawing
 from mavcg.predict.predict import Prediction
 from mavcg.predict.report import ARE, best_sentence, slower_sets
-from mavcg.safe_text import xml_attribute, xml_text
-from mavcg.svg_plots import save_drawing
-from mavcg.svg_text import FAINT, INK
+from mavcg.text.safe_text import xml_attribute, xml_text
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0
 # By what bounds a step; apart in lightness, too. Patterns of black on them stay readable.

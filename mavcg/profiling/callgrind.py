@@ -1,4 +1,4 @@
-"""`callgrind.out` -> self cost per function, exact.
+"""Read `callgrind.out`: exact self cost per function.
 
 Source of the format: the Valgrind manual, "Callgrind Format Specification". Self cost is every cost line but the one
 after `calls=`, which holds what the called function cost.
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mavcg.errors import ProfileError
-from mavcg.profiling.reading import UNKNOWN, Reading, Tally
+from mavcg.profiling.sample_table import UNKNOWN, SampleTable, Tally
 
 _NAME = re.compile(r"\((?P<id>\d{1,12})\)(?:\s+(?P<name>.*))?")
 _SPEC = re.compile(r"(?P<key>c?(?:ob|fn|fl|fi|fe)|cfi|cfl|calls|jump|jcnd)\s*=\s*(?P<value>.*)")
@@ -22,8 +22,8 @@ _NUMBER = re.compile(r"\d{1,18}")
 
 
 @dataclass
-class _State:
-    """What the lines so far say; names holds both compression tables, by kind "ob" and "fn"."""
+class _CallgrindState:
+    """The state of the reader after the lines so far; names holds both compression tables, by kind "ob" and "fn"."""
 
     events: list[str] = field(default_factory=list)
     positions: int = 1
@@ -37,62 +37,63 @@ class _State:
 
 
 def looks_like_callgrind(lines: Iterable[str]) -> bool:
-    """Whether these lines open a callgrind file: it says so, or it has both an events line and a function."""
+    """True if these lines open a callgrind file: by its format line, or by both an events line and a function."""
     heads = [line.strip() for line in lines]
     says = any(line.startswith("# callgrind format") for line in heads[:3])
     return says or (any(line.startswith("events:") for line in heads) and any(h.startswith("fn=") for h in heads))
 
 
-def read_callgrind(lines: Iterable[str], place: str = "callgrind.out") -> Reading:
-    """Self cost per function in instructions (event Ir), or in the file's first event where Ir was not counted.
+def read_callgrind(lines: Iterable[str], location: str = "callgrind.out") -> SampleTable:
+    """Read self cost per function in instructions (event Ir), or in the file's first event where Ir was not counted.
 
-    place: named in errors, normally the file.
+    Args:
+        location: name in errors, normally the file.
     Raises: ProfileError when there is no events line, no cost, a name that is used before it is given, or when the
     costs fall short of the file's own total (truncated).
     """
-    state, tally = _State(), Tally()
+    state, tally = _CallgrindState(), Tally()
     for number, raw in enumerate(lines, start=1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
         spec, head = _SPEC.fullmatch(line), _HEAD.fullmatch(line)
         if spec is not None:
-            _take_spec(state, spec["key"], spec["value"], f"{place}: line {number}")
+            _take_spec(state, spec["key"], spec["value"], f"{location}: line {number}")
         elif head is not None:
             _take_head(state, head["key"], head["value"].strip())
         elif _COST.fullmatch(line):
             if not state.events:
                 raise ProfileError(
-                    f"{place}: line {number}: costs before an events: line; give the whole file that callgrind wrote"
+                    f"{location}: line {number}: costs before an events: line; give the whole file that callgrind wrote"
                 )
             if not state.after_calls:
                 cost = _cost(line.split(), state)
                 event = state.events[state.event_at]
                 tally.add(event, state.function, state.object, None, None, cost, 0)
             state.after_calls = False
-    reading = tally.reading(place, "instructions", state.command)
+    reading = tally.reading(location, "instructions", state.command)
     counted = float(reading.frame["samples"].sum())
     if state.total is not None and counted < 0.99 * state.total:
         raise ProfileError(
-            f"{place}: truncated: its costs sum to {counted:.0f} {reading.event}, its own total is {state.total:.0f}; "
-            f"copy the file again, or let the program end before reading it"
+            f"{location}: truncated: its costs sum to {counted:.0f} {reading.event}, its own total is "
+            f"{state.total:.0f}; copy the file again, or let the program end before reading it"
         )
     return reading
 
 
-def _take_spec(state: _State, key: str, value: str, place: str) -> None:
+def _take_spec(state: _CallgrindState, key: str, value: str, location: str) -> None:
     if key == "calls":
         state.after_calls = True
     elif key == "fn":
-        state.function = _RECURSION.sub("", _name(state, "fn", value, place))
+        state.function = _RECURSION.sub("", _name(state, "fn", value, location))
         state.after_calls = False
     elif key == "ob":
-        state.object = _name(state, "ob", value, place)
+        state.object = _name(state, "ob", value, location)
     elif key in ("cfn", "cob"):  # read for the names they may define; a called function's cost is not ours
-        _name(state, key[1:], value, place)
+        _name(state, key[1:], value, location)
 
 
-def _take_head(state: _State, key: str, value: str) -> None:
+def _take_head(state: _CallgrindState, key: str, value: str) -> None:
     if key == "events":
         state.events = value.split()
         state.event_at = state.events.index("Ir") if "Ir" in state.events else 0
@@ -108,23 +109,23 @@ def _take_head(state: _State, key: str, value: str) -> None:
             state.total = own if key == "totals" or state.total is None else state.total + own
 
 
-def _name(state: _State, kind: str, value: str, place: str) -> str:
-    """A name, or what `(id)` stood for since `(id) name`; callgrind writes ??? for what it could not name."""
-    found = _NAME.fullmatch(value)
-    if found is None:
+def _name(state: _CallgrindState, kind: str, value: str, location: str) -> str:
+    """Return a name, or the one that `(id)` stands for since `(id) name`; callgrind writes ??? for an unknown name."""
+    match = _NAME.fullmatch(value)
+    if match is None:
         name = value
-    elif found["name"]:
-        name = state.names[kind, found["id"]] = found["name"]
-    elif (kind, found["id"]) in state.names:
-        name = state.names[kind, found["id"]]
+    elif match["name"]:
+        name = state.names[kind, match["id"]] = match["name"]
+    elif (kind, match["id"]) in state.names:
+        name = state.names[kind, match["id"]]
     else:
         raise ProfileError(
-            f"{place}: {kind}=({found['id']}) is used before it is named; give the whole file that callgrind wrote"
+            f"{location}: {kind}=({match['id']}) is used before it is named; give the whole file that callgrind wrote"
         )
     return UNKNOWN if name == "???" else name
 
 
-def _cost(cells: list[str], state: _State) -> float:
-    """The chosen event's cost; callgrind leaves out zeros at the end of a line."""
+def _cost(cells: list[str], state: _CallgrindState) -> float:
+    """Return the chosen event's cost; callgrind leaves out zeros at the end of a line."""
     at = state.positions + state.event_at
     return float(cells[at]) if at < len(cells) and _NUMBER.fullmatch(cells[at]) else 0.0

@@ -1,4 +1,4 @@
-"""The picture of a ranking: how much of the run the hottest functions take, per core type where that is known.
+"""Draw a ranking: the share of the run that the hottest functions take, per core type where that is known.
 
 After figure 2.1 of Park et al. (the share of matrix products in a network's run time): few functions take most of it.
 """
@@ -6,11 +6,11 @@ After figure 2.1 of Park et al. (the share of matrix products in a network's run
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mavcg.drawing.svg_plots import check_plot, save_plot, start_plots
 from mavcg.profiling.names import short_names, shortened
 from mavcg.profiling.profile import Profile
-from mavcg.profiling.ranking import DEFAULT_THRESHOLD, Function, is_over, rank, trusted_cores
-from mavcg.safe_text import printable
-from mavcg.svg_plots import check_plot, save_plot, start_plots
+from mavcg.profiling.ranking import DEFAULT_THRESHOLD, RankedFunction, is_over, rank, trusted_cores
+from mavcg.text.safe_text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,11 +24,13 @@ _INK, _FAINT = "#222222", "#777777"
 
 
 def plot_shares(profile: Profile, path: Path, threshold: float = DEFAULT_THRESHOLD, top: int = 10) -> None:
-    """Draw the ranking as horizontal bars, a panel per core type (one panel where no sample tells its core).
+    """Draw the ranking as horizontal bars, a panel per core type (one panel if no sample names its core).
 
-    path: its ending says the format, .png or .svg. threshold: drawn as a line, 0..1. top: functions with a bar of their
-    own; the rest is one bar.
-    Raises: MavcgError for another ending, when matplotlib is absent, or when the file cannot be written.
+    Args:
+        path: the file; its suffix is the format, .png or .svg.
+        threshold: drawn as a line, 0..1.
+        top: number of functions with a bar of their own; the rest is one bar.
+    Raises: MavcgError for another suffix, when matplotlib is absent, or when the file cannot be written.
     """
     check_plot(path)
     start_plots()
@@ -39,7 +41,7 @@ def plot_shares(profile: Profile, path: Path, threshold: float = DEFAULT_THRESHO
 
 
 def share_figure(profile: Profile, threshold: float = DEFAULT_THRESHOLD, top: int = 10) -> "Figure":
-    """The figure of plot_shares, drawn but not written."""
+    """Draw the figure of plot_shares without writing it."""
     from matplotlib.figure import Figure
 
     ranked = rank(profile)
@@ -79,20 +81,20 @@ def share_figure(profile: Profile, threshold: float = DEFAULT_THRESHOLD, top: in
     return figure
 
 
-def _share(function: Function, core: str) -> float:
+def _share(function: RankedFunction, core: str) -> float:
     return function.share_by_core.get(core, 0.0) if core else function.share
 
 
 def _draw_panel(
     ax: "Axes",
     core: str,
-    shown: tuple[Function, ...],
-    rest: tuple[Function, ...],
+    shown: tuple[RankedFunction, ...],
+    rest: tuple[RankedFunction, ...],
     profile: Profile,
     threshold: float,
     trusted: frozenset[str],
 ) -> None:
-    """Bars of one core type; core "" stands for all samples."""
+    """Draw the bars of one core type; core "" stands for all samples."""
     shares = [_share(f, core) for f in shown] + ([sum(_share(f, core) for f in rest)] if rest else [])
     colours = [_FIXED if not f.clonable else _HOT if is_over(f, threshold, trusted) else _COOL for f in shown]
     colours += [_FIXED] if rest else []

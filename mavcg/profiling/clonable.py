@@ -1,9 +1,9 @@
-"""Which of the functions in a profile can have a version per core, and why the others cannot."""
+"""Decide which functions of a profile can have a version per core, with the reason for the others."""
 
 import re
 from pathlib import PurePosixPath
 
-from mavcg.profiling.reading import UNKNOWN
+from mavcg.profiling.sample_table import UNKNOWN
 
 _KERNEL = re.compile(r"\[(?:kernel|guest)\b[^\]]*\].*|.*\.ko(?:\.[a-z0-9]+)?")
 _BRACKETED = re.compile(r"\[[^\]]*\].*|//anon|.*/perf-\d+\.map|.*\(deleted\)|inlined")
@@ -27,25 +27,27 @@ _ANDROID_FOLDERS = ("/system/", "/system_ext/", "/apex/", "/vendor/", "/product/
 
 
 def is_kernel(object_: str) -> bool:
-    """Whether samples of this object are the kernel's, its modules' or a guest's."""
+    """True if samples of this object are the kernel's, its modules' or a guest's."""
     return _KERNEL.fullmatch(object_) is not None
 
 
 def is_nameless(symbol: str) -> bool:
-    """Whether a tool printed an address, or nothing, where a function's name should be."""
+    """True if a tool printed an address, or nothing, instead of a function's name."""
     return symbol in ("", UNKNOWN, "unknown", "???") or _ADDRESS.fullmatch(symbol) is not None
 
 
 def is_system(object_: str) -> bool:
-    """Whether the object came with the system or the language, not with the program."""
+    """True if the object came with the system or the language, not with the program."""
     runtime = _RUNTIME_LIBRARY.fullmatch(PurePosixPath(object_).name) is not None
     return runtime or object_.startswith(_SYSTEM_FOLDERS) or object_.startswith(_ANDROID_FOLDERS)
 
 
 def why_not_clonable(symbol: str, object_: str) -> str:
-    """Why this function cannot have a version per core; "" when it can.
+    """Return the reason why this function cannot have a version per core; "" if it can.
 
-    symbol: as the ranking names it; object_: path or name of the file, "" when it was not recorded.
+    Args:
+        symbol: its name in the ranking.
+        object_: path or name of the file; "" when it was not recorded.
     """
     if is_kernel(object_):
         return "kernel code"

@@ -1,8 +1,8 @@
-"""C++ names for people beside linkage names for linkers, and the way back.
+"""Convert C++ linkage names to readable names and back.
 
 The demangler is the C++ runtime's own `__cxa_demangle` (Itanium C++ ABI, section "Demangler API"), which every machine
 that runs pandas has: pandas' own C++ extension is linked to it. libstdc++ gives up on names of more than 1024 bytes;
-for those c++filt is asked where it is installed, else the linkage name stands for itself.
+for those c++filt runs where it is installed, else the linkage name stands for itself.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ _FILTERS = ("c++filt", "llvm-cxxfilt")
 
 
 def base_symbol(symbol: str) -> str:
-    """Linkage name of the function that a symbol is a piece or a version of.
+    """Return the linkage name of the function that a symbol is a piece or a version of.
 
     `f.isra.0`, `f.cold`, `f.cortex-a55` -> `f`; `memcpy@@GLIBC_2.14` -> `memcpy`; `nn::f [clone .part.0]` -> `nn::f`.
     """
@@ -51,7 +51,7 @@ def base_symbol(symbol: str) -> str:
 
 
 def _without_clone_notes(name: str) -> str:
-    """`nn::f [clone .part.0] [clone .cold]` -> `nn::f`, as demanglers write the suffixes."""
+    """Remove the suffixes that demanglers write: `nn::f [clone .part.0] [clone .cold]` -> `nn::f`."""
     while name.endswith("]"):
         base, note, _ = name.rpartition("[clone ")
         if not note:
@@ -62,7 +62,7 @@ def _without_clone_notes(name: str) -> str:
 
 @cache
 def demangle(symbol: str) -> str:
-    """The C++ name of a linkage name, with parameters; the symbol itself where it is not a mangled name."""
+    """Return the C++ name of a linkage name, with parameters; the symbol itself if it is not a mangled name."""
     name = base_symbol(symbol)
     if not (_MANGLED.fullmatch(name) or _RUST_V0.fullmatch(name)) or len(name) > _LIMIT_BYTES or "\0" in name:
         return symbol
@@ -87,7 +87,7 @@ def _by_runtime(mangled: str) -> str | None:
 
 @cache
 def _cxa_demangle() -> tuple[Callable[..., int | None], Callable[[int], None]] | None:
-    """`__cxa_demangle` and the `free` for what it returns, or None on a machine with no C++ runtime at all."""
+    """Return `__cxa_demangle` and the `free` for its result, or None on a machine without a C++ runtime."""
     # The lookup goes through what the extension is linked to, so no library name has to be guessed.
     for library in (*_extensions(), "libstdc++.so.6", "libc++.1.dylib"):
         try:
@@ -103,7 +103,9 @@ def _cxa_demangle() -> tuple[Callable[..., int | None], Callable[[int], None]] |
 
 
 def _extensions() -> list[str]:
-    """The file of pandas' C++ extension, without importing pandas: that takes longer than compiling many a source."""
+    """Find the file of pandas' C++ extension without importing pandas, which takes longer than compiling many a
+    source.
+    """
     package = importlib.util.find_spec("pandas")
     if package is None or package.origin is None:
         return []
@@ -112,7 +114,7 @@ def _extensions() -> list[str]:
 
 
 def _by_filter(mangled: str) -> str | None:
-    """Ask c++filt, which has no limit on length and knows Rust's names too."""
+    """Demangle by c++filt, which has no limit on length and knows Rust's names too."""
     for tool in _FILTERS:
         path = shutil.which(tool)
         if path is None:
@@ -128,9 +130,9 @@ def _by_filter(mangled: str) -> str | None:
 
 
 def without_parameters(name: str) -> str:
-    """A demangled name as perf prints it: no return type, no parameters, no qualifiers after them.
+    """Return a demangled name as perf prints it: no return type, no parameters, no qualifiers after them.
 
-    `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`. What lies inside a function
+    `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`. A name inside a function
     keeps that function's parameters: `f(int)::{lambda()#1}::operator()() const` loses the last ones only.
     """
     name = _without_clone_notes(name)
@@ -155,7 +157,7 @@ def without_parameters(name: str) -> str:
 
 
 def _closing(name: str, at: int) -> int:
-    """Offset after the bracket that closes the one at this place; the name's end where none does."""
+    """Return the offset after the bracket that closes the one at this offset; the name's end if none does."""
     depth = 0
     while at < len(name):
         operator = _operator_at(name, at)
@@ -170,7 +172,7 @@ def _closing(name: str, at: int) -> int:
 
 
 def _operator_at(name: str, at: int) -> int:
-    """Length of an operator's name at this place, 0 where there is none; a conversion's target type belongs to it."""
+    """Return the length of an operator's name at this offset, 0 for none; a conversion's target type belongs to it."""
     if not name.startswith("operator", at) or (at and (name[at - 1].isalnum() or name[at - 1] == "_")):
         return 0
     rest = name[at + len("operator") :]
@@ -183,12 +185,13 @@ def _operator_at(name: str, at: int) -> int:
 
 
 def linkage_names(printed: Iterable[str], linkage: Iterable[str]) -> Mapping[str, str]:
-    """For names as a tool printed them, the linkage names they stand for.
+    """Map names as a tool printed them to linkage names.
 
-    printed: function names, demangled with or without parameters, or linkage names.
-    linkage: symbols of a binary or of a module.
+    Args:
+        printed: function names, demangled with or without parameters, or linkage names.
+        linkage: symbols of a binary or of a module.
     Returns: printed name -> linkage name without compiler suffixes, for each name that stands for exactly one function;
-    overloads that a tool printed without their parameters cannot be told apart and are left out.
+    overloads that a tool printed without their parameters are ambiguous and left out.
     """
     bases = dict.fromkeys(base_symbol(symbol) for symbol in linkage)
     spellings: dict[str, set[str]] = {}
@@ -196,17 +199,17 @@ def linkage_names(printed: Iterable[str], linkage: Iterable[str]) -> Mapping[str
         full = demangle(base)
         for spelling in {base, full, without_parameters(full)} if full != base else {base}:
             spellings.setdefault(_normal(spelling), set()).add(base)
-    found = {}
+    by_printed_name = {}
     for name in printed:
         base = base_symbol(name)
         candidates = {base} if base in bases else _one_constructor(spellings.get(_normal(base), set()))
         if len(candidates) == 1:
-            found[name] = next(iter(candidates))
-    return found
+            by_printed_name[name] = next(iter(candidates))
+    return by_printed_name
 
 
 def _one_constructor(names: set[str]) -> set[str]:
-    """Constructors have a complete (C1) and a base (C2) version that read alike: the complete one stands for both."""
+    """Choose the complete (C1) version of a constructor, which reads like the base (C2) version."""
     if len(names) < 2:
         return names
     merged = {re.sub(r"([CD])2(?=[EI])", r"\g<1>1", name) for name in names}
@@ -214,6 +217,8 @@ def _one_constructor(names: set[str]) -> set[str]:
 
 
 def _normal(name: str) -> str:
-    """A name without what demanglers differ in: `Gemm<float, 3>` or `Gemm<float,3>`, std::string or all of it."""
+    """Return a name without differences between demanglers: `Gemm<float, 3>` or `Gemm<float,3>`, std::string or its
+    expansion.
+    """
     name = re.sub(r"\s+(?=[>,*&)])|(?<=[,<(])\s+", "", name)
     return _CHAR_CLASS.sub(r"std::\1", name.replace("std::__cxx11::", "std::").replace("std::__1::", "std::"))

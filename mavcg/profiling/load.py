@@ -1,21 +1,21 @@
-"""Any profile file -> a Profile: the kind is told by what is in the file, never by its name."""
+"""Load a profile file of any kind; the kind is detected by the file's content, never by its name."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from mavcg.board import Board
 from mavcg.errors import ProfileError
+from mavcg.hardware.board import Board
 from mavcg.profiling.callgrind import looks_like_callgrind, read_callgrind
 from mavcg.profiling.perf_data import MAGICS, read_perf_data
 from mavcg.profiling.perf_report import looks_like_perf_report, read_perf_report
 from mavcg.profiling.perf_script import looks_like_perf_script, read_perf_script
 from mavcg.profiling.profile import Profile, on_board, profile_of
 from mavcg.profiling.profile_file import parse_profile
-from mavcg.profiling.reading import Reading
+from mavcg.profiling.sample_table import SampleTable
 from mavcg.profiling.simpleperf import looks_like_simpleperf, read_simpleperf
 from mavcg.profiling.symbols import with_linkage_names
 
-Reader = Callable[[Iterable[str], str], Reading]
+Reader = Callable[[Iterable[str], str], SampleTable]
 Recogniser = Callable[[list[str]], bool]
 
 # The strictest first: a report's header cannot be mistaken, a line of perf script is the freest form.
@@ -32,45 +32,49 @@ _MAX_BYTES = 4 << 30
 
 
 def load_profile(path: Path, board: Board | None = None, binaries: Sequence[Path] = ()) -> Profile:
-    """A profile from a file of any kind that mavcg reads: what `mavcg profile -o` wrote, or what a profiler did.
+    """Load a profile from a file of any kind that mavcg reads: of `mavcg profile -o` or of a profiler.
 
-    board: maps CPU numbers to core types. binaries: programs and libraries in which to look up the linkage names of
-    C++ names that the profiler printed demangled.
+    Args:
+        board: maps CPU numbers to core types.
+        binaries: programs and libraries that are searched for the linkage names of C++ names that the profiler printed
+            demangled.
     Raises: ProfileError for a file that is unreadable, empty, of no known kind, garbled, without samples or without
     function names; ToolError for a perf.data where perf is missing.
     """
-    place = str(path)
+    location = str(path)
     try:
         size = path.stat().st_size
         with open(path, "rb") as file:
             head = file.read(_HEAD_BYTES)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise ProfileError(f"{place}: cannot be read: {why}; give a file of {', '.join(KIND_NAMES)}") from error
+        raise ProfileError(f"{location}: cannot be read: {why}; give a file of {', '.join(KIND_NAMES)}") from error
     if not head.strip():
-        raise ProfileError(f"{place}: empty; record again, and give a file of {', '.join(KIND_NAMES)}")
+        raise ProfileError(f"{location}: empty; record again, and give a file of {', '.join(KIND_NAMES)}")
     if size > _MAX_BYTES:
-        raise ProfileError(f"{place}: {size >> 30} GiB, more than {_MAX_BYTES >> 30}; record less often (--frequency)")
+        raise ProfileError(
+            f"{location}: {size >> 30} GiB, more than {_MAX_BYTES >> 30}; record less often (--frequency)"
+        )
     if head.startswith(MAGICS):
-        return profile_of(with_linkage_names(read_perf_data(path), binaries), board, place)
+        return profile_of(with_linkage_names(read_perf_data(path), binaries), board, location)
     if b"\0" in head:
-        raise _unknown_kind(place, _what_binary(head))
+        raise _unknown_kind(location, _what_binary(head))
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        profile = parse_profile(path.read_text("utf-8", "replace").lstrip("\ufeff"), place)
-        return profile if board is None else on_board(profile, board, place)
+        profile = parse_profile(path.read_text("utf-8", "replace").lstrip("\ufeff"), location)
+        return profile if board is None else on_board(profile, board, location)
     lines = head.decode("utf-8", "replace").splitlines()
     for _, recognise, read in TEXT_KINDS:
         if recognise(lines):
             with open(path, encoding="utf-8", errors="replace", newline="\n") as text:
-                reading = read(text, place)
-            return profile_of(with_linkage_names(reading, binaries), board, place)
+                reading = read(text, location)
+            return profile_of(with_linkage_names(reading, binaries), board, location)
     first = next(line.strip() for line in [*lines, "-"] if line.strip())
-    raise _unknown_kind(place, f"its first line reads {first[:60]!r}")
+    raise _unknown_kind(location, f"its first line reads {first[:60]!r}")
 
 
-def _unknown_kind(place: str, what: str) -> ProfileError:
+def _unknown_kind(location: str, what: str) -> ProfileError:
     return ProfileError(
-        f"{place}: not a profile that mavcg knows: {what}; tried {', '.join(KIND_NAMES)}; "
+        f"{location}: not a profile that mavcg knows: {what}; tried {', '.join(KIND_NAMES)}; "
         f"docs/profiling.md says how to make one"
     )
 

@@ -1,4 +1,4 @@
-"""C++ names cut to a length that fits a table or a picture, and still told apart."""
+"""Shorten C++ names to a length that fits a table or a picture, while they stay distinct."""
 
 import re
 
@@ -6,7 +6,8 @@ from mavcg.profiling.demangle import without_parameters
 
 
 def short_names(names: list[str], limit: int) -> list[str]:
-    """Names of at most `limit` characters that stay distinct: without parameters, then template arguments, then scopes.
+    """Shorten names to `limit` characters while they stay distinct: without parameters, then template arguments, then
+    scopes.
 
     Two functions that would read alike (overloads) get a number.
     """
@@ -20,7 +21,7 @@ def short_names(names: list[str], limit: int) -> list[str]:
 
 
 def _without_template_arguments(name: str, limit: int) -> str:
-    """`a<b<c>, d>::f` -> `a<…>::f` for a name over the limit, then without leading scopes: `…::f`."""
+    """Shorten `a<b<c>, d>::f` to `a<…>::f` if it is over the limit, then remove leading scopes: `…::f`."""
     if len(name) <= limit or not _balanced(name):
         return name
     while "<" in name:  # innermost first; a control character stands for what is left out until all is done
@@ -32,7 +33,7 @@ def _without_template_arguments(name: str, limit: int) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text with its middle left out where it is too long: both ends tell functions apart."""
+    """Shorten a text in its middle if it is too long: both ends distinguish functions."""
     if len(text) <= limit:
         return text
     head = (limit - 1) // 2
@@ -40,7 +41,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def _balanced(name: str) -> bool:
-    """Whether every < opens template arguments that a > closes: not so with operator<, operator-> and comparisons."""
+    """True if every < opens template arguments that a > closes: false for operator<, operator-> and comparisons."""
     depth = 0
     for char in name:
         depth += (char == "<") - (char == ">")

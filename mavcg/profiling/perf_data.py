@@ -1,4 +1,4 @@
-"""Binary `perf.data` -> samples, by having perf itself print it with the fields we choose.
+"""Read binary `perf.data` as samples: perf itself prints it with the fields that we choose.
 
 Source of the header: tools/perf/Documentation/perf.data-file-format.txt of Linux.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mavcg.errors import ProfileError, ToolError
 from mavcg.profiling.perf_script import read_perf_script
-from mavcg.profiling.reading import Reading
+from mavcg.profiling.sample_table import SampleTable
 
 MAGICS = (b"PERFILE2", b"2ELIFREP")  # the writer's byte order
 _FIELDS = ("comm", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
@@ -27,67 +27,72 @@ NO_PERF = (
 )
 
 
-def check_header(head: bytes, file_bytes: int, place: str) -> None:
-    """Refuse a perf.data whose header says that it is not whole.
+def check_header(head: bytes, file_bytes: int, location: str) -> None:
+    """Refuse a perf.data whose header shows that it is not whole.
 
-    head: the file's first bytes, 104 or all that there are. Raises: ProfileError.
+    Args:
+        head: the file's first bytes, 104 or fewer if there are fewer.
+        file_bytes: size of the file.
+    Raises: ProfileError.
     """
     order = "<" if head.startswith(MAGICS[0]) else ">"
     if len(head) < _PIPE_HEADER_BYTES:
-        raise ProfileError(f"{place}: truncated: {file_bytes} bytes, less than a perf.data header; copy it again")
+        raise ProfileError(f"{location}: truncated: {file_bytes} bytes, fewer than a perf.data header; copy it again")
     (header_bytes,) = struct.unpack_from(f"{order}Q", head, 8)
     if header_bytes == _PIPE_HEADER_BYTES:  # written to a pipe: sizes are not known there
         return
     if header_bytes != _HEADER_BYTES or len(head) < _HEADER_BYTES:
         raise ProfileError(
-            f"{place}: garbled: its header is {header_bytes} bytes long, a perf.data's is {_HEADER_BYTES}; "
+            f"{location}: garbled: its header is {header_bytes} bytes long, a perf.data's is {_HEADER_BYTES}; "
             f"copy it again in binary mode"
         )
     data_at, data_bytes = struct.unpack_from(f"{order}QQ", head, 40)
     if data_bytes == 0:
         raise ProfileError(
-            f"{place}: holds no data: the recording was not ended properly; record again and let perf finish "
+            f"{location}: holds no data: the recording was not ended properly; record again and let perf finish "
             f"(one Ctrl-C)"
         )
     if data_at + data_bytes > file_bytes:
         raise ProfileError(
-            f"{place}: truncated: its header speaks of {data_at + data_bytes} bytes, the file has {file_bytes}; "
+            f"{location}: truncated: its header states {data_at + data_bytes} bytes, the file has {file_bytes}; "
             f"copy it again"
         )
 
 
-def read_perf_data(path: Path) -> Reading:
-    """Samples of a perf.data file, linkage names as they are.
+def read_perf_data(path: Path) -> SampleTable:
+    """Read samples of a perf.data file, linkage names as they are.
 
     Raises: ProfileError for a file that is truncated, garbled or empty of samples; ToolError when perf is missing.
     """
-    place = str(path)
+    location = str(path)
     try:
         with open(path, "rb") as file:
             head = file.read(_HEADER_BYTES)
-        check_header(head, path.stat().st_size, place)
+        check_header(head, path.stat().st_size, location)
     except OSError as error:
-        raise ProfileError(f"{place}: cannot be read: {error.strerror}; give a file that perf record wrote") from error
+        raise ProfileError(
+            f"{location}: cannot be read: {error.strerror}; give a file that perf record wrote"
+        ) from error
     fields = list(_FIELDS)
     while True:
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out:
-            status, said = _perf_script(path, fields, out.fileno())
-            absent = _ABSENT.search(said)
+            status, messages = _perf_script(path, fields, out.fileno())
+            absent = _ABSENT.search(messages)
             if status and absent is not None and absent[1] in fields:
                 fields.remove(absent[1])  # recorded without it (CPU numbers need --sample-cpu, periods -F)
                 continue
             out.seek(0)
             if status:
                 raise ProfileError(
-                    f"{place}: perf cannot read it: {_gist(said, status)}; print it with the perf (or simpleperf) that "
-                    f"recorded it and import that text"
+                    f"{location}: perf cannot read it: {_gist(messages, status)}; print it with the perf (or "
+                    f"simpleperf) that recorded it and import that text"
                 )
-            return read_perf_script(out, place)
+            return read_perf_script(out, location)
 
 
 def _perf_script(path: Path, fields: list[str], out: int) -> tuple[int, str]:
-    """Exit status and messages of one run of perf script, its text going to the open file `out`."""
-    # -G: only the place that ran, no callers; -f: a file that another user recorded is as good.
+    """Run perf script with its text going to the open file `out`; return its exit status and messages."""
+    # -G: only the function that ran, no callers; -f: a file that another user recorded is as good.
     command = ["perf", "script", "--header", "--no-demangle", "-G", "-f", "-F", ",".join(fields), "-i", str(path)]
     try:
         done = subprocess.run(
@@ -110,9 +115,9 @@ def _perf_script(path: Path, fields: list[str], out: int) -> tuple[int, str]:
     return done.returncode, done.stderr.decode("utf-8", "replace")
 
 
-def _gist(said: str, status: int) -> str:
-    """The first line of a tool's complaint, or its status where it said nothing."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _gist(messages: str, status: int) -> str:
+    """Return the first line of a tool's messages, or its status if there are none."""
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
     if status < 0:
         return f"it died of signal {-status}"
     return lines[0].rstrip(".") if lines else f"exit status {status}"

@@ -1,4 +1,4 @@
-"""`perf report --stdio` text -> samples, by the columns that its header names.
+"""Read `perf report --stdio` text as samples, by the columns that its header names.
 
 Source of the layout: perf-report(1), and the output of perf 6.1. Shares are printed with two decimals, so a function's
 count is as exact as that.
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mavcg.errors import ProfileError
-from mavcg.profiling.reading import UNKNOWN, Reading, Tally, split_event
+from mavcg.profiling.sample_table import UNKNOWN, SampleTable, Tally, split_event
 
 _HEADER = re.compile(r"#\s+(?:Overhead|Children)\b.*")
 _DOTS = re.compile(r"#\s+\.+(?:\s+\.+)*\s*")
@@ -25,7 +25,7 @@ _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True)
-class _Section:
+class _ReportSection:
     """One event's part of the report; `columns` are (name, start, end) offsets into a line."""
 
     event: str = "unnamed"
@@ -36,56 +36,59 @@ class _Section:
 
 
 def looks_like_perf_report(lines: Iterable[str]) -> bool:
-    """Whether one of these lines is the report's table header or its count of samples."""
+    """True if one of these lines is the report's table header or its count of samples."""
     return any(_HEADER.fullmatch(line.rstrip()) or _SAMPLES.fullmatch(line.rstrip()) for line in lines)
 
 
-def read_perf_report(lines: Iterable[str], place: str = "perf report text") -> Reading:
-    """Samples of `perf report --stdio` output: self cost, whether or not it also lists children.
+def read_perf_report(lines: Iterable[str], location: str = "perf report text") -> SampleTable:
+    """Read samples of `perf report --stdio` output: self cost, whether or not it also lists children.
 
-    place: named in errors, normally the file.
+    Args:
+        location: name in errors, normally the file.
     Raises: ProfileError when there is no symbol column or no row.
     """
-    tally, section, command, title = Tally(), _Section(), "", ""
+    tally, section, command, title = Tally(), _ReportSection(), "", ""
     for raw in lines:
         line = raw.rstrip("\r\n")
         if line.startswith("#"):
-            samples, count, said = _SAMPLES.fullmatch(line), _EVENT_COUNT.fullmatch(line), _COMMAND.match(line)
+            samples, count, command_line = _SAMPLES.fullmatch(line), _EVENT_COUNT.fullmatch(line), _COMMAND.match(line)
             if samples is not None:
                 event, core = split_event(samples["event"].split(",")[0])
-                section = _Section(event, core, float(samples["count"]) * _UNITS[samples["unit"]])
+                section = _ReportSection(event, core, float(samples["count"]) * _UNITS[samples["unit"]])
             elif count is not None:
-                section = _Section(section.event, section.core, section.records, float(count[1]), section.columns)
-            elif said is not None:
-                command = said[1].partition(" -- ")[2].strip() or said[1].strip()
+                section = _ReportSection(section.event, section.core, section.records, float(count[1]), section.columns)
+            elif command_line is not None:
+                command = command_line[1].partition(" -- ")[2].strip() or command_line[1].strip()
             elif _HEADER.fullmatch(line):
                 title = line
             elif title and _DOTS.fullmatch(line):
                 columns = _columns(title, line)
                 if "symbol" not in dict.fromkeys(name for name, _, _ in columns):
                     raise ProfileError(
-                        f"{place}: the report has no Symbol column, it has {', '.join(c[0] for c in columns)}; "
+                        f"{location}: the report has no Symbol column, it has {', '.join(c[0] for c in columns)}; "
                         f"print it with perf report --stdio --no-demangle --sort cpu,dso,symbol"
                     )
-                section = _Section(section.event, section.core, section.records, section.count, columns)
+                section = _ReportSection(section.event, section.core, section.records, section.count, columns)
         elif section.columns:
             _count_row(tally, section, line)
     if title and not tally.rows and not section.columns:
         raise ProfileError(
-            f"{place}: a perf report whose columns cannot be told; print it with perf report --stdio, without "
+            f"{location}: a perf report whose columns cannot be determined; print it with perf report --stdio, without "
             f"--field-separator and --column-widths"
         )
-    return tally.reading(place, "samples", command)
+    return tally.reading(location, "samples", command)
 
 
 def _columns(title: str, dots: str) -> tuple[tuple[str, int, int | None], ...]:
-    """Column names in lower case with their offsets: the row of dots under the header is as wide as the columns."""
+    """Return column names in lower case with their offsets: the row of dots under the header is as wide as the
+    columns.
+    """
     spans = [found.span() for found in re.finditer(r"\.+", dots)]
     ends = [*(end for _, end in spans[:-1]), None]  # the last column runs to the end of its line
     return tuple((title[start:end].strip().lower(), start, end) for (start, _), end in zip(spans, ends, strict=True))
 
 
-def _count_row(tally: Tally, section: _Section, line: str) -> None:
+def _count_row(tally: Tally, section: _ReportSection, line: str) -> None:
     """Add a row of the table; call-graph lines below it start to the right of the first column and are skipped."""
     first_end = section.columns[0][2]
     if _PERCENT.match(line[:first_end]) is None:

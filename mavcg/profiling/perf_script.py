@@ -1,4 +1,4 @@
-"""`perf script` text -> samples. The leaf of a call graph is what ran: callers are not counted.
+"""Read `perf script` text as samples. The leaf of a call graph is the function that ran: callers are not counted.
 
 Source of the layouts: perf-script(1), option -F; tools/perf/builtin-script.c of Linux 4.4 to 6.8 by their output.
 simpleperf's report_sample.py writes the same layout, separated by tabs.
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mavcg.errors import ProfileError
-from mavcg.profiling.reading import UNKNOWN, Reading, Tally, split_event
+from mavcg.profiling.sample_table import UNKNOWN, SampleTable, Tally, split_event
 
 # comm pid[/tid] [cpu] flags time: period event: frame -- each but comm and pid may be absent (-F).
 # A thread's name may hold spaces and is at most 15 bytes in Linux; simpleperf's are bounded here for speed.
@@ -37,7 +37,8 @@ _COMMAND = re.compile(r"#\s*cmdline\s*:\s*(.*)")
 class Frame:
     """One line of a call graph; `inlined` frames have no code of their own, the next one out has.
 
-    offset: bytes from the function's start, where it was printed (-F symoff).
+    Args:
+        offset: bytes from the function's start, if printed (-F symoff).
     """
 
     symbol: str
@@ -55,7 +56,7 @@ class _Header:
 
 
 def looks_like_perf_script(lines: Iterable[str]) -> bool:
-    """Whether one of these lines can only come from perf script: a timed or named event, or an address with a file."""
+    """True if one of these lines can only come from perf script: a timed or named event, or an address with a file."""
     for line in (line.rstrip() for line in lines):
         header = _match_header(line)
         if header is not None and header["time"] and (header["event"] or parse_frame(header["rest"] or "", True)):
@@ -70,27 +71,28 @@ def looks_like_perf_script(lines: Iterable[str]) -> bool:
     return False
 
 
-def read_perf_script(lines: Iterable[str], place: str = "perf script text") -> Reading:
-    """Samples of `perf script` output, weighted by their period where it was printed, else one each.
+def read_perf_script(lines: Iterable[str], location: str = "perf script text") -> SampleTable:
+    """Read samples of `perf script` output, weighted by their period if printed, else one each.
 
-    place: named in errors, normally the file.
+    Args:
+        location: name in errors, normally the file.
     Raises: ProfileError when there are no samples or none of them names a symbol.
     """
     tally, command = Tally(), ""
     waiting: _Header | None = None
     done_block = False  # the leaf of this block of lines is counted; what follows are its callers
-    kept = [line.rstrip() for line in lines]  # perf ends the lines of call graphs with a space
-    blocks = any(not line.strip() for line in _without_outer_blanks(kept))
+    stripped = [line.rstrip() for line in lines]  # perf ends the lines of call graphs with a space
+    blocks = any(not line.strip() for line in _without_outer_blanks(stripped))
     headers = headers_without_frame = 0
-    for line in kept:
+    for line in stripped:
         if not line.strip():
             if waiting is not None:
                 _count(tally, waiting, None)
                 headers_without_frame += 1
             waiting, done_block = None, False
         elif line.startswith("#"):
-            said = _COMMAND.match(line)
-            command = _recorded_command(said[1]) if said else command
+            command_line = _COMMAND.match(line)
+            command = _recorded_command(command_line[1]) if command_line else command
         elif "PERF_RECORD_" not in line:
             header = _parse_header(line)
             if header is not None:
@@ -117,10 +119,10 @@ def read_perf_script(lines: Iterable[str], place: str = "perf script text") -> R
         headers_without_frame += 1
     if headers and headers == headers_without_frame:
         raise ProfileError(
-            f"{place}: {headers} samples but no symbols; print them with "
+            f"{location}: {headers} samples but no symbols; print them with "
             f"perf script --no-demangle -F comm,tid,cpu,time,period,event,ip,sym,dso"
         )
-    return tally.reading(place, "samples", command)
+    return tally.reading(location, "samples", command)
 
 
 def _match_header(line: str) -> re.Match[str] | None:
@@ -134,29 +136,29 @@ def _count(tally: Tally, header: _Header, frame: Frame | None) -> None:
 
 
 def _parse_header(line: str) -> tuple[_Header, str] | None:
-    """A line that starts a sample, and what follows on the line ("" where a call graph is below); None for others."""
-    found = _match_header(line)
-    if found is None:
+    """Parse a line that starts a sample; return it and the rest of the line ("" above a call graph), or None."""
+    match = _match_header(line)
+    if match is None:
         return None
-    rest = found["rest"] or ""
-    known = found["time"] or found["event"] or found["cpu"]
+    rest = match["rest"] or ""
+    known = match["time"] or match["event"] or match["cpu"]
     # Without time, event and CPU (-F comm,tid,ip,...) only a frame or nothing may follow, or any prose would do.
     if not known and rest and parse_frame(rest, needs_object=True) is None:
         return None
     if not known and parse_frame(line, needs_object=True) is not None:
         return None
-    event, core = split_event(found["event"] or "unnamed")
+    event, core = split_event(match["event"] or "unnamed")
     return _Header(
-        event, core, int(found["cpu"]) if found["cpu"] else None, float(found["period"]) if found["period"] else 1.0
+        event, core, int(match["cpu"]) if match["cpu"] else None, float(match["period"]) if match["period"] else 1.0
     ), rest
 
 
 def parse_frame(text: str, needs_object: bool = False) -> Frame | None:
-    """`ip symbol+0xoffset (object)`; the symbol may be C++ with spaces and parentheses, the object too."""
-    found = _FRAME.fullmatch(text.rstrip())
-    if found is None:
+    """Parse `ip symbol+0xoffset (object)`; the symbol may be C++ with spaces and parentheses, the object too."""
+    match = _FRAME.fullmatch(text.rstrip())
+    if match is None:
         return None
-    symbol, object_ = split_object(found["rest"] or "")
+    symbol, object_ = split_object(match["rest"] or "")
     if needs_object and object_ is None:
         return None
     at = _OFFSET.search(symbol.strip())
@@ -165,7 +167,7 @@ def parse_frame(text: str, needs_object: bool = False) -> Frame | None:
 
 
 def split_object(text: str) -> tuple[str, str | None]:
-    """`symbol (object)` -> symbol and object; None where no object was printed.
+    """Split `symbol (object)` into symbol and object; None where no object was printed.
 
     The object's parenthesis is the last balanced one that a space precedes: in `f(int) (/tmp/a (deleted))` it is
     `/tmp/a (deleted)`; in `f(int)` there is none.
@@ -184,7 +186,7 @@ def split_object(text: str) -> tuple[str, str | None]:
 
 
 def _frame_after_comm(line: str) -> Frame | None:
-    """`comm ip symbol (object)`, as -F comm,ip,sym,dso prints."""
+    """Parse `comm ip symbol (object)`, as -F comm,ip,sym,dso prints it."""
     found = _COMM_FRAME.fullmatch(line)
     return parse_frame(found["frame"], needs_object=True) if found is not None else None
 
@@ -195,5 +197,5 @@ def _without_outer_blanks(lines: list[str]) -> list[str]:
 
 
 def _recorded_command(cmdline: str) -> str:
-    """The program's part of perf's own command line, where `--` divides them."""
+    """Return the program's part of perf's own command line, after `--`."""
     return cmdline.partition(" -- ")[2].strip() or cmdline.strip()

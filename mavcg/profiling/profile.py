@@ -1,12 +1,12 @@
-"""A profile: samples, what was counted, and which core type each CPU number means."""
+"""Represent a profile: samples, the counted event, and the core type of each CPU number."""
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mavcg.board import Board
 from mavcg.errors import ProfileError
+from mavcg.hardware.board import Board
 from mavcg.profiling.clonable import is_kernel, is_nameless, is_system
-from mavcg.profiling.reading import UNKNOWN, Offsets, Reading
+from mavcg.profiling.sample_table import UNKNOWN, Offsets, SampleTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,12 +18,16 @@ _NAMELESS_SHARE_MAX = 0.9
 
 @dataclass(frozen=True)
 class Profile:
-    """Samples with what they mean.
+    """Samples with their meaning.
 
-    frame: columns as in mavcg.profiling.reading.Reading.
-    kind: "samples" (time, by sampling) or "instructions" (exact counts, which are not time).
-    event: what was counted; command: what was run, "" when unknown; board: name of the board that mapped CPU numbers to
-    core types, "" when none did; notes: how it was read, for people; offsets: as in Reading.
+    Args:
+        frame: columns as in mavcg.profiling.sample_table.SampleTable.
+        kind: "samples" (time, by sampling) or "instructions" (exact counts, which are not time).
+        event: the counted event.
+        command: the profiled command; "" when unknown.
+        board: name of the board that mapped CPU numbers to core types; "" for none.
+        notes: remarks on the reading, for people.
+        offsets: as in SampleTable.
     """
 
     frame: "pd.DataFrame"
@@ -36,7 +40,7 @@ class Profile:
 
     @property
     def total(self) -> float:
-        """Sum of the samples column: what shares are shares of."""
+        """Sum of the samples column, which shares are relative to."""
         return float(self.frame["samples"].sum())
 
     @property
@@ -45,8 +49,8 @@ class Profile:
         return int(self.frame["records"].fillna(0).sum())
 
 
-def profile_of(reading: Reading, board: Board | None, place: str) -> Profile:
-    """A profile of what a reader found, CPU numbers mapped to the board's core types.
+def profile_of(reading: SampleTable, board: Board | None, location: str) -> Profile:
+    """Make a profile of a table of samples, CPU numbers mapped to the board's core types.
 
     Raises: ProfileError when a sample's CPU is not on the board, or when the program's own functions have no names.
     """
@@ -54,13 +58,13 @@ def profile_of(reading: Reading, board: Board | None, place: str) -> Profile:
         reading.frame, reading.kind, reading.event, reading.command, notes=reading.notes, offsets=reading.offsets
     )
     if board is not None:
-        profile = on_board(profile, board, place)
-    _check_named(profile, place)
+        profile = on_board(profile, board, location)
+    _check_named(profile, location)
     return profile
 
 
-def on_board(profile: Profile, board: Board, place: str) -> Profile:
-    """The profile with each sample's core type by the board's map of CPU numbers.
+def on_board(profile: Profile, board: Board, location: str) -> Profile:
+    """Return the profile with each sample's core type by the board's map of CPU numbers.
 
     Samples without a CPU number keep the core type they have. Raises: ProfileError for a CPU that the board lacks.
     """
@@ -71,7 +75,7 @@ def on_board(profile: Profile, board: Board, place: str) -> Profile:
         if cpu is not None and board.core_of_cpu(cpu) is None:
             known = ", ".join(f"{','.join(map(str, c.cpus))}: {c.core}" for c in board.clusters)
             raise ProfileError(
-                f"{place}: a sample on CPU {cpu}, which board {board.name} does not have ({known}); "
+                f"{location}: a sample on CPU {cpu}, which board {board.name} does not have ({known}); "
                 f"give the board that it was recorded on"
             )
     had = [None if pd.isna(core) else str(core) for core in profile.frame["core"]]
@@ -80,16 +84,16 @@ def on_board(profile: Profile, board: Board, place: str) -> Profile:
     if all(cpu is None for cpu in cpus):
         notes = (
             *notes,
-            f"no sample has a CPU number, so board {board.name} says nothing; record with perf record --sample-cpu "
-            f"(mavcg profile does)",
+            f"no sample has a CPU number, so the map of board {board.name} has no effect; record with "
+            f"perf record --sample-cpu (mavcg profile does)",
         )
     return replace(
         profile, frame=profile.frame.assign(core=pd.array(cores, dtype="string")), board=board.name, notes=notes
     )
 
 
-def _check_named(profile: Profile, place: str) -> None:
-    """Refuse a profile in which the program's own code has no function names: nothing could be cloned from it."""
+def _check_named(profile: Profile, location: str) -> None:
+    """Refuse a profile in which the program's own code has no function names: no function could be cloned."""
     frame = profile.frame
     own = frame[[not is_kernel(o) and (o == UNKNOWN or not is_system(o)) for o in frame["object"]]]
     if own.empty or profile.total <= 0:
@@ -102,10 +106,10 @@ def _check_named(profile: Profile, place: str) -> None:
         return
     if name in (UNKNOWN, ""):
         raise ProfileError(
-            f"{place}: {nameless / profile.total:.0%} of the samples lie in no known file and have no function name; "
-            f"run perf script on the machine that recorded, where the program lies, and import its text"
+            f"{location}: {nameless / profile.total:.0%} of the samples lie in no known file and have no function "
+            f"name; run perf script on the machine that recorded, where the program lies, and import its text"
         )
     raise ProfileError(
-        f"{place}: {nameless / samples:.0%} of the samples in {name} have no function name: it is stripped; profile "
+        f"{location}: {nameless / samples:.0%} of the samples in {name} have no function name: it is stripped; profile "
         f"the binary as the linker wrote it (no -s, no strip), or print on a machine that has that one"
     )

@@ -1,4 +1,4 @@
-"""Samples -> functions, hottest first, and the choice of those worth a version per core."""
+"""Rank functions by samples, hottest first, and choose those worth a version per core."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from mavcg.profiling.clonable import is_nameless, why_not_clonable
 from mavcg.profiling.demangle import base_symbol, demangle
 from mavcg.profiling.profile import Profile
-from mavcg.profiling.reading import UNKNOWN
+from mavcg.profiling.sample_table import UNKNOWN
 
 DEFAULT_THRESHOLD = 0.05  # the share of the run from which on a function is hot
 
@@ -16,14 +16,18 @@ MIN_CORE_RECORDS = 100
 
 
 @dataclass(frozen=True)
-class Function:
+class RankedFunction:
     """One function of the ranking.
 
-    symbol: linkage name without the suffixes that compilers add to pieces and versions of a function; as printed where
-    the profiler demangled it and no binary told the linkage name. demangled: its name for people.
-    samples: events or instructions; share: of all samples, kernel and unknown ones included, 0..1.
-    share_by_core: core type -> share within that core type's samples; empty when no sample tells its core.
-    clonable: whether it can have a version per core; why_not: the reason when it cannot, else "".
+    Args:
+        symbol: linkage name without the suffixes that compilers add to pieces and versions of a function; as printed
+            where the profiler demangled it and no binary has the linkage name.
+        demangled: its readable name.
+        samples: events or instructions.
+        share: share of all samples, kernel and unknown ones included, 0..1.
+        share_by_core: core type -> share within that core type's samples; empty when no sample names its core.
+        clonable: True if it can have a version per core.
+        why_not: the reason when it cannot; else "".
     """
 
     symbol: str
@@ -36,8 +40,8 @@ class Function:
     why_not: str
 
 
-def rank(profile: Profile) -> tuple[Function, ...]:
-    """Every function with samples, hottest first; equal ones by name, so that the order is always the same."""
+def rank(profile: Profile) -> tuple[RankedFunction, ...]:
+    """Rank every function with samples, hottest first; equal ones by name, so that the order is always the same."""
     totals: dict[tuple[str, str], float] = {}
     by_core: dict[tuple[str, str], dict[str, float]] = {}
     core_totals = _core_sums(profile, "samples")
@@ -62,15 +66,17 @@ def rank(profile: Profile) -> tuple[Function, ...]:
 
 def hot(
     profile: Profile, threshold: float = DEFAULT_THRESHOLD, max_functions: int | None = None
-) -> tuple[Function, ...]:
-    """The functions worth a version per core: the hottest first, on to the next while its share is over the threshold.
+) -> tuple[RankedFunction, ...]:
+    """Choose the functions worth a version per core: the hottest first, while their shares are over the threshold.
 
     A function counts as over the threshold when its share of all samples is, or its share within the samples of any one
     core type that has at least MIN_CORE_RECORDS of them: a version for that core is the point, even where the other
     cores, which do most of the work, hardly run it. Kernel, unnamed and library functions are never chosen, but their
     samples count in the shares.
 
-    threshold: 0..1, exclusive; max_functions: at most that many, None for no limit.
+    Args:
+        threshold: 0..1, exclusive.
+        max_functions: None for no limit.
     Source: Park et al., flow of figure 3.2: "continues onto the next function in the list if its share in runtime is
     higher than a threshold".
     """
@@ -79,15 +85,15 @@ def hot(
     return tuple(over)[: max_functions if max_functions is None else max(0, max_functions)]
 
 
-def is_over(function: Function, threshold: float, trusted: frozenset[str]) -> bool:
-    """Whether a function's share of everything, or of one trusted core type, is over the threshold."""
+def is_over(function: RankedFunction, threshold: float, trusted: frozenset[str]) -> bool:
+    """True if a function's share of all samples, or of those of one trusted core type, is over the threshold."""
     return function.share > threshold or any(
         share > threshold for core, share in function.share_by_core.items() if core in trusted
     )
 
 
 def trusted_cores(profile: Profile) -> frozenset[str]:
-    """Core types with enough samples for their shares to mean something."""
+    """Return core types with enough samples for their shares to be meaningful."""
     return frozenset(core for core, n in _core_sums(profile, "records").items() if n >= MIN_CORE_RECORDS)
 
 
@@ -96,9 +102,9 @@ def _core_sums(profile: Profile, column: str) -> dict[str, float]:
     return {str(core): float(value) for core, value in sums.items()}
 
 
-def _function(key: tuple[str, str], samples: float, total: float, shares: dict[str, float]) -> Function:
+def _function(key: tuple[str, str], samples: float, total: float, shares: dict[str, float]) -> RankedFunction:
     symbol, object_ = key
     why_not = why_not_clonable(symbol, object_)
-    return Function(
+    return RankedFunction(
         symbol, demangle(symbol), object_, samples, samples / total, MappingProxyType(shares), not why_not, why_not
     )

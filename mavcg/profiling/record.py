@@ -1,4 +1,4 @@
-"""Runs a program under perf, or under valgrind's callgrind where sampling is not to be had."""
+"""Run a program under perf, or under valgrind's callgrind where sampling is not available."""
 
 import os
 import re
@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mavcg.disk_space import with_room
 from mavcg.errors import ProfileError, ToolError
+from mavcg.files.disk_space import with_room
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.whole_file import whole
 from mavcg.profiling.callgrind import read_callgrind
 from mavcg.profiling.perf_data import NO_PERF, read_perf_data
-from mavcg.profiling.reading import Reading
-from mavcg.scratch import scratch_folder
-from mavcg.whole_file import whole
+from mavcg.profiling.sample_table import SampleTable
 
 # A recording on disk, how the program ended, and what reads the recording.
-_Ran = tuple[Path, int, Callable[[Path], Reading]]
+_Ran = tuple[Path, int, Callable[[Path], SampleTable]]
 
 RECORDERS = ("perf", "callgrind")
 
@@ -35,17 +35,28 @@ _PROBE_TIMEOUT_S = 60
 
 @dataclass(frozen=True)
 class Recording:
-    """What was read, and how the program ended: its exit status, or minus the number of the signal that ended it."""
+    """A recording of a program.
 
-    reading: Reading
+    Args:
+        reading: the samples.
+        exit_status: the program's exit status, or minus the number of the signal that ended it.
+    """
+
+    reading: SampleTable
     exit_status: int
 
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """frequency_hz: samples per second and thread; event: None for cycles, or cpu-clock where no counter is;
-    call_graph: record callers too; keep: where to leave the recorder's own file; program_stdout: file descriptor for
-    the program's standard output, None for ours."""
+    """Options of a recording.
+
+    Args:
+        frequency_hz: samples per second and thread.
+        event: None for cycles, or cpu-clock where there is no counter.
+        call_graph: True to record callers too.
+        keep: path for the recorder's own file; None to delete it.
+        program_stdout: file descriptor for the program's standard output; None for this process's.
+    """
 
     frequency_hz: int = DEFAULT_FREQUENCY_HZ
     event: str | None = None
@@ -55,9 +66,10 @@ class RecordOptions:
 
 
 def record(command: Sequence[str], recorder: str = "perf", options: RecordOptions | None = None) -> Recording:
-    """Run a command to its end under a profiler and read what it recorded; Ctrl-C ends the program, not the reading.
+    """Run a command to its end under a profiler and read its recording; Ctrl-C ends the program, not the reading.
 
-    recorder: "perf" samples time; "callgrind" counts instructions exactly, some 50 times slower.
+    Args:
+        recorder: "perf" samples time; "callgrind" counts instructions exactly, some 50 times slower.
     Raises: ProfileError when the program is not there or nothing was recorded; ToolError when the recorder is missing,
     or may not run.
     """
@@ -66,10 +78,10 @@ def record(command: Sequence[str], recorder: str = "perf", options: RecordOption
     with scratch_folder("mavcg-profile-") as folder:
         run = _under_perf if recorder == "perf" else _under_callgrind
         file, status, read = run(command, options, Path(folder))
-        place = " ".join(command[:1])
+        location = " ".join(command[:1])
         if not file.exists() or not file.stat().st_size:
             raise ProfileError(
-                f"{place}: {recorder} recorded nothing; the program ended with {describe_exit(status)}: "
+                f"{location}: {recorder} recorded nothing; the program ended with {describe_exit(status)}: "
                 f"run it alone first"
             )
         if options.keep is not None:
@@ -78,7 +90,7 @@ def record(command: Sequence[str], recorder: str = "perf", options: RecordOption
             reading = read(file)
         except ProfileError as error:
             ended = f" (the program ended with {describe_exit(status)})" if status else ""
-            raise ProfileError(str(error).replace(str(file), place) + ended) from error
+            raise ProfileError(str(error).replace(str(file), location) + ended) from error
     return Recording(replace(reading, command=shlex.join(command)), status)
 
 
@@ -99,7 +111,7 @@ def check_program(command: Sequence[str]) -> None:
 
 
 def describe_exit(status: int) -> str:
-    """`exit status 3`, or `signal 9` for the negative status of a program that was killed."""
+    """Describe an exit status: `exit status 3`, or `signal 9` for the negative status of a program that was killed."""
     return f"signal {-status}" if status < 0 else f"exit status {status}"
 
 
@@ -119,7 +131,7 @@ def _under_perf(command: Sequence[str], options: RecordOptions, folder: Path) ->
 
 
 def _working_event(frequency_hz: int, folder: Path) -> str:
-    """perf's own choice of event ("") where it works, else the clock. Raises: ToolError where neither does."""
+    """Return "" (perf's own choice of event) if it works, else the clock. Raises: ToolError if neither does."""
     try:
         _probe("", frequency_hz, folder)
         return ""
@@ -129,11 +141,11 @@ def _working_event(frequency_hz: int, folder: Path) -> str:
 
 
 class _NotSupportedError(ToolError):
-    """perf runs, but not with this event."""
+    """Error: perf runs, but not with this event."""
 
 
 def _probe(event: str, frequency_hz: int, folder: Path) -> None:
-    """Record nothing in particular, so that what perf refuses is told apart from what the program does.
+    """Record a trivial command, so that a refusal by perf is distinguished from a failure of the program.
 
     Raises: ToolError when perf may not record, _NotSupportedError when it cannot record this event.
     """
@@ -186,13 +198,15 @@ def _under_callgrind(command: Sequence[str], options: RecordOptions, folder: Pat
     return folder / f"out.{process}", status, _read_callgrind_file
 
 
-def _read_callgrind_file(path: Path) -> Reading:
+def _read_callgrind_file(path: Path) -> SampleTable:
     with open(path, encoding="utf-8", errors="replace") as text:
         return read_callgrind(text, str(path))
 
 
 def _run(arguments: list[str], stdout: int | None) -> tuple[int, int]:
-    """Process number and exit status of a recorder that ran to its end; Ctrl-C ends the program, and we wait for it."""
+    """Run a recorder to its end; return its process number and exit status. Ctrl-C ends the program, and we wait for
+    it.
+    """
     try:
         process = subprocess.Popen(arguments, stdout=stdout)
     except OSError as error:
@@ -204,9 +218,9 @@ def _run(arguments: list[str], stdout: int | None) -> tuple[int, int]:
             continue
 
 
-def _keep(file: Path, place: Path) -> None:
+def _keep(file: Path, location: Path) -> None:
     try:
-        with whole(place) as made:
+        with whole(location) as made:
             shutil.copyfile(file, made)
     except OSError as error:
-        raise ProfileError(f"{place}: cannot be written: {with_room(error, place)}; give another place") from error
+        raise ProfileError(f"{location}: cannot be written: {with_room(error, location)}; name another file") from error

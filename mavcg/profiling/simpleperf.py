@@ -1,4 +1,4 @@
-"""Android's `simpleperf report --csv` -> samples.
+"""Read Android's `simpleperf report --csv` as samples.
 
 Source of the columns: the Android Open Source Project's simpleperf, doc/executable_commands_reference.md and the help
 text of `simpleperf report`: Overhead or Children and Self; Sample with -n; Command, Pid, Tid, Shared Object, Symbol by
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mavcg.errors import ProfileError
-from mavcg.profiling.reading import UNKNOWN, Reading, Tally, split_event
+from mavcg.profiling.sample_table import UNKNOWN, SampleTable, Tally, split_event
 
 _TITLE = re.compile(r'"?(?:Overhead|Children)"?,.*')
 _PLAIN_TITLE = re.compile(r"(?:Overhead|Children)\s{2,}.*\bSymbol\b.*")
@@ -22,7 +22,7 @@ _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%")
 
 @dataclass
 class _Context:
-    """What the lines above a table say; each event has a table."""
+    """The facts in the lines above a table; each event has a table."""
 
     command: str = ""
     event: str = "unnamed"
@@ -32,36 +32,37 @@ class _Context:
 
 
 def looks_like_simpleperf(lines: Iterable[str]) -> bool:
-    """Whether one of these lines is the table header of a simpleperf report, with or without --csv."""
+    """True if one of these lines is the table header of a simpleperf report, with or without --csv."""
     return any(_TITLE.fullmatch(line.strip()) or _PLAIN_TITLE.fullmatch(line.strip()) for line in lines)
 
 
-def read_simpleperf(lines: Iterable[str], place: str = "simpleperf report") -> Reading:
-    """Samples of `simpleperf report --csv` output: self cost per symbol.
+def read_simpleperf(lines: Iterable[str], location: str = "simpleperf report") -> SampleTable:
+    """Read samples of `simpleperf report --csv` output: self cost per symbol.
 
-    place: named in errors, normally the file.
+    Args:
+        location: name in errors, normally the file.
     Raises: ProfileError for a report without --csv, without a Symbol column, or without rows.
     """
     tally, context = Tally(), _Context()
     for raw in lines:
         line = raw.strip().lstrip("\ufeff")
-        said = _CONTEXT.fullmatch(line)
+        context_line = _CONTEXT.fullmatch(line)
         if not line:
             continue
         if _TITLE.fullmatch(line):
             context.title = tuple(cell.strip().lower() for cell in _cells(line))
             if "symbol" not in context.title:
                 raise ProfileError(
-                    f"{place}: the report has no Symbol column, it has {', '.join(context.title)}; "
+                    f"{location}: the report has no Symbol column, it has {', '.join(context.title)}; "
                     f"write it with simpleperf report --csv --no-demangle --sort dso,symbol"
                 )
         elif _PLAIN_TITLE.fullmatch(line):
-            raise ProfileError(f"{place}: a simpleperf report for people; write it with simpleperf report --csv")
-        elif said is not None:
-            _take_context(context, said["name"], said["value"])
+            raise ProfileError(f"{location}: a simpleperf report for people; write it with simpleperf report --csv")
+        elif context_line is not None:
+            _take_context(context, context_line["name"], context_line["value"])
         elif context.title:
             _count_row(tally, context, line)
-    return tally.reading(place, "samples", context.command)
+    return tally.reading(location, "samples", context.command)
 
 
 def _take_context(context: _Context, name: str, value: str) -> None:

@@ -1,4 +1,4 @@
-"""Linkage names for a profile whose tool printed C++ names, from the symbol tables of the binaries."""
+"""Find linkage names in the symbol tables of binaries for a profile whose tool printed C++ names."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from pathlib import Path
 from mavcg.errors import ProfileError
 from mavcg.profiling.clonable import is_kernel, is_nameless, is_system
 from mavcg.profiling.demangle import base_symbol, linkage_names
-from mavcg.profiling.reading import Reading
+from mavcg.profiling.sample_table import SampleTable
 
 
 @cache
 def function_symbols(path: Path) -> frozenset[str]:
-    """Names of the functions that an ELF file defines; empty when it is no ELF file or has no symbols."""
+    """Return names of the functions that an ELF file defines; empty if it is no ELF file or has no symbols."""
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
 
@@ -35,9 +35,10 @@ def function_symbols(path: Path) -> frozenset[str]:
 
 @cache
 def labels(path: Path) -> Mapping[str, str]:
-    """Labels that inline assembly left in a function's code -> that function; {} for what is no ELF file.
+    """Return labels that inline assembly left in a function's code -> that function; {} for a file that is not ELF.
 
-    perf counts what follows such a label as a function of that name. (gemmlowp's SSE4 kernels: outerLoop2355.)
+    perf counts samples after such a label as those of a function of that name. (gemmlowp's SSE4 kernels:
+    outerLoop2355.)
     """
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
@@ -63,19 +64,20 @@ def labels(path: Path) -> Mapping[str, str]:
     starts = [start for start, _, _ in functions]
     found = {}
     for label, addresses in places.items():
-        inside = {functions[at - 1] for place in addresses if (at := bisect_right(starts, place))}
-        names = {name for _, end, name in inside if all(place < end for place in addresses)}
+        inside = {functions[at - 1] for location in addresses if (at := bisect_right(starts, location))}
+        names = {name for _, end, name in inside if all(location < end for location in addresses)}
         if len(names) == 1:
             found[label] = names.pop()
     return found
 
 
-def with_linkage_names(reading: Reading, binaries: Sequence[Path] = ()) -> Reading:
-    """The reading with linkage names in place of demangled ones, and of labels inside functions, where a binary tells
-    them.
+def with_linkage_names(reading: SampleTable, binaries: Sequence[Path] = ()) -> SampleTable:
+    """Return the samples with linkage names instead of demangled names and of labels inside functions, where a binary
+    has them.
 
-    binaries: files to look in beside the objects that the profile names by a path that exists here; one stands for
-    every object with its file name.
+    Args:
+        binaries: files to search beside the objects that the profile names by a path that exists here; one stands for
+            every object with its file name.
     Raises: ProfileError for a binary given that has no function symbols.
     """
     given = {path.name: path for path in binaries}

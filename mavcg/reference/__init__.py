@@ -1,4 +1,4 @@
-"""Operators as NumPy says them: what folds constants, and what tests compare with.
+"""Definitions of the operators in NumPy, for constant folding and as the reference in tests.
 
 Floats are computed in float64 and rounded once, at the end; whole numbers as they are.
 """

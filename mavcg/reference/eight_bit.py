@@ -12,7 +12,7 @@ from mavcg.ops.spatial import divisors
 from mavcg.reference import spatial
 
 
-def requantise(node: Node, value: Array) -> Array:
+def requantize(node: Node, value: Array) -> Array:
     """An f32 in units of the result's scale -> the result: rounded half to even, plus out_zero, within lo and hi."""
     rounded = np.rint(value.astype(np.float32)).astype(np.float64) + node.attr("out_zero")
     return np.asarray(np.clip(rounded, node.attr("lo"), node.attr("hi"))).astype(DTYPES[node.attr("to")])
@@ -20,7 +20,7 @@ def requantise(node: Node, value: Array) -> Array:
 
 def _scaled(node: Node, total: Array, multiplier: Any) -> Array:
     """Exact sums, at most 2**31, times an f32 multiplier, as f32 computes it."""
-    return requantise(node, total.astype(np.float32) * np.asarray(multiplier, np.float32))
+    return requantize(node, total.astype(np.float32) * np.asarray(multiplier, np.float32))
 
 
 def _centred(x: Array, zero: int) -> Array:
@@ -52,7 +52,7 @@ def _qadd(node: Node, inputs: Sequence[Any]) -> Array:
         _centred(inputs[i], node.attr(f"{n}_zero")).astype(np.float32) * np.float32(node.attr(f"{n}_scale"))
         for i, n in enumerate("ab")
     )
-    return requantise(node, a + b)
+    return requantize(node, a + b)
 
 
 def _qmul(node: Node, inputs: Sequence[Any]) -> Array:

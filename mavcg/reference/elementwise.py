@@ -146,7 +146,7 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
     to = DTYPES[node.attr("to")]
     if np.issubdtype(x.dtype, np.floating) and np.issubdtype(to, np.integer) and to != np.uint64:
-        # By way of the widest: then a number that the type cannot hold wraps around, the same on every machine.
+        # Through the widest: then a number that the type cannot hold wraps around, the same on every machine.
         return np.asarray(x.astype(np.int64).astype(to))
     return np.asarray(x.astype(to))
 

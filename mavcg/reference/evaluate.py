@@ -10,7 +10,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, Node, type_of
 from mavcg.ops.nodes import infer
-from mavcg.ops.op import FLOATS, place
+from mavcg.ops.op import FLOATS, node_location
 from mavcg.reference import eight_bit, elementwise, layouts, linear, quantization, reduction, shape, spatial
 
 # A family is a module with a mapping DEFINITIONS; a new one is added here.
@@ -29,21 +29,23 @@ def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> 
     compared with. Raises: MavcgError where the inputs do not go with the operator.
     """
     if len(inputs) != len(node.inputs):
-        raise MavcgError(f"{place(node)}: {len(inputs)} arrays for {len(node.inputs)} inputs")
+        raise MavcgError(f"{node_location(node)}: {len(inputs)} arrays for {len(node.inputs)} inputs")
     names = [f"{i}" if array is not None else "" for i, array in enumerate(inputs)]
     arrays = {name: np.asarray(array) for name, array in zip(names, inputs, strict=True) if array is not None}
     types = {name: type_of(array) for name, array in arrays.items()}
     if wide:
         types = {name: replace(t, dtype="f32") if t.dtype in FLOATS else t for name, t in types.items()}
-    found = infer(replace(node, inputs=tuple(names)), types, arrays)
+    inferred = infer(replace(node, inputs=tuple(names)), types, arrays)
     if wide or node.op not in _EXACT:
         arrays = {name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in arrays.items()}
     with np.errstate(all="ignore"):
         result = DEFINITIONS[node.op](node, [arrays.get(name) for name in names])
-        dtype = np.dtype(np.float64) if wide and found[0].dtype in FLOATS else DTYPES[found[0].dtype]
+        dtype = np.dtype(np.float64) if wide and inferred[0].dtype in FLOATS else DTYPES[inferred[0].dtype]
         rounded = np.asarray(result, dtype=dtype, order="C")
-    if rounded.shape != found[0].shape:
-        raise AssertionError(f"{place(node)}: the definition makes {rounded.shape} where {found[0]} was inferred")
+    if rounded.shape != inferred[0].shape:
+        raise AssertionError(
+            f"{node_location(node)}: the definition makes {rounded.shape} where {inferred[0]} was inferred"
+        )
     return (rounded,)
 
 

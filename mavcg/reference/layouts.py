@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mavcg.graph import Array, Node
-from mavcg.layout import Layout, image_in, laid_out
 from mavcg.ops.nodes import make_node
 from mavcg.reference.spatial import DEFINITIONS as SPATIAL
+from mavcg.specs.layout import Layout, image_in, laid_out
 
 
 def _convert_layout(node: Node, inputs: Sequence[Any]) -> Array:
@@ -15,7 +15,7 @@ def _convert_layout(node: Node, inputs: Sequence[Any]) -> Array:
 
 
 def _primitive_conv2d(node: Node, inputs: Sequence[Any]) -> Array:
-    """What every primitive computes: conv2d of the image."""
+    """Compute conv2d of the image, which is what every primitive computes."""
     x, w, bias, residual = inputs
     layout_in, layout_out = Layout(node.attr("layout_in")), Layout(node.attr("layout_out"))
     image = image_in(x, layout_in, node.attr("c"))

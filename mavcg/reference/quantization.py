@@ -1,4 +1,4 @@
-"""From real numbers to 8-bit ones and back."""
+"""Conversions between real numbers and 8-bit integers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

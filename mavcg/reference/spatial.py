@@ -11,7 +11,7 @@ from mavcg.reference.elementwise import activated
 
 
 def _taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterator[tuple[int, int, Array]]:
-    """For each position in the window: its row, its column, and what all windows see there, [N, OH, OW, C]."""
+    """Yield for each position in the window its row, its column and what all windows see there, [N, OH, OW, C]."""
     stride, dilation, (top, left, bottom, right) = node.attr("stride"), node.attr("dilation"), node.attr("pads")
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=outside)
     spans = [dilation[i] * (kernel[i] - 1) + 1 for i in (0, 1)]

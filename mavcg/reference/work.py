@@ -1,4 +1,4 @@
-"""Estimates of what the reference takes for a node: from types alone, before anything is allocated."""
+"""Estimate the work and memory of the reference for a node, from types alone, before anything is allocated."""
 
 from collections.abc import Mapping
 from math import prod
@@ -9,7 +9,7 @@ _CALL_STEPS = 5_000  # elementary steps, about as many as one NumPy call on a sm
 
 
 def work(node: Node, types: Mapping[str, TensorType]) -> int:
-    """About how many elementary steps the reference takes for a node: elements read or written by inner loops."""
+    """Estimate the elementary steps that the reference takes for a node: elements read or written by inner loops."""
     inputs = [types[name] for name in node.inputs if name]
     result = sum(types[name].elements for name in node.outputs if name)
     if node.op in ("conv2d", "conv_transpose2d", "qconv2d"):
@@ -26,7 +26,7 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
 
 
 def temporary_bytes(node: Node, types: Mapping[str, TensorType]) -> int:
-    """About how much memory the reference takes beside inputs and outputs: padded images, canvases before a crop."""
+    """Estimate the bytes that the reference allocates beside inputs and outputs: padded images, uncropped canvases."""
     result = sum(types[name].bytes for name in node.outputs if name)
     if node.op == "conv_transpose2d":
         x, w = types[node.inputs[0]], types[node.inputs[1]]

@@ -25,47 +25,47 @@ class AdbTransport:
 
     @property
     def name(self) -> str:
-        """As Transport."""
+        """Return the name as `Transport.name` does."""
         return f"adb:{self.serial}"
 
     @property
     def install(self) -> str:
-        """As Transport."""
+        """Implement `Transport.install`."""
         return INSTALL
 
     @property
     def folder(self) -> str:
-        """As Transport."""
+        """Implement `Transport.folder`."""
         return "/data/local/tmp"
 
     def argv(self, script: str) -> list[str]:
-        """As Transport."""
+        """Implement `Transport.argv`."""
         return ["adb", "-s", self.serial, "shell", script]
 
     def send(self, file: Path, to: str) -> None:
-        """As Transport."""
+        """Implement `Transport.send`."""
         self._copied(self._copy("push", str(file), to), to, "written", "see that there is room")
 
     def fetch(self, file: str, to: Path) -> None:
-        """As Transport."""
+        """Implement `Transport.fetch`."""
         self._copied(self._copy("pull", file, str(to)), file, "read", "run it again")
 
     def _copy(self, *words: str) -> Client:
         return run_client(["adb", "-s", self.serial, *words], self.name, INSTALL, silence_s=SEND_S)
 
-    def _copied(self, done: Client, file: str, how: str, way_out: str) -> None:
-        said = f"{done.stdout.decode('utf-8', 'replace')}\n{done.words}"
-        if done.status == 0 and "adb: error" not in said and "failed to copy" not in said:
+    def _copied(self, done: Client, file: str, how: str, remedy: str) -> None:
+        message = f"{done.stdout.decode('utf-8', 'replace')}\n{done.words}"
+        if done.status == 0 and "adb: error" not in message and "failed to copy" not in message:
             return
-        if _about_device(said):
-            raise self.fault(done.status, said, True)
-        raise RunnerError(f"{self.name}: {file}: cannot be {how} ({last_line(said)}); {way_out}")
+        if _about_device(message):
+            raise self.fault(done.status, message, True)
+        raise RunnerError(f"{self.name}: {file}: cannot be {how} ({last_line(message)}); {remedy}")
 
     def close(self) -> None:
-        """As Transport: nothing is kept open."""
+        """Implement `Transport.close`; nothing is kept open."""
 
     def fault(self, status: int, words: str, running: bool) -> RunnerError:
-        """As Transport."""
+        """Implement `Transport.fault`."""
         kind = ConnectionLost if running else RunnerError
         if "unauthorized" in words:
             return RunnerError(f"{self.name}: {UNAUTHORISED}")
@@ -85,25 +85,25 @@ def find_device(serial: str = "") -> AdbTransport:
 
     Raises: RunnerError where there is none, several are there and none is named, or it cannot be used.
     """
-    wanted = serial or os.environ.get(SERIAL_VARIABLE, "")
-    if wanted.startswith("-") or any(letter.isspace() for letter in wanted):
-        raise RunnerError(f"--runner adb:{wanted}: is no serial number; `adb devices` lists those that are there")
+    serial = serial or os.environ.get(SERIAL_VARIABLE, "")
+    if serial.startswith("-") or any(letter.isspace() for letter in serial):
+        raise RunnerError(f"--runner adb:{serial}: is no serial number; `adb devices` lists those that are there")
     done = run_client(["adb", "devices"], "adb", INSTALL, silence_s=DEVICES_S)
     if done.status:
         raise RunnerError(f"adb devices: {last_line(done.words)}; see that adb works by hand")
     rows = (line.split("\t") for line in done.stdout.decode("utf-8", "replace").splitlines())
     states = {row[0].strip(): row[1].strip() for row in rows if len(row) == 2}
-    if wanted and wanted not in states:
+    if serial and serial not in states:
         there = ", ".join(states) or "none"
-        raise RunnerError(f"adb:{wanted}: there is no such device (there are: {there}); name one of `adb devices`")
+        raise RunnerError(f"adb:{serial}: there is no such device (there are: {there}); name one of `adb devices`")
     if not states:
         raise RunnerError("adb: there is no device; plug one in with USB debugging on, and see `adb devices`")
-    if not wanted and len(states) > 1:
+    if not serial and len(states) > 1:
         raise RunnerError(f"adb: there are several devices: {', '.join(states)}; name one: --runner adb:SERIAL")
-    found = wanted or next(iter(states))
-    if states[found] == "unauthorized":
-        raise RunnerError(f"adb:{found}: {UNAUTHORISED}")
-    if states[found] != "device":
-        meaning = OFFLINE if states[found] == "offline" else f"is in state '{states[found]}'; see `adb devices`"
-        raise RunnerError(f"adb:{found}: {meaning}")
-    return AdbTransport(found)
+    chosen = serial or next(iter(states))
+    if states[chosen] == "unauthorized":
+        raise RunnerError(f"adb:{chosen}: {UNAUTHORISED}")
+    if states[chosen] != "device":
+        meaning = OFFLINE if states[chosen] == "offline" else f"is in state '{states[chosen]}'; see `adb devices`"
+        raise RunnerError(f"adb:{chosen}: {meaning}")
+    return AdbTransport(chosen)

@@ -1,4 +1,4 @@
-"""What the program that measures says, line by line: of its CPU, of a job, of jobs that took turns."""
+"""Parse the output of the measuring program: lines on its CPU, on a job, and on interleaved jobs."""
 
 import json
 import statistics
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mavcg.core import Core
+from mavcg.hardware.core import Core
 from mavcg.runners.finished import RunnerError
 
 HYBRID_KINDS = {"core": 0x40, "atom": 0x20}  # CPUID leaf 0x1A: Intel 64 SDM vol. 2A
@@ -30,7 +30,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class JobTimes:
-    """What came of a job. checksum: of its output, the same on every core. khz: the clock after it, where readable."""
+    """Result of a job. checksum: of its output, the same on every core. khz: the clock after it, where readable."""
 
     job: int
     warm: Rounds
@@ -48,8 +48,8 @@ class JobFailed:
 
 
 @dataclass(frozen=True)
-class MachineSaid:
-    """What the program said of its CPU: when it began, and when it ended. midr: 0 where it cannot be read."""
+class MachineReport:
+    """The CPU as the program reports it at its beginning and end. midr: 0 where it cannot be read."""
 
     cpu: int
     midr: int
@@ -59,9 +59,9 @@ class MachineSaid:
 
 
 @dataclass(frozen=True)
-class Turns:
-    """A job that took turns with others of its group: ms of one run in each round, and whether its core was taken away
-    meanwhile. checksum: of its output.
+class InterleavedTimes:
+    """An interleaved measurement of a job: ms of one run in each round; lost: True for rounds in which another program
+    had the core. checksum: of its output.
     """
 
     job: int
@@ -71,69 +71,73 @@ class Turns:
     runs: int
 
 
-class Reader:
-    """Takes the program's lines. seen: jobs of which something was said; gave_up: it said which one it ended at."""
+class BenchLineReader:
+    """Parses the program's lines. seen: jobs with a record; gave_up: the program named the job at which it ended."""
 
     def __init__(self, name: str, jobs: int, cpu: int | None, core: Core | None, taken: Callable[[Any], None]) -> None:
         self.name, self.jobs, self.cpu, self.core, self.taken = name, jobs, cpu, core, taken
         self.seen: list[int] = []
         self.gave_up = False
         self.fault = ""
-        self.before: MachineSaid | None = None
-        self.after: MachineSaid | None = None
+        self.before: MachineReport | None = None
+        self.after: MachineReport | None = None
 
     def __call__(self, line: str) -> None:
         if not line.startswith("{"):
             return  # words of a shell, or of a linker
         try:
-            said = json.loads(line)
-            if "machine" in said:
-                self.before = self._machine(said["machine"])
-            elif "end" in said:
-                self.after = self._machine(said["end"])
-            elif "job" in said:
-                self._job(said)
-            elif "turns" in said:
-                self._turns(said["turns"])
+            record = json.loads(line)
+            if "machine" in record:
+                self.before = self._machine(record["machine"])
+            elif "end" in record:
+                self.after = self._machine(record["end"])
+            elif "job" in record:
+                self._job(record)
+            elif "turns" in record:
+                self._interleaved(record["turns"])
             else:
-                self.fault = str(said["fault"])
+                self.fault = str(record["fault"])
         except (ValueError, KeyError, TypeError, statistics.StatisticsError) as error:
             raise RunnerError(f"{self.name}: {line[:80]!r} is no line of ours ({error}); run it again") from None
 
-    def _job(self, said: dict[str, Any]) -> None:
-        job = said["job"]
-        self.gave_up = "fault" in said
+    def _job(self, record: dict[str, Any]) -> None:
+        job = record["job"]
+        self.gave_up = "fault" in record
         if self.gave_up:
-            result: JobTimes | JobFailed = JobFailed(job, str(said["fault"]))
+            result: JobTimes | JobFailed = JobFailed(job, str(record["fault"]))
         else:
-            cold = _rounds(said["cold"]) if "cold" in said else None
-            result = JobTimes(job, _rounds(said["warm"]), cold, str(said["sum"]), int(said["khz"]) or None)
+            cold = _rounds(record["cold"]) if "cold" in record else None
+            result = JobTimes(job, _rounds(record["warm"]), cold, str(record["sum"]), int(record["khz"]) or None)
         self.seen.append(job)
         self.taken(result)
 
-    def _turns(self, said: Sequence[dict[str, Any]]) -> None:
+    def _interleaved(self, record: Sequence[dict[str, Any]]) -> None:
         found = []
-        for each in said:
+        for each in record:
             times = each["times"]
             ms, lost = tuple(float(ns) / 1e6 for ns in times["ns"]), tuple(map(bool, times["lost"]))
-            found.append(Turns(each["job"], str(each["sum"]), ms, lost, int(times["runs"])))
+            found.append(InterleavedTimes(each["job"], str(each["sum"]), ms, lost, int(times["runs"])))
         if len({(len(each.ms), len(each.lost)) for each in found}) != 1:
-            raise ValueError("turns of different lengths")
+            raise ValueError("rounds of different lengths")
         self.seen += [each.job for each in found]
-        for turns in found:
-            self.taken(turns)
+        for times_of_job in found:
+            self.taken(times_of_job)
 
-    def _machine(self, said: dict[str, Any]) -> MachineSaid:
-        found = MachineSaid(
-            int(said["cpu"]), int(said["midr"]), str(said["governor"]), int(said["khz"]) or None, int(said["lost"])
+    def _machine(self, record: dict[str, Any]) -> MachineReport:
+        found = MachineReport(
+            int(record["cpu"]),
+            int(record["midr"]),
+            str(record["governor"]),
+            int(record["khz"]) or None,
+            int(record["lost"]),
         )
-        if said["jobs"] != self.jobs:
-            raise RunnerError(f"{self.name}: runs a program of {said['jobs']} jobs, not of {self.jobs}; run it again")
+        if record["jobs"] != self.jobs:
+            raise RunnerError(f"{self.name}: runs a program of {record['jobs']} jobs, not of {self.jobs}; run it again")
         if self.cpu is not None and found.cpu not in (-1, self.cpu):
             raise RunnerError(f"{self.name}: runs on CPU {found.cpu}, not on {self.cpu}; run it again")
         core = self.core
         if core is not None and self.cpu is not None:
-            other = other_core(core, found.midr, said)
+            other = other_core(core, found.midr, record)
             if other:
                 raise RunnerError(
                     f"{self.name}: CPU {self.cpu} is no {core.name} ({other}); `mavcg tune --check` says what it has"
@@ -141,13 +145,13 @@ class Reader:
         return found
 
 
-def other_core(core: Core, midr: int, said: dict[str, Any]) -> str:
-    """What the CPU says that it is, where that is not the core; "" where it is, or says nothing."""
+def other_core(core: Core, midr: int, record: dict[str, Any]) -> str:
+    """Return the core that the CPU reports to be if it is not the expected one; "" if it is, or reports nothing."""
     if core.midr and midr:
         return "" if any(one.matches(midr) for one in core.midr) else f"MIDR_EL1 {midr:#010x}"
-    if core.x86_models and "vendor" in said:
-        vendor, family, model = str(said["vendor"]), int(said["family"]), int(said["model"])
-        kind = int(said["kind"])
+    if core.x86_models and "vendor" in record:
+        vendor, family, model = str(record["vendor"]), int(record["family"]), int(record["model"])
+        kind = int(record["kind"])
         if not any(one.matches(vendor, family, model) for one in core.x86_models):
             return f"{vendor} family {family} model {model}"
         if core.x86_kind and kind and kind != HYBRID_KINDS[core.x86_kind]:
@@ -155,11 +159,11 @@ def other_core(core: Core, midr: int, said: dict[str, Any]) -> str:
     return ""
 
 
-def _rounds(said: dict[str, Any]) -> Rounds:
-    ns = [float(each) for each in said["ns"]]
-    lost = [bool(each) for each in said["lost"]]
+def _rounds(record: dict[str, Any]) -> Rounds:
+    ns = [float(each) for each in record["ns"]]
+    lost = [bool(each) for each in record["lost"]]
     kept = [each for each, gone in zip(ns, lost, strict=True) if not gone]
     if len(kept) < 3:
         kept = ns
     low, middle, high = statistics.quantiles(kept, n=4, method="inclusive") if len(kept) > 1 else kept * 3
-    return Rounds(middle / 1e6, (high - low) / 1e6, int(said["runs"]), len(ns), sum(lost))
+    return Rounds(middle / 1e6, (high - low) / 1e6, int(record["runs"]), len(ns), sum(lost))

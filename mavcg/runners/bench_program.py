@@ -1,4 +1,4 @@
-"""Kernels that are to be timed -> one static program for a core, which needs nothing on the board but Linux.
+"""Build kernels to be timed into one static program for a core, which needs nothing on the board but Linux.
 
 The kernels are compiled as a library's are, machine passes included (kernel_code.py). What they compute on is made by
 the program itself (csrc/bench.c), so that it stays small: some tens of kilobytes and the kernels.
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.tuning import FAST, Tuning
-from mavcg.core import Core
-from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernel_code import kernel_objects, version_symbol
-from mavcg.kernels.emit import kernel_name
-from mavcg.primitive import Lowering, Stage
-from mavcg.target import Target, host_target, parse_target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target, host_target, parse_target
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import kernel_objects, version_symbol
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.primitive import Lowering, Stage
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from mavcg.trials.jobs import BASES
 
 CSRC = Path(__file__).resolve().parent / "csrc"
@@ -24,7 +24,7 @@ MOST_OPERANDS = 8  # as in bench.c
 
 @dataclass(frozen=True)
 class BenchJob:
-    """Kernels that are timed together, and how many bytes each base of their operands takes."""
+    """Kernels that are timed together, and the bytes of each base of their operands."""
 
     stages: tuple[Stage, ...]
     sizes: Mapping[str, int]
@@ -39,7 +39,7 @@ class BenchProgram:
 
     @property
     def bytes(self) -> int:
-        """What is sent to a board."""
+        """Size of the program that is sent to a board, in bytes."""
         return self.path.stat().st_size
 
 
@@ -50,7 +50,7 @@ def bench_job(lowering: Lowering, sizes: Mapping[str, int]) -> BenchJob:
 
 
 def bench_target(arch: str) -> Target:
-    """Static, for any Linux of the architecture, Android too; for this machine where it is no Linux."""
+    """Return the target: static Linux of the architecture, for Android too; this machine's if it has no Linux."""
     host = host_target()
     return host if host.system == "macos" and host.arch == arch else parse_target(f"{arch}-linux-musl")
 
@@ -67,7 +67,7 @@ def build_program(
 ) -> BenchProgram:
     """Compile and link; everything that is made lies in `folder`, which has to be there.
 
-    core: whose profile may ask for machine passes; None: generic code. Raises: ToolError with the compiler's words.
+    core: whose profile may request machine passes; None: generic code. Raises: ToolError with the compiler's words.
     """
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.stages))
     cores = () if core is None else (core,)
@@ -89,7 +89,7 @@ def build_program(
 
 
 def _tables(jobs: Sequence[BenchJob], specs: Sequence[KernelSpec], label: str, target: Target) -> str:
-    """bench_jobs.h: the kernels, the stages of each job, and the jobs."""
+    """Return the text of bench_jobs.h: the kernels, the stages of each job, and the jobs."""
     before = "_" if target.system == "macos" else ""
     numbers = {spec: number for number, spec in enumerate(specs)}
     lines = [f"#define BENCH_JOBS {len(jobs)}"]
@@ -99,8 +99,8 @@ def _tables(jobs: Sequence[BenchJob], specs: Sequence[KernelSpec], label: str, t
         lines.append(f"static const struct stage stages{number}[] = {{")
         for stage in job.stages:
             assert len(stage.operands) <= MOST_OPERANDS
-            places = ", ".join(f"{{{BASES.index(place.base)}, {place.offset}}}" for place in stage.operands)
-            lines.append(f"    {{k{numbers[stage.spec]}, {stage.spec.rows}, {len(stage.operands)}, {{{places}}}}},")
+            operands = ", ".join(f"{{{BASES.index(operand.base)}, {operand.offset}}}" for operand in stage.operands)
+            lines.append(f"    {{k{numbers[stage.spec]}, {stage.spec.rows}, {len(stage.operands)}, {{{operands}}}}},")
         lines.append("};")
     lines.append("static const struct job bench_jobs[BENCH_JOBS] = {")
     for number, job in enumerate(jobs):

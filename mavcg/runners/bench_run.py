@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mavcg.core import Core
-from mavcg.cpu_list import cpu_ranges
-from mavcg.runners.bench_lines import JobFailed, JobTimes, MachineSaid, Reader, Turns
+from mavcg.hardware.core import Core
+from mavcg.hardware.cpu_list import cpu_ranges
+from mavcg.runners.bench_lines import BenchLineReader, InterleavedTimes, JobFailed, JobTimes, MachineReport
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.finished import ConnectionLost, Finished, RunnerError, Silent
 from mavcg.runners.shell_runner import SILENCE_S, ShellRunner
@@ -22,7 +22,7 @@ MOST_FAILURES = 3  # in a row: then it is not the jobs' fault
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How long a figure is measured: so many rounds and milliseconds at least, runs of about round_ms a round.
+    """Least effort per figure: rounds, milliseconds in all, and runs of about round_ms in a round.
 
     cold_rounds: of one run each after evict_bytes were read, which push everything out of the caches; 0 for none.
     settle_ms: of work before all measurements, for the clock to rise. seed: of the operands' numbers.
@@ -39,7 +39,7 @@ class BenchOptions:
 
 
 Taken = Callable[[JobTimes | JobFailed], None]
-TakenTurns = Callable[[Turns | JobFailed], None]
+TakenInterleaved = Callable[[InterleavedTimes | JobFailed], None]
 
 
 def run_bench(
@@ -51,8 +51,8 @@ def run_bench(
     options: BenchOptions,
     taken: Taken,
     note: Callable[[str], None] = lambda words: None,
-) -> tuple[MachineSaid, MachineSaid]:
-    """Run jobs of a program bound to CPUs; what the machine said before and after the last stretch of them.
+) -> tuple[MachineReport, MachineReport]:
+    """Run jobs of a program bound to CPUs; what the machine reports before and after the last stretch of them.
 
     cpus: a thread is bound to each; none: one thread that is not bound. core: what the first CPU must be, as far as it
     can be read; None: any.
@@ -68,17 +68,17 @@ def run_bench(
     return _run(runner, program, units, words, cpus, core, options, taken, note)
 
 
-def run_turns(
+def run_interleaved(
     runner: ShellRunner,
     program: BenchProgram,
     groups: Sequence[Sequence[int]],
     cpus: Sequence[int],
     core: Core | None,
     options: BenchOptions,
-    taken: TakenTurns,
+    taken: TakenInterleaved,
     note: Callable[[str], None] = lambda words: None,
-) -> tuple[MachineSaid, MachineSaid]:
-    """As run_bench, but the jobs of a group take turns: all of them in each of options.rounds rounds.
+) -> tuple[MachineReport, MachineReport]:
+    """Run jobs as run_bench does, interleaved within a group: each of options.rounds rounds runs all jobs of the group.
 
     taken: gets those of a group one after the other, or that each of them failed.
     """
@@ -100,11 +100,11 @@ def _run(
     options: BenchOptions,
     taken: Callable[[Any], None],
     note: Callable[[str], None],
-) -> tuple[MachineSaid, MachineSaid]:
-    """Units of jobs, of each of which all is said at once. words: arguments for those that are left."""
+) -> tuple[MachineReport, MachineReport]:
+    """Run units of jobs, whose results come together. words: arguments for the units that are left."""
     left, waits, failures = list(units), list(WAITS_S), 0
     while True:
-        reader = Reader(runner.name, program.jobs, cpus[0] if cpus else None, core, taken)
+        reader = BenchLineReader(runner.name, program.jobs, cpus[0] if cpus else None, core, taken)
         lost: ConnectionLost | None = None
         done: Finished | None = None
         silent = ""
@@ -132,7 +132,7 @@ def _run(
             how = silent or (_ended(done) if done is not None else "")
             if reader.before is None or not left:
                 raise RunnerError(f"{runner.name}: {how}; see what `--check` says of the machine")
-            if not reader.gave_up:  # else it said itself which job it could not do
+            if not reader.gave_up:  # else it named the job that failed
                 for job in left[0]:
                     taken(JobFailed(job, how))
                 left, failures = left[1:], failures + 1
@@ -144,8 +144,8 @@ def _run(
 
 def _ended(done: Finished) -> str:
     killed = done.status > 128  # which a shell says, too
-    said = "" if killed else "".join(done.words.splitlines()[-1:])
-    return f"the program {done.how}" + (f" ({said})" if said else "")
+    message = "" if killed else "".join(done.words.splitlines()[-1:])
+    return f"the program {done.how}" + (f" ({message})" if message else "")
 
 
 def _arguments(cpus: Sequence[int], options: BenchOptions) -> list[str]:

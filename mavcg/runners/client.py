@@ -1,4 +1,4 @@
-"""Runs a client program (ssh, adb, sh) and reads what it prints line by line, with a limit for its silence."""
+"""Run a client program (ssh, adb, sh) and reads what it prints line by line, with a limit for its silence."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ LAST_WORDS_S = 2.0  # for standard error after the client's end: a background pr
 
 @dataclass(frozen=True)
 class Client:
-    """What a client left: status, negative for a signal; all of its standard output; its words."""
+    """Result of a client program: status, negative for a signal; its standard output; its messages."""
 
     status: int
     stdout: bytes
@@ -36,7 +36,8 @@ def run_client(
 ) -> Client:
     """Run a client to its end. It is ended where anything is raised, Ctrl-C too, and its children with it.
 
-    what: the machine, for messages; install: the way out where the client is not there. given: is its standard input.
+    what: the machine, for messages; install: advice for the error without the client. given: its standard
+    input.
     Raises: RunnerError where it is not there, Silent when it printed nothing for silence_s; what on_line raises.
     """
     with contextlib.ExitStack() as stack:

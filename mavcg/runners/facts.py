@@ -1,4 +1,4 @@
-"""What a machine says of itself: the files that a library's selector reads, and clocks, governors, temperatures.
+"""Read facts of a machine: the files that a library's selector reads, and clocks, governors, temperatures.
 
 One script prints the files; they are put under a folder here and read by the selector's own C (runtime/binding.py). So
 a board is taken for what its libraries will take it for.
@@ -9,9 +9,9 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.files.scratch import scratch_folder
 from mavcg.profiles.board_files import parse_cpus
 from mavcg.runtime.binding import detect
-from mavcg.scratch import scratch_folder
 
 _CPU_FOLDER = "sys/devices/system/cpu"
 _FILES = (
@@ -77,12 +77,12 @@ def facts_script(root: str, folder: str) -> str:
         "arch": "uname -m", "system": "uname -sr", "product": "getprop ro.product.model 2> /dev/null",
         "free": f"df -Pk {shlex.quote(folder)} 2> /dev/null || df {shlex.quote(folder)} 2> /dev/null",
     }  # fmt: skip
-    told = "; ".join(f'echo; echo "{_MARK}:{name}"; {command}' for name, command in tell.items())
-    return f"{told}; cd {shlex.quote(root)} && for f in {' '.join(patterns)}; do {show}; done"
+    commands = "; ".join(f'echo; echo "{_MARK}:{name}"; {command}' for name, command in tell.items())
+    return f"{commands}; cd {shlex.quote(root)} && for f in {' '.join(patterns)}; do {show}; done"
 
 
 def facts_of(text: str) -> MachineFacts:
-    """What facts_script printed."""
+    """Parse the output of facts_script."""
     texts = _texts(text)
     arch = ARCHES.get(_word(texts, ":arch"), _word(texts, ":arch"))
     files = {name: content for name, content in texts.items() if _FILE_NAME.fullmatch(name) and ".." not in name}
@@ -110,7 +110,7 @@ def facts_of(text: str) -> MachineFacts:
 
 
 def _texts(text: str) -> dict[str, str]:
-    """Name -> what stood after its mark. CR LF is an old adb's doing."""
+    """Return the text after each mark by name. An old adb writes CR LF."""
     parts = text.replace("\r\n", "\n").split(f"\n{_MARK}")
     named = (part.partition("\n") for part in parts[1:])
     return {name.strip(): content for name, _, content in named}
@@ -146,14 +146,17 @@ def _parsed(text: str) -> tuple[int, ...] | None:
 
 
 def _free_bytes(table: str) -> int | None:
-    """Of `df`: the fourth column of the last line, in KiB; an old Android's has units instead, and is left out."""
+    """Parse free bytes from `df`:
+
+    the fourth column of the last line, in KiB. An old Android prints units; None then.
+    """
     lines = table.strip().splitlines()
     words = lines[-1].split() if len(lines) > 1 else []
     return int(words[3]) * 1024 if len(words) > 3 and words[3].isdigit() else None
 
 
 def _temperatures(files: dict[str, str]) -> tuple[tuple[str, float], ...]:
-    """Of the zones that say a temperature of something that works: thousandths of a degree, by Linux' thermal sysfs."""
+    """Return temperatures of the zones that report one, in thousandths of a degree (Linux' thermal sysfs)."""
     found: dict[str, float] = {}
     for path, content in files.items():
         if path.startswith("sys/class/thermal/") and path.endswith("/temp"):

@@ -1,4 +1,4 @@
-"""How a program on a machine ended, or why it could not be run there."""
+"""The end of a program on a machine, or the reason why it could not be run there."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class RunnerError(MavcgError):
 
 
 class ConnectionLost(RunnerError):
-    """The way to a machine broke off while something ran there; it may be there again in a moment."""
+    """The connection to a machine broke off while a program ran there; it may come back in a moment."""
 
 
 class Silent(RunnerError):
@@ -20,7 +20,7 @@ class Silent(RunnerError):
 @dataclass(frozen=True)
 class Finished:
     """A program or script that ended: its status as shells have it, 128 and the signal's number for one that was
-    killed; its standard output; what it said on standard error, or the transport did."""
+    killed; its standard output; its messages on standard error, or the transport's."""
 
     status: int
     stdout: bytes
@@ -28,7 +28,7 @@ class Finished:
 
     @property
     def how(self) -> str:
-        """How it ended, in words."""
+        """Describe how the program ended."""
         if self.status > 128:
             meaning = _SIGNALS.get(self.status - 128, "")
             return f"was ended by signal {self.status - 128}" + (f" ({meaning})" if meaning else "")
@@ -37,5 +37,5 @@ class Finished:
 
 _SIGNALS = {
     4: "an instruction that this CPU does not have", 6: "abort", 7: "bus error", 8: "arithmetic", 9: "killed",
-    11: "memory that is not there", 15: "told to end",
+    11: "memory that is not there", 15: "terminated",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""This machine, by its own shell."""
+"""Run on this machine, by its own shell."""
 
 import shutil
 import tempfile
@@ -10,26 +10,26 @@ from mavcg.runners.finished import RunnerError
 
 @dataclass(frozen=True)
 class LocalTransport:
-    """Files are copied, scripts run by /bin/sh."""
+    """A transport to this machine: copies files, runs scripts by /bin/sh."""
 
     name: str = "local"
     install: str = "this machine needs a POSIX shell"
 
     @property
     def folder(self) -> str:
-        """As Transport."""
+        """Implement `Transport.folder`."""
         return tempfile.gettempdir()
 
     def argv(self, script: str) -> list[str]:
-        """As Transport."""
+        """Implement `Transport.argv`."""
         return ["/bin/sh", "-c", script]
 
     def send(self, file: Path, to: str) -> None:
-        """As Transport."""
+        """Implement `Transport.send`."""
         self._copy(file, Path(to))
 
     def fetch(self, file: str, to: Path) -> None:
-        """As Transport."""
+        """Implement `Transport.fetch`."""
         self._copy(Path(file), to)
 
     def _copy(self, file: Path, to: Path) -> None:
@@ -39,8 +39,8 @@ class LocalTransport:
             raise RunnerError(f"local: {error.filename or to}: {error.strerror}; see that there is room") from None
 
     def close(self) -> None:
-        """As Transport: nothing is kept open."""
+        """Implement `Transport.close`; nothing is kept open."""
 
     def fault(self, status: int, words: str, running: bool) -> RunnerError:
-        """As Transport."""
+        """Implement `Transport.fault`."""
         return RunnerError(f"local: the shell ended with status {status}: {words or 'it says nothing'}; run it again")

@@ -1,4 +1,4 @@
-"""What --runner names -> a machine over a shell."""
+"""Open the machine that --runner names."""
 
 from mavcg.runners.adb import find_device
 from mavcg.runners.finished import RunnerError
@@ -10,7 +10,7 @@ FORMS = "local, ssh:user@host, ssh:user@host:port, adb or adb:SERIAL"
 
 
 def open_runner(text: str) -> ShellRunner:
-    """Of local, ssh:user@host[:port], adb[:SERIAL]. Nothing is made there yet.
+    """Return the runner for local, ssh:user@host[:port] or adb[:SERIAL]. Nothing is created there yet.
 
     Raises: RunnerError for anything else, for adb where no device is or more than one, where adb is not there.
     """

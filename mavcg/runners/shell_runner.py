@@ -1,4 +1,4 @@
-"""A machine over any way to a shell: one temporary folder, a program sent into it, and nothing left at the end."""
+"""Run programs on a machine through its shell: in one temporary folder, which is removed at the end."""
 
 import contextlib
 import os
@@ -8,12 +8,12 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from mavcg.files.scratch import interrupts_on_signals
 from mavcg.runners.client import run_client
 from mavcg.runners.facts import MachineFacts, facts_of, facts_script
 from mavcg.runners.finished import Finished, RunnerError, Silent
 from mavcg.runners.transport import Transport, last_line
-from mavcg.scratch import interrupts_on_signals
-from mavcg.terminal import say
+from mavcg.text.terminal import say
 
 FOLDER_VARIABLE = "MAVCG_RUNNER_FOLDER"  # where on the machine the temporary folder is made
 SILENCE_S = 300.0  # a program that prints nothing for so long is given up
@@ -35,11 +35,11 @@ class ShellRunner:
         self._folder = ""
         self._sent: tuple[str, int, int] | None = None
         self._program = 0
-        self._lost = False  # the way to it broke off since
+        self._lost = False  # the connection broke off since
 
     @property
     def name(self) -> str:
-        """As --runner takes it, and as messages say it."""
+        """The machine's name as --runner takes it and messages print it."""
         return self.transport.name
 
     def __enter__(self) -> "ShellRunner":
@@ -55,7 +55,7 @@ class ShellRunner:
             self._signals.close()
 
     def facts(self, root: str = "/") -> MachineFacts:
-        """What the machine says of its CPUs. root: a folder there that holds the proc/ and sys/ to be read.
+        """Read the machine's facts on its CPUs. root: a folder there that holds the proc/ and sys/ to read.
 
         Raises: RunnerError where it cannot be reached.
         """
@@ -108,7 +108,7 @@ class ShellRunner:
     ) -> Finished:
         """Run a script there: what it printed, and its own status, which no transport is trusted with.
 
-        Raises: RunnerError where the machine is not reached; ConnectionLost where the way to it broke off; Silent.
+        Raises: RunnerError where the machine is not reached; ConnectionLost where the connection broke off; Silent.
         """
         transport = self.transport
 
@@ -122,12 +122,14 @@ class ShellRunner:
         except Silent:
             self._end_program()
             raise
-        found = _STATUS.search(client.stdout)
-        if found is None:
-            said = f"{client.words}\n{client.stdout.decode('utf-8', 'replace')}" if not client.words else client.words
+        ending = _STATUS.search(client.stdout)
+        if ending is None:
+            message = (
+                f"{client.words}\n{client.stdout.decode('utf-8', 'replace')}" if not client.words else client.words
+            )
             self._lost = bool(self._folder)
-            raise transport.fault(client.status, said, running=self._lost)
-        return Finished(int(found[1]), client.stdout[: found.start()], client.words)
+            raise transport.fault(client.status, message, running=self._lost)
+        return Finished(int(ending[1]), client.stdout[: ending.start()], client.words)
 
     def close(self) -> None:
         """Remove what was sent, and end what still runs; where the machine is gone, say on stderr what is left."""
@@ -160,9 +162,9 @@ class ShellRunner:
             folder = f"{self._parent().rstrip('/')}/mavcg-{secrets.token_hex(8)}"
             done = self.script(f"umask 077; mkdir {shlex.quote(folder)}")
             if done.status:
-                said = last_line(done.words or done.stdout.decode("utf-8", "replace"))  # an old adb has one stream
+                message = last_line(done.words or done.stdout.decode("utf-8", "replace"))  # an old adb has one stream
                 raise RunnerError(
-                    f"{self.name}: {folder}: cannot be made ({said}); name a folder that can be written to by "
+                    f"{self.name}: {folder}: cannot be made ({message}); name a folder that can be written to by "
                     f"{FOLDER_VARIABLE}"
                 )
             self._folder = folder
@@ -183,7 +185,7 @@ class ShellRunner:
         return f"program-{self._program}"
 
     def _end_program(self) -> None:
-        """What still runs there, as far as it can be reached."""
+        """End the programs that still run there, as far as they can be reached."""
         if self._folder:
             there = shlex.quote(self._folder)
             argv = self.transport.argv(_kill(there))

@@ -1,4 +1,4 @@
-"""Where primitives are measured, and the programs that measure them there: jobs of a plan as kernels and memory."""
+"""A core to measure primitives on, and the programs that do so: jobs of a plan as kernels and memory."""
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +8,13 @@ from shutil import rmtree
 
 import numpy as np
 
-from mavcg.core import Core
-from mavcg.kernel import Machine
-from mavcg.primitive import F32_BYTES, Epilogue, Lowering, Place, image_elements
+from mavcg.hardware.core import Core
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.shell_runner import ShellRunner
-from mavcg.selection.cost_rows import Conversion
-from mavcg.selection.tuning import Job
+from mavcg.selection.costs.rows import Conversion
+from mavcg.selection.measure.work_list import Job
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Lowering, StageOperand, image_elements
 from mavcg.trials.check import block_of
 
 WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has after fusion
@@ -22,7 +22,7 @@ WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has 
 
 @dataclass(frozen=True)
 class Spot:
-    """Where it is measured.
+    """A core of a machine to measure on.
 
     core: None for generic code. cpus: a thread runs on each; none: one that is not bound. ahead: whether the next
     program is made while one runs, which another machine does not feel. host: whose figures, for the database.
@@ -38,20 +38,20 @@ class Spot:
 
     @property
     def threads(self) -> int:
-        """That share each kernel's rows."""
+        """Number of threads that share each kernel's rows."""
         return max(1, len(self.cpus))
 
 
 def programs(
     batches: Sequence[Sequence[Job]], spot: Spot, folder: Path
 ) -> Generator[tuple[Sequence[Job], BenchProgram], None, None]:
-    """Each batch with its program, which is gone when the next one is asked for."""
+    """Yield each batch with its program; the program is removed when the next one is requested."""
 
     def build(number: int) -> BenchProgram:
-        place = folder / f"batch-{number}"
-        place.mkdir(parents=True)
+        batch_folder = folder / f"batch-{number}"
+        batch_folder.mkdir(parents=True)
         made = [bench_job_of(job, block_of(spot.machine)) for job in batches[number]]
-        return build_program(made, spot.machine, spot.core, bench_target(spot.machine.arch), place, spot.workers)
+        return build_program(made, spot.machine, spot.core, bench_target(spot.machine.arch), batch_folder, spot.workers)
 
     if not spot.ahead:
         for number, batch in enumerate(batches):
@@ -75,7 +75,7 @@ def bench_job_of(job: Job, block: int) -> BenchJob:
 
         to = job.what
         stage = lower_conversion(find_conversion(to.layout_from, to.layout_to), to.c, to.h, to.w, block)
-        assert stage.operands == (Place("x"), Place("out"))
+        assert stage.operands == (StageOperand("x"), StageOperand("out"))
         images = {"x": to.layout_from, "out": to.layout_to}
         sizes = {base: image_elements(layout, to.c, to.h, to.w, block) * F32_BYTES for base, layout in images.items()}
         return bench_job(Lowering((stage,), np.zeros(0, np.float32)), sizes)

@@ -10,14 +10,14 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.files.scratch import scratch_folder
 from mavcg.runners.client import run_client
 from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.transport import last_line
-from mavcg.scratch import scratch_folder
 
 COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first words, such as "ssh -F board.conf"
 CONNECT_S = 10
-ALIVE_S = 5  # of silence, then the client asks; after so many questions without an answer the connection is lost:
+ALIVE_S = 5  # of silence before a keepalive; the connection is lost after so many of them without an answer:
 ALIVE_COUNT = 3
 SEND_S = 300.0
 KEPT_S = 60  # a connection without any script
@@ -25,7 +25,7 @@ _HOST = re.compile(
     r"(?:(?P<user>[\w.][\w.-]*)@)?(?P<host>[\w][\w.-]*|\[[0-9a-fA-F:.%\w]+\])(?::(?P<port>\d{1,5}))?", re.A
 )
 
-# What the client says -> what is wrong, and the way out; {host} and {port} are filled in.
+# The client's message -> the fault with a remedy; {host} and {port} are filled in.
 _FAULTS = (
     (r"Could not resolve|Name or service not known", "{host}: no such host is known; write its address"),
     (r"Connection refused", "refused on port {port}; see that sshd runs there, or name its port: ssh:user@host:port"),
@@ -33,7 +33,10 @@ _FAULTS = (
         r"Host key verification failed|HOST IDENTIFICATION",
         "its host key is unknown or new; once run ssh {host} by hand",
     ),
-    (r"Permission denied|Too many auth", "takes no key of yours, and no password is asked for; run ssh-copy-id {host}"),
+    (
+        r"Permission denied|Too many auth",
+        "takes no key of yours, and passwords are not supported; run ssh-copy-id {host}",
+    ),
     (r"[Tt]imed out|No route to host|is unreachable|Host is down", "does not answer; see that it is on, and near"),
 )
 _LOST = r"Connection (?:reset|closed)|closed by remote|master failed|Broken pipe|Timeout, server|client_loop|kex_"
@@ -52,25 +55,25 @@ class SshTransport:
 
     @property
     def name(self) -> str:
-        """As Transport."""
+        """Return the name as `Transport.name` does."""
         return f"ssh:{self.host}" + (f":{self.port}" if self.port else "")
 
     @property
     def install(self) -> str:
-        """As Transport."""
+        """Implement `Transport.install`."""
         return f"install an ssh client (openssh-client), or name one by {COMMAND_VARIABLE}"
 
     @property
     def folder(self) -> str:
-        """As Transport."""
+        """Implement `Transport.folder`."""
         return "/tmp"
 
     def argv(self, script: str) -> list[str]:
-        """As Transport. The login shell there need not be a POSIX one: it is given one quoted word."""
+        """Implement `Transport.argv`. The login shell there need not be a POSIX one: it is given one quoted word."""
         return [*self._client(), "--", self.host, f"sh -c {shlex.quote(script)}"]
 
     def close(self) -> None:
-        """As Transport."""
+        """Implement `Transport.close`."""
         if self._control is not None:
             with contextlib.suppress(RunnerError):
                 ending = [*self._client(), "-O", "exit", "--", self.host]
@@ -92,7 +95,7 @@ class SshTransport:
         return [*(shlex.split(os.environ.get(COMMAND_VARIABLE, "")) or ["ssh"]), *options, *port]
 
     def send(self, file: Path, to: str) -> None:
-        """As Transport."""
+        """Implement `Transport.send`."""
         there = shlex.quote(to)
         done = run_client(
             self.argv(f"cat > {there} && wc -c < {there}"), self.name, self.install, silence_s=SEND_S, given=file
@@ -103,7 +106,7 @@ class SshTransport:
             raise RunnerError(f"{self.name}: {to}: cannot be written ({last_line(done.words)}); see that there is room")
 
     def fetch(self, file: str, to: Path) -> None:
-        """As Transport."""
+        """Implement `Transport.fetch`."""
         done = run_client(self.argv(f"cat < {shlex.quote(file)}"), self.name, self.install, silence_s=SEND_S)
         if done.status == 255:
             raise self.fault(done.status, done.words, True)
@@ -112,18 +115,18 @@ class SshTransport:
         to.write_bytes(done.stdout)
 
     def fault(self, status: int, words: str, running: bool) -> RunnerError:
-        """As Transport."""
+        """Implement `Transport.fault`."""
         for pattern, meaning in _FAULTS:
             if re.search(pattern, words):
-                told = meaning.format(host=self.host, port=self.port or 22)
-                return (ConnectionLost if running else RunnerError)(f"{self.name}: {told}")
+                message = meaning.format(host=self.host, port=self.port or 22)
+                return (ConnectionLost if running else RunnerError)(f"{self.name}: {message}")
         if running or re.search(_LOST, words):
             return ConnectionLost(f"{self.name}: the connection was lost ({last_line(words)}); run it again")
         return RunnerError(f"{self.name}: {last_line(words)}; see that `ssh {self.host}` works by hand")
 
 
 def parse_ssh(text: str) -> SshTransport:
-    """Of user@host:port; user and port may be left out, an IPv6 address stands in brackets.
+    """Parse user@host:port; user and port may be left out, an IPv6 address stands in brackets.
 
     Raises: RunnerError for anything else.
     """

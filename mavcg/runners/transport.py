@@ -1,4 +1,4 @@
-"""The ways to a machine's shell, one interface: scripts of one line, files there and back."""
+"""The interface of transports to a machine's shell: scripts of one line, files there and back."""
 
 from pathlib import Path
 from typing import Protocol
@@ -7,19 +7,19 @@ from mavcg.runners.finished import RunnerError
 
 
 class Transport(Protocol):
-    """A way to a machine. Scripts are for a POSIX sh, one line, without backslashes."""
+    """A connection to a machine. Scripts are for a POSIX sh, one line, without backslashes."""
 
     @property
     def name(self) -> str:
-        """As --runner takes it."""
+        """The machine's name as --runner takes it."""
 
     @property
     def install(self) -> str:
-        """The way out where the client is not there."""
+        """Advice on installing the client, for the error where it is missing."""
 
     @property
     def folder(self) -> str:
-        """In which the temporary folder is made, if nothing else is said."""
+        """Folder on the machine in which the temporary folder is created by default."""
 
     def argv(self, script: str) -> list[str]:
         """The client's words that run a script there."""
@@ -34,10 +34,10 @@ class Transport(Protocol):
         """Give up what was kept open; the next script opens it again."""
 
     def fault(self, status: int, words: str, running: bool) -> RunnerError:
-        """What is wrong when the client ended and the script did not; ConnectionLost where it was `running`."""
+        """Return the fault when the client ended and the script did not; ConnectionLost if the script was `running`."""
 
 
 def last_line(words: str) -> str:
-    """Of what a client said, for a message."""
+    """Return the last line of a client's messages, for an error."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return lines[-1] if lines else "it says nothing"

@@ -1,33 +1,33 @@
-"""A network's primitives measured on the cores of a board: what `mavcg tune` asks for, and what came of it."""
+"""Measure a network's primitives on the cores of a board, for `mavcg tune`."""
 
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mavcg.board import Board
-from mavcg.codegen import default_workers
-from mavcg.core import GENERIC, Core
-from mavcg.cpu_list import cpus_text
+from mavcg.cost_model.board_machine import ClusterMachine, cluster_machines
 from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.cpu_list import cpus_text
+from mavcg.hardware.target import parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
-from mavcg.kernel import Machine
-from mavcg.machines import machines_for
-from mavcg.planner.board_machine import ClusterMachine, cluster_machines
-from mavcg.primitive import Primitive
+from mavcg.lowering.machines import machines_for
 from mavcg.profiles.load import cores_for
 from mavcg.runners.bench_run import BenchOptions
+from mavcg.runners.core_cpus import cpus_of, differences, hints
 from mavcg.runners.facts import MachineFacts
-from mavcg.runners.places import cpus_of, differences, hints
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import TunedOn, tune_on
-from mavcg.selection.cost_db import CostDb, compiler_version
-from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.costs.database import CostDb, compiler_version
+from mavcg.selection.costs.modelled import modelled_costs
+from mavcg.selection.costs.threads import threaded_costs
+from mavcg.selection.measure.work_list import Plan, fastest, plan_of, scenario_text
 from mavcg.selection.network import Network
-from mavcg.selection.threads import threaded_costs
-from mavcg.selection.tuning import Plan, fastest, plan_of, scenario_text
-from mavcg.target import parse_target
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Primitive
+from mavcg.toolchain.codegen import default_workers
 from mavcg.trials.check import block_of
 
 LOCAL = "local"
@@ -36,7 +36,7 @@ INTERRUPT = "interrupt"
 
 
 @dataclass(frozen=True)
-class Place:
+class BoardCore:
     """A core of the board, as emitters and the model know it, and the CPUs that threads run on."""
 
     machine: Machine
@@ -46,15 +46,15 @@ class Place:
 
     @property
     def threads(self) -> int:
-        """That are measured."""
+        """Numbers of threads to measure with."""
         return max(1, len(self.cpus))
 
 
 @dataclass(frozen=True)
 class TunedCore:
-    """What was measured of a network on one core."""
+    """The costs of a network that were measured on one core."""
 
-    place: Place
+    board_core: BoardCore
     plan: Plan
     tuned: TunedOn
 
@@ -68,16 +68,16 @@ def board_of(name: str, runner: str) -> Board:
     return measured_host_board()
 
 
-def places_of(
-    board: Board, wanted: Sequence[str], runner: str, facts: MachineFacts, threads: int = 1
-) -> tuple[tuple[Place, ...], tuple[str, ...]]:
-    """CPUs for each core wanted, or for each of the board's, as many as threads; and warnings.
+def board_cores(
+    board: Board, requested: Sequence[str], runner: str, facts: MachineFacts, threads: int = 1
+) -> tuple[tuple[BoardCore, ...], tuple[str, ...]]:
+    """Return each requested core, or each of the board's, with as many CPUs as threads; and warnings.
 
     Raises: MavcgError for cores that the board or the machine has not, or the wrong machine altogether.
     """
     clusters = cluster_machines(board, threads)
     names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters))
-    for core in wanted:
+    for core in requested:
         if core not in names:
             raise MavcgError(f"--core {core}: {board.name} has no such core; it has {', '.join(names)}")
     target = parse_target(board.target)
@@ -86,24 +86,24 @@ def places_of(
     known = [name for name in names if name != GENERIC]
     cores = {core.name: core for core in (cores_for(known) if known else ())}
     machines = machines_for(list(cores.values()), target)
-    places, warnings = [], []
-    for name in list(dict.fromkeys(wanted)) or names:
+    tunable, warnings = [], []
+    for name in list(dict.fromkeys(requested)) or names:
         cpus: tuple[int, ...] = ()
         if facts.cpus:  # else a system that does not tell and does not bind: this machine, if it is no Linux
             cpus, warning = cpus_of(facts, board, name, runner, threads)
             warnings += [warning] if warning else []
         elif threads > 1:
             raise MavcgError(f"{runner}: --threads {threads}: does not bind threads to CPUs; leave it out")
-        cluster = next(one for one in clusters if one.cluster.core == name)
-        places.append(Place(machines[name], cores.get(name), cluster, cpus))
-    return tuple(places), tuple(warnings)
+        cluster = next(c for c in clusters if c.cluster.core == name)
+        tunable.append(BoardCore(machines[name], cores.get(name), cluster, cpus))
+    return tuple(tunable), tuple(warnings)
 
 
 def tune_network(
     network: Network,
     primitives: Sequence[Primitive],
     board: Board,
-    places: Sequence[Place],
+    board_cores: Sequence[BoardCore],
     runner: ShellRunner,
     facts: MachineFacts,
     database: CostDb,
@@ -113,33 +113,33 @@ def tune_network(
     progress: Callable[[int, int, str], None],
     note: Callable[[str], None],
 ) -> list[TunedCore]:
-    """Measure on one core after the other, what the model leaves of each; an interrupt or the limit ends all.
+    """Measure the primitives that the model does not rule out, core by core; an interrupt or the limit ends all.
 
     limit_s: for all cores together, in equal parts. Raises: MavcgError as plan_of and tune_on do.
     """
     local = runner.name == LOCAL
     host = platform.node() if local else " ".join(word for word in (runner.name, facts.model) if word)
     done: list[TunedCore] = []
-    for number, place in enumerate(places):
-        model = modelled_costs(place.cluster) if place.threads == 1 else threaded_costs([place.cluster] * place.threads)
+    for number, core in enumerate(board_cores):
+        model = modelled_costs(core.cluster) if core.threads == 1 else threaded_costs([core.cluster] * core.threads)
         plan = plan_of(network, primitives, model)
-        for words in (*place.cluster.assumed, *plan.left_out):
+        for words in (*core.cluster.assumed, *plan.left_out):
             note(words)
-        where = ", ".join(filter(None, (place.machine.name, cpus_text(place.cpus))))
+        where = ", ".join(filter(None, (core.machine.name, cpus_text(core.cpus))))
         note(
             f"{where}: {len(plan.scenarios)} convolutions, {len(plan.sizes)} sizes of images: {len(plan.jobs)} "
             f"measurements, {plan.pruned} left out by the model"
         )
-        spot = Spot(runner, place.machine, place.core, place.cpus, not local, host, default_workers())
+        spot = Spot(runner, core.machine, core.core, core.cpus, not local, host, default_workers())
         spent_s = sum(each.tuned.seconds for each in done)
-        part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(places) - number)
+        part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(board_cores) - number)
         tuned = tune_on(
             plan, database, spot, resume=resume, limit_s=part_s, options=_options(board, facts), progress=progress,
             note=note,
         )  # fmt: skip
         for words in (*tuned.notes, *(f"{job.name}: {why}" for job, why in tuned.failed)):
             note(words)
-        done.append(TunedCore(place, plan, tuned))
+        done.append(TunedCore(core, plan, tuned))
         if tuned.stopped == INTERRUPT:
             break
     for words in _disagreements(done):
@@ -155,11 +155,11 @@ def _options(board: Board, facts: MachineFacts) -> BenchOptions:
 
 
 def _disagreements(done: Sequence[TunedCore]) -> list[str]:
-    """Where two cores computed other bits from the same numbers, which no kernel of ours may do."""
+    """Return the scenarios in which two cores computed different bits from equal inputs; no kernel may."""
     first: dict[object, tuple[str, str]] = {}
     found = []
     for each in done:
-        name = each.place.machine.name
+        name = each.board_core.machine.name
         for job, checksum in each.tuned.checksums.items():
             before, other = first.setdefault(job.what, (checksum, name))
             if before != checksum:
@@ -168,7 +168,7 @@ def _disagreements(done: Sequence[TunedCore]) -> list[str]:
 
 
 def facts_document(runner: str, facts: MachineFacts, board: Board | None) -> dict[str, Any]:
-    """What a machine says of itself, for --check."""
+    """Return the machine's facts as a document, for --check."""
     return {
         "runner": runner,
         **asdict(facts),
@@ -182,9 +182,9 @@ def facts_document(runner: str, facts: MachineFacts, board: Board | None) -> dic
 def tuned_document(
     model: str, board: str, runner: str, done: Sequence[TunedCore], database: CostDb, primitives: Sequence[Primitive]
 ) -> dict[str, Any]:
-    """All of it as JSON: a table for each core, and sums."""
+    """Return the results as JSON: a table for each core, and sums."""
     cores = [_core_document(each, database, primitives) for each in done]
-    threads = max((each.place.threads for each in done), default=1)
+    threads = max((each.board_core.threads for each in done), default=1)
     sums = {
         key: sum(core[key] for core in cores)
         for key in ("measured", "already", "pruned", "left", "in_turns", "undecided", "seconds")
@@ -197,18 +197,18 @@ def tuned_document(
 
 
 def _core_document(each: TunedCore, database: CostDb, primitives: Sequence[Primitive]) -> dict[str, Any]:
-    plan, tuned, machine = each.plan, each.tuned, each.place.machine
-    costs = database.provider(machine.name, each.place.threads, block_of(machine))
+    plan, tuned, machine = each.plan, each.tuned, each.board_core.machine
+    costs = database.provider(machine.name, each.board_core.threads, block_of(machine))
     return {
         "core": machine.name,
-        "cpus": list(each.place.cpus),
+        "cpus": list(each.board_core.cpus),
         "convolutions": len(plan.scenarios),
         "sizes": len(plan.sizes),
         "measured": len(tuned.measured),
         "already": tuned.already,
         "pruned": plan.pruned,
         "left": tuned.left,
-        "in_turns": tuned.in_turns,
+        "in_turns": tuned.interleaved,
         "undecided": tuned.undecided,
         "failed": [{"what": job.name, "why": why} for job, why in tuned.failed],
         "seconds": tuned.seconds,

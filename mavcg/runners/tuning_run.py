@@ -1,7 +1,8 @@
-"""What a network needs measured (selection/tuning.py), on one core of any machine that a runner reaches.
+"""Measure the jobs of a network (selection/measure/work_list.py) on one core of any machine that a runner reaches.
 
 Some jobs at a time become a program; while a board works on one, the next is made here. When all were measured by
-themselves, those of a scenario that may be its fastest are measured in turns (turns_run.py, selection/contest.py).
+themselves, the candidates for the fastest of each scenario are measured interleaved (interleaved_run.py,
+selection/measure/interleaved.py).
 """
 
 import time
@@ -11,29 +12,29 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from mavcg.runners.bench_lines import JobFailed, JobTimes, MachineSaid, Rounds
+from mavcg.files.scratch import scratch_folder
+from mavcg.runners.bench_lines import JobFailed, JobTimes, MachineReport, Rounds
 from mavcg.runners.bench_run import BenchOptions, run_bench
+from mavcg.runners.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
 from mavcg.runners.spot import Spot, programs
-from mavcg.runners.turns_run import TURNS, TurnOptions, measure_in_turns
-from mavcg.scratch import scratch_folder
-from mavcg.selection.contest import Contest, contests_of
-from mavcg.selection.cost_db import CostDb, Record
-from mavcg.selection.costs import MEASURED, Cost
-from mavcg.selection.tuning import Job, Plan, scenario_text
+from mavcg.selection.costs.database import CostDb, Record
+from mavcg.selection.costs.provider import MEASURED, Cost
+from mavcg.selection.measure.interleaved import CandidateGroup, contests_of
+from mavcg.selection.measure.work_list import Job, Plan, scenario_text
 from mavcg.trials.check import block_of
 
 NOTHING = Cost(0.0, MEASURED)
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program: few at first, so that figures come soon
-USUAL_OPTIONS = BenchOptions()
-FIRST_PART = 0.7  # of a limit: what measuring by themselves may take, so that there is time for turns
+DEFAULT_OPTIONS = BenchOptions()
+FIRST_PART = 0.7  # fraction of a limit for single measurements, so that there is time for interleaved ones
 SLOWED = 0.9  # of the clock before: below that the machine got hot, or saves power
 
 
 @dataclass(frozen=True)
 class TunedOn:
-    """What came of a plan on a core. already: how many were in the database; left: not measured as time was up, or
-    stopped; failed: which could not be, and why. program_bytes: of the largest program that was sent. in_turns: how
-    many scenarios were measured in turns, undecided: of how many that is left.
+    """Result of a plan on a core. already: jobs that were in the database; left: jobs not measured, as time was up or
+    the run was stopped; failed: jobs that could not be measured, with reasons. program_bytes: size of the largest
+    program that was sent. interleaved: scenarios with an interleaved measurement; undecided: those that still need one.
     """
 
     measured: tuple[tuple[Job, Cost], ...]
@@ -45,12 +46,12 @@ class TunedOn:
     program_bytes: int = 0
     notes: tuple[str, ...] = ()
     checksums: dict[Job, str] = field(default_factory=dict)
-    in_turns: int = 0
+    interleaved: int = 0
     undecided: int = 0
 
 
 class _TimeIsUp(Exception):
-    """No more is begun."""
+    """Raised when the time limit is reached: no measurement is begun any more."""
 
 
 def tune_on(
@@ -60,27 +61,27 @@ def tune_on(
     *,
     resume: bool = False,
     limit_s: float | None = None,
-    options: BenchOptions = USUAL_OPTIONS,
-    turns: TurnOptions = TURNS,
+    options: BenchOptions = DEFAULT_OPTIONS,
+    interleaving: InterleavedOptions = DEFAULT_INTERLEAVED,
     progress: Callable[[int, int, str], None] = lambda done, all_, words: None,
     note: Callable[[str], None] = lambda words: None,
 ) -> TunedOn:
-    """Measure on as many threads as CPUs; every figure is in the database as soon as it is known, warm and cold.
+    """Measure on as many threads as CPUs; each figure, warm and cold, is stored in the database at once.
 
-    First all by themselves, then in turns those of each scenario that may be its fastest. resume: what was measured
-    already is not measured again. limit_s: no new figure is begun after so many seconds; of these, FIRST_PART is for
-    the first. An interrupt (Ctrl-C) ends it as the limit does. progress: called with how many are done, of how many,
-    and what is next.
+    First all jobs by themselves, then interleaved the candidates for the fastest of each scenario. resume: jobs that
+    were measured already are not measured again. limit_s: seconds after which no measurement is begun; FIRST_PART of
+    them is for the single measurements. An interrupt (Ctrl-C) ends it as the limit does. progress: called with the
+    number of jobs that are done, the number of all jobs, and the name of the next.
     Raises: RunnerError where the machine fails; what was measured until then is kept.
     """
-    tuning = _Tuning(plan, database, spot, resume, limit_s, progress)
+    tuning = _TuningRun(plan, database, spot, resume, limit_s, progress)
     with scratch_folder("mavcg-tune-") as name:
         try:
             try:
                 tuning.alone(Path(name), options, note)
             except _TimeIsUp:
                 tuning.stopped = "limit"
-            tuning.in_turns(Path(name) / "turns", options, turns, note)
+            tuning.interleaved(Path(name) / "interleaved", options, interleaving, note)
         except _TimeIsUp:
             tuning.stopped = "limit"
         except KeyboardInterrupt:
@@ -88,7 +89,7 @@ def tune_on(
     return tuning.result()
 
 
-class _Tuning:
+class _TuningRun:
     """The state of tune_on."""
 
     def __init__(
@@ -106,12 +107,12 @@ class _Tuning:
         self.checksums: dict[Job, str] = {}
         self.notes: list[str] = []
         self.stopped, self.largest = "", 0
-        self.decided, self.contests = 0, 0
+        self.decided, self.measurements = 0, 0
 
     def result(self) -> TunedOn:
-        """As it stands."""
+        """The result so far."""
         left = len(self.todo) - len({*self.measured, *(job for job, _ in self.failed)} & set(self.todo))
-        undecided = self.contests - self.decided
+        undecided = self.measurements - self.decided
         return TunedOn(
             tuple(self.measured.items()), len(self.plan.jobs) - len(self.todo), left,
             self.stopped if left or undecided else "", time.monotonic() - self.started, tuple(self.failed),
@@ -119,7 +120,7 @@ class _Tuning:
         )  # fmt: skip
 
     def alone(self, folder: Path, options: BenchOptions, note: Callable[[str], None]) -> None:
-        """Each job by itself. Raises: _TimeIsUp."""
+        """Measure each job by itself. Raises: _TimeIsUp."""
         if self.todo and self._over(FIRST_PART):
             raise _TimeIsUp
         self._tell()
@@ -132,15 +133,20 @@ class _Tuning:
                 )  # fmt: skip
                 self.notes += _clock_notes(before, after)
 
-    def in_turns(self, folder: Path, options: BenchOptions, turns: TurnOptions, note: Callable[[str], None]) -> None:
-        """Who may be the fastest of each scenario, and was not measured in turns before. Raises: _TimeIsUp."""
+    def interleaved(
+        self, folder: Path, options: BenchOptions, settings: InterleavedOptions, note: Callable[[str], None]
+    ) -> None:
+        """Measure in an interleaved run the candidates for fastest of each scenario that were not yet.
+
+        Raises: _TimeIsUp.
+        """
         found = contests_of(self.plan, self._known)
-        self.contests = len(found)
+        self.measurements = len(found)
         if found and self._over():
             raise _TimeIsUp
         entries = [(one, {job: self._sure(job) for job in (one.base, *one.others, *one.rest)}) for one in found]
-        bytes_ = measure_in_turns(
-            entries, self.spot, folder, options, turns, self._decided, self._at_work, note
+        bytes_ = measure_interleaved(
+            entries, self.spot, folder, options, settings, self._decided, self._at_work, note
         )  # fmt: skip
         self.largest = max(self.largest, bytes_)
 
@@ -178,13 +184,13 @@ class _Tuning:
 
         return taken
 
-    def _at_work(self, contest: Contest) -> None:
+    def _at_work(self, measurement: CandidateGroup) -> None:
         if self._over():
             raise _TimeIsUp
-        words = f"{1 + len(contest.others)} in turns, {scenario_text(contest.scenario)}"
-        self.progress(self.decided, self.contests, words)
+        words = f"{1 + len(measurement.others)} interleaved, {scenario_text(measurement.scenario)}"
+        self.progress(self.decided, self.measurements, words)
 
-    def _decided(self, contest: Contest, costs: dict[Job, Cost], failed: dict[Job, str]) -> None:
+    def _decided(self, measurement: CandidateGroup, costs: dict[Job, Cost], failed: dict[Job, str]) -> None:
         for job, cost in costs.items():
             self.database.put(replace(self.records[job], cost=cost))
             if job in self.measured:
@@ -194,18 +200,18 @@ class _Tuning:
 
 
 def _batches(jobs: Sequence[Job]) -> list[list[Job]]:
-    found: list[list[Job]] = []
+    batches: list[list[Job]] = []
     rest = iter(jobs)
-    while batch := list(islice(rest, BATCH if found else FIRST_BATCH)):
-        found.append(batch)
-    return found
+    while batch := list(islice(rest, BATCH if batches else FIRST_BATCH)):
+        batches.append(batch)
+    return batches
 
 
 def _cost(rounds: Rounds) -> Cost:
     return Cost(rounds.ms, MEASURED, rounds.spread_ms, rounds.runs)
 
 
-def _clock_notes(before: MachineSaid, after: MachineSaid) -> list[str]:
+def _clock_notes(before: MachineReport, after: MachineReport) -> list[str]:
     if before.khz and after.khz and after.khz < SLOWED * before.khz:
         clocks = f"{before.khz / 1e6:.2f} GHz to {after.khz / 1e6:.2f} GHz"
         return [f"CPU {before.cpu}: its clock fell from {clocks} meanwhile; let it cool, or hold the clock lower"]

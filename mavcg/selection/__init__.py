@@ -1,1 +1,1 @@
-"""Which primitive and which layout each node of a network takes."""
+"""Selection of a primitive and a layout for each node of a network."""

@@ -1,4 +1,4 @@
-"""How much memory a network takes while it runs: images that are alive at once, conversions and workspace beside them.
+"""Memory that a network needs while it runs: live images, conversions and workspace beside them.
 
 Nodes run in their order. An image is alive from the node that makes it to the last one that reads it; what it is
 converted into, while its reader works. Every image counts as in the largest layout that it may be written in (blocks
@@ -8,9 +8,9 @@ of CHWc are filled up), so that only the node at work and the conversions before
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mavcg.primitive import F32_BYTES, Layout
 from mavcg.selection.choice import Alternative, Problem
 from mavcg.selection.dt_graph import Size
+from mavcg.specs.primitive import F32_BYTES, Layout
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Step:
+class ArenaStep:
     """A node at work. made: bytes of its own images; others: of those that it neither reads nor makes."""
 
     node: str
@@ -59,11 +59,11 @@ class Need:
 
 
 def image_bytes(size: Size, block: int) -> int:
-    """In its largest layout, blocks of so many channels; 1: in any other."""
+    """Return the bytes of an image in its largest layout, in blocks of so many channels; 1: in any other layout."""
     return -(-size.c // block) * block * size.h * size.w * F32_BYTES
 
 
-def steps_of(problem: Problem, block: int) -> tuple[Step, ...]:
+def steps_of(problem: Problem, block: int) -> tuple[ArenaStep, ...]:
     """One for each node, in their order. block: channels of a block of CHWc."""
     network = problem.network
     at = {name: number for number, name in enumerate(network.nodes)}
@@ -86,13 +86,13 @@ def steps_of(problem: Problem, block: int) -> tuple[Step, ...]:
         reads = [Read(sizes[t], copies[t], tuple(links), until[t] == now) for t, links in carried[name].items()]
         made = sum(sizes[tensor] for tensor in alive if since[tensor] == now)
         others = sum(sizes[t] for t in alive if since[t] < now and t not in carried[name])
-        found.append(Step(name, made, others, tuple(reads)))
+        found.append(ArenaStep(name, made, others, tuple(reads)))
     return tuple(found)
 
 
 def copies_of(problem: Problem, number: int, source: Alternative, target: Alternative) -> int:
-    """How many conversions a link's image goes through; 0 also where they change nothing in memory."""
-    from_, to = source.layout_out, problem.wanted(problem.network.links[number], target)
+    """Return how many conversions a link's image goes through; 0 also if they change nothing in memory."""
+    from_, to = source.layout_out, problem.layout_read(problem.network.links[number], target)
     graph = problem.graphs[number]
     if from_ is to or graph.ms(from_, to) == 0:
         return 0
@@ -105,7 +105,7 @@ def workspace_of(problem: Problem, node: str, one: Alternative) -> int:
     return one.primitive.workspace_bytes(scenario) if one.primitive and scenario else 0
 
 
-def need_at(problem: Problem, step: Step, chosen: Mapping[str, Alternative]) -> int:
+def need_at(problem: Problem, step: ArenaStep, chosen: Mapping[str, Alternative]) -> int:
     """Bytes at a node, with these alternatives."""
     links = problem.network.links
 
@@ -116,7 +116,7 @@ def need_at(problem: Problem, step: Step, chosen: Mapping[str, Alternative]) -> 
 
 
 def peak(problem: Problem, chosen: Mapping[str, Alternative], block: int) -> Need:
-    """Where a choice takes most."""
+    """Return the greatest need of memory of a choice, with its node."""
     found = [(need_at(problem, step, chosen), step.node) for step in steps_of(problem, block)]
     most = max(bytes_ for bytes_, _ in found)
     return next(Need(bytes_, node) for bytes_, node in found if bytes_ == most)

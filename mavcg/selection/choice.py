@@ -12,25 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
-from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.selection.costs import Cost, CostProvider
+from mavcg.selection.costs.provider import Cost, CostProvider
 from mavcg.selection.dt_graph import LAYOUTS, NUMBER_OF, DtGraph, dt_graphs
 from mavcg.selection.network import Link, Network, NetworkNode
-from mavcg.selection.pbqp import Edge, Instance, make_instance
+from mavcg.selection.pbqp import Instance, PbqpEdge, make_instance
 from mavcg.selection.sharing import SharedImage, cheapest_sets
+from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 FREE = Cost(0.0, "none")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a primitive must keep to: the error that it may make (Primitive.error_bound), bytes of workspace."""
+    """Limits on primitives: the error that they may make (Primitive.error_bound), bytes of workspace."""
 
     max_error: float = math.inf
     workspace_bytes: int | None = None
 
     def admit(self, primitive: Primitive, scenario: Scenario) -> bool:
-        """Whether a primitive computes the scenario, and keeps to this."""
+        """True if a primitive computes the scenario within these limits."""
         if primitive.error_bound > self.max_error or not primitive.applies(scenario):
             return False
         return self.workspace_bytes is None or primitive.workspace_bytes(scenario) <= self.workspace_bytes
@@ -47,7 +47,7 @@ class Alternative:
 
     @property
     def name(self) -> str:
-        """Of the primitive, or the layout."""
+        """The name of the primitive, or of the layout."""
         return self.primitive.name if self.primitive else str(self.layout_in)
 
 
@@ -76,7 +76,7 @@ class Problem:
     shared: bool = False
     memory: MemoryLimit | None = None
 
-    def wanted(self, link: Link, chosen: Alternative) -> Layout:
+    def layout_read(self, link: Link, chosen: Alternative) -> Layout:
         """The layout in which the link's reader takes the image, with this alternative."""
         return chosen.layout_out if link.residual else chosen.layout_in
 
@@ -146,7 +146,7 @@ def instance_of(problem: Problem, allowed: Mapping[str, Iterable[int]] | None = 
             rest = np.ones(len(found), bool)
             rest[list(allowed[name])] = False
             nodes[name][rest] = np.inf
-    edges: list[Edge] = []
+    edges: list[PbqpEdge] = []
     images = shared_images(problem)
     for image in images:
         made, links = cheapest_sets(image.graph), [problem.network.links[i] for i in image.links]
@@ -154,22 +154,22 @@ def instance_of(problem: Problem, allowed: Mapping[str, Iterable[int]] | None = 
         nodes[name] = np.array([one.ms for one in made])
         writes = _layouts(problem, links[0], False)
         begins = np.array([NUMBER_OF[one.begin] for one in made])
-        edges.append(Edge(links[0].source, name, np.where(writes[:, None] == begins[None, :], 0.0, np.inf)))
+        edges.append(PbqpEdge(links[0].source, name, np.where(writes[:, None] == begins[None, :], 0.0, np.inf)))
         has = np.array([[layout in one.layouts for layout in LAYOUTS] for one in made])
         for link in links:
-            edges.append(Edge(name, link.target, np.where(has[:, _layouts(problem, link, True)], 0.0, np.inf)))
+            edges.append(PbqpEdge(name, link.target, np.where(has[:, _layouts(problem, link, True)], 0.0, np.inf)))
     taken = {i for image in images for i in image.links}
     for i, (link, graph) in enumerate(zip(problem.network.links, problem.graphs, strict=True)):
         if i not in taken:
             from_, to = _layouts(problem, link, False), _layouts(problem, link, True)
-            edges.append(Edge(link.source, link.target, graph.shortest[np.ix_(from_, to)]))
+            edges.append(PbqpEdge(link.source, link.target, graph.shortest[np.ix_(from_, to)]))
     return make_instance(nodes, edges)
 
 
 def _layouts(problem: Problem, link: Link, reads: bool) -> NDArray[np.int64]:
     """The layout's number for every alternative of the link's reader, or of its writer."""
     if reads:
-        return np.array([NUMBER_OF[problem.wanted(link, one)] for one in problem.alternatives[link.target]])
+        return np.array([NUMBER_OF[problem.layout_read(link, one)] for one in problem.alternatives[link.target]])
     return np.array([NUMBER_OF[one.layout_out] for one in problem.alternatives[link.source]])
 
 
@@ -213,29 +213,30 @@ class Choice:
 
     @property
     def nodes_ms(self) -> float:
-        """Of the primitives alone."""
+        """Time of the primitives alone, in ms."""
         return math.fsum(one.cost.ms for one in self.chosen.values())
 
     @property
     def conversions_ms(self) -> float:
-        """Of the conversions alone."""
+        """Time of the conversions alone, in ms."""
         return math.fsum(one.ms for one in self.conversions)
 
     @property
     def total_ms(self) -> float:
-        """Of the network: primitives and conversions, added up anew."""
+        """Time of the network, in ms: primitives and conversions, added up anew."""
         return math.fsum((*(o.cost.ms for o in self.chosen.values()), *(o.ms for o in self.conversions)))
 
 
 def make_choice(problem: Problem, numbers: Mapping[str, int]) -> Choice:
-    """What alternatives, by node and number, cost with their conversions; counted from the DT graphs, not from the
-    instance."""
+    """Return the choice of alternatives, by node and number, with its conversions; costs are taken from the DT
+    graphs, not from the instance.
+    """
     chosen = {name: found[numbers[name]] for name, found in problem.alternatives.items()}
     images = shared_images(problem)
     shared = {i for image in images for i in image.links}
     converted = []
     for i, (link, graph) in enumerate(zip(problem.network.links, problem.graphs, strict=True)):
-        from_, to = chosen[link.source].layout_out, problem.wanted(link, chosen[link.target])
+        from_, to = chosen[link.source].layout_out, problem.layout_read(link, chosen[link.target])
         if i not in shared and from_ is not to:
             chain = graph.chain(from_, to)
             kind = graph.kind(chain)
@@ -248,14 +249,14 @@ def make_choice(problem: Problem, numbers: Mapping[str, int]) -> Choice:
 def _converted_once(problem: Problem, image: SharedImage, chosen: Mapping[str, Alternative]) -> Iterable[Converted]:
     links = [problem.network.links[i] for i in image.links]
     begin = chosen[links[0].source].layout_out
-    wanted = [(problem.wanted(link, chosen[link.target]), link.target) for link in links]
-    layouts = {layout for layout, _ in wanted}
+    layouts_read = [(problem.layout_read(link, chosen[link.target]), link.target) for link in links]
+    layouts = {layout for layout, _ in layouts_read}
     able = [one for one in cheapest_sets(image.graph) if one.begin is begin and one.layouts >= layouts]
     if not able:
-        readers = tuple(dict.fromkeys(reader for _, reader in wanted))
+        readers = tuple(dict.fromkeys(reader for _, reader in layouts_read))
         yield Converted(links[0].source, readers, image.tensor, (), math.inf, "")
         return
     for from_, to in min(able, key=lambda one: (one.ms, len(one.layouts))).steps:
         ms = float(image.graph.direct[NUMBER_OF[from_], NUMBER_OF[to]])
-        readers = tuple(dict.fromkeys(reader for layout, reader in wanted if layout is to))
+        readers = tuple(dict.fromkeys(reader for layout, reader in layouts_read if layout is to))
         yield Converted(links[0].source, readers, image.tensor, (from_, to), ms, image.graph.kind((from_, to)))

@@ -11,8 +11,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.layout import Layout, same_order
-from mavcg.selection.costs import Cost, CostProvider
+from mavcg.selection.costs.provider import Cost, CostProvider
+from mavcg.specs.layout import Layout, same_order
 
 LAYOUTS: tuple[Layout, ...] = tuple(Layout)
 NUMBER_OF = {layout: number for number, layout in enumerate(LAYOUTS)}
@@ -21,7 +21,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Size:
-    """Of an image: channels, rows, columns."""
+    """Size of an image: channels, rows, columns."""
 
     c: int
     h: int
@@ -46,7 +46,7 @@ class DtGraph:
     kinds: tuple[tuple[str, ...], ...]
 
     def ms(self, layout_from: Layout, layout_to: Layout) -> float:
-        """What the cheapest chain costs; 0 from a layout into itself."""
+        """Cost of the cheapest chain, in ms; 0 from a layout into itself."""
         return float(self.shortest[NUMBER_OF[layout_from], NUMBER_OF[layout_to]])
 
     def chain(self, layout_from: Layout, layout_to: Layout) -> tuple[Layout, ...]:
@@ -61,7 +61,7 @@ class DtGraph:
         return tuple(LAYOUTS[number] for number in found)
 
     def kind(self, chain: tuple[Layout, ...]) -> str:
-        """Where the costs of a chain's routines come from."""
+        """The kind of the costs of a chain's routines."""
         steps = zip(chain, chain[1:], strict=False)
         return ", ".join(sorted({self.kinds[NUMBER_OF[a]][NUMBER_OF[b]] for a, b in steps}))
 
@@ -104,7 +104,7 @@ SAME = "same in memory"
 
 
 def same_in_memory(a: Layout, b: Layout, size: Size) -> bool:
-    """Whether both layouts put every element of such an image in the same place, as CHW and HWC of 1 x 1 do."""
+    """True if both layouts put every element of such an image at the same address, as CHW and HWC of 1 x 1 do."""
     return same_order(a, b, size.c, size.h, size.w)
 
 

@@ -1,46 +1,50 @@
-"""A selection as a library has it: which primitives the engine computes in ways of its own, the choice in plain types.
+"""Turns a selection into what a library needs: algorithms of conv2d nodes, and primitives and layouts of all others.
 
-The engine computes some primitives by itself, as conv2d nodes. What was selected is taken in the engine's own way
-wherever there is one.
+The engine computes some primitives by itself, as conv2d nodes. A selected primitive is computed by the engine's own
+algorithm wherever there is one.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.conv2d import is_depthwise
-from mavcg.kernels.winograd_step import winograd_choices
+from mavcg.kernels.conv.conv2d import is_depthwise
+from mavcg.kernels.primitives.winograd.node_step import winograd_choices
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
-from mavcg.primitive import Layout, Primitive
 from mavcg.selection.choice import Choice
+from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.network import Kind, Network, NetworkNode
-from mavcg.selection.tuning import USUAL
+from mavcg.specs.primitive import Layout, Primitive
 
 _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"
 
 
-def engine_way(node: Node, graph: Graph, primitive: str) -> str | None:
-    """The engine's way (lowering.ways_of) to compute a conv2d as a primitive does; "": its own; None: it has none."""
+def engine_algorithm(node: Node, graph: Graph, primitive: str) -> str | None:
+    """Return the engine's algorithm (lowering.other_algorithms) that computes a conv2d as a primitive does.
+
+    "" is the default of the node's family; None: the engine has none.
+    """
     if primitive == USUAL[is_depthwise(node, graph)]:
         return ""
-    way = primitive.removesuffix(_ENDS)
-    return way if primitive.endswith(_ENDS) and way in winograd_choices(node, graph, 1.0) else None
+    algorithm = primitive.removesuffix(_ENDS)
+    known = primitive.endswith(_ENDS) and algorithm in winograd_choices(node, graph, 1.0)
+    return algorithm if known else None
 
 
-def primitive_of(node: Node, graph: Graph, way: str) -> str:
-    """The primitive that a conv2d of f32 is computed by in one of the engine's ways; "": its own."""
-    return way + _ENDS if way else USUAL[is_depthwise(node, graph)]
+def primitive_of(node: Node, graph: Graph, algorithm: str) -> str:
+    """The primitive that one of the engine's algorithms for a conv2d of f32 is; "": the default algorithm."""
+    return algorithm + _ENDS if algorithm else USUAL[is_depthwise(node, graph)]
 
 
-def own_ways(graph: Graph, network: Network) -> dict[str, frozenset[str]]:
-    """By the network's convolution: the names of those primitives that the engine computes by itself."""
+def engine_primitives(graph: Graph, network: Network) -> dict[str, frozenset[str]]:
+    """Return by convolution of the network the names of the primitives that the engine computes by itself."""
     producers = graph.producers()
-    found = {}
-    for one in network.convolutions:
-        node = producers[one.tensor]
-        ways = ("", *winograd_choices(node, graph, 1.0))
-        found[one.name] = frozenset(primitive_of(node, graph, way) for way in ways)
-    return found
+    primitives = {}
+    for convolution in network.convolutions:
+        node = producers[convolution.tensor]
+        algorithms = ("", *winograd_choices(node, graph, 1.0))
+        primitives[convolution.name] = frozenset(primitive_of(node, graph, algorithm) for algorithm in algorithms)
+    return primitives
 
 
 def without_computed_weights(network: Network, graph: Graph) -> Network:
@@ -57,29 +61,30 @@ def without_computed_weights(network: Network, graph: Graph) -> Network:
 
 @dataclass(frozen=True)
 class LibraryChoice:
-    """layouts: what legalise makes of the graph. ways: of conv2d nodes that stay, by their outputs, for lower_graph."""
+    """layouts: primitives and layouts that legalise writes into the graph. algorithms: of conv2d nodes that stay, by
+    their outputs, for lower_graph."""
 
     layouts: LayoutChoice
-    ways: Mapping[str, str]
+    algorithms: Mapping[str, str]
 
 
 def library_choice(choice: Choice, network: Network, graph: Graph, block: int) -> LibraryChoice:
-    """What a selection says, by the graph's tensors. block: channels of a block of CHWc."""
+    """Restate a selection by the graph's tensors. block: channels of a block of CHWc."""
     producers = graph.producers()
-    primitives, layouts, ways = {}, {}, {}
-    for name, one in choice.chosen.items():
+    primitives, layouts, algorithms = {}, {}, {}
+    for name, alternative in choice.chosen.items():
         node = network.nodes[name]
-        if one.primitive is None:
-            if node.tensor and one.layout_in is not Layout.HWC:
-                layouts[node.tensor] = one.layout_in
+        if alternative.primitive is None:
+            if node.tensor and alternative.layout_in is not Layout.HWC:
+                layouts[node.tensor] = alternative.layout_in
             continue
         assert node.scenario is not None
-        way = engine_way(producers[node.tensor], graph, one.name)
-        if way is None:
-            primitives[node.tensor] = _chosen(one.primitive, node.image, node.scenario.pad)
-        elif way:
-            ways[node.tensor] = way
-    return LibraryChoice(LayoutChoice(block, primitives, layouts, chains_of(choice)), ways)
+        algorithm = engine_algorithm(producers[node.tensor], graph, alternative.name)
+        if algorithm is None:
+            primitives[node.tensor] = _chosen(alternative.primitive, node.image, node.scenario.pad)
+        elif algorithm:
+            algorithms[node.tensor] = algorithm
+    return LibraryChoice(LayoutChoice(block, primitives, layouts, chains_of(choice)), algorithms)
 
 
 def _chosen(primitive: Primitive, image: str, pad: int) -> ChosenPrimitive:
@@ -87,7 +92,7 @@ def _chosen(primitive: Primitive, image: str, pad: int) -> ChosenPrimitive:
 
 
 def chains_of(choice: Choice) -> dict[tuple[str, Layout], tuple[Layout, ...]]:
-    """(tensor, a layout that somebody wants) -> the way there, from the layout in which it is made."""
+    """(tensor, a layout that a node reads) -> the chain of layouts to it, from the layout in which it is made."""
     before: dict[tuple[str, Layout], Layout] = {}
     whole: dict[tuple[str, Layout], tuple[Layout, ...]] = {}
     for one in choice.conversions:

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
-from mavcg.primitive import Layout
-from mavcg.selection.arena_need import Step, copies_of, need_at, steps_of, workspace_of
+from mavcg.selection.arena_need import ArenaStep, copies_of, need_at, steps_of, workspace_of
 from mavcg.selection.choice import Alternative, MemoryLimit, Problem, instance_of
 from mavcg.selection.pbqp import Infeasible, Instance, Solution, make_instance, solve
+from mavcg.specs.primitive import Layout
 
 Allowed = Mapping[str, tuple[int, ...]]
 # Of the time, for a first choice that keeps to the limit; of a bound, at least.
@@ -39,7 +39,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class _Forbidden:
-    """What takes too much. alone: alternatives by node; pairs: [of its source, of its target] by link."""
+    """Choices that need too much memory. alone: alternatives by node; pairs: [of its source, of its target] by link."""
 
     alone: Mapping[str, NDArray[np.bool_]]
     pairs: Mapping[int, NDArray[np.bool_]]
@@ -52,7 +52,7 @@ class _Limited:
 
     problem: Problem
     memory: MemoryLimit
-    steps: tuple[Step, ...]
+    steps: tuple[ArenaStep, ...]
     plain: _Forbidden
     cautious: _Forbidden
 
@@ -69,14 +69,14 @@ class _Limited:
     def chosen(self, choice: Mapping[str, int]) -> dict[str, Alternative]:
         return {name: found[choice[name]] for name, found in self.problem.alternatives.items()}
 
-    def over(self, choice: Mapping[str, int]) -> Step | None:
+    def over(self, choice: Mapping[str, int]) -> ArenaStep | None:
         """The node that takes most beyond the limit, if any does."""
         chosen = self.chosen(choice)
         found = [(need_at(self.problem, step, chosen), step) for step in self.steps]
         most, step = max(found, key=lambda each: each[0])
         return step if most > self.memory.bytes else None
 
-    def branches(self, step: Step, choice: Mapping[str, int], allowed: Allowed) -> Iterator[Allowed]:
+    def branches(self, step: ArenaStep, choice: Mapping[str, int], allowed: Allowed) -> Iterator[Allowed]:
         """All choices but those that read the same layouts at this node, from sources that write the same, and take too
         much: no two of these sets have a choice in common."""
         chosen, links = self.chosen(choice), self.problem.network.links
@@ -84,8 +84,9 @@ class _Limited:
         mine = chosen[step.node]
 
         def alike(one: Alternative) -> bool:
-            wanted = [(self.problem.wanted(links[n], one), self.problem.wanted(links[n], mine)) for n in numbers]
-            return all(a is b for a, b in wanted) and self._needs(step, chosen, one) > self.memory.bytes
+            read = self.problem.layout_read
+            same = all(read(links[n], one) is read(links[n], mine) for n in numbers)
+            return same and self._needs(step, chosen, one) > self.memory.bytes
 
         too_much = [i for i, one in enumerate(self.problem.alternatives[step.node]) if alike(one)]
         yield from self._narrowed(allowed, step.node, too_much, False)
@@ -98,11 +99,11 @@ class _Limited:
             yield from self._narrowed(now, source, same, False)
             now = next(self._narrowed(now, source, same, True), None)
 
-    def _needs(self, step: Step, chosen: Mapping[str, Alternative], one: Alternative) -> int:
+    def _needs(self, step: ArenaStep, chosen: Mapping[str, Alternative], one: Alternative) -> int:
         return need_at(self.problem, step, {**chosen, step.node: one})
 
     def _narrowed(self, allowed: Allowed, node: str, some: list[int], stay: bool) -> Iterator[Allowed]:
-        """With these alternatives of a node only, or without them; nothing where none is left."""
+        """Return the problem with only these alternatives of a node, or without them; None if none is left."""
         before = allowed.get(node, tuple(range(len(self.problem.alternatives[node]))))
         left = tuple(number for number in before if (number in some) is stay)
         if left:
@@ -126,22 +127,22 @@ def _limited(problem: Problem, memory: MemoryLimit) -> _Limited:
     return _Limited(problem, memory, steps, *forbidden)
 
 
-def _pairs(problem: Problem, step: Step, link: int, workspaces: list[int], others: int) -> NDArray[np.int64]:
+def _pairs(problem: Problem, step: ArenaStep, link: int, workspaces: list[int], others: int) -> NDArray[np.int64]:
     """[alternatives of the link's source, of its target]: what they need where other images are copied so often."""
     carries = problem.network.links[link]
     sources = problem.alternatives[carries.source]
     written = {one.layout_out: one for one in sources}
     rows = {layout: number for number, layout in enumerate(written)}
-    wanted: dict[tuple[Layout, int], int] = {}
+    by_key: dict[tuple[Layout, int], int] = {}
     table: list[list[int]] = []
     columns = []
     for one, workspace in zip(problem.alternatives[step.node], workspaces, strict=True):
-        key = (problem.wanted(carries, one), workspace)
-        if key not in wanted:
-            wanted[key] = len(table)
+        key = (problem.layout_read(carries, one), workspace)
+        if key not in by_key:
+            by_key[key] = len(table)
             own = [copies_of(problem, link, source, one) for source in written.values()]
             table.append([step.need(_counts(link, count, others), workspace) for count in own])
-        columns.append(wanted[key])
+        columns.append(by_key[key])
     needs = np.array(table).T
     return needs[[rows[one.layout_out] for one in sources]][:, columns]
 

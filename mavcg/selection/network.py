@@ -12,14 +12,14 @@ from enum import StrEnum
 from mavcg.graph import Graph, Node, fresh_name
 from mavcg.kernels.primitives.common import MOST_BLOCK
 from mavcg.passes.graph.layout_forms import is_entry, is_image, layouts_of
-from mavcg.primitive import Layout, Scenario
 from mavcg.selection.dt_graph import Size
+from mavcg.specs.primitive import Layout, Scenario
 
 ENGINE_LAYOUT = Layout.HWC
 
 
 class Kind(StrEnum):
-    """What a node can choose."""
+    """The kind of alternatives that a node has."""
 
     CONVOLUTION = "convolution"  # a primitive
     ANY_LAYOUT = "any layout"  # one layout for all that it reads and writes, of those that it can be done in

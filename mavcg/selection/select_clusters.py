@@ -1,7 +1,7 @@
-"""What each cluster of a board would choose for itself, and the one choice that a library for the whole board has.
+"""Selections that each cluster of a board would make for itself, and the one for a library of the whole board.
 
 All versions of a library's kernels compute alike, so that a node has one primitive on every core. The choice is the
-optimum for the cores that are asked for; where none are, every cluster counts the same: what is least is the mean of
+optimum for the cores that are named; where none are, every cluster counts the same: what is least is the mean of
 the clusters' times, each as a part of the cluster's own optimum.
 """
 
@@ -9,16 +9,16 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.board import Board
-from mavcg.planner.board_machine import ClusterMachine
-from mavcg.selection.answer import Selection
+from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.hardware.board import Board
 from mavcg.selection.choice import Alternative, Choice, Problem, make_choice
-from mavcg.selection.costs import weighted
+from mavcg.selection.costs.provider import weighted
+from mavcg.selection.costs.threads import threaded_costs
 from mavcg.selection.network import Network
+from mavcg.selection.report.answer import Selection
 from mavcg.selection.select_network import SelectQuestion, costs_on, problem_of, problem_on, select_on
 from mavcg.selection.select_workers import board_of, by_speed, label_of, workers_of
 from mavcg.selection.strategies import PBQP, Selected, select
-from mavcg.selection.threads import threaded_costs
 
 # A primitive suits a core where it takes no more than so many times what the best of its node takes there.
 SUITS = 1.25
@@ -33,25 +33,25 @@ class OnCluster:
 
     @property
     def loss(self) -> float:
-        """How much longer the board's choice takes, as a part of the cluster's own optimum."""
+        """Extra time of the board's choice, as a fraction of the cluster's own optimum."""
         own = self.own.choice.total_ms
         return self.joint.total_ms / own - 1 if own else 0.0
 
 
 @dataclass(frozen=True)
 class BoardSelection:
-    """For a whole board. asked: the cores that the choice is the optimum for; "": all clusters alike."""
+    """A selection for a whole board. best_for: the cores that the choice is the optimum for; "": all clusters alike."""
 
     model: str
     board: str
-    asked: str
+    best_for: str
     problem: Problem
     selected: Selected
     clusters: tuple[OnCluster, ...]
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proven that nothing is better by this measure."""
+        """True if it is proven that nothing is better by this measure."""
         return self.selected.strategy == PBQP and self.selected.proven
 
     def suits(self, node: str) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class BoardSelection:
 
 
 def select_clusters(model: str, network: Network, board: str, question: SelectQuestion) -> BoardSelection:
-    """Select for each cluster, for as many threads as are asked for or as it has cores, and for the board.
+    """Select for each cluster, for as many threads as are given or as it has cores, and for the board.
 
     Raises: MavcgError as select_network.
     """
@@ -76,8 +76,8 @@ def select_clusters(model: str, network: Network, board: str, question: SelectQu
     ]
     own = [select_on(model, network, board, each, question) for each in workers]
     if question.core or question.threads > 1:
-        asked = workers_of(facts, question.core, question.threads)
-        problem, words = problem_on(network, asked, question)[0], _words(asked)
+        chosen_workers = workers_of(facts, question.core, question.threads)
+        problem, words = problem_on(network, chosen_workers, question)[0], _words(chosen_workers)
     else:
         problem, words = _mean(network, workers, own, question), ""
     selected = select(problem, question.strategy, question.time_limit_s)
@@ -96,7 +96,7 @@ def _words(workers: Sequence[ClusterMachine]) -> str:
 def _mean(
     network: Network, workers: Sequence[Sequence[ClusterMachine]], own: Sequence[Selection], question: SelectQuestion
 ) -> Problem:
-    """In ms of the fastest cluster."""
+    """Return the mean in ms of the fastest cluster."""
     first = own[0].choice.total_ms
     weights = [first / each.choice.total_ms / len(own) if each.choice.total_ms else 1.0 for each in own]
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A model's primitives and layouts selected for a library: what `mavcg build --strategy` does."""
+"""Selects a model's primitives and layouts for a library, as `mavcg build --strategy` requires."""
 
 import contextlib
 import math
@@ -9,33 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.board import Board
+from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.kernel import Packing
+from mavcg.hardware.board import Board
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
-from mavcg.planner.board_machine import ClusterMachine
-from mavcg.predict.ways import Chosen
-from mavcg.primitive import Primitive
+from mavcg.predict.algorithms import PredictedAlgorithms
 from mavcg.selection.choice import Choice, Limits, Problem, make_problem
-from mavcg.selection.costs import CostProvider, mean_of
-from mavcg.selection.library import library_choice, without_computed_weights
-from mavcg.selection.library_costs import (
-    DOUBTS,
-    Doubts,
+from mavcg.selection.costs.engine_costs import (
+    SAFETY_FACTORS,
     LibraryModel,
+    SafetyFactors,
     conversions_in_network,
     in_library,
     predicted_costs,
 )
-from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.costs.modelled import modelled_costs
+from mavcg.selection.costs.provider import CostProvider, mean_of
+from mavcg.selection.library import library_choice, without_computed_weights
 from mavcg.selection.network import network_of
 from mavcg.selection.select_network import costs_on, model_on
 from mavcg.selection.select_workers import workers_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, check_strategy, select, strategy_names
 from mavcg.selection.weight_limit import select_within
+from mavcg.specs.kernel import Packing
+from mavcg.specs.primitive import Primitive
 
 ENGINE = "engine"
 Progress = Callable[[str], None]
@@ -43,9 +43,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """How to select for a library. strategy: of mavcg.selection.strategies. db: of costs, None: this user's, if any.
+    """Options of a selection for a library. strategy: of mavcg.selection.strategies. db: of costs, None: this user's,
+    if any.
 
-    max_error, max_workspace_bytes: of each primitive. doubts: of what is not the engine's own way.
+    max_error, max_workspace_bytes: of each primitive. safety_factors: of alternatives to the engine's default.
     """
 
     strategy: str = PBQP
@@ -53,19 +54,20 @@ class ModelQuestion:
     max_error: float = math.inf
     max_workspace_bytes: int | None = None
     time_limit_s: float = TIME_LIMIT_S
-    doubts: Doubts = DOUBTS
+    safety_factors: SafetyFactors = SAFETY_FACTORS
 
 
 @dataclass(frozen=True)
 class SelectedModel:
-    """graph: with primitives, layouts and conversions written into it; ways: of its conv2d nodes, for lower_graph.
+    """graph: with primitives, layouts and conversions written into it; algorithms: of its conv2d nodes, for
+    lower_graph.
 
     problem: with costs as in a library; selected: what was chosen; core: that costs are of; threads: numbers of threads
     that it is chosen for, by the geometric mean of their times.
     """
 
     graph: Graph
-    ways: Mapping[str, str]
+    algorithms: Mapping[str, str]
     problem: Problem
     selected: Selected
     core: str
@@ -73,11 +75,14 @@ class SelectedModel:
 
     @property
     def choice(self) -> Choice:
-        """What was chosen, with its costs."""
+        """The choice, with its costs."""
         return self.selected.choice
 
     def as_json(self) -> dict[str, Any]:
-        """For reports and a library's note: nodes, conversions, costs in ms by the tables that were asked."""
+        """Return the selection for reports and a library's note:
+
+        nodes, conversions, costs in ms by the tables that were read.
+        """
         choice, network = self.choice, self.problem.network
         nodes = []
         for node in network.convolutions:
@@ -109,14 +114,14 @@ def select_for_library(
     packing: Packing,
     board: Board,
     question: ModelQuestion,
-    engine: Chosen,
+    engine: PredictedAlgorithms,
     progress: Progress = lambda message: None,
 ) -> SelectedModel | None:
     """Select for an optimised graph, and write the choice into it; None where it has no convolution to choose for.
 
     A library is run with one thread or with several, and costs are the geometric mean of those of one core of the
-    board's fastest cluster and of all its cores together, as for the engine's ways. engine: what is predicted of these,
-    and the ways of convolutions that no scenario describes.
+    board's fastest cluster and of all its cores together, as for the engine's algorithms. engine: what is predicted of
+    these, and the algorithms of convolutions that no scenario describes.
     Raises: MavcgError for an unknown strategy or one that cannot do the network, for a limit that leaves nothing.
     """
     progress("selecting primitives and layouts")
@@ -130,13 +135,13 @@ def select_for_library(
     limits = Limits(max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
-        asked = conversions_in_network(_mean(costs), modelled, question.doubts)
+        asked = conversions_in_network(_mean(costs), modelled, question.safety_factors)
         plain = make_problem(network, asked, primitives, limits, shared=True)
     check_strategy(question.strategy, (ENGINE, *strategy_names(plain)))
-    problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), question.doubts)
+    problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), question.safety_factors)
     selected = select(problem, question.strategy, question.time_limit_s)
     chosen = {node.tensor for node in network.convolutions}
-    others = {tensor: way for tensor, way in engine.ways.items() if tensor not in chosen}
+    others = {tensor: name for tensor, name in engine.fastest.items() if tensor not in chosen}
     threads = tuple(len(each) for each in workers)
     return written(graph, packing, workers[0][0].cluster.core, threads, problem, selected, others)
 
@@ -145,7 +150,7 @@ def _admitted(max_error: float) -> tuple[tuple[Primitive, ...], float]:
     """The primitives to select from, and what they may be off by.
 
     In a library no error is too small: below what any is bounded by, all sums are by their definition, as those of the
-    engine's own ways.
+    engine's own algorithms.
     """
     known = all_primitives()
     least = min(primitive.error_bound for primitive in known)
@@ -166,7 +171,7 @@ def _mean(costs: Sequence[CostProvider]) -> CostProvider:
 
 
 def _bytes_of(graph: Graph) -> float:
-    """That are touched until a layer comes again: all constants, and what nodes make."""
+    """Return the bytes that are touched until a layer comes again: all constants, and the outputs of nodes."""
     made = sum(graph.types[name].bytes for node in graph.nodes for name in node.outputs if name)
     return float(sum(np.asarray(array).nbytes for array in graph.constants.values()) + made)
 
@@ -193,16 +198,16 @@ def written(
     selected: Selected,
     others: Mapping[str, str],
 ) -> SelectedModel:
-    """A choice written into the graph. others: ways of conv2d nodes that nothing is chosen for.
+    """A choice written into the graph. others: algorithms of conv2d nodes that nothing is chosen for.
 
     Raises: MavcgError where a conversion that it needs has no cost.
     """
     if math.isinf(selected.total_ms):
         raise MavcgError(f"--strategy {selected.strategy}: a conversion that it needs has no cost; take another")
     chosen = library_choice(selected.choice, problem.network, graph, packing.lanes)
-    ways = {**others, **chosen.ways}
+    algorithms = {**others, **chosen.algorithms}
     if not chosen.layouts.primitives and not chosen.layouts.layouts:
-        return SelectedModel(graph, ways, problem, selected, core, threads)
+        return SelectedModel(graph, algorithms, problem, selected, core, threads)
     legal = legalise(graph, chosen.layouts)
     verify(legal)
-    return SelectedModel(legal, ways, problem, selected, core, threads)
+    return SelectedModel(legal, algorithms, problem, selected, core, threads)

@@ -6,29 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.board_machine import ClusterMachine
-from mavcg.planner.networks import NAMES
-from mavcg.planner.networks import network as built_in
-from mavcg.selection.answer import Selection
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
-from mavcg.selection.cost_db import KnownCosts, default_path, open_db
-from mavcg.selection.cost_rows import text_of
-from mavcg.selection.costs import IMPORTED, MEASURED, CostProvider, first_of, scaled, shifted
-from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.costs.database import KnownCosts, default_path, open_db
+from mavcg.selection.costs.modelled import modelled_costs
+from mavcg.selection.costs.provider import IMPORTED, MEASURED, CostProvider, first_of, scaled, shifted
+from mavcg.selection.costs.rows import text_of
+from mavcg.selection.costs.threads import threaded_costs
 from mavcg.selection.network import Network, network_of
+from mavcg.selection.report.answer import Selection
 from mavcg.selection.select_workers import board_of, label_of, workers_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
-from mavcg.selection.threads import threaded_costs
 
 
 @dataclass(frozen=True)
 class SelectQuestion:
-    """How to select. core: of the board, or several with commas; "" for its fastest. threads: each has a core.
+    """Options of a selection. core: of the board, or several with commas; "" for its fastest. threads: each has a core.
 
     max_error, max_workspace_bytes: of each primitive. max_arena_bytes: of images that are alive at once, conversions
     and workspace. shared: conversions of an image that several nodes read are counted once. db: of costs; None: this
@@ -51,6 +49,10 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
 
     Raises: MavcgError for what is neither, for a file that cannot be imported, and where no convolution is f32.
     """
+    # A model build loads this module for a file of its own: it needs no built-in networks.
+    from mavcg.planner.accelerators.networks import NAMES
+    from mavcg.planner.accelerators.networks import network as built_in
+
     if model in NAMES:
         if shapes:
             raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
@@ -83,7 +85,10 @@ def select_network(model: str, network: Network, board: str, question: SelectQue
 def select_on(
     model: str, network: Network, board: str, workers: Sequence[ClusterMachine], question: SelectQuestion
 ) -> Selection:
-    """As select_network, on these cores. With several of them the strategies are compared on the first alone, too."""
+    """Select as select_network does, on these cores.
+
+    With several of them the strategies are compared on the first alone, too.
+    """
     problem, notes = problem_on(network, workers, question)
     compared = compare(problem, question.time_limit_s)
     # Asked again where it is unknown or cannot do the network, to say why.
@@ -146,14 +151,14 @@ def costs_on(
 
 
 def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> CostProvider:
-    """What is modelled of a thread on each of these cores."""
+    """Return the modelled rates of a thread on each of these cores."""
     if len(workers) == 1:
         return modelled_costs(workers[0], 1, between_bytes)
     return threaded_costs(workers, between_bytes)
 
 
 def _outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
-    """In words, how many of the costs that were asked for are of other kernels, or by another compiler."""
+    """Describe how many of the costs that were looked up are of other kernels, or by another compiler."""
     others = known.outdated()
     if not others.measured and not others.imported:
         return

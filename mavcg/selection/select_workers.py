@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from mavcg.board import Board
+from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board
 from mavcg.hosts.host import HOST, find_board, measured_host_board
-from mavcg.planner.board_machine import ClusterMachine, cluster_machine, cluster_machines
 
 
 def board_of(name: str) -> Board:
@@ -56,7 +56,7 @@ def _named(board: Board, names: str) -> list[int]:
 
 
 def label_of(workers: Sequence[ClusterMachine]) -> str:
-    """What costs of these threads are kept under: the core's name; of several, with how many threads each has."""
+    """Return the key of these threads' costs: the core's name; of several, with how many threads each has."""
     counts = Counter(machine.cluster.core for machine in workers)
     if len(counts) == 1:
         return next(iter(counts))

@@ -10,8 +10,8 @@ from itertools import combinations
 
 import numpy as np
 
-from mavcg.primitive import Layout
 from mavcg.selection.dt_graph import LAYOUTS, NUMBER_OF, DtGraph
+from mavcg.specs.primitive import Layout
 
 
 @dataclass(frozen=True)

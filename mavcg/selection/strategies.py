@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.primitive import Layout
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Alternative, Choice, Problem, instance_of, make_choice
 from mavcg.selection.limited import solve_within
 from mavcg.selection.network import Kind
 from mavcg.selection.pbqp import Infeasible, solve
+from mavcg.specs.primitive import Layout
 
 PBQP, LOCAL, SUM2D, FAMILY = "pbqp", "local", "sum2d", "family:"
 CANONICAL = Layout.CHW
@@ -25,7 +25,7 @@ TIME_LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Selected:
-    """What a strategy chose. lower_bound_ms: what no choice at all can cost less than; None where that is not known.
+    """The choice of a strategy. lower_bound_ms: no choice at all costs less; None where that is not known.
 
     solver_seconds: of the solver alone, without asking for costs.
     """
@@ -136,15 +136,15 @@ def _canonical(one: Alternative) -> bool:
 
 
 def _best_of(problem: Problem, node: str, family: str) -> int:
-    """Of a family and of sum2d, the fastest."""
+    """Return the fastest of a family and of sum2d."""
     return _fastest(
         problem, node, family, lambda one: one.primitive is not None and one.primitive.family in (family, SUM2D)
     )
 
 
-def _fastest(problem: Problem, node: str, words: str, wanted: Callable[[Alternative], bool]) -> int:
+def _fastest(problem: Problem, node: str, words: str, allowed: Callable[[Alternative], bool]) -> int:
     found = problem.alternatives[node]
-    able = [i for i, one in enumerate(found) if wanted(one)]
+    able = [i for i, one in enumerate(found) if allowed(one)]
     if not able:
         raise NothingFor(
             f"node '{node}': {words} has no primitive for it that has a cost and is within the limits; "

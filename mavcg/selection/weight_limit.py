@@ -13,9 +13,9 @@ from typing import TypeVar
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.primitive import F32_BYTES, Epilogue, Primitive, Scenario
 from mavcg.selection.choice import Alternative, Problem, make_choice
 from mavcg.selection.strategies import FAMILY, LOCAL, PBQP, SUM2D, Selected, select
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Primitive, Scenario
 
 T = TypeVar("T")
 FIRST_PRICE = 1e-9  # ms of a byte: a millisecond for a megabyte
@@ -51,7 +51,7 @@ def weight_bytes(primitive: Primitive, scenario: Scenario, block: int) -> int:
 
 
 def by_price(choose: Callable[[float], T], bytes_of: Callable[[T], int], limit_bytes: int) -> T:
-    """What is chosen at the least price, found by halving, at which it fits.
+    """Return the choice at the least price at which it fits, found by bisection.
 
     choose: at a price in ms of a byte; its bytes do not rise with it. Raises: TooSmall where no price is enough.
     """
@@ -92,7 +92,7 @@ def options_within(options: Mapping[str, tuple[Option, ...]], limit_bytes: int) 
 
 
 def _gains(found: Mapping[str, Option], options: Mapping[str, tuple[Option, ...]]) -> list[tuple[str, Option]]:
-    """What would be faster, with the most time saved for a byte first."""
+    """List the primitives that would be faster, with the most time saved per byte first."""
     faster = [(name, one) for name, some in options.items() for one in some if one.ms < found[name].ms]
     return sorted(faster, key=lambda pair: (pair[1].ms - found[pair[0]].ms) / max(1, pair[1].bytes))
 

@@ -1,1 +1,1 @@
-"""From a hot symbol to the source file and compiler command that make it."""
+"""Sources of a program: from a hot symbol to the source file and compiler command that make it."""

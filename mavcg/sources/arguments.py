@@ -1,4 +1,4 @@
-"""The words of a gcc or clang command line: response files, options with their values, what is an input."""
+"""Split a gcc or clang command line: response files, options with their values, inputs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,29 +28,37 @@ MAX_RESPONSE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class Word:
-    """One option or input. name: "-I", "-O2", or "" for an input; value: what it takes; text: the words as given."""
+class CommandLineWord:
+    """One option or input of a command line.
+
+    Args:
+        name: "-I", "-O2", or "" for an input.
+        value: the option's value, or the input.
+        text: the words as given.
+    """
 
     name: str
     value: str
     text: tuple[str, ...]
 
 
-def words(arguments: Sequence[str]) -> Iterator[Word]:
-    """Options and inputs of a command line without its compiler, in order; a value missing at the end is ""."""
+def words(arguments: Sequence[str]) -> Iterator[CommandLineWord]:
+    """Yield the options and inputs of a command line without its compiler, in order; a value missing at the end is
+    "".
+    """
     rest = iter(arguments)
     for argument in rest:
         if not argument.startswith("-") or argument == "-":
-            yield Word("", argument, (argument,))
+            yield CommandLineWord("", argument, (argument,))
         elif argument in SEPARATE or argument in SEPARATE_OR_JOINED:
             value = next(rest, "")
-            yield Word(argument, value, (argument, value))
+            yield CommandLineWord(argument, value, (argument, value))
         else:
             joined = next((o for o in _JOINABLE if argument.startswith(o)), None)
             if joined and argument not in _WHOLE and not argument.startswith("--") and _may_join(joined, argument):
-                yield Word(joined, argument[len(joined) :], (argument,))
+                yield CommandLineWord(joined, argument[len(joined) :], (argument,))
             else:
-                yield Word(argument, "", (argument,))
+                yield CommandLineWord(argument, "", (argument,))
 
 
 def _may_join(option: str, argument: str) -> bool:
@@ -59,11 +67,12 @@ def _may_join(option: str, argument: str) -> bool:
     return option not in {"-e", "-u", "-z", "-A"} or (option == "-u" and argument.startswith("-u_"))
 
 
-def expand_response_files(arguments: Sequence[str], directory: Path, place: str) -> tuple[str, ...]:
+def expand_response_files(arguments: Sequence[str], directory: Path, location: str) -> tuple[str, ...]:
     """Replace each @file by the words in it, as gcc does: split at blanks, quotes and backslashes as in a shell.
 
-    directory: what a relative @file is relative to.
-    Raises: MavcgError starting with `place` when a file cannot be read or files name each other in a circle.
+    Args:
+        directory: the folder that a relative @file is relative to.
+    Raises: MavcgError starting with `location` when a file cannot be read or files name each other in a cycle.
     """
 
     def expand(words_in: Sequence[str], depth: int) -> Iterator[str]:
@@ -72,37 +81,37 @@ def expand_response_files(arguments: Sequence[str], directory: Path, place: str)
                 yield word
                 continue
             if depth >= MAX_RESPONSE_DEPTH:
-                raise MavcgError(f"{place}: response file {word}: {depth} files deep; do the files name each other?")
+                raise MavcgError(f"{location}: response file {word}: {depth} files deep; do the files name each other?")
             try:
-                text = _read_response(directory / word[1:], f"{place}: response file {word}")
+                text = _read_response(directory / word[1:], f"{location}: response file {word}")
             except OSError as error:
                 raise MavcgError(
-                    f"{place}: response file {word} in {directory}: {error.strerror}; build the program once so that "
-                    "its build system writes the file"
+                    f"{location}: response file {word} in {directory}: {error.strerror}; build the program once so "
+                    "that its build system writes the file"
                 ) from error
             yield from expand(split_response(text), depth + 1)
 
     return tuple(expand(arguments, 0))
 
 
-def _read_response(path: Path, place: str) -> str:
+def _read_response(path: Path, location: str) -> str:
     # A device never ends, and a pipe waits for somebody to write.
     if path.exists() and not path.is_file():
-        raise MavcgError(f"{place}: is not a file; correct the command")
+        raise MavcgError(f"{location}: is not a file; correct the command")
     if path.stat().st_size > MAX_RESPONSE_BYTES:
         raise MavcgError(
-            f"{place}: is {path.stat().st_size} bytes, of {MAX_RESPONSE_BYTES} at most; correct the command"
+            f"{location}: is {path.stat().st_size} bytes, of {MAX_RESPONSE_BYTES} at most; correct the command"
         )
     return path.read_text(errors="surrogateescape")
 
 
 def split_response(text: str) -> list[str]:
-    """Words of a response file: blanks separate, quotes group, a backslash takes the next character as it is.
+    """Split a response file into words: blanks separate, quotes group, a backslash takes the next character as it is.
 
     Source: GCC manual, "Overall Options", @file. Unlike a shell, a backslash also counts inside single quotes,
     and a quote that is never closed ends with the file.
     """
-    found: list[str] = []
+    parts: list[str] = []
     current: list[str] | None = None
     quote = ""
     characters = iter(text)
@@ -119,10 +128,10 @@ def split_response(text: str) -> list[str]:
             current = current if current is not None else []
         elif character.isspace():
             if current is not None:
-                found.append("".join(current))
+                parts.append("".join(current))
             current = None
         else:
             (current := current if current is not None else []).append(character)
     if current is not None:
-        found.append("".join(current))
-    return found
+        parts.append("".join(current))
+    return parts

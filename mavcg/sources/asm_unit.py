@@ -1,4 +1,4 @@
-"""Assembly files among the sources of a build, and what of the flags concerns them."""
+"""Find assembly files among the sources of a build, and the flags that concern them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,28 @@ _PATHS = ("-I", "-isystem", "-iquote", "-include")
 
 @dataclass(frozen=True)
 class AsmUnit:
-    """An assembly file. flags: the preprocessor's, with absolute folders."""
+    """An assembly file.
+
+    Args:
+        flags: the preprocessor's options, with absolute folders.
+    """
 
     source: Path
     flags: tuple[str, ...] = ()
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The assembler's flags for the folders of what the file includes."""
+        """The assembler's options for the folders of included files."""
         pairs = zip(self.flags, self.flags[1:], strict=False)
         return (f"-I{self.source.parent}", *(f"-I{folder}" for option, folder in pairs if option == "-I"))
 
 
 def asm_unit(source: Path, flags: Sequence[str], folder: Path) -> AsmUnit:
-    """The unit of an assembly file that is built with a program's flags. folder: where relative paths begin."""
+    """Return the unit of an assembly file that is built with a program's flags.
+
+    Args:
+        folder: the folder that relative paths start from.
+    """
     return AsmUnit(source, tuple(_preprocessor_flags(flags, folder)))
 
 

@@ -1,14 +1,15 @@
-"""A program's compile command, translated into the one that makes its IR: what is kept, dropped and added."""
+"""Translate a program's compile command into the one that makes its IR: options kept, dropped and added."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
+from mavcg.hardware.target import Target, host_target
 from mavcg.sources.arguments import words
-from mavcg.sources.kept_options import unwrapped, why_left_out
-from mavcg.target import Target, host_target
+from mavcg.sources.ir_options import unwrapped, why_left_out
 
-# Said first, so that what the program says wins. Functions made at -O0 are `optnone` and would stay as they are.
+# First on the command line, so that the program's own options win. Functions made at -O0 are `optnone` and would stay
+# as they are.
 ALWAYS = ("-w",)
 # gcc 12 warns where clang refuses: such sources compile today and must go on compiling.
 GCC_ACCEPTS_C = (
@@ -58,9 +59,13 @@ TOOLCHAIN_OPTIONS = (
 
 @dataclass(frozen=True)
 class IrCommand:
-    """options: for clang, without source and output. opt_level: the program's own ("0" where it gave none).
+    """The clang command that makes IR.
 
-    toolchain: the options of TOOLCHAIN_OPTIONS that were left out of `options`. notes: what was left out and why.
+    Args:
+        options: for clang, without source and output.
+        opt_level: the program's own ("0" where it gave none).
+        toolchain: the options of TOOLCHAIN_OPTIONS that were left out of `options`.
+        notes: options that were left out, with the reason.
     """
 
     options: tuple[str, ...]
@@ -70,16 +75,16 @@ class IrCommand:
 
 
 def translate(flags: Sequence[str], target: Target, language: str, keep_debug: bool = False) -> IrCommand:
-    """The options that make IR of what `flags` (a gcc or clang command without its compiler) compile.
+    """Return the options that make IR of the source that `flags` (a gcc or clang command without its compiler) compile.
 
-    Kept: macros, include paths, the language standard, -f and -m options, ISA extensions asked for by -march or -mavx2
-    and the like: they are the program's base features. Left out: output, warnings, linking, LTO, CPU names given by
-    -mcpu and -mtune (each version has its own), and with a note whatever else is not known to only say what the source
-    means (kept_options.py). IR is always made at -O2 (or the size level asked for) and always
-    position independent.
+    Kept: macros, include paths, the language standard, -f and -m options, ISA extensions from -march, -mavx2 and the
+    like: they are the program's base features. Left out: output, warnings, linking, LTO, CPU names from -mcpu and
+        -mtune
+    (each version has its own), and with a note every option that is not known to only define the source's meaning
+    (ir_options.py). IR is always made at -O2 (or the given size level) and always position independent.
     Raises: MavcgError for 32-bit or big-endian code.
     """
-    kept: list[str] = []
+    kept_options: list[str] = []
     toolchain: list[str] = []
     notes: list[str] = []
     level, march, mcpu, aliasing = "0", "", "", False
@@ -100,7 +105,7 @@ def translate(flags: Sequence[str], target: Target, language: str, keep_debug: b
             continue
         elif name.startswith("-O"):
             level = _level(name)
-            kept += ["-ffast-math"] if level == "fast" else []
+            kept_options += ["-ffast-math"] if level == "fast" else []
         elif name.startswith("-march="):
             march = name
         elif name.startswith("-mcpu="):
@@ -111,14 +116,14 @@ def translate(flags: Sequence[str], target: Target, language: str, keep_debug: b
             notes.append(f"{name} left out: {why}")
         else:
             aliasing = aliasing or name in ("-fstrict-aliasing", "-fno-strict-aliasing")
-            kept += word.text
+            kept_options += word.text
     features, feature_notes = _base_features(march, mcpu, target)
-    # gcc assumes strict aliasing from -O2 on; IR made at -O2 for a program that never asked for it must not.
+    # gcc assumes strict aliasing from -O2 on; IR made at -O2 for a program built without it must not.
     lenient = ["-fno-strict-aliasing"] if level in ("0", "1", "g") and not aliasing else []
     accepted = GCC_ACCEPTS_CXX if language.startswith("c++") else GCC_ACCEPTS_C
     made_at = f"-O{level}" if level in ("2", "3", "s", "z") else ("-O3" if level == "fast" else "-O2")
     debug = ["-g"] if keep_debug else ["-g0"]
-    options = [*ALWAYS, *accepted, made_at, *debug, "-fPIC", *lenient, *features, *kept]
+    options = [*ALWAYS, *accepted, made_at, *debug, "-fPIC", *lenient, *features, *kept_options]
     return IrCommand(tuple(options), level, tuple(toolchain), (*notes, *feature_notes))
 
 
@@ -130,17 +135,17 @@ def _level(name: str) -> str:
 
 
 def _base_features(march: str, mcpu: str, target: Target) -> tuple[list[str], list[str]]:
-    """ISA options to keep of -march=/-mcpu=, and notes.
+    """Return the ISA options to keep of -march=/-mcpu=, and notes.
 
     -march names an ISA (on x86 perhaps by the CPU that has it) and stays; -mcpu names a CPU, and only the extensions
-    added to it (-mcpu=cortex-a72+crypto) are the program's own wish.
+    added to it (-mcpu=cortex-a72+crypto) are kept.
     """
     name, _, extensions = mcpu.partition("+")
     notes = []
     if mcpu and target.arch == "aarch64":
         notes.append(
             f"-mcpu={mcpu}: the CPU name {name} left out, versions are for the cores you name; if the source needs its "
-            "extensions, say them by -march, such as -march=armv8.2-a+dotprod"
+            "extensions, name them by -march, such as -march=armv8.2-a+dotprod"
         )
         if extensions and not march:
             march = f"-march=armv8-a+{extensions}"

@@ -1,4 +1,4 @@
-"""compile_commands.json, or one command line, read as compile units: a source, where and how it is compiled."""
+"""Read compile_commands.json, or one command line, as compile units: a source with its folder and command."""
 
 import json
 import shlex
@@ -29,8 +29,8 @@ _NOT_OBJECTS = {
     "-emit-llvm": "makes LLVM IR itself (-emit-llvm); give that file with --ir",
     "--precompile": "makes a module (--precompile)",
     "-###": "prints commands only (-###)",
-    "--version": "asks for the version",
-    "-dumpmachine": "asks for the machine",
+    "--version": "prints the version",
+    "-dumpmachine": "prints the machine",
 }
 
 
@@ -38,9 +38,11 @@ _NOT_OBJECTS = {
 class CompileUnit:
     """One C or C++ source compiled to one object.
 
-    source, output: absolute (output None when the command names no file that can be told).
-    directory: where the compiler runs. arguments: the compiler's words first, launchers such as ccache left out,
-    response files expanded. language: "c", "c++", "cpp-output" or "c++-cpp-output", as `-x` spells it.
+    Args:
+        source, output: absolute; output None when the command does not determine a file.
+        directory: the folder that the compiler runs in.
+        arguments: the command from the compiler on, launchers such as ccache left out, response files expanded.
+        language: "c", "c++", "cpp-output" or "c++-cpp-output", as `-x` spells it.
     """
 
     source: Path
@@ -56,40 +58,42 @@ class CompileUnit:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Everything after the compiler."""
+        """The words after the compiler."""
         return self.arguments[compiler_length(self.arguments) :]
 
     @property
     def is_cxx(self) -> bool:
-        """Whether the source is C++."""
+        """True if the source is C++."""
         return self.language.startswith("c++")
 
 
 @dataclass(frozen=True)
 class NotAUnit:
-    """A command that does not compile one C/C++ source to an object, and what it does instead."""
+    """A command that does not compile one C/C++ source to an object, and the reason."""
 
     reason: str
 
 
 def compiler_length(arguments: Sequence[str]) -> int:
-    """How many of the first words start the compiler."""
+    """Return the number of leading words that start the compiler."""
     names = [PurePath(word).name.removesuffix(".exe") for word in arguments[:4]]
     if names[:1] == ["zig"] or names[1:3] == ["-m", "ziglang"]:
         return min(len(arguments), 2 if names[0] == "zig" else 4)
     return min(len(arguments), 1)
 
 
-def read_command(arguments: Sequence[str], directory: Path, place: str = "command line") -> CompileUnit | NotAUnit:
-    """The unit that a command line compiles, or why it is none.
+def read_command(arguments: Sequence[str], directory: Path, location: str = "command line") -> CompileUnit | NotAUnit:
+    """Return the unit that a command line compiles, or the reason why it is none.
 
-    arguments: the compiler (or a launcher such as ccache) first. directory: where it runs.
-    Raises: MavcgError starting with `place` for a response file that cannot be read.
+    Args:
+        arguments: the compiler (or a launcher such as ccache) first.
+        directory: the folder that it runs in.
+    Raises: MavcgError starting with `location` for a response file that cannot be read.
     """
-    arguments = without_launchers(expand_response_files(arguments, directory, place))
+    arguments = without_launchers(expand_response_files(arguments, directory, location))
     start = compiler_length(arguments)
     driver = PurePath(arguments[start - 1]).name if start else ""
-    inputs: list[tuple[str, str]] = []  # path, language as -x said, or ""
+    inputs: list[tuple[str, str]] = []  # path, language of -x, or ""
     language, output, compiles = "", "", False
     for word in words(arguments[start:]):
         if reason := _NOT_OBJECTS.get(word.name):
@@ -106,7 +110,7 @@ def read_command(arguments: Sequence[str], directory: Path, place: str = "comman
         return NotAUnit("names no source file")
     if not compiles:
         return NotAUnit("links (no -c)")
-    sources = [(path, said or _language_of(path, driver)) for path, said in inputs]
+    sources = [(path, language or _language_of(path, driver)) for path, language in inputs]
     if len(sources) > 1:
         return NotAUnit(f"compiles several sources at once ({', '.join(path for path, _ in sources)})")
     path, language = sources[0]
@@ -141,7 +145,7 @@ def _refusal(path: str, language: str) -> str:
 
 
 def without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The words from the compiler on."""
+    """Return the words from the compiler on."""
     rest = list(arguments)
     while rest:
         name = PurePath(rest[0]).name
@@ -160,14 +164,14 @@ def without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class CompileCommands:
-    """The units of a compile_commands.json, and what people should know of entries that were left out."""
+    """The units of a compile_commands.json, and notes on entries that were left out."""
 
     units: tuple[CompileUnit, ...]
     notes: tuple[str, ...] = ()
 
 
 def read_compile_commands(path: Path) -> CompileCommands:
-    """Compile units of a compile_commands.json, in its order; entries that repeat each other count once.
+    """Read the compile units of a compile_commands.json, in its order; repeated entries count once.
 
     Entries that are not a compile step of one C or C++ source (assembly, Fortran, links) are left out; those with an
     empty command, too, with a note.
@@ -189,45 +193,47 @@ def read_compile_commands(path: Path) -> CompileCommands:
     return CompileCommands(tuple(units), tuple(note for note in read if isinstance(note, str)))
 
 
-def _read_entry(entry: Any, place: str, beside: Path) -> CompileUnit | NotAUnit | str:
-    """The entry's unit, why it is none, or a note about an entry that says nothing."""
+def _read_entry(entry: Any, location: str, beside: Path) -> CompileUnit | NotAUnit | str:
+    """Return the entry's unit, the reason why it is none, or a note about an entry without a command."""
     if not isinstance(entry, dict):
-        raise MavcgError(f"{place}: is {_kind(entry)}; an entry is an object with directory, file and command")
-    file = _string(entry, "file", place)
-    place = f"{place} ({file})"
+        raise MavcgError(f"{location}: is {_kind(entry)}; an entry is an object with directory, file and command")
+    file = _string(entry, "file", location)
+    location = f"{location} ({file})"
     # A relative directory is against the specification, but tools write it: relative to the file it stands in.
-    directory = (beside / _string(entry, "directory", place)).absolute()
-    arguments = _arguments(entry, place)
+    directory = (beside / _string(entry, "directory", location)).absolute()
+    arguments = _arguments(entry, location)
     if not arguments or not arguments[0].strip():
-        return f"{place}: an empty command; the entry is left out"
-    unit = read_command(arguments, directory, place)
+        return f"{location}: an empty command; the entry is left out"
+    unit = read_command(arguments, directory, location)
     if isinstance(unit, CompileUnit) and unit.output is None and isinstance(entry.get("output"), str):
         return CompileUnit(unit.source, directory, unit.arguments, directory / entry["output"], unit.language)
     return unit
 
 
-def _arguments(entry: dict[str, Any], place: str) -> list[str]:
+def _arguments(entry: dict[str, Any], location: str) -> list[str]:
     if "arguments" in entry:
         arguments = entry["arguments"]
         if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
-            raise MavcgError(f'{place}: "arguments" is {_kind(arguments)}; it is a list of strings')
+            raise MavcgError(f'{location}: "arguments" is {_kind(arguments)}; it is a list of strings')
         return arguments
     if "command" not in entry:
-        raise MavcgError(f'{place}: neither "command" nor "arguments"; one of them says how the file is compiled')
+        raise MavcgError(f'{location}: neither "command" nor "arguments"; one of them says how the file is compiled')
     if entry["command"] == "":
         return []
     try:
-        return shlex.split(_string(entry, "command", place))
+        return shlex.split(_string(entry, "command", location))
     except ValueError as error:
-        raise MavcgError(f'{place}: "command" cannot be split into words: {error}') from error
+        raise MavcgError(f'{location}: "command" cannot be split into words: {error}') from error
 
 
-def _string(entry: dict[str, Any], key: str, place: str) -> str:
+def _string(entry: dict[str, Any], key: str, location: str) -> str:
     if key not in entry:
-        raise MavcgError(f'{place}: no "{key}"; an entry is an object with directory, file and command')
+        raise MavcgError(f'{location}: no "{key}"; an entry is an object with directory, file and command')
     value = entry[key]
     if not isinstance(value, str) or not value or "\0" in value:
-        raise MavcgError(f'{place}: "{key}" is {json.dumps(value)[:60]}; it is a string that names a path or command')
+        raise MavcgError(
+            f'{location}: "{key}" is {json.dumps(value)[:60]}; it is a string that names a path or command'
+        )
     return value
 
 

@@ -1,4 +1,4 @@
-"""Which compilers of a compile_commands.json may be run, to ask them for their target and header folders.
+"""Check that compilers of a compile_commands.json may be run to query their target and header folders.
 
 The file may come with somebody's sources, so the compiler that it names is run only when it is a known one in a folder
 of the system or of PATH, or one that the user allows, as clangd's --query-driver does.
@@ -21,10 +21,11 @@ _SYSTEM_FOLDERS = re.compile(r"(?:/usr(?:/local)?)?/bin$|/usr/lib(?:64)?/(?:ccac
 
 
 def checked_drivers(units: Sequence[CompileUnit], allowed: Sequence[str]) -> tuple[CompileUnit, ...]:
-    """The units with the full paths of their compilers, each of which may be run; zig's are never run.
+    """Return the units with the full paths of their compilers, each of which may be run; zig's are never run.
 
-    allowed: globs of absolute paths, `*` within a folder and `**` over folders.
-    Raises: MavcgError naming the first source whose compiler may not be run, and why.
+    Args:
+        allowed: globs of absolute paths, `*` within a folder and `**` over folders.
+    Raises: MavcgError naming the first source whose compiler may not be run, and the reason.
     """
     return tuple(unit if is_zig(unit.compiler) else _checked(unit, allowed) for unit in units)
 
@@ -45,7 +46,7 @@ def _checked(unit: CompileUnit, allowed: Sequence[str]) -> CompileUnit:
         reason = f"{os.path.dirname(path)} is no folder of the system or of PATH"
     if reason:
         raise MavcgError(
-            f"{unit.source}: its compile command names the compiler {word}, which is not run to ask for its headers: "
+            f"{unit.source}: its compile command names the compiler {word}, which is not run to query its headers: "
             f"{reason}; where it may be, give --query-driver '{os.path.abspath(path)}' (query_driver in mavcg.toml), "
             "or name a clang by --compiler"
         )
@@ -59,7 +60,9 @@ def _is_trusted_folder(path: str) -> bool:
 
 
 def parse_query_drivers(globs: Sequence[str]) -> tuple[str, ...]:
-    """The globs of --query-driver, each a comma-separated list. Raises: MavcgError for one of no absolute path."""
+    """Parse the globs of --query-driver, each a comma-separated list. Raises: MavcgError for a path that is not
+    absolute.
+    """
     found = [glob.strip() for text in globs for glob in text.split(",")]
     for glob in found:
         if not Path(glob).is_absolute() and not glob.startswith("**"):

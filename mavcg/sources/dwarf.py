@@ -1,4 +1,4 @@
-"""DWARF of a program: which source file was being compiled when a function came to be."""
+"""Read a program's DWARF: the source file that was compiled when a function was made."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,8 +15,13 @@ DEBUG_FOLDERS = (Path("/usr/lib/debug"),)
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """symbol: as asked. unit_source: the source file of the compile unit; file, line: where the function is written
-    (a header, for a template). others: sources that hold other functions of this name (static ones).
+    """The source of a function.
+
+    Args:
+        symbol: the requested linkage name.
+        unit_source: the source file of the compile unit.
+        file, line: the position where the function is written (in a header, for a template).
+        others: sources that hold other functions of this name (static ones).
     """
 
     symbol: str
@@ -27,17 +32,22 @@ class SourceLocation:
 
 
 @dataclass(frozen=True)
-class Located:
-    """found: by symbol. missing: why not, by symbol."""
+class FunctionSources:
+    """Sources of functions.
+
+    Args:
+        found: by symbol.
+        missing: symbol -> the reason why no source was found.
+    """
 
     found: Mapping[str, SourceLocation]
     missing: Mapping[str, str]
 
 
-def locate(binary: Path, symbols: Collection[str]) -> Located:
-    """Where the functions of these linkage names come from, by the binary's debug information (DWARF 2 to 5).
+def locate(binary: Path, symbols: Collection[str]) -> FunctionSources:
+    """Find the sources of the functions with these linkage names in the binary's debug information (DWARF 2 to 5).
 
-    Debug information is looked for in the file itself, then in the file it links to (.gnu_debuglink, build id).
+    Debug information is searched in the file itself, then in the file it links to (.gnu_debuglink, build id).
     Raises: MavcgError when the binary is not there or no ELF file.
     """
     from elftools.elf.elffile import ELFFile
@@ -58,31 +68,31 @@ def locate(binary: Path, symbols: Collection[str]) -> Located:
         return _all_missing(symbols, f"the debug information of {binary.name} is damaged ({_short(error)}); {WITH_G}")
 
 
-def _locate(elf: Any, binary: Path, symbols: Collection[str]) -> Located:
-    places = definitions(elf, symbols)
-    missing = {s: f"{binary.name} has no symbol of that name (stripped?)" for s in symbols if s not in places}
+def _locate(elf: Any, binary: Path, symbols: Collection[str]) -> FunctionSources:
+    definitions_of = definitions(elf, symbols)
+    missing = {s: f"{binary.name} has no symbol of that name (stripped?)" for s in symbols if s not in definitions_of}
     if not _has_debug_info(elf):
         debug_file = _linked_debug_file(elf, binary)
         if debug_file is None:
             reason = f"{binary.name} has no debug information; {WITH_G}"
-            return Located({}, missing | dict.fromkeys(places, reason))
+            return FunctionSources({}, missing | dict.fromkeys(definitions_of, reason))
         from elftools.elf.elffile import ELFFile
 
         with debug_file.open("rb") as file:
             other = ELFFile(file)
             # A stripped program's symbols are in the debug file only; addresses are the same.
-            places = definitions(other, symbols) | places
-            missing = {s: why for s, why in missing.items() if s not in places}
-            return _in_units(other, places, missing)
-    return _in_units(elf, places, missing)
+            definitions_of = definitions(other, symbols) | definitions_of
+            missing = {s: why for s, why in missing.items() if s not in definitions_of}
+            return _in_units(other, definitions_of, missing)
+    return _in_units(elf, definitions_of, missing)
 
 
-def _in_units(elf: Any, places: Mapping[str, list[Definition]], missing: dict[str, str]) -> Located:
+def _in_units(elf: Any, definitions_of: Mapping[str, list[Definition]], missing: dict[str, str]) -> FunctionSources:
     dwarf = elf.get_dwarf_info(follow_links=False)
-    units = _unit_offsets(dwarf, {d.address for definitions in places.values() for d in definitions})
+    units = _unit_offsets(dwarf, {d.address for definitions in definitions_of.values() for d in definitions})
     lines: dict[int, _Lines] = {}
     found = {}
-    for symbol, candidates in places.items():
+    for symbol, candidates in definitions_of.items():
         known = [d for d in candidates if d.address in units]
         if not known:
             missing[symbol] = f"its code has no debug information (assembly, or compiled without -g); {WITH_G}"
@@ -99,17 +109,17 @@ def _in_units(elf: Any, places: Mapping[str, list[Definition]], missing: dict[st
             continue
         others = dict.fromkeys(unit for entry in where[1:] if entry for _, _, unit in [entry] if unit != best[2])
         found[symbol] = SourceLocation(symbol, best[0], best[1], best[2], tuple(others))
-    return Located(found, missing)
+    return FunctionSources(found, missing)
 
 
 def _unit_offsets(dwarf: Any, addresses: Collection[int]) -> dict[int, int]:
-    """Address -> offset of its compile unit: by .debug_aranges, else by the units' own ranges."""
+    """Return address -> offset of its compile unit: by .debug_aranges, else by the units' own ranges."""
     found: dict[int, int] = {}
     aranges = dwarf.get_aranges()
     if aranges is not None:
         for address in addresses:
             offset = aranges.cu_offset_at_addr(address)
-            # Its answer is the last range that starts before the address; whether it ends before is asked of the unit.
+            # Its answer is the last range that starts before the address; the unit tells if it ends before.
             if offset is not None and _covers(dwarf, dwarf.get_CU_at(offset), address):
                 found[address] = offset
     left = set(addresses) - set(found)
@@ -128,7 +138,7 @@ def _covers(dwarf: Any, unit: Any, address: int) -> bool:
 
 
 def _ranges(dwarf: Any, unit: Any) -> Iterator[tuple[int, int]]:
-    """The unit's code as [low, high) addresses."""
+    """Return the unit's code as [low, high) addresses."""
     top = unit.get_top_DIE()
     low = top.attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in top.attributes else 0
     if "DW_AT_high_pc" in top.attributes:
@@ -158,7 +168,7 @@ class _Lines:
         self._rows = list(self._decoded())
 
     def at(self, address: int) -> tuple[Path, int, Path] | None:
-        """(file, line, source of the unit) of the function that starts at an address."""
+        """Return (file, line, source of the unit) of the function that starts at an address."""
         # The first of several rows for one address is the function's own; what is inlined at its start comes after.
         entry = next(((f, n) for low, _, f, n in self._rows if low == address), None)
         row = entry or next(((f, n) for low, high, f, n in self._rows if low <= address < high), None)
@@ -174,7 +184,7 @@ class _Lines:
         return self._absolute(name) if name and not name.startswith("<") else None
 
     def _decoded(self) -> Iterator[tuple[int, int, int, int]]:
-        """(low, high, file, line) rows: addresses [low, high) belong to that line."""
+        """Return (low, high, file, line) rows: addresses [low, high) belong to that line."""
         before = None
         for entry in self._program.get_entries() if self._program else ():
             state = entry.state
@@ -222,7 +232,7 @@ def _linked_debug_file(elf: Any, binary: Path) -> Path | None:
 
 
 def _debug_file_names(elf: Any, binary: Path) -> Iterable[Path]:
-    """Where gdb looks ("Debugging Information in Separate Files")."""
+    """Return the names of separate debug files that gdb would try ("Debugging Information in Separate Files")."""
     note = elf.get_section_by_name(".note.gnu.build-id")
     for entry in note.iter_notes() if note is not None else ():
         if entry["n_type"] == "NT_GNU_BUILD_ID":
@@ -241,12 +251,12 @@ def _readable_debug(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return _has_debug_info(ELFFile(file))
-    except Exception:  # not there, or damaged: the next place may have it
+    except Exception:  # not there, or damaged: the next file may have it
         return False
 
 
-def _all_missing(symbols: Collection[str], reason: str) -> Located:
-    return Located({}, dict.fromkeys(symbols, reason))
+def _all_missing(symbols: Collection[str], reason: str) -> FunctionSources:
+    return FunctionSources({}, dict.fromkeys(symbols, reason))
 
 
 def _short(error: Exception) -> str:

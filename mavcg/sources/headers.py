@@ -1,4 +1,4 @@
-"""Which headers a program is compiled with: asked of its own compiler, so that it keeps its own libraries."""
+"""Find the headers that a program is compiled with: its own compiler's, so that it keeps its own libraries."""
 
 import functools
 import re
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from mavcg.errors import ToolError
-from mavcg.scratch import scratch_folder
-from mavcg.target import Target
-from mavcg.toolchain import run_tool, zig_command
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import Target
+from mavcg.toolchain.zig import run_tool, zig_command
 
 _SEARCH_LIST = re.compile(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", re.DOTALL)
 # gcc's own folder of intrinsics and limits, which only gcc can read; clang brings its own.
@@ -19,9 +19,13 @@ _CLANG_PRIVATE = re.compile(r"/lib(64)?/clang/[^/]+/include$")
 
 @dataclass(frozen=True)
 class Headers:
-    """folders: system header folders in search order, clang's own among them; defines: macros that go with them.
+    """Header folders of a compiler.
 
-    origin: whose they are, in words. private: the program's compiler's own folders, which clang's own stand for.
+    Args:
+        folders: system header folders in search order, clang's own among them.
+        defines: macros that go with them.
+        origin: the owner of the headers, as text.
+        private: the program's compiler's own folders, which clang's own replace.
     """
 
     folders: tuple[str, ...]
@@ -32,21 +36,21 @@ class Headers:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """For a clang that is told everything."""
+        """Options for a clang that gets all its folders from the command line."""
         return ("-nostdinc", *(part for folder in self.folders for part in ("-isystem", folder)), *self.defines)
 
 
 @functools.lru_cache
 def machine_of(compiler: tuple[str, ...], options: tuple[str, ...] = ()) -> str:
-    """What a gcc or clang compiles for ("x86_64-linux-gnu"), or "" when it cannot be asked."""
+    """Return the machine that a gcc or clang compiles for ("x86_64-linux-gnu"), or "" when it cannot be queried."""
     try:
-        return run_tool([*compiler, *options, "-dumpmachine"], "asking the compiler for its target").strip()
+        return run_tool([*compiler, *options, "-dumpmachine"], "querying the compiler's target").strip()
     except ToolError:
         return ""
 
 
 def machine_matches(machine: str, target: Target) -> bool:
-    """Whether a compiler's -dumpmachine answer means the same architecture and system as the target."""
+    """True if a compiler's -dumpmachine output means the same architecture and system as the target."""
     arch = machine.partition("-")[0]
     arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(arch, arch)
     kinds = (("android", "linux-android"), ("musl", "linux-musl"), ("apple", "macos"), ("darwin", "macos"))
@@ -55,14 +59,15 @@ def machine_matches(machine: str, target: Target) -> bool:
 
 
 def is_zig(compiler: tuple[str, ...]) -> bool:
-    """Whether a program is compiled by zig, whose headers are then its own."""
+    """True if a program is compiled by zig, whose headers are then its own."""
     return PurePath(compiler[0]).name in ("zig", "zig.exe") or "ziglang" in compiler
 
 
 def find_headers(compiler: tuple[str, ...], options: tuple[str, ...], target: Target, cxx: bool) -> Headers:
-    """Headers for a unit that `compiler` with the toolchain `options` (--sysroot and the like) compiles.
+    """Find the headers for a unit that `compiler` with the toolchain `options` (--sysroot and the like) compiles.
 
-    Its own where it compiles for the target; else ziglang's for the target, with a note where that changes the C++
+    They are its own if it compiles for the target; else ziglang's for the target, with a note where that changes the
+    C++
     standard library.
     """
     if "-nostdinc" in options:
@@ -86,7 +91,7 @@ def _other_library(compiler: tuple[str, ...], target: Target) -> str:
 
 @functools.lru_cache
 def clang_headers() -> str:
-    """The folder of ziglang's clang own headers: stddef.h, intrinsics."""
+    """Return the folder of ziglang's clang own headers: stddef.h, intrinsics."""
     import ziglang
 
     return str(Path(ziglang.__file__).parent / "lib" / "include")
@@ -96,7 +101,7 @@ def clang_headers() -> str:
 def _headers_of_compiler(compiler: tuple[str, ...], options: tuple[str, ...], cxx: bool) -> Headers:
     language = "c++" if cxx else "c"
     command = [*compiler, *options, "-E", "-x", language, "/dev/null", "-v"]
-    folders = _search_list(command, f"asking {compiler[0]} for its header folders")
+    folders = _search_list(command, f"querying the header folders of {compiler[0]}")
     if not folders:
         raise ToolError(f"{compiler[0]}: `{shlex.join(command)}` lists no header folders; name another compiler")
     ours = [clang_headers() if _is_private(folder) else folder for folder in folders]
@@ -127,7 +132,7 @@ def _headers_of_zig(target: Target, cxx: bool) -> Headers:
         source.write_text("")
         command = [*zig_command(tool), "-target", target.zig_name, "-v", "-c", str(source), "-o", f"{folder}/empty.o"]
         text = run_tool(
-            ["/bin/sh", "-c", f"{shlex.join(command)} 2>&1"], f"asking ziglang for {target.zig_name} headers"
+            ["/bin/sh", "-c", f"{shlex.join(command)} 2>&1"], f"querying ziglang's headers for {target.zig_name}"
         )
     folders = _parse_list(text)
     line = next((shlex.split(line) for line in text.splitlines() if " -cc1 " in line), [])
@@ -138,8 +143,8 @@ def _headers_of_zig(target: Target, cxx: bool) -> Headers:
 
 
 def _freestanding(target: Target) -> Headers:
-    way_out = "name the NDK's clang" if target.system == "linux-android" else "name a compiler that has them"
-    note = f"ziglang has no C library headers for {target.zig_name}, only the compiler's own are used; {way_out}"
+    remedy = "name the NDK's clang" if target.system == "linux-android" else "name a compiler that has them"
+    note = f"ziglang has no C library headers for {target.zig_name}, only the compiler's own are used; {remedy}"
     return Headers((clang_headers(),), (), "clang only", (note,))
 
 

@@ -1,12 +1,12 @@
-"""LLVM IR that the user brings, as text or bitcode, made by any language's compiler."""
+"""Load LLVM IR that the user provides, as text or bitcode, made by any language's compiler."""
 
 import subprocess
 from pathlib import Path
 from typing import Literal
 
-from mavcg.child_python import python_command
 from mavcg.errors import MavcgError
-from mavcg.scratch import scratch_folder
+from mavcg.files.child_python import python_command
+from mavcg.files.scratch import scratch_folder
 from mavcg.sources import parse_child
 from mavcg.sources.to_ir import IrModule
 
@@ -24,10 +24,10 @@ _MAKE_IR = "give what `clang -S -emit-llvm`, `zig build-obj -femit-llvm-bc` or `
 
 
 def load_ir(path: Path) -> IrModule:
-    """A module of a textual (.ll) or bitcode (.bc) file, verified, as the text of today's LLVM.
+    """Load a module from a textual (.ll) or bitcode (.bc) file, verified, as the text of today's LLVM.
 
     LLVM ends the process on some malformed input, so it reads in a child process.
-    Raises: MavcgError for a file that is not IR (saying what it is), truncated, of another LLVM, or invalid.
+    Raises: MavcgError for a file that is not IR (naming its kind), truncated, of another LLVM, or invalid.
     """
     try:
         data = path.read_bytes()
@@ -35,14 +35,14 @@ def load_ir(path: Path) -> IrModule:
         raise MavcgError(f"{path}: {error.strerror}; name a .ll or .bc file") from error
     if not data.strip(b"\0 \t\r\n"):
         raise MavcgError(f"{path}: {'empty' if not data else 'holds only blanks'}; {_MAKE_IR}")
-    if other := what_it_is(data):
-        raise MavcgError(f"{path}: is {other}, not LLVM IR; {_MAKE_IR}")
+    if kind := file_kind(data):
+        raise MavcgError(f"{path}: is {kind}, not LLVM IR; {_MAKE_IR}")
     text = _read_in_child(path, data)
     return IrModule(text, path.absolute(), _notes(text), None)
 
 
-def what_it_is(data: bytes) -> str:
-    """The kind of a file that is not LLVM IR, by its first bytes; "" when it may be."""
+def file_kind(data: bytes) -> str:
+    """Return the kind of a file that is not LLVM IR, by its first bytes; "" when it may be IR."""
     if data.startswith(b"\x7fELF"):
         order: Literal["big", "little"] = "big" if data[5:6] == b"\x02" else "little"
         kind = _ELF_TYPES.get(int.from_bytes(data[16:18], order), "file")
@@ -71,8 +71,8 @@ def _read_in_child(path: Path, data: bytes) -> str:
         if done.returncode == parse_child.REFUSED:
             raise MavcgError(_refused(path, data, done.stdout.replace(str(given), str(path)).strip()))
         if done.returncode:
-            said = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
-            raise MavcgError(f"{path}: LLVM breaks off while reading it ({said[0]}); it is damaged: make it again")
+            last_line = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
+            raise MavcgError(f"{path}: LLVM breaks off while reading it ({last_line[0]}); it is damaged: make it again")
         return output.read_text(encoding="utf-8", errors="surrogateescape")
 
 

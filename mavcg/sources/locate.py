@@ -1,4 +1,4 @@
-"""Hot symbols, the binaries they ran in and the program's compile units -> the units to make versions of."""
+"""Find the compile units to make versions of, from hot symbols, the binaries they ran in and the program's units."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -8,13 +8,18 @@ from pathlib import Path, PurePath
 from mavcg.errors import MavcgError
 from mavcg.profiling.clonable import is_system
 from mavcg.sources.compile_commands import CompileUnit
-from mavcg.sources.dwarf import Located, SourceLocation, locate
+from mavcg.sources.dwarf import FunctionSources, SourceLocation, locate
 from mavcg.sources.symbol_table import definitions
 
 
 @dataclass(frozen=True)
 class HotUnit:
-    """A compile unit that holds hot functions. symbols: their linkage names, hottest first. notes: for people."""
+    """A compile unit that holds hot functions.
+
+    Args:
+        symbols: their linkage names, hottest first.
+        notes: for people.
+    """
 
     unit: CompileUnit
     symbols: tuple[str, ...]
@@ -23,7 +28,12 @@ class HotUnit:
 
 @dataclass(frozen=True)
 class HotUnits:
-    """units: in the order of their hottest symbol. missing: symbol -> why no unit was found, and the way out."""
+    """The compile units of the hot symbols.
+
+    Args:
+        units: in the order of their hottest symbol.
+        missing: symbol -> the reason why no unit was found, and the remedy.
+    """
 
     units: tuple[HotUnit, ...]
     missing: Mapping[str, str]
@@ -32,11 +42,14 @@ class HotUnits:
 def find_units(
     hot: Sequence[tuple[str, str]], units: Sequence[CompileUnit], binaries: Collection[Path] = ()
 ) -> HotUnits:
-    """The compile units that define the hot symbols.
+    """Find the compile units that define the hot symbols.
 
-    hot: (linkage name, object it ran in as the profile names it), hottest first. binaries: files to look in for objects
-    that the profile names by another path; one stands for every object with its file name.
-    The binary's debug information says which source holds a symbol; without it, the units' own object files do.
+    The binary's debug information names the source of a symbol; without it, the units' own object files do.
+
+    Args:
+        hot: (linkage name, object it ran in as the profile names it), hottest first.
+        binaries: files to search for objects that the profile names by another path; one stands for every object with
+            its file name.
     Raises: MavcgError when a binary is no ELF file.
     """
     located = _locate_all(hot, binaries)
@@ -45,21 +58,21 @@ def find_units(
     notes: dict[CompileUnit, list[str]] = {}
     missing = {}
     for symbol, _ in hot:
-        place = located.found.get(symbol)
-        candidates = units_of_source(place.unit_source, units) if place else by_object.get(symbol, [])
+        source = located.found.get(symbol)
+        candidates = units_of_source(source.unit_source, units) if source else by_object.get(symbol, [])
         if not candidates:
             missing[symbol] = located.missing.get(symbol) or _no_command(located.found[symbol])
             continue
-        unit, note = _one_of(symbol, candidates)
+        unit, note = _chosen_unit(symbol, candidates)
         chosen.setdefault(unit, []).append(symbol)
         notes.setdefault(unit, []).extend(note)
-        if place and place.others:
-            notes[unit].append(f"{symbol}: functions of that name are also in {', '.join(map(str, place.others))}")
+        if source and source.others:
+            notes[unit].append(f"{symbol}: functions of that name are also in {', '.join(map(str, source.others))}")
     found = (HotUnit(unit, tuple(dict.fromkeys(names)), tuple(notes[unit])) for unit, names in chosen.items())
     return HotUnits(tuple(found), missing)
 
 
-def _locate_all(hot: Sequence[tuple[str, str]], binaries: Collection[Path]) -> Located:
+def _locate_all(hot: Sequence[tuple[str, str]], binaries: Collection[Path]) -> FunctionSources:
     found: dict[str, SourceLocation] = {}
     missing: dict[str, str] = {}
     for object_ in dict.fromkeys(object_ for _, object_ in hot):
@@ -68,10 +81,10 @@ def _locate_all(hot: Sequence[tuple[str, str]], binaries: Collection[Path]) -> L
         answer = _locate_in(object_, path, symbols, given=path in binaries)
         found |= answer.found
         missing |= answer.missing
-    return Located(found, missing)
+    return FunctionSources(found, missing)
 
 
-def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], given: bool) -> Located:
+def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], given: bool) -> FunctionSources:
     reason = f"the binary {object_} it ran in is not here; name a copy of it, or the source with --source"
     if path is not None:
         try:
@@ -82,8 +95,10 @@ def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], given: b
             reason = str(error)  # code made while running: /tmp/perf-123.map
         else:
             system = f"it is in {path.name}, a system library, which has no compile command here"
-            return Located(answer.found, dict.fromkeys(symbols, system) if is_system(object_) else answer.missing)
-    return Located({}, dict.fromkeys(symbols, reason))
+            return FunctionSources(
+                answer.found, dict.fromkeys(symbols, system) if is_system(object_) else answer.missing
+            )
+    return FunctionSources({}, dict.fromkeys(symbols, reason))
 
 
 def _binary_of(object_: str, binaries: Collection[Path]) -> Path | None:
@@ -93,7 +108,8 @@ def _binary_of(object_: str, binaries: Collection[Path]) -> Path | None:
 
 
 def units_of_source(source: Path, units: Sequence[CompileUnit]) -> list[CompileUnit]:
-    """Units whose source this is; where paths were mapped or moved, those whose paths agree longest from the end.
+    """Return the units whose source this is; where paths were mapped or moved, those whose paths agree longest from
+    the end.
 
     The file names must be the same, and one folder beside, unless only one unit has that file name.
     """
@@ -114,7 +130,7 @@ def _common_end(left: Path, right: Path) -> int:
 
 
 def _defining_units(symbols: Sequence[str], units: Sequence[CompileUnit]) -> dict[str, list[CompileUnit]]:
-    """Symbol -> units whose object file is there and defines it."""
+    """Return symbol -> units whose object file is there and defines it."""
     found: dict[str, list[CompileUnit]] = {}
     for unit in units if symbols else ():
         for symbol in _defined_in(unit, symbols):
@@ -136,8 +152,10 @@ def _defined_in(unit: CompileUnit, symbols: Collection[str]) -> list[str]:
         return []
 
 
-def _one_of(symbol: str, candidates: Sequence[CompileUnit]) -> tuple[CompileUnit, list[str]]:
-    """The unit to use where a source is compiled several times: whose object defines the symbol, else the first."""
+def _chosen_unit(symbol: str, candidates: Sequence[CompileUnit]) -> tuple[CompileUnit, list[str]]:
+    """Return the unit to use for a source that is compiled several times: whose object defines the symbol, else the
+    first.
+    """
     if len(candidates) == 1:
         return candidates[0], []
     defining = [unit for unit in candidates if _defined_in(unit, [symbol])]
@@ -148,8 +166,8 @@ def _one_of(symbol: str, candidates: Sequence[CompileUnit]) -> tuple[CompileUnit
     return unit, [f"{symbol}: compiled several times; taken is {unit.output or unit.source}, not {others}"]
 
 
-def _no_command(place: SourceLocation) -> str:
+def _no_command(source: SourceLocation) -> str:
     return (
-        f"it comes from {place.unit_source}, which has no compile command here; name that file with --source, "
+        f"it comes from {source.unit_source}, which has no compile command here; name that file with --source, "
         "or make compile_commands.json cover it"
     )

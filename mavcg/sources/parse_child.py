@@ -1,4 +1,4 @@
-"""Reads LLVM IR with llvmlite, verifies it, and writes it as text: in a child, for LLVM may end the process."""
+"""Read LLVM IR with llvmlite, verify it and write it as text, in a child process: LLVM may end the process."""
 
 from pathlib import Path
 
@@ -6,14 +6,17 @@ REFUSED = 3
 
 
 def llvm_name() -> str:
-    """The LLVM that reads, such as "LLVM 22.1"."""
+    """Return the name of the LLVM that llvmlite contains, such as "LLVM 22.1"."""
     import llvmlite.binding as llvm
 
     return "LLVM " + ".".join(str(part) for part in llvm.llvm_version_info[:2])
 
 
 def main(given: str, output: str) -> int:
-    """Exit status: 0 when `output` holds the module as text, REFUSED when stdout holds LLVM's reason."""
+    """Write the module in the file `given` as text to the file `output`.
+
+    Returns: the exit status: 0 when the text is written, REFUSED when stdout holds LLVM's reason.
+    """
     import llvmlite.binding as llvm
 
     data = Path(given).read_bytes()
@@ -23,11 +26,14 @@ def main(given: str, output: str) -> int:
         else:
             module = llvm.parse_assembly(data.decode("utf-8"))
         module.verify()
+        text = str(module)
+        # A zero byte in the target triple or the data layout ends the text early: such a text does not parse.
+        llvm.parse_assembly(text)
     except UnicodeDecodeError as error:
         print(f"byte {error.start} is not UTF-8")
         return REFUSED
     except RuntimeError as error:
         print(" ".join(str(error).split()))
         return REFUSED
-    Path(output).write_text(str(module), encoding="utf-8")
+    Path(output).write_text(text, encoding="utf-8")
     return 0

@@ -1,4 +1,4 @@
-"""Where an ELF file defines functions of given names, read fast: large programs have millions of symbols."""
+"""Find the functions of given names that an ELF file defines; fast, since large programs have millions of symbols."""
 
 import re
 import struct
@@ -15,7 +15,12 @@ _COLD = re.compile(r"\.cold(\.\d+)?$")
 
 @dataclass(frozen=True)
 class Definition:
-    """One function of a file. name: as the file has it, with suffixes; address, size: bytes."""
+    """One function of a file.
+
+    Args:
+        name: its name in the file, with suffixes.
+        address, size: in bytes.
+    """
 
     name: str
     address: int
@@ -23,7 +28,7 @@ class Definition:
 
 
 def definitions(elf: Any, symbols: Collection[str]) -> dict[str, list[Definition]]:
-    """Functions that a file (a pyelftools ELFFile, 64-bit, little-endian) defines, by the asked name.
+    """Return the functions that a file (a pyelftools ELFFile, 64-bit, little-endian) defines, by the requested name.
 
     A symbol is found under its own name and under those of its pieces and versions (f.isra.0 for f); hot pieces come
     before cold ones, larger before smaller. Several functions have the same name where they are static.
@@ -33,13 +38,13 @@ def definitions(elf: Any, symbols: Collection[str]) -> dict[str, list[Definition
         if section["sh_type"] not in ("SHT_SYMTAB", "SHT_DYNSYM") or section["sh_entsize"] != _ELF64_SYMBOL.size:
             continue
         names = bytes(elf.get_section(section["sh_link"]).data())
-        wanted = _name_offsets(names, symbols)
+        by_offset = _name_offsets(names, symbols)
         data = section.data()
         for name, info, _, index, value, size in _ELF64_SYMBOL.iter_unpack(data[: len(data) // 24 * 24]):
-            if index and name in wanted and info & 0xF in _FUNCTIONS:
-                for asked, full in wanted[name]:
-                    found.setdefault(asked, set()).add(Definition(full, value, size))
-    return {asked: sorted(all_, key=_rank) for asked, all_ in found.items()}
+            if index and name in by_offset and info & 0xF in _FUNCTIONS:
+                for symbol, full in by_offset[name]:
+                    found.setdefault(symbol, set()).add(Definition(full, value, size))
+    return {symbol: sorted(all_, key=_rank) for symbol, all_ in found.items()}
 
 
 def _rank(definition: Definition) -> tuple[bool, int, int]:
@@ -47,7 +52,7 @@ def _rank(definition: Definition) -> tuple[bool, int, int]:
 
 
 def _name_offsets(names: bytes, symbols: Collection[str]) -> dict[int, list[tuple[str, str]]]:
-    """String table offset -> (asked symbol, name there)s: f.cold may be asked for, and f too.
+    """Return string table offset -> [(requested symbol, name there)]: f.cold may be requested, and f too.
 
     A name may be the end of a longer one in the table.
     """

@@ -1,4 +1,4 @@
-"""One C or C++ source to the assembly that its own gcc makes of it, and such assembly to an object."""
+"""Compile one C or C++ source with its own gcc to assembly, and assemble such text."""
 
 import functools
 import re
@@ -11,7 +11,7 @@ from mavcg.sources.arguments import words
 from mavcg.sources.command_line import TOOLCHAIN_OPTIONS
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import is_zig
-from mavcg.toolchain import run_tool
+from mavcg.toolchain.zig import run_tool
 
 # Between a function and another definition of it in the same file: gcc lets callers count on the registers that its own
 # code leaves alone, and on the stack alignment that it needs (GCC manual, -fipa-ra, -fipa-stack-alignment).
@@ -34,9 +34,12 @@ _BOUND = re.compile(
 
 @dataclass(frozen=True)
 class PlainAssembly:
-    """A gcc's own assembly of a file. assembler: the command that assembles such text; plain: the gcc's own object.
+    """A gcc's own assembly of a file.
 
-    inlined: pairs of functions, as gcc prints them: the first was inlined into the second.
+    Args:
+        assembler: the command that assembles such text.
+        plain: the gcc's own object.
+        inlined: pairs of functions, as gcc prints them: the first was inlined into the second.
     """
 
     text: str
@@ -54,11 +57,11 @@ class PlainAssembly:
 
 @functools.lru_cache
 def gcc_version(compiler: tuple[str, ...]) -> int:
-    """A gcc's major version; 0 for every other compiler, and for one that cannot be asked."""
+    """Return a gcc's major version; 0 for every other compiler, and for one that cannot be queried."""
     if is_zig(compiler):
         return 0
     try:
-        macros = run_tool([*compiler, "-E", "-dM", "-x", "c", "/dev/null"], "asking the compiler for its macros")
+        macros = run_tool([*compiler, "-E", "-dM", "-x", "c", "/dev/null"], "querying the compiler's macros")
     except ToolError:
         return 0
     version = re.search(r"^#define __GNUC__ (\d+)$", macros, re.MULTILINE)
@@ -66,14 +69,16 @@ def gcc_version(compiler: tuple[str, ...]) -> int:
 
 
 def why_bound(unit: CompileUnit) -> str | None:
-    """The option for which a file's assembly cannot be made a second time, or None."""
+    """Return the option for which a file's assembly cannot be made a second time, or None."""
     return next((flag for flag in unit.flags if _BOUND.match(flag)), None)
 
 
 def compile_to_assembly(unit: CompileUnit, folder: Path, clones: bool) -> PlainAssembly:
-    """The unit's assembly by its own gcc, with functions that another object may define.
+    """Compile the unit to assembly by its own gcc, with functions that another object may define.
 
-    folder: for files in between. clones: whether gcc may make copies of functions for some of their callers.
+    Args:
+        folder: for intermediate files.
+        clones: True if gcc may make copies of functions for some of their callers.
     Raises: ToolError when this gcc lacks an option.
     """
     assert unit.output is not None

@@ -1,4 +1,4 @@
-"""One C or C++ source to LLVM IR, unoptimised but made for optimising, with the program's own headers."""
+"""Compile one C or C++ source to LLVM IR, unoptimised but ready for optimisation, with the program's own headers."""
 
 import re
 import shlex
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
-from mavcg.scratch import scratch_folder
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import Target
 from mavcg.sources.command_line import IrCommand, translate
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import Headers, find_headers, is_zig, machine_matches, machine_of
-from mavcg.target import Target
-from mavcg.toolchain import protection_flags, run_tool, zig_command
+from mavcg.toolchain.zig import protection_flags, run_tool, zig_command
 
 # How clang and zig name an option that they do not take. The first group is the option or how it starts.
 _REFUSED = tuple(
@@ -33,11 +33,12 @@ MAX_RETRIES = 40  # clang refuses one option after the other
 
 @dataclass(frozen=True)
 class Compiler:
-    """What makes IR.
+    """The compiler that makes IR.
 
-    command: a clang, such as ("clang-19",) or the NDK's; None: the clang inside ziglang.
-    headers: the compiler whose header folders are used, such as ("aarch64-linux-gnu-g++",); None: the one that
-    compiles the program.
+    Args:
+        command: a clang, such as ("clang-19",) or the NDK's; None for the clang inside ziglang.
+        headers: the compiler whose header folders are used, such as ("aarch64-linux-gnu-g++",); None for the one that
+            compiles the program.
     """
 
     command: tuple[str, ...] | None = None
@@ -45,7 +46,7 @@ class Compiler:
 
     @property
     def name(self) -> str:
-        """What notes call it."""
+        """The compiler's name in notes."""
         return self.command[0] if self.command else "clang"
 
 
@@ -53,9 +54,11 @@ class Compiler:
 class IrModule:
     """LLVM IR as text.
 
-    source: the file it was made of. notes: what was left out on the way, for people. foreign_openmp: whether it has
-    OpenMP regions, which call LLVM's library, of a program that links gcc's.
-    opt_level: the program's own -O level ("0", "1", "2", "3", "s", "z", "g", "fast"); None where nobody knows (--ir).
+    Args:
+        source: the file it was made of.
+        notes: parts of the command that were left out, for people.
+        opt_level: the program's own -O level ("0", "1", "2", "3", "s", "z", "g", "fast"); None if unknown (--ir).
+        foreign_openmp: True if it has OpenMP regions, which call LLVM's library, of a program that links gcc's.
     """
 
     text: str
@@ -68,9 +71,9 @@ class IrModule:
 def compile_to_ir(
     unit: CompileUnit, target: Target, compiler: Compiler | None = None, keep_debug: bool = False
 ) -> IrModule:
-    """LLVM IR of a compile unit for a target, before any optimisation.
+    """Compile a unit to LLVM IR for a target, before any optimisation.
 
-    Functions are not `optnone`, whatever the program's own level; `target-features` hold what it asks for.
+    Functions are not `optnone`, whatever the program's own level; `target-features` hold the program's extensions.
     Options that this clang does not know are dropped and named in the notes.
     Raises: ToolError when the source does not compile or a compiler is missing; MavcgError for 32-bit code.
     """
@@ -100,7 +103,7 @@ def compile_to_ir(
 def _driver(
     unit: CompileUnit, command: IrCommand, target: Target, compiler: Compiler
 ) -> tuple[list[str], list[str], tuple[str, ...]]:
-    """The clang to run, the options that tell it target and headers, and notes about them."""
+    """Return the clang to run, its options for target and headers, and notes about them."""
     if compiler.command is None:
         clang = [*zig_command("clang"), f"--target={target.llvm_triple}"]
         headers = _headers(unit, command, target, compiler)
@@ -130,7 +133,7 @@ def _headers(unit: CompileUnit, command: IrCommand, target: Target, compiler: Co
 def _run_dropping_refused(
     clang: Sequence[str], options: Sequence[str], fixed: Sequence[str], directory: Path, what: str
 ) -> list[str]:
-    """Run clang, dropping the options that it says it does not take; those dropped."""
+    """Run clang, dropping the options that it does not take; return those."""
     left, refused = list(options), list[str]()
     for _ in range(MAX_RETRIES):
         try:
@@ -157,7 +160,7 @@ def _has_foreign_openmp(text: str, unit: CompileUnit) -> bool:
 
 
 def refuse_foreign_openmp(module: IrModule, compiler: str) -> None:
-    """Raises: MavcgError for a module whose OpenMP regions the program cannot run."""
+    """Refuse a module whose OpenMP regions the program cannot run. Raises: MavcgError."""
     if module.foreign_openmp:
         raise MavcgError(
             f"{module.source}: has OpenMP regions, and {compiler} links gcc's OpenMP library, which clang's code "

@@ -1,4 +1,4 @@
-"""Runs a C program on an emulated x86 processor that this machine is not: one with AVX-512 and VNNI.
+"""Run a C program on an emulated x86 processor that this machine is not: one with AVX-512 and VNNI.
 
 qemu has no AVX-512; Bochs has. It emulates a whole computer, so the program is booted without an operating system, with
 the few functions of a C library that runtime/bare/ has: fread of stdin, fwrite to stdout, malloc, exit.
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
+from mavcg.hardware.target import parse_target
 from mavcg.runtime import build
-from mavcg.target import parse_target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
-TARGET = parse_target("x86_64-linux-musl")  # of the program's objects, which ask nothing of the system
+TARGET = parse_target("x86_64-linux-musl")  # of the program's objects, which need nothing of the system
 CPU = "icelake-client"  # as compilers call what is emulated
 LIMIT_S = 300
 _MODEL = "corei7_icelake_u"  # as Bochs calls it
@@ -29,12 +29,12 @@ _FLAGS = ("-target", "x86_64-freestanding", "-ffreestanding", "-mno-red-zone", *
 
 
 def bochs_there() -> bool:
-    """Whether the emulator and the BIOS that it starts are installed."""
+    """True if the emulator and the BIOS that it starts are installed."""
     return shutil.which("bochs") is not None and all(path.exists() for path in _BIOS)
 
 
 def run_bare(folder: Path, source: str, objects: Sequence[Path], given: bytes, output_bytes: int) -> bytes:
-    """What a C program writes that is given these bytes.
+    """Return the output of a C program that is given these bytes.
 
     folder: for files in between. source: with main, of the program, which may include stdio.h, stdlib.h and string.h as
     far as runtime/bare/ has them. objects: linked to it; for TARGET, position-independent or not. output_bytes: that it

@@ -1,7 +1,7 @@
-"""Scenarios around the edges of tiles for every primitive, and what came of all of one primitive's.
+"""Draw scenarios around the edges of tiles for every primitive, and check a primitive on them.
 
-The long tests and `python -m bench.primitive_scenarios` ask the same: each scenario on this machine, its IR straight
-into instructions; now and then compiled as in a library too, which must not change a bit.
+The long tests and `python -m bench.primitive_scenarios` run the same checks: each scenario on this machine, its IR
+straight into instructions; now and then compiled as in a library too, which must not change a bit.
 """
 
 import random
@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Machine
-from mavcg.primitive import Epilogue, Primitive, Scenario
-from mavcg.trials.check import Case, Checked, block_of, check_all
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Epilogue, Primitive, Scenario
+from mavcg.trials.check import CheckCase, Checked, block_of, check_all
 
 EPILOGUES = (
     Epilogue(),
@@ -28,7 +28,7 @@ OPTIMISED_EVERY = 20  # scenarios; compiling as for a library takes three times 
 
 
 def random_scenario(pick: random.Random) -> Scenario:
-    """Any convolution of a few thousand to a few million terms."""
+    """Draw a convolution of a few thousand to a few million terms."""
     k = pick.choice((1, 1, 2, 3, 3, 3, 4, 5, 7))
     stride, dilation = pick.choice((1, 1, 1, 2, 2, 3, 4)), pick.choice((1, 1, 1, 2, 3))
     pad = pick.choice((0, 0, k // 2, k // 2 * dilation, k))
@@ -53,30 +53,34 @@ def random_scenario(pick: random.Random) -> Scenario:
 
 
 def scenarios_of(primitive: Primitive, count: int, seed: int = 0) -> list[Scenario]:
-    """Different ones, that it applies to. Raises: MavcgError where next to none of many drawn are."""
+    """Draw different scenarios that a primitive applies to. Raises: MavcgError where it applies to too few of many."""
     pick = random.Random(f"{primitive.name} {seed}")
-    found: dict[Scenario, None] = {}
+    scenarios: dict[Scenario, None] = {}
     for _ in range(500 * count):
         scenario = random_scenario(pick)
         if pick.random() < 0.5 and not primitive.applies(scenario):  # what special ones are made for is rare
             scenario = replace(scenario, **pick.choice(({"k": 1, "stride": 1, "pad": 0}, {"c": 3, "groups": 1})))
         if scenario.out_h > 0 < scenario.out_w and scenario.m % scenario.groups == 0 and primitive.applies(scenario):
-            found[scenario] = None
-        if len(found) == count:
-            return list(found)
-    raise MavcgError(f"{primitive.name}: applies to {len(found)} of {500 * count} scenarios drawn; ask for fewer")
+            scenarios[scenario] = None
+        if len(scenarios) == count:
+            return list(scenarios)
+    raise MavcgError(f"{primitive.name}: applies to {len(scenarios)} of {500 * count} scenarios drawn; take fewer")
 
 
-def cases_of(primitive: Primitive, scenarios: Sequence[Scenario], block: int) -> list[Case]:
-    """With one epilogue after the other, rows all at once now and then."""
+def _epilogue(primitive: Primitive, seed: int) -> Epilogue:
+    return EPILOGUES[(seed + len(primitive.name)) % len(EPILOGUES)]
+
+
+def cases_of(primitive: Primitive, scenarios: Sequence[Scenario], block: int) -> list[CheckCase]:
+    """Yield cases with one epilogue after the other, some of them with all rows in one call."""
     return [
-        Case(primitive, scenario, EPILOGUES[(i + len(primitive.name)) % len(EPILOGUES)], i, block, ranges=i % 4 != 3)
-        for i, scenario in enumerate(scenarios)
+        CheckCase(primitive, scenario, _epilogue(primitive, seed), seed, block, ranges=seed % 4 != 3)
+        for seed, scenario in enumerate(scenarios)
     ]
 
 
 def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machine: Machine) -> Iterator[Checked]:
-    """Each scenario on a machine whose code this one runs; memory said is compared for blocks of every length."""
+    """Check each scenario on a machine whose code this one runs; workspace sizes are checked for every block length."""
     for number, case in enumerate(cases_of(primitive, scenarios, block_of(machine))):
         (found,) = check_all([case], machine, optimised=False)
         faults = [*found.faults, *workspace_faults(primitive, case.scenario)]
@@ -88,8 +92,12 @@ def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machi
 
 
 def workspace_faults(primitive: Primitive, scenario: Scenario) -> list[str]:
-    """Where a lowering takes more workspace than the primitive says of the scenario, whatever the block."""
-    s, said = scenario, primitive.workspace_bytes(scenario)
+    """Return the lowerings that take more workspace than the primitive states for the scenario, whatever the block."""
+    s, stated = scenario, primitive.workspace_bytes(scenario)
     weights = np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32)
     taken = {block: primitive.lower(s, weights, Epilogue(), block).workspace_bytes for block in BLOCKS}
-    return [f"workspace: takes {n} bytes with blocks of {b}, and {said} are said" for b, n in taken.items() if n > said]
+    return [
+        f"workspace: takes {n} bytes with blocks of {b}, and {stated} are stated"
+        for b, n in taken.items()
+        if n > stated
+    ]

@@ -1,6 +1,6 @@
-"""Runs a primitive on random numbers and compares it with the definition of a convolution, in float64.
+"""Run a primitive on random numbers and compares it with the definition of a convolution, in float64.
 
-What an error is of, and why the numbers are as large as they are: docs/design/primitives.md, "What an error is".
+The error, and why the numbers are as large as they are: docs/design/primitives.md, "The error of a primitive".
 """
 
 import math
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Array, Machine
-from mavcg.machines import packing_for
-from mavcg.primitive import Epilogue, Layout, Lowering, Primitive, Scenario
+from mavcg.hardware.target import default_target
+from mavcg.lowering.machines import packing_for
 from mavcg.reference.elementwise import activate
-from mavcg.target import default_target
-from mavcg.trials.jobs import Job, Memory, all_rows, memory, random_ranges
+from mavcg.specs.kernel import Array, Machine
+from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario
+from mavcg.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_ranges
 from mavcg.trials.run import run_jobs
 
 PLAIN = Epilogue()
@@ -26,7 +26,7 @@ MOST_ELEMENTS = 1 << 27  # of an image or of weights: 512 MiB of f32
 
 
 @dataclass(frozen=True)
-class Case:
+class CheckCase:
     """A primitive, what it is to compute, and the seed of the numbers. block: channels of CHWc's blocks.
 
     ranges: whether the rows of its stages are computed in random ranges, in random order, or all at once.
@@ -42,7 +42,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a case.
+    """The result of a case.
 
     max_error: the largest absolute error, divided by the largest absolute sum before the activation, or output where
     that is larger. bound: what the primitive says of itself. faults: what else is wrong, in words: memory that was
@@ -50,7 +50,7 @@ class Checked:
     output: [m, out_h, out_w], f32.
     """
 
-    case: Case
+    case: CheckCase
     max_error: float
     bound: float
     faults: tuple[str, ...]
@@ -58,12 +58,12 @@ class Checked:
 
     @property
     def ok(self) -> bool:
-        """Whether it is right."""
+        """True if the result is right."""
         return not self.faults and self.max_error <= self.bound
 
     @property
     def bits(self) -> bytes:
-        """Of the output, to be compared with that of another core."""
+        """The output's bits, to compare with those of another core."""
         return self.output.tobytes()
 
 
@@ -74,7 +74,7 @@ def check(
 
     Raises: MavcgError where the primitive does not apply, and where this machine cannot run the machine's code.
     """
-    return check_all((Case(primitive, scenario, epilogue, seed, block_of(machine)),), machine)[0]
+    return check_all((CheckCase(primitive, scenario, epilogue, seed, block_of(machine)),), machine)[0]
 
 
 def block_of(machine: Machine) -> int:
@@ -82,7 +82,7 @@ def block_of(machine: Machine) -> int:
     return packing_for(default_target(machine.arch)).lanes
 
 
-def check_all(cases: Sequence[Case], machine: Machine, optimised: bool = True) -> list[Checked]:
+def check_all(cases: Sequence[CheckCase], machine: Machine, optimised: bool = True) -> list[Checked]:
     """Run many cases: of an emulated machine in one program. optimised: as primitive_run.run_jobs has it."""
     prepared = [_prepared(case) for case in cases]
     run_jobs([job for job, _ in prepared], machine, optimised)
@@ -115,7 +115,7 @@ class _Numbers:
     residual: Array | None  # [m, out_h, out_w]
 
 
-def _prepared(case: Case) -> tuple[Job, _Numbers]:
+def _prepared(case: CheckCase) -> tuple[TrialJob, _Numbers]:
     s, epilogue, primitive = case.scenario, case.epilogue, case.primitive
     verify_scenario(s)
     if not primitive.applies(s):
@@ -146,7 +146,7 @@ def _prepared(case: Case) -> tuple[Job, _Numbers]:
     if given.residual is not None:
         operands["residual"] = _filled(to_layout(given.residual, primitive.layout_out, case.block))
     calls = random_ranges(lowering, case.seed) if case.ranges else all_rows(lowering)
-    return Job(lowering, operands, calls), given
+    return TrialJob(lowering, operands, calls), given
 
 
 def weight_factor(s: Scenario) -> float:
@@ -158,16 +158,17 @@ def weight_factor(s: Scenario) -> float:
     return float(2.0 ** round(math.log2(3 * SPREAD / math.sqrt(terms))))
 
 
-def _filled(array: Array) -> Memory:
+def _filled(array: Array) -> GuardedMemory:
     return memory(array.nbytes, array)
 
 
-def _checked(case: Case, job: Job, given: _Numbers) -> Checked:
+def _checked(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
     s, primitive = case.scenario, case.primitive
     raw = np.frombuffer(job.operands["out"].inner.tobytes(), np.float32)
     shape = (s.m, s.out_h, s.out_w)
     output = from_layout(raw, primitive.layout_out, shape, case.block)
-    faults = [f"{base}: written outside of its bytes" for base, held in job.operands.items() if not held.guards_hold]
+    written_around = [base for base, operand in job.operands.items() if not operand.guards_hold]
+    faults = [f"{base}: written outside of its bytes" for base in written_around]
     constant = {"x": to_layout(given.x, primitive.layout_in, case.block), "weights": job.lowering.weights}
     if given.bias is not None:
         constant["bias"] = given.bias
@@ -189,9 +190,9 @@ def _checked(case: Case, job: Job, given: _Numbers) -> Checked:
 
 
 def _workspace_faults(primitive: Primitive, scenario: Scenario, lowering: Lowering) -> list[str]:
-    said = primitive.workspace_bytes(scenario)
-    if lowering.workspace_bytes > said:
-        return [f"workspace: takes {lowering.workspace_bytes} bytes, and {said} are said"]
+    stated = primitive.workspace_bytes(scenario)
+    if lowering.workspace_bytes > stated:
+        return [f"workspace: takes {lowering.workspace_bytes} bytes, and {stated} are stated"]
     return []
 
 
@@ -234,7 +235,7 @@ def to_layout(image: Array, layout: Layout, block: int) -> Array:
 
 
 def from_layout(raw: Array, layout: Layout, shape: tuple[int, int, int], block: int) -> Array:
-    """What to_layout made, as [c, h, w] again."""
+    """Return the image of `to_layout` as [c, h, w] again."""
     c, h, w = shape
     if layout is Layout.CHWC:
         whole = raw.reshape(-(-c // block), h, w, block).transpose(0, 3, 1, 2).reshape(-1, h, w)

@@ -1,4 +1,4 @@
-"""Runs lowered primitives for a machine that this one is not, in an emulator: qemu for AArch64, Bochs for AVX-512."""
+"""Run lowered primitives for a machine that this one is not, in an emulator: qemu for AArch64, Bochs for AVX-512."""
 
 import shutil
 import subprocess
@@ -8,36 +8,36 @@ from pathlib import Path
 
 import numpy as np
 
-from mavcg.codegen import CodegenJob, compile_module
 from mavcg.errors import ToolError
-from mavcg.kernel import KernelSpec, Machine
-from mavcg.kernel_code import KERNEL_FLAGS, kernel_module, version_symbol
-from mavcg.kernels.emit import kernel_name
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import Target, host_target, parse_target
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import KERNEL_FLAGS, kernel_module, version_symbol
 from mavcg.runtime.build import compiler_needs, llvm_needs
-from mavcg.scratch import scratch_folder
-from mavcg.target import Target, host_target, parse_target
-from mavcg.toolchain import run_zig
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.zig import run_zig
 from mavcg.trials.bare_x86 import CPU, TARGET, bochs_there, run_bare
-from mavcg.trials.jobs import ALIGN, BASES, GUARD_BYTES, Job
+from mavcg.trials.jobs import ALIGN, BASES, GUARD_BYTES, TrialJob
 
 LABEL = "run"
 _ARM = parse_target("aarch64-linux-musl")
 
 
 def target_of(machine: Machine) -> Target:
-    """What an emulated machine's programs are compiled for."""
+    """Return the target that an emulated machine's programs are compiled for."""
     return TARGET if machine.arch == "x86_64" else _ARM
 
 
 def runs_here(machine: Machine) -> bool:
-    """Whether this processor runs the machine's code."""
+    """True if this processor runs the machine's code."""
     if machine.arch != host_target().arch:
         return False
     return machine.arch != "x86_64" or _within(machine, compiler_needs("native"))
 
 
 def emulator_missing(machine: Machine) -> str:
-    """Why nothing here emulates a machine, and the way out; "" where something does."""
+    """Return the reason why nothing here emulates a machine, with a remedy; "" where something does."""
     if machine.arch == "aarch64":
         return "" if qemu() else "install qemu-user-static, which runs AArch64 code"
     if not _within(machine, llvm_needs(CPU, ())):
@@ -46,7 +46,7 @@ def emulator_missing(machine: Machine) -> str:
 
 
 def _within(machine: Machine, words: tuple[int, ...]) -> bool:
-    """Whether an x86 machine's code needs nothing beside these bits of CPUID."""
+    """True if an x86 machine's code needs no CPUID bits but these."""
     needs = llvm_needs(machine.llvm_cpu, machine.llvm_features)
     return not any(need & ~there for need, there in zip(needs, words, strict=True))
 
@@ -70,7 +70,7 @@ static void given(char *from, long bytes) { if (fwrite(from, 1, bytes, stdout) !
 """
 
 
-def emulate(jobs: Sequence[Job], machine: Machine) -> None:
+def emulate(jobs: Sequence[TrialJob], machine: Machine) -> None:
     """Compute all of them, into their memory, by one program that is run once.
 
     Raises: MavcgError where no emulator of the machine is there.
@@ -96,8 +96,8 @@ def emulate(jobs: Sequence[Job], machine: Machine) -> None:
             at += whole.nbytes
 
 
-def _driver(jobs: Sequence[Job], specs: Sequence[KernelSpec]) -> str:
-    """C of a program that reads the memory of all jobs from stdin, computes them, and writes it to stdout."""
+def _driver(jobs: Sequence[TrialJob], specs: Sequence[KernelSpec]) -> str:
+    """Return a C program that reads the memory of all jobs from stdin, computes them, and writes it to stdout."""
     lines = [_DRIVER]
     for number, spec in enumerate(specs):
         lines.append(f'extern kernel k{number} __asm__("{version_symbol(kernel_name(spec), LABEL)}");')
@@ -111,8 +111,8 @@ def _driver(jobs: Sequence[Job], specs: Sequence[KernelSpec]) -> str:
         lines += [f"char *{base} = taken({size});" for base, size in sizes.items()]
         for call in job.calls:
             stage = job.lowering.stages[call.stage]
-            places = ", ".join(f"{place.base} + {place.offset + GUARD_BYTES}" for place in stage.operands)
-            lines.append(f"{{ void *args[] = {{{places}}};")
+            operands = ", ".join(f"{operand.base} + {operand.offset + GUARD_BYTES}" for operand in stage.operands)
+            lines.append(f"{{ void *args[] = {{{operands}}};")
             lines.append(f"k{numbers[stage.spec]}(args, {call.begin}, {call.end}, scratch); }}")
         lines += [f"given({base}, {size}); free({base});" for base, size in sizes.items()]
         lines.append("}")

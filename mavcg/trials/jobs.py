@@ -1,6 +1,7 @@
-"""Lowered primitives to be run: memory for their operands, and which rows are computed in which order.
+"""Runs of lowered primitives: memory for their operands, and ranges of rows in the order of computation.
 
-Memory is given as bytes, an array for each base of a Place; what lies around an operand in its array is not touched.
+Memory is given as bytes, an array for each base of a StageOperand; what lies around an operand in its array is not
+touched.
 """
 
 import random
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.primitive import Lowering
+from mavcg.specs.primitive import Lowering
 
 Bytes = NDArray[np.uint8]
 BASES = ("x", "weights", "out", "bias", "residual", "workspace")
@@ -20,7 +21,7 @@ _FILLING = 0xF7  # floats of these bytes are large: arithmetic on memory that no
 
 
 @dataclass(frozen=True)
-class Call:
+class RowRange:
     """A range of rows of one stage."""
 
     stage: int
@@ -29,8 +30,8 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """One operand's bytes between guards."""
+class GuardedMemory:
+    """An operand's bytes between guards that show writes outside of it."""
 
     whole: Bytes
     size: int
@@ -42,48 +43,48 @@ class Memory:
 
     @property
     def address(self) -> int:
-        """Of the operand; a multiple of ALIGN."""
+        """The operand's address, a multiple of ALIGN."""
         return int(self.whole.ctypes.data) + GUARD_BYTES
 
     @property
     def guards_hold(self) -> bool:
-        """Whether nothing was written around it."""
+        """True if nothing was written around the operand."""
         before, after = self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.size :]
         return bool((before == _FILLING).all() and (after == _FILLING).all())
 
 
-def memory(size: int, content: NDArray[np.generic] | None = None) -> Memory:
-    """Memory of so many bytes, with this content or filled with a pattern."""
+def memory(size: int, content: NDArray[np.generic] | None = None) -> GuardedMemory:
+    """Allocate memory of `size` bytes, with this content or filled with a pattern."""
     raw = np.full(size + 2 * GUARD_BYTES + ALIGN, _FILLING, np.uint8)
     start = -raw.ctypes.data % ALIGN
-    found = Memory(raw[start : start + size + 2 * GUARD_BYTES], size)
+    guarded = GuardedMemory(raw[start : start + size + 2 * GUARD_BYTES], size)
     if content is not None:
-        found.inner[:] = np.frombuffer(np.ascontiguousarray(content).tobytes(), np.uint8)
-    return found
+        guarded.inner[:] = np.frombuffer(np.ascontiguousarray(content).tobytes(), np.uint8)
+    return guarded
 
 
 @dataclass(frozen=True)
-class Job:
+class TrialJob:
     """A lowering with its memory, base -> bytes, and the calls that compute it, in order."""
 
     lowering: Lowering
-    operands: Mapping[str, Memory]
-    calls: tuple[Call, ...]
+    operands: Mapping[str, GuardedMemory]
+    calls: tuple[RowRange, ...]
 
 
-def all_rows(lowering: Lowering) -> tuple[Call, ...]:
-    """Every stage at once."""
-    return tuple(Call(i, 0, stage.spec.rows) for i, stage in enumerate(lowering.stages))
+def all_rows(lowering: Lowering) -> tuple[RowRange, ...]:
+    """Return the rows of every stage as one range each."""
+    return tuple(RowRange(i, 0, stage.spec.rows) for i, stage in enumerate(lowering.stages))
 
 
-def random_ranges(lowering: Lowering, seed: int, parts: int = 4) -> tuple[Call, ...]:
-    """Every stage in up to `parts` ranges, cut at random, in random order."""
+def random_ranges(lowering: Lowering, seed: int, parts: int = 4) -> tuple[RowRange, ...]:
+    """Return the rows of every stage in up to `parts` ranges, cut at random, in random order."""
     pick = random.Random(f"ranges {seed}")
-    calls: list[Call] = []
+    calls: list[RowRange] = []
     for number, stage in enumerate(lowering.stages):
         rows = stage.spec.rows
         cuts = sorted({0, rows, *(pick.randint(0, rows) for _ in range(parts - 1))})
-        ranges = [Call(number, begin, end) for begin, end in zip(cuts, cuts[1:], strict=False)]
+        ranges = [RowRange(number, begin, end) for begin, end in zip(cuts, cuts[1:], strict=False)]
         pick.shuffle(ranges)
         calls += ranges
     return tuple(calls)

@@ -1,23 +1,23 @@
-"""Runs lowered primitives: compiled in this process where this processor runs the code, else in an emulator."""
+"""Run lowered primitives: compiled in this process where this processor runs the code, else in an emulator."""
 
 from collections.abc import Mapping, Sequence
 
-from mavcg.core import GENERIC
 from mavcg.errors import MavcgError
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import host_target
 from mavcg.hosts.host import HOST, host_board
-from mavcg.kernel import Machine
-from mavcg.kernel_code import kernel_module, version_symbol
-from mavcg.kernels.emit import kernel_name
-from mavcg.machines import machines_for
-from mavcg.primitive import Lowering
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import kernel_module, version_symbol
+from mavcg.lowering.machines import machines_for
 from mavcg.profiles.load import cores_for
 from mavcg.runtime.kernel_call import KernelCall
-from mavcg.target import host_target
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Lowering
 from mavcg.trials.emulation import LABEL, emulate, emulator_missing, runs_here
-from mavcg.trials.jobs import Job, memory
+from mavcg.trials.jobs import TrialJob, memory
 
 
-def run_jobs(jobs: Sequence[Job], machine: Machine, optimised: bool = True) -> None:
+def run_jobs(jobs: Sequence[TrialJob], machine: Machine, optimised: bool = True) -> None:
     """Compute all of them, into their memory; optimised: as CompiledLowering has it, an emulated machine's always are.
 
     Raises: MavcgError where this processor does not run the machine's code and no emulator is there.
@@ -64,7 +64,7 @@ class CompiledLowering:
         ]
         self._scratch = memory(max((stage.spec.scratch_bytes for stage in lowering.stages), default=0))
 
-    def run(self, job: Job) -> None:
+    def run(self, job: TrialJob) -> None:
         """Compute a job of this lowering. Not by two threads at once: scratch is this object's."""
         stages = self.stages({base: held.address for base, held in job.operands.items()})
         for call in job.calls:
@@ -80,7 +80,8 @@ class CompiledLowering:
 
 
 def find_machine(core: str) -> Machine:
-    """What emitters are told about a core: "host" for this machine's first, "generic", or one that `mavcg cores` lists.
+    """Return the emitters' description of a core: "host" for this machine's first, "generic", or one that `mavcg cores`
+    lists.
 
     Raises: MavcgError for an unknown core, and for one whose code neither this processor nor an emulator here runs.
     """

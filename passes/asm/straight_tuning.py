@@ -1,23 +1,23 @@
-"""Straight-line code for one core: loads split if it lies in a loop, list-scheduled; kept where nothing is gained."""
+"""Tunes straight-line code for one core: splits loads if it lies in a loop, and list-schedules it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.core import LoadPolicy
-from mavcg.passes.asm.dependences import Code, as_op, block_edges, known
-from mavcg.passes.asm.estimate import block_cycles
-from mavcg.passes.asm.fold import fold_addresses
-from mavcg.passes.asm.listing import list_cycles
-from mavcg.passes.asm.pairing import line_with_firsts
-from mavcg.passes.asm.rename import NoRegister, allocate
-from mavcg.passes.asm.split import split_loads
-from mavcg.passes.asm.syntax import Instr
-from mavcg.timing import MissingFact, Timing
+from mavcg.hardware.core import LoadPolicy
+from mavcg.hardware.timing import MissingFact, Timing
+from mavcg.passes.asm.analysis.dependences import Code, as_op, block_edges, with_effects
+from mavcg.passes.asm.isa.syntax import Instr
+from mavcg.passes.asm.models.estimate import block_cycles
+from mavcg.passes.asm.schedule.issue_order import block_issue_order
+from mavcg.passes.asm.schedule.list_schedule import list_schedule
+from mavcg.passes.asm.transforms.fold_addresses import fold_addresses
+from mavcg.passes.asm.transforms.rename_registers import NoRegister, allocate
+from mavcg.passes.asm.transforms.split_loads import split_loads
 
 
 @dataclass(frozen=True)
 class NewSegment:
-    """Instructions in a better order; cycles by the model, and how many loads were split."""
+    """Instructions in a better order. cycles: predicted by the model. splits: number of loads that were split."""
 
     instrs: tuple[Instr, ...]
     cycles: float
@@ -33,26 +33,26 @@ def tune_segment(
     policy: LoadPolicy,
     renaming: bool,
 ) -> NewSegment | None:
-    """The best of: loads split or not, scheduled anew; None where that is no better than what is there.
+    """Return the best schedule with loads split or whole; None where the model finds neither better than the input.
 
-    renaming: also choose registers anew for the values that live within (worth it in loops alone).
+    renaming: also rename registers of values that are live within the code only (pays in loops alone).
     """
     if len(instrs) < 2 or not policy.schedule:
         return None
     try:
-        start = block_cycles([as_op(c) for c in known(instrs)], timing)
-        found = [
+        start = block_cycles([as_op(c) for c in with_effects(instrs)], timing)
+        candidates = [
             new
             for split in ((True, False) if policy.split or policy.unpair else (False,))
-            if (new := _scheduled(instrs, live_in, live_out, timing, policy, renaming, split, start)) is not None
+            if (new := _schedule_segment(instrs, live_in, live_out, timing, policy, renaming, split, start)) is not None
         ]
     except MissingFact:
         return None
-    best = min(found, key=lambda new: (new.cycles, len(new.instrs)), default=None)
+    best = min(candidates, key=lambda new: (new.cycles, len(new.instrs)), default=None)
     return best if best is not None and best.cycles < start else None
 
 
-def _scheduled(
+def _schedule_segment(
     instrs: Sequence[Instr],
     live_in: frozenset[str],
     live_out: frozenset[str],
@@ -65,18 +65,18 @@ def _scheduled(
     folded = fold_addresses(instrs, live_out) if renaming else tuple(instrs)
     parted = split_loads(folded, policy.split and split, policy.unpair and split)
     try:
-        body = allocate(known(parted.instrs), live_in, live_out) if renaming or parted.scratch else parted.instrs
+        body = allocate(with_effects(parted.instrs), live_in, live_out) if renaming or parted.scratch else parted.instrs
     except NoRegister:
         return None
-    code = known(body)
+    code = with_effects(body)
     ops = [as_op(c) for c in code]
-    order = straight_order(code, timing)
+    order = block_order(code, timing)
     cycles = block_cycles([ops[i] for i in order], timing)
     return NewSegment(tuple(body[i] for i in order), cycles, start, parted.splits)
 
 
-def straight_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:
-    """Indices of straight-line code in the order of a list schedule."""
+def block_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:
+    """Return the indices of straight-line code in the order of a list schedule."""
     ops = [as_op(c) for c in code]
     edges = block_edges(code, timing)
-    return line_with_firsts(list_cycles(ops, edges, timing), ops, edges, timing)
+    return block_issue_order(list_schedule(ops, edges, timing), ops, edges, timing)

@@ -1,44 +1,45 @@
-"""Assembly in, assembly out, made for one core: loads split and pairs parted in loops, instructions rescheduled.
+"""Tunes the functions of an assembly file for one core: load splitting and software pipelining, list scheduling.
 
-Every step is kept only where the core's model finds it better than what was there; see tune_loop and tune_block.
+A change is made only where the core's model predicts fewer cycles; see tune_loop and tune_segment.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mavcg.core import LoadPolicy
-from mavcg.passes.asm.blocks import Block, Function, functions_of, stands_in_code
-from mavcg.passes.asm.liveness import Liveness, Private, before, liveness, private_conventions
-from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, tune_loop
-from mavcg.passes.asm.segments import is_one_piece, segments_of
-from mavcg.passes.asm.source import Statement, parse_source
+from mavcg.hardware.core import LoadPolicy
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.analysis.blocks import Block, Function, functions_of, is_code_directive
+from mavcg.passes.asm.analysis.liveness import Liveness, PrivateConventions, live_before, liveness, private_conventions
+from mavcg.passes.asm.analysis.segments import is_fence_free, segments_of
+from mavcg.passes.asm.isa.source import Statement, parse_source
+from mavcg.passes.asm.isa.syntax import Instr
+from mavcg.passes.asm.loop_schedule import SchedulingEffort
+from mavcg.passes.asm.loop_tuning import LoopReport, NewLoop, tune_loop
 from mavcg.passes.asm.straight_tuning import tune_segment
-from mavcg.passes.asm.syntax import Instr
-from mavcg.timing import Timing
 
 LONGEST_TESTED = (1 << 15) // 4 - 256  # lines: an instruction takes 4 bytes, alignment a few
 
 
 @dataclass(frozen=True)
 class FunctionReport:
-    """What was done to a function.
+    """The changes to a function.
 
-    loops: each loop of one block. blocks: straight-line stretches that were put into a better order. splits: loads
-    split outside of loops of one block. kept: why nothing was changed at all, or "".
+    loops: one report per loop of one block. blocks: number of straight-line segments with a better order. splits: loads
+    split outside of loops of one block. unchanged_because: why the function was left as it was, or "".
     """
 
     name: str
     loops: tuple[LoopReport, ...] = ()
     blocks: int = 0
     splits: int = 0
-    kept: str = ""
+    unchanged_because: str = ""
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The new text, the same as the old one where nothing was to be gained, and what was done to each function.
+    """The new text and a report per function; code without a predicted gain is unchanged.
 
-    pieces: the old text's statements. changes: by function, the new texts of statements.
+    pieces: texts of the old text's statements. changes: by function, the new texts of statements.
     """
 
     text: str
@@ -47,13 +48,13 @@ class Tuned:
     changes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def without(self, undone: Mapping[str, str]) -> "Tuned":
-        """The same with some functions left as they were. undone: function -> why."""
+        """Return the result with the changes to some functions undone. undone: function -> reason."""
         changes = {name: texts for name, texts in self.changes.items() if name not in undone}
         pieces = list(self.pieces)
         for at, text in (item for texts in changes.values() for item in texts.items()):
             pieces[at] = text
         functions = tuple(
-            FunctionReport(f.name, kept=undone[f.name]) if f.name in undone else f for f in self.functions
+            FunctionReport(f.name, unchanged_because=undone[f.name]) if f.name in undone else f for f in self.functions
         )
         return Tuned("".join(pieces), functions, self.pieces, changes)
 
@@ -62,17 +63,20 @@ def tune(
     text: str,
     timing: Timing,
     policy: LoadPolicy,
-    effort: Effort | None = None,
+    effort: SchedulingEffort | None = None,
     file: str = "<assembly>",
     skip: Callable[[str], str] = lambda name: "",
     progress: Callable[[str], None] = lambda what: None,
     open_inline: bool = False,
 ) -> Tuned:
-    """Make a file's functions faster on a core, by the core's model.
+    """Tune a file's functions for a core, by the core's model.
 
-    policy: what the core's profile asks for. effort: how long to look for schedules, and where known ones are kept.
-    skip: why a function may not be touched, or "". progress: called with the name of each loop before it is scheduled.
-    open_inline: no inline assembly in the text clobbers memory, so that accesses may move over its edges.
+    Args:
+        policy: the transforms that the core's profile enables.
+        effort: time for schedule search, and the store of known schedules.
+        skip: returns the reason why a function may not be changed, or "".
+        progress: called with the label of each loop before it is scheduled.
+        open_inline: no inline assembly in the text clobbers memory, so that accesses may move over its edges.
     Raises: MavcgError with line and column for text that is no assembly.
     """
     statements = parse_source(text, file)
@@ -85,32 +89,46 @@ def tune(
     for number, function in enumerate(functions):
         why = skip(function.name) or function.frozen or _narrow_tables(statements, function)
         if why or not (policy.split or policy.unpair or policy.schedule):
-            reports.append(FunctionReport(function.name, kept=why or "the core's profile asks for nothing"))
+            reports.append(
+                FunctionReport(function.name, unchanged_because=why or "the core's profile asks for nothing")
+            )
             continue
         live = liveness(function, function.name in variants, private)
         labels = f"{prefix}{number}"
-        job = _Job(
-            statements, function, live, private, timing, policy, effort or Effort(), labels, progress, open_inline
+        job = _FunctionTuning(
+            statements,
+            function,
+            live,
+            private,
+            timing,
+            policy,
+            effort or SchedulingEffort(),
+            labels,
+            progress,
+            open_inline,
         )
         report, changes = job.run()
         if _outgrows_tests(statements, function, changes):
-            report, changes = FunctionReport(function.name, kept="it would outgrow the reach of its tbz or tbnz"), {}
+            report, changes = (
+                FunctionReport(function.name, unchanged_because="it would outgrow the reach of its tbz or tbnz"),
+                {},
+            )
         reports.append(report)
         changed[function.name] = changes
     return Tuned("", tuple(reports), tuple(s.text for s in statements), changed).without({})
 
 
 @dataclass(frozen=True)
-class _Job:
-    """One function's work."""
+class _FunctionTuning:
+    """The tuning of one function."""
 
     statements: Sequence[Statement]
     function: Function
     live: Liveness
-    private: Private
+    private: PrivateConventions
     timing: Timing
     policy: LoadPolicy
-    effort: Effort
+    effort: SchedulingEffort
     prefix: str
     progress: Callable[[str], None]
     open_inline: bool
@@ -129,8 +147,8 @@ class _Job:
                 continue
             for segment in segments_of(block, self.statements, self.open_inline):
                 code = self._code(block)[segment.first : segment.stop]
-                live_out = before(block, self.live.at_end[index], segment.stop, self.private)
-                live_in = before(block, self.live.at_end[index], segment.first, self.private)
+                live_out = live_before(block, self.live.at_end[index], segment.stop, self.private)
+                live_in = live_before(block, self.live.at_end[index], segment.first, self.private)
                 policy = self.policy if block.in_loop else replace(self.policy, split=False, unpair=False)
                 better = tune_segment(code, live_in, live_out, self.timing, policy, block.in_loop)
                 if better is not None:
@@ -143,16 +161,16 @@ class _Job:
     def _loop(self, index: int, block: Block) -> tuple[LoopReport, NewLoop | None]:
         label = self._label(block)
         line = self.statements[block.lines[0].statement].line
-        if not block.whole or not is_one_piece(block, self.statements, self.open_inline):
+        if not block.whole or not is_fence_free(block, self.statements, self.open_inline):
             unknown = [self.statements[ln.statement] for ln in block.lines if ln.effects is None]
-            fences = [s for s in self.statements[block.lines[0].statement : block.stop] if stands_in_code(s)]
+            fences = [s for s in self.statements[block.lines[0].statement : block.stop] if is_code_directive(s)]
             if unknown:
                 why = f"line {unknown[0].line}: `{unknown[0].code}` is not known"
             elif fences:
                 why = f"line {fences[0].line}: {fences[0].name} stands in its body"
             else:
                 why = "a fence in its body"
-            return LoopReport(label, line, kept=why), None
+            return LoopReport(label, line, unchanged_because=why), None
         return tune_loop(
             self._code(block),
             self.live.at_top[index],
@@ -168,11 +186,11 @@ class _Job:
         return target if target in block.labels else (block.labels[-1] if block.labels else target)
 
     def _code(self, block: Block) -> tuple[Instr, ...]:
-        found = [self.statements[line.statement].instr for line in block.lines]
-        return tuple(instr for instr in found if instr is not None)
+        instrs = [self.statements[line.statement].instr for line in block.lines]
+        return tuple(instr for instr in instrs if instr is not None)
 
     def _replaced(self, block: Block, first: int, stop: int, new: str) -> dict[int, str]:
-        """New texts for the statements of lines [first, stop): all of it in the first one's place."""
+        """Return new texts for the statements of lines [first, stop): the first becomes `new`, the others empty."""
         at = [block.lines[i].statement for i in range(first, stop)]
         changes = dict.fromkeys(at, "")
         changes[at[0]] = new
@@ -190,7 +208,7 @@ def _loop_text(new: NewLoop) -> str:
 
 
 def _free_prefix(text: str) -> str:
-    """The beginning of labels that the file does not use."""
+    """Return a prefix of labels that the file does not contain."""
     prefix = ".Lmavcg"
     while prefix in text:
         prefix += "x"
@@ -198,7 +216,7 @@ def _free_prefix(text: str) -> str:
 
 
 def _outgrows_tests(statements: Sequence[Statement], function: Function, changes: dict[int, str]) -> bool:
-    """Whether a test-and-branch, which reaches 32 KiB either way (Arm ARM, C6.2, TBZ), may miss its target now."""
+    """True if a test-and-branch may no longer reach its target: its range is 32 KiB (Arm ARM, C6.2, TBZ)."""
     if not any(line.effects and line.effects.op_class == "branch_test" for b in function.blocks for line in b.lines):
         return False
     texts = (changes.get(at, statements[at].text) for at in range(function.start, function.stop))
@@ -206,7 +224,7 @@ def _outgrows_tests(statements: Sequence[Statement], function: Function, changes
 
 
 def _narrow_tables(statements: Sequence[Statement], function: Function) -> str:
-    """Why a function may not grow: a table of distances in it that leaves no room.
+    """Return why a function may not grow, or "": a table of distances in it has entries that could overflow.
 
     LLVM writes the entries of small jump tables in 1 or 2 bytes.
     """

@@ -1,4 +1,4 @@
-"""Activations that a file spells out, as the one operator that they are."""
+"""Recognise activations that a file spells out, and write each as one operator."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -67,11 +67,11 @@ def recognise_activations(graph: Graph) -> Graph:
         plain = node.with_inputs({n: new.of(n) for n in node.inputs})
         floats = new.types[node.output].dtype == "f32"
         rules = RULES.get(node.op, ()) if floats else ()
-        found = next((f for f in (rule(new, plain) for rule in rules) if f is not None), None)
-        if found is None:
+        recognised = next((f for f in (rule(new, plain) for rule in rules) if f is not None), None)
+        if recognised is None:
             new.keep(node)
         else:
-            op, inputs, attrs = found
+            op, inputs, attrs = recognised
             new.into(node.output, op, inputs, node.origin, **attrs)
     return new.finish()
 
@@ -115,19 +115,19 @@ def _scaled(new: Rewrite, name: str) -> Iterator[tuple[str, float]]:
 
 
 def _plus(new: Rewrite, name: str, number: float) -> str | None:
-    """t where name == t + number."""
+    """Return t such that name == t + number, or None."""
     node = _maker(new, name, "add")
     operand = _constant_operand(new, node) if node is not None else None
     return operand[0] if operand is not None and _close(operand[1], number) else None
 
 
 def _multiple(new: Rewrite, name: str, base: str, factor: float) -> bool:
-    """Whether name == base * factor."""
+    """True if name == base * factor."""
     return any(t == base and _close(k, factor) for t, k in _scaled(new, name))
 
 
 def _relu6_of_plus_3(new: Rewrite, name: str) -> str | None:
-    """t where name == clip(t + 3, 0, 6)."""
+    """Return t such that name == clip(t + 3, 0, 6), or None."""
     node = _maker(new, name, "clip")
     if node is None or node.attr("lo") != 0.0 or node.attr("hi") != 6.0:
         return None
@@ -157,7 +157,7 @@ def _gate(new: Rewrite, x: str, gate: str) -> tuple[str, float, Mapping[str, flo
 
 
 def _gelu_polynomial(new: Rewrite, name: str, x: str) -> bool:
-    """Whether name == sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
+    """True if name == sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
     for total, factor in _scaled(new, name):
         node = _maker(new, total, "add")
         if node is None or x not in node.inputs or not _close(factor, math.sqrt(2 / math.pi)):
@@ -198,7 +198,7 @@ def _product(new: Rewrite, node: Node) -> Found:
 
 
 def _ending(new: Rewrite, node: Node) -> Iterator[tuple[str, float]]:
-    """As _scaled, of a node that is not made yet."""
+    """Match as _scaled does, for a node that does not exist yet."""
     yield node.output, 1.0
     operand = _constant_operand(new, node)
     if operand is not None and (node.op == "mul" or (operand[0] == node.inputs[0] and operand[1] != 0)):
@@ -208,7 +208,7 @@ def _ending(new: Rewrite, node: Node) -> Iterator[tuple[str, float]]:
 
 
 def _bounds(new: Rewrite, node: Node) -> tuple[str, float, float] | None:
-    """A node as clip(t, lo, hi)."""
+    """Return (t, lo, hi) if a node is clip(t, lo, hi)."""
     if node.op == "relu":
         return node.inputs[0], 0.0, math.inf
     if node.op == "clip":
@@ -220,7 +220,7 @@ def _bounds(new: Rewrite, node: Node) -> tuple[str, float, float] | None:
 
 
 def _clipped(new: Rewrite, node: Node) -> Found:
-    """Bounds on bounds: one clip, or a relu."""
+    """Merge clips of clips into one clip, or a relu."""
     bounds = _bounds(new, node)
     if bounds is None:
         return None
@@ -235,7 +235,7 @@ def _clipped(new: Rewrite, node: Node) -> Found:
 
 
 def _leaky(new: Rewrite, node: Node) -> Found:
-    """max(x, x * alpha) with alpha between 0 and 1."""
+    """Match max(x, x * alpha) with alpha between 0 and 1."""
     for x, other in (node.inputs, node.inputs[::-1]):
         alpha = next((k for t, k in _scaled(new, other) if t == x and 0 < k < 1), None)
         if alpha is not None:
@@ -255,7 +255,7 @@ def _pow(new: Rewrite, node: Node) -> Found:
 
 
 def _div(new: Rewrite, node: Node) -> Found:
-    """A division by a power of two is exact as a multiplication."""
+    """Rewrite a division by powers of two as a multiplication, which is exact."""
     array = new.array(node.inputs[1])
     if array is None or not array.size or not np.isfinite(array).all() or not array.all():
         return None

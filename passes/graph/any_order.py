@@ -14,7 +14,7 @@ BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequanti
 
 
 def indifferent(node: Node) -> bool:
-    """Whether an operator, with its attributes changed accordingly, works in any order of dimensions."""
+    """True if an operator works in any order of dimensions, its attributes changed accordingly."""
     return (
         node.op in ELEMENTWISE
         or node.op in OVER_AXES

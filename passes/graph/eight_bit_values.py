@@ -1,4 +1,4 @@
-"""What 8-bit numbers stand for, and functions of them as tables."""
+"""Real values of 8-bit tensors, and functions of them as lookup tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from mavcg.reference import evaluate
 
 @dataclass(frozen=True)
 class Format:
-    """q stands for (q - zero) * scale; results are kept between lo and hi."""
+    """The real number of an 8-bit number q: (q - zero) * scale. Results are kept between lo and hi."""
 
     dtype: str
     scale: float
@@ -24,26 +24,26 @@ class Format:
     hi: int
 
     def within(self, lo: float, hi: float) -> "Format":
-        """This format with bounds on the real number: quantize rises with its argument, so they are bounds on q."""
+        """Return this format with bounds on the real number: quantize is monotonic, so they are bounds on q."""
         least, most = bound_of(lo, self)[0], bound_of(hi, self)[0]
         clamped = [min(max(q, self.lo), self.hi) for q in (least, most)]
         return replace(self, lo=clamped[0], hi=clamped[1])
 
     def attrs(self) -> dict[str, int | str | float | bool | tuple[int, ...] | tuple[float, ...]]:
-        """As the 8-bit operators have it."""
+        """Return the attributes that the 8-bit operators take for this format."""
         return {"out_zero": self.zero, "lo": self.lo, "hi": self.hi, "to": self.dtype}
 
 
 @dataclass(frozen=True)
-class Held:
-    """An f32 tensor of the graph is what `name`, an 8-bit one, stands for."""
+class EightBitTensor:
+    """The 8-bit tensor `name` that represents an f32 tensor of the graph."""
 
     name: str
     format: Format
 
 
 def constant_format(scale: Array | None, zero: Array | None, dtype: str) -> Format | None:
-    """A format by the constants that dequantize and quantize read; None for one a channel and for wider types."""
+    """Return the format of the constants that dequantize and quantize read; None if per channel or not 8-bit."""
     if scale is None or zero is None or scale.size != 1 or dtype not in ("i8", "u8"):
         return None
     value = float(scale.reshape(-1)[0])
@@ -53,7 +53,7 @@ def constant_format(scale: Array | None, zero: Array | None, dtype: str) -> Form
 
 
 def bound_of(value: float, format: Format) -> tuple[int, float]:
-    """quantize(value), and what it stands for."""
+    """Return quantize(value) and the real number that it represents."""
     least, most = limits(format.dtype)
     if math.isinf(value):
         q = least if value < 0 else most
@@ -67,7 +67,7 @@ def table_of(
     source: Format, to: Format, steps: Sequence[Node], first: str, last: str,
     constants: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array | None:  # fmt: skip
-    """quantize(f(dequantize(q))) for all 256 numbers q of a format, from the lowest.
+    """Tabulate quantize(f(dequantize(q))) for all 256 numbers q of a format, from the lowest.
 
     steps: the nodes of f in order, element by element; from tensor `first` to `last`, or none at all. constants: the
     scalars that they read. Returns: [256] of to's type; None where f is not a number somewhere.

@@ -1,4 +1,4 @@
-"""Padding as a step of its own, since the kernels of convolutions read only what is there."""
+"""Make padding a node of its own, since the kernels of convolutions do not read outside of their input."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def explicit_padding(graph: Graph) -> Graph:
         %y = conv2d(%y.1, %w)
         return %y
 
-    8-bit images are padded with their zero point. Convolutions that pad the same tensor in the same way share the pad.
+    8-bit images are padded with their zero point. Convolutions that pad the same tensor equally share one pad node.
     """
     new = Rewrite(graph)
     padded: dict[tuple[str, tuple[int, ...], float], str] = {}

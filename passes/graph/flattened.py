@@ -1,4 +1,4 @@
-"""Images flattened for a product with constant weights: the rows of these may be in any order."""
+"""Find images that are flattened for a product with constant weights, whose rows may be in any order."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class Flattened:
     groups: tuple[Group, ...]
 
     def rows(self, before: tuple[int, ...], perm: Perm) -> Array | None:
-        """Where the elements of the last dimension come from when the input, held in another order, is reshaped as it
-        is held; None where this is not possible or where they are in order anyway.
+        """Return the source of each element of the last dimension when the input, held in another order, is reshaped as
+        it is held; None if that is not possible or the elements are in order anyway.
 
         before: shape of the input, which is transpose(what is held, perm). Returns: i64[last dimension].
         """
@@ -35,7 +35,7 @@ class Flattened:
 
 
 def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
-    """All such reshapes of a graph by what they make."""
+    """Return all such reshapes of a graph, by the tensor that they make."""
     readers, producers, uses = graph.readers(), graph.producers(), use_counts(graph)
 
     def constant_weights(node: Node) -> bool:
@@ -60,7 +60,7 @@ def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
         name, after_it = node.output, readers.get(node.output, ())
         if after_it and uses[name] == len(after_it) and all(takes(name, reader) for reader in after_it):
             for_matmul.add(name)
-    found = {}
+    flattened = {}
     for node in graph.nodes:
         after = graph.shape(node.output)
         if node.op != "reshape" or len(after) < 2 or not graph.types[node.output].elements:
@@ -68,5 +68,5 @@ def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
         groups = reshape_groups(graph.shape(node.inputs[0]), after)
         flat = groups and groups[-1].after == (len(after) - 1,) and len(groups[-1].before) > 1
         if flat and node.output in for_matmul:
-            found[node.output] = Flattened(groups)
-    return found
+            flattened[node.output] = Flattened(groups)
+    return flattened

@@ -1,7 +1,7 @@
-"""Floats of 16 and 64 bits, brought to what there are kernels for.
+"""Rewrite operators on floats of 16 and 64 bits as operators that have kernels.
 
-Half precision is a way to store numbers: they are computed with in f32, and results are rounded. Of double precision
-there is arithmetic; compound operators are taken apart.
+Half precision is a storage format: kernels compute in f32, and results are rounded. Arithmetic in double precision has
+kernels; compound operators of it are expanded.
 """
 
 from mavcg.graph import Graph, Node
@@ -42,15 +42,15 @@ def widen_half(graph: Graph) -> Graph:
                 name = wide[name]
             inputs.append(name)
         if graph.types[node.output].dtype == "f16":
-            found = new.add(node.op, inputs, node.output, node.origin, **dict(node.attrs))
-            new.into(node.output, "cast", (found,), node.origin, to="f16")
+            widened = new.add(node.op, inputs, node.output, node.origin, **dict(node.attrs))
+            new.into(node.output, "cast", (widened,), node.origin, to="f16")
         else:
             new.into(node.output, node.op, inputs, node.origin, **dict(node.attrs))
     return new.finish()
 
 
 def spell_out_double(graph: Graph) -> Graph:
-    """Take the softmax of f64 apart.
+    """Expand the softmax of f64 into simpler operators.
 
     Before:
         input %x: f64[2,4]

@@ -1,4 +1,4 @@
-"""What is known when a model is built is computed then: constants folded, nodes that change nothing dropped."""
+"""Constant folding: values known at build time are computed, nodes that change nothing are dropped."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -43,17 +43,17 @@ def fold_constants(graph: Graph) -> Graph:
         return %y
 
     A result that is both large (BLOWN_UP_BYTES) and much larger than what it is made of (BLOWN_UP_TIMES) stays a node,
-    unless a convolution or matrix product reads it as weights, directly or by way of other constants: weights are
+    unless a convolution or matrix product reads it as weights, directly or through other constants: weights are
     packed when the model is built. Nothing is folded that would make all constants together grow by more than
     GROWTH_BYTES and BLOWN_UP_TIMES their size at first, nor what would take more than MOST_WORK or MOST_TEMPORARY_BYTES
-    to compute: that is left to each run. Who asks for a constant as an output of the graph gets a copy
-    of it from one node; the same holds for an input and for another output.
+    to compute: that is left to each run. A constant that is an output of the graph
+    is copied by one node; the same holds for an input and for another output.
 
     Raises: MavcgError where constants do not go with their operator, such as an index that is out of range.
     """
     new = Rewrite(graph)
     values: dict[str, Array] = dict(graph.constants)
-    wanted = _weights(graph)
+    in_weights = _weights(graph)
     uses = Counter(name for node in graph.nodes for name in node.inputs if name)
     outputs = set(graph.outputs)
     copied = {*graph.inputs, *graph.constants, *outputs}  # these have names of their own, so a second one takes a copy
@@ -77,7 +77,7 @@ def fold_constants(graph: Graph) -> Graph:
         growth = _growth(node, graph.types, values)
         steps = work(node, graph.types) if growth is not None else 0
         bounded = steps <= steps_left and (not steps or temporary_bytes(node, graph.types) <= MOST_TEMPORARY_BYTES)
-        packed = node.output in wanted
+        packed = node.output in in_weights
         if growth is not None and growth <= room and bounded and (packed or not _blown_up(node, graph.types)):
             room -= max(growth, 0)
             steps_left -= steps
@@ -99,7 +99,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _growth(node: Node, types: Mapping[str, TensorType], values: Mapping[str, Array]) -> int | None:
-    """By how many bytes the result is larger than the inputs; None where these are not all known."""
+    """Return by how many bytes the result is larger than the inputs; None if these are not all known."""
     if len(node.outputs) != 1:
         return None
     if types[node.output].elements == 0:
@@ -126,22 +126,22 @@ def _value(node: Node, tensor: TensorType, values: Mapping[str, Array]) -> Array
 
 
 def _weights(graph: Graph) -> set[str]:
-    """What is made of constants alone and ends, by way of nothing else, in the weights of a convolution or product."""
+    """Return tensors made of constants alone that end only in the weights of a convolution or product."""
     constant = set(graph.constants)
     for node in graph.nodes:
         if all(name in constant for name in node.inputs if name):
             constant.update(node.outputs)
-    found: set[str] = set()
+    in_weights: set[str] = set()
     for node in reversed(graph.nodes):
         read = [node.inputs[i] for i in _WEIGHTS.get(node.op, ())]
-        if found & set(node.outputs):
+        if in_weights & set(node.outputs):
             read += node.inputs
-        found.update(name for name in read if name in constant)
-    return found
+        in_weights.update(name for name in read if name in constant)
+    return in_weights
 
 
 def changes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """Whether a node's only output is its first input, whatever that holds."""
+    """True if a node's only output equals its first input, whatever that holds."""
     if not node.inputs or not node.inputs[0] or len(node.outputs) != 1 or types[node.inputs[0]] != types[node.output]:
         return False
     shape = types[node.output].shape

@@ -1,4 +1,4 @@
-"""Numbers folded into numbers: what scales or shifts around a convolution or product goes into its constants.
+"""Fold scales and shifts before and after a convolution or product into its constants.
 
 Weights are computed in double precision and rounded once.
 """
@@ -99,14 +99,14 @@ def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Arr
 
 
 def _by_row(node: Node, scale: Array) -> Array:
-    """One value an output channel, as it broadcasts to the weights."""
+    """Reshape one value per output channel so that it broadcasts to the weights."""
     if scale.size > 1 and node.op in CONVOLUTIONS:
         return scale.reshape(-1, 1, 1, 1)
     return scale.reshape(-1, 1) if scale.size > 1 and node.attr("transpose_b") else scale
 
 
 def _rounded(values: Array) -> Array | None:
-    """As f32; None where that is not finite: the graph may never get to such numbers."""
+    """Round to f32; None if the result is not finite: the graph may never get to such numbers."""
     with np.errstate(over="ignore"):
         single: Array = values.astype(np.float32)
     return single if bool(np.isfinite(single).all()) else None
@@ -172,7 +172,7 @@ def _without_scale(new: Rewrite, node: Node) -> Node | None:
 
 
 def _along_inputs(node: Node, weights: Array, values: Array) -> Array:
-    """One value an input channel, as it broadcasts to the weights."""
+    """Reshape one value per input channel so that it broadcasts to the weights."""
     if values.size == 1:
         return values.reshape((1,) * weights.ndim)
     if node.op == "matmul":
@@ -189,7 +189,7 @@ def _summed(node: Node) -> tuple[int, ...]:
 
 
 def merge_scales(graph: Graph) -> Graph:
-    """Make one scale and one shift of several in a row.
+    """Merge consecutive scales and shifts into one scale and one shift.
 
     Before:
         input %x: f32[1,4,4,2]

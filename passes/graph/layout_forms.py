@@ -1,4 +1,4 @@
-"""Nodes that are no convolutions over images in other layouts: which can be done in which, and how.
+"""Layouts in which nodes other than convolutions can compute images, and their form in each.
 
 An image of 1, H, W, C is [1, C, H, W] in CHW, [1, H, C, W] in HCW, and blocks of channels [B, H, W, b] in CHWc. In CHW
 and HCW the axes are others. In CHWc a block is one of B images of b channels, and what fills up the last one has to
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node, TensorType
-from mavcg.layout import AXES, Layout, image_shape, laid_out
 from mavcg.ops.elementwise import ACTIVATIONS
 from mavcg.ops.reduction import REDUCTIONS
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.reference.elementwise import activate
+from mavcg.specs.layout import AXES, Layout, image_shape, laid_out
 
 ALL = tuple(Layout)
 PLANAR = tuple(layout for layout in Layout if layout.planar)
@@ -26,7 +26,7 @@ _BINARY = (*_KEEP_ZEROS, "div", "pow", "mod")
 
 
 @dataclass(frozen=True)
-class Case:
+class ImageNode:
     """A node whose inputs and output are images, or constants."""
 
     node: Node
@@ -34,27 +34,27 @@ class Case:
     block: int
 
     def channels(self, name: str) -> int:
-        """Of an image."""
+        """Number of channels of an image."""
         return self.graph.shape(name)[3]
 
     @property
     def images(self) -> tuple[str, ...]:
-        """What it reads that is no constant."""
+        """Inputs that are not constants."""
         return tuple(name for name in self.node.inputs if name and name not in self.graph.constants)
 
     @property
     def ragged(self) -> bool:
-        """Whether some image does not fill its last block."""
+        """True if some image does not fill its last block."""
         return any(self.channels(name) % self.block for name in (*self.images, self.node.output))
 
 
 def is_image(tensor: TensorType | None) -> bool:
-    """Whether a tensor is an image of f32 that can lie in other layouts: 1, H, W, C."""
+    """True if a tensor is an f32 image that can lie in other layouts: 1, H, W, C."""
     return tensor is not None and tensor.dtype == "f32" and len(tensor.shape) == 4 and tensor.shape[0] == 1
 
 
 def is_entry(node: Node, graph: Graph) -> bool:
-    """Whether a node brings an input of the graph from 1, C, H, W into HWC: in CHW the image is there already."""
+    """True if a node brings an input of the graph from 1, C, H, W into HWC: the image exists in CHW already."""
     return (
         node.op == "transpose"
         and tuple(node.attr("perm")) == (0, 2, 3, 1)
@@ -76,7 +76,7 @@ def layouts_of(node: Node, graph: Graph, block: int) -> tuple[Layout, ...]:
         return (Layout.HWC,)
     if any(0 in graph.shape(name) for name in tensors):
         return (Layout.HWC,)
-    return form.layouts(Case(node, graph, block))
+    return form.layouts(ImageNode(node, graph, block))
 
 
 def in_layout(new: Rewrite, node: Node, inputs: Mapping[str, str], layout: Layout, block: int) -> str:
@@ -86,7 +86,7 @@ def in_layout(new: Rewrite, node: Node, inputs: Mapping[str, str], layout: Layou
     """
     if is_entry(node, new.old):
         return new.of(node.inputs[0])
-    return FORMS[node.op].write(Placed(new, Case(node, new.old, block), inputs, layout))
+    return FORMS[node.op].write(Placed(new, ImageNode(node, new.old, block), inputs, layout))
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ class Placed:
     """A node to be written in a layout."""
 
     new: Rewrite
-    case: Case
+    case: ImageNode
     inputs: Mapping[str, str]
     layout: Layout
 
     @property
     def node(self) -> Node:
-        """As it was, over images in HWC."""
+        """The original node, over images in HWC."""
         return self.case.node
 
     def image(self, name: str) -> str:
@@ -122,7 +122,7 @@ class Placed:
         return laid_out(whole, self.layout, 1)
 
     def axis(self, axis: int) -> int:
-        """Where an axis of N, H, W, C is; in CHWc channels are the blocks."""
+        """Return the index of an axis of N, H, W, C; in CHWc channels are the blocks."""
         return (0, 1, 2, 0)[axis] if self.layout is Layout.CHWC else AXES[self.layout][axis]
 
     def entries(self, name: str, channels: int) -> list[int]:
@@ -147,20 +147,20 @@ class Placed:
 
 @dataclass(frozen=True)
 class Form:
-    """How an operator is done in other layouts."""
+    """The form of an operator in other layouts."""
 
-    layouts: Callable[[Case], tuple[Layout, ...]]
+    layouts: Callable[[ImageNode], tuple[Layout, ...]]
     write: Callable[[Placed], str]
 
 
-def _unary(case: Case) -> tuple[Layout, ...]:
+def _unary(case: ImageNode) -> tuple[Layout, ...]:
     args = [float(case.node.attr(name)) for name in ACTIVATIONS[case.node.op]]
     with np.errstate(all="ignore"):
         keeps = not activate(np.zeros(1), case.node.op, args).any()
     return ALL if keeps or not case.ragged else WITHOUT_BLOCKS
 
 
-def _binary(case: Case) -> tuple[Layout, ...]:
+def _binary(case: ImageNode) -> tuple[Layout, ...]:
     constants = [case.graph.shape(name) for name in case.node.inputs if name in case.graph.constants]
     if any(len(shape) > 4 for shape in constants):
         return (Layout.HWC,)
@@ -169,7 +169,7 @@ def _binary(case: Case) -> tuple[Layout, ...]:
     return ALL if blocks else WITHOUT_BLOCKS
 
 
-def _pool(case: Case) -> tuple[Layout, ...]:
+def _pool(case: ImageNode) -> tuple[Layout, ...]:
     node = case.node
     if not case.ragged or node.op == "avg_pool2d":
         return ALL
@@ -183,7 +183,8 @@ def _pool(case: Case) -> tuple[Layout, ...]:
 
 
 def _write_pool(placed: Placed) -> str:
-    """In CHWc as it is. Else rows first, where neighbours are whole rows, then columns: maxima and sums of both.
+    """Write a pool in CHWc unchanged; else rows first, where neighbours are whole rows, then columns: maxima and sums
+    of both.
 
     For that CHW is C images of H rows, and HCW one image, whose rows are C lines of W.
     """
@@ -211,14 +212,14 @@ def _along(placed: Placed, x: str, axis: int) -> str:
     return placed.add(node.op, (x,), **attrs)
 
 
-def _reduce(case: Case) -> tuple[Layout, ...]:
+def _reduce(case: ImageNode) -> tuple[Layout, ...]:
     axes = case.node.attr("axes")
     if not case.node.attr("keepdims") or not all(0 <= axis < 4 for axis in axes):
         return (Layout.HWC,)
     return WITHOUT_BLOCKS if {0, 3} & set(axes) else ALL
 
 
-def _concat(case: Case) -> tuple[Layout, ...]:
+def _concat(case: ImageNode) -> tuple[Layout, ...]:
     if len(case.images) != len(case.node.inputs) or case.node.attr("axis") == 0:
         return (Layout.HWC,)
     across = case.node.attr("axis") == 3
@@ -226,7 +227,7 @@ def _concat(case: Case) -> tuple[Layout, ...]:
     return ALL if whole or not across else WITHOUT_BLOCKS
 
 
-def _slice(case: Case) -> tuple[Layout, ...]:
+def _slice(case: ImageNode) -> tuple[Layout, ...]:
     starts, stops, steps = (case.node.attr(name) for name in ("starts", "stops", "steps"))
     channels = case.channels(case.node.inputs[0])
     if min(steps) < 1 or (starts[0], stops[0]) != (0, 1):
@@ -244,7 +245,7 @@ def _write_slice(placed: Placed) -> str:
     return placed.same(**attrs)
 
 
-def _pad(case: Case) -> tuple[Layout, ...]:
+def _pad(case: ImageNode) -> tuple[Layout, ...]:
     before, after = case.node.attr("before"), case.node.attr("after")
     if before[0] or after[0]:
         return (Layout.HWC,)
@@ -252,7 +253,7 @@ def _pad(case: Case) -> tuple[Layout, ...]:
     return ALL if zeros and not before[3] and not after[3] else WITHOUT_BLOCKS
 
 
-def _resample(case: Case) -> tuple[Layout, ...]:
+def _resample(case: ImageNode) -> tuple[Layout, ...]:
     if len(case.images) != 1 or case.node.attr("axis") == 0:
         return (Layout.HWC,)
     return WITHOUT_BLOCKS if case.node.attr("axis") == 3 else ALL

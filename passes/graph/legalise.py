@@ -1,4 +1,4 @@
-"""What was selected for a graph, written into it: primitives as nodes, other nodes in their layouts, conversions."""
+"""Write a selection into the graph: primitives as nodes, other nodes in their layouts, layout conversions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,9 +7,9 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
-from mavcg.layout import Layout, image_shape, laid_out, same_order
 from mavcg.passes.graph.layout_forms import in_layout, is_entry, layouts_of
 from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.specs.layout import Layout, image_shape, laid_out, same_order
 
 Chain = tuple[Layout, ...]
 
@@ -28,10 +28,10 @@ class ChosenPrimitive:
 
 @dataclass(frozen=True)
 class LayoutChoice:
-    """What to make of a graph; what is not named stays as it is, in HWC.
+    """Layouts and primitives chosen for a graph; nodes that are not named stay as they are, in HWC.
 
     block: channels of a block of CHWc. primitives, layouts: by the tensor that the node makes. chains: the layouts that
-    a tensor goes through to one that is wanted of it, both ends among them; without one a conversion is a single step.
+    a tensor is converted through to a required one, both ends among them; without one a conversion is a single step.
     """
 
     block: int
@@ -99,7 +99,7 @@ class _Legaliser:
         producer = self.producers.get(name)
         counted = (name, layout) in self.choice.chains
         if layout is Layout.HWC and not counted and producer is not None and producer.op == "pad":
-            # For a convolution that is computed in the engine's way, which pads an image where it lies.
+            # The reader is a convolution by the engine's default kernel, which pads the image in HWC.
             image = self.read(producer.inputs[0], Layout.HWC)
             return self.new.add("pad", (image,), name, producer.origin, **dict(producer.attrs))
         chain = self.choice.chains.get((name, layout), (made_in, layout))

@@ -1,4 +1,4 @@
-"""Padding that an operator over images does by itself."""
+"""Fold padding nodes into the operators over images that read them."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from mavcg.passes.graph.rewrite import Rewrite
 
 
 def fold_pads(graph: Graph) -> Graph:
-    """Let an operator over images pad by itself.
+    """Fold a pad into the operator over images that reads it.
 
     Before:
         input %x: f32[1,4,4,1]
@@ -55,7 +55,7 @@ def _pads_alike(new: Rewrite, node: Node, pad: Node) -> bool:
 
 
 def _no_negative(new: Rewrite, name: str, most: int = 64) -> bool:
-    """Whether a tensor is known to have no negative element; looks at so many tensors at most."""
+    """True if a tensor is known to have no negative element; looks at so many tensors at most."""
     waiting, seen = [name], {name}
     while waiting:
         found = _sign(new, waiting.pop())

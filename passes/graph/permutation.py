@@ -29,14 +29,14 @@ def scattered(values: Sequence[T], perm: Perm) -> tuple[T, ...]:
 
 
 def moves(shape: Sequence[int], perm: Perm) -> bool:
-    """Whether transposing a tensor of this shape moves elements: moving dimensions of length 1 does not."""
+    """True if transposing a tensor of this shape moves elements: moving dimensions of length 1 does not."""
     long = [i for i in perm if shape[i] != 1]
     return long != sorted(long)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring dimensions that a reshape takes apart and puts together on their own; none of length 1.
+    """Neighbouring dimensions that a reshape splits and merges independently of the others; none of length 1.
 
     before: dimensions of its input; after: of its result; both rise.
     """

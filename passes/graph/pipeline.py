@@ -22,7 +22,7 @@ PASSES: tuple[Pass, ...] = (
     spell_out_double,
     eight_bit,  # before constants are folded, dequantized weights among them
     fold_constants,
-    recognise_activations,  # before scales are folded, which takes such forms apart
+    recognise_activations,  # before scales are folded, which splits such forms up
     fold_pads,
     merge_scales,  # so that a convolution takes in one scale, however many there are in a row
     fold_scale_after,

@@ -1,4 +1,4 @@
-"""What follows a convolution or product element by element is done while its result is still in registers."""
+"""Fuse element-wise operators into the convolution or product before them, while its result is in registers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What moves data without need, or computes what is there already, goes away."""
+"""Remove data movement that is not needed and values that are computed twice."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ SAMPLE = 64  # elements of a constant that are compared before all of them are
 
 
 def prune(graph: Graph) -> Graph:
-    """All of this module, until nothing changes."""
+    """Apply all passes of this module until nothing changes."""
     return until_stable(lambda g: merge_moves(merge_equal(g)), graph)
 
 
@@ -51,7 +51,7 @@ def merge_equal(graph: Graph) -> Graph:
 
 
 def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:
-    """Constants that another one, earlier by name, is equal to, bit by bit."""
+    """Map each constant to an earlier one, by name, that has the same bits."""
     groups: dict[object, list[str]] = {}
     twins = {}
     for name in sorted(constants):
@@ -67,13 +67,13 @@ def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:
 
 
 def _same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays of one type and shape are the same bits: 0.0 and -0.0 differ, a NaN equals itself."""
+    """True if two arrays of one type and shape have the same bits: 0.0 and -0.0 differ, a NaN equals itself."""
     plain = np.dtype(f"u{a.dtype.itemsize}")
     return a is b or bool(np.array_equal(a.view(plain), b.view(plain)))
 
 
 def merge_moves(graph: Graph) -> Graph:
-    """Merge what only moves data with its like, and take out what does nothing.
+    """Merge consecutive nodes that only move data, and remove nodes that do nothing.
 
     Before:
         input %x: f32[2,3]

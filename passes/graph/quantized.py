@@ -1,8 +1,8 @@
-"""Arithmetic between dequantize and quantize done on the 8-bit numbers themselves.
+"""Compute arithmetic between dequantize and quantize on the 8-bit numbers themselves.
 
 Both formats say in the graph what is 8-bit: every operator reads dequantized tensors and its result is quantized. The
-pass asks of each quantize whether the tensor that it reads can be had in 8 bits in another way (`_Walk.quantized`):
-through moves and bounds, which commute with quantize exactly, down to an operator that has an 8-bit form.
+pass looks for another 8-bit tensor that stands for the input of each quantize (`_QuantizedRewrite.quantized`): through
+moves and bounds, which commute with quantize exactly, down to an operator that has an 8-bit form.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import numpy as np
 from mavcg.graph import Array, Graph, Node
 from mavcg.ops.eight_bit import limits
 from mavcg.ops.elementwise import ARITHMETIC, UNARY
-from mavcg.passes.graph.eight_bit_values import Format, Held, bound_of, constant_format, table_of
+from mavcg.passes.graph.eight_bit_values import EightBitTensor, Format, bound_of, constant_format, table_of
 from mavcg.passes.graph.rewrite import Rewrite
 
 MOVES = frozenset(
@@ -55,16 +55,16 @@ def eight_bit(graph: Graph) -> Graph:
     256 entries; moves and max_pool2d just move 8-bit numbers. Weights must be i8 around zero; u8 around 128 is made
     so. What is not of this kind stays and is computed in f32. Results differ by one quantum at most. Products and
     quotients of scales are rounded to f32 one by one, as onnxruntime and XNNPACK have them: another last bit of a
-    multiplier moves few results, but a network that amplifies them ends some quanta apart.
+    multiplier moves few results, but a network that amplifies them ends with a difference of some quanta.
     """
-    walk = _Walk(graph)
+    walk = _QuantizedRewrite(graph)
     for node in graph.nodes:
         walk.visit(node)
     return walk.new.finish()
 
 
 @dataclass(frozen=True)
-class Weights:
+class QuantizedWeights:
     """Constant weights: a tensor of i8 around zero, and one scale an output channel, f32."""
 
     name: str
@@ -72,12 +72,12 @@ class Weights:
     scales: Array
 
 
-class _Walk:
-    """One walk; the f32 form of everything is kept until the end, where what nobody reads goes."""
+class _QuantizedRewrite:
+    """State of one walk over a graph; the f32 form of each node is kept until unread nodes are dropped at the end."""
 
     def __init__(self, graph: Graph) -> None:
         self.new = Rewrite(graph)
-        self.held: dict[str, Held | None] = {}
+        self.held: dict[str, EightBitTensor | None] = {}
         self.done: dict[tuple[str, Format], str | None] = {}
 
     def visit(self, node: Node) -> None:
@@ -91,20 +91,20 @@ class _Walk:
         else:
             self.new.alias(node.output, found)
 
-    def held_in_eight(self, name: str, depth: int = 0) -> Held | None:
+    def held_in_eight(self, name: str, depth: int = 0) -> EightBitTensor | None:
         """An f32 tensor that is a dequantized 8-bit one, or a move of one."""
         if name not in self.held:
             self.held[name] = self._held_in_eight(name, depth + 1) if depth < MOST_STEPS else None
         return self.held[name]
 
-    def _held_in_eight(self, name: str, depth: int) -> Held | None:
+    def _held_in_eight(self, name: str, depth: int) -> EightBitTensor | None:
         node = self.new.made.get(name)
         if node is None:
             return None
         if node.op == "dequantize":
             dtype = self.new.types[node.inputs[0]].dtype
             format = constant_format(self.new.array(node.inputs[1]), self.new.array(node.inputs[2]), dtype)
-            return Held(node.inputs[0], format) if format else None
+            return EightBitTensor(node.inputs[0], format) if format else None
         if node.op not in MOVES:
             return None
         parts = [self.held_in_eight(n, depth) for n in node.inputs]
@@ -113,7 +113,7 @@ class _Walk:
             return None
         if node.op == "pad" and bound_of(node.attr("value"), first.format)[1] != node.attr("value"):
             return None
-        return Held(self.moved(node, [p.name for p in parts if p], first.format), first.format)
+        return EightBitTensor(self.moved(node, [p.name for p in parts if p], first.format), first.format)
 
     def moved(self, node: Node, inputs: list[str], format: Format) -> str:
         """A move of 8-bit tensors instead of f32 ones."""
@@ -158,20 +158,20 @@ class _Walk:
             return None
         return self.looked_up(held, table_of(held.format, to, (), name, ""), to)
 
-    def looked_up(self, held: Held, table: Array | None, to: Format) -> str | None:
-        """What a table says for each element; a bound, or nothing at all, where that is the same."""
+    def looked_up(self, source: EightBitTensor, table: Array | None, to: Format) -> str | None:
+        """Return the table's entry for each element; a clamp, or the input itself, where that is the same."""
         if table is None:
             return None
-        least, most = limits(held.format.dtype)
+        least, most = limits(source.format.dtype)
         same = np.arange(least, most + 1)
-        if held.format.dtype == to.dtype and np.array_equal(table, same):
-            return held.name
-        if held.format.dtype == to.dtype and np.array_equal(table, np.clip(same, to.lo, to.hi)):
-            return self.new.add("clip", (held.name,), held.name, lo=float(to.lo), hi=float(to.hi))
-        return self.new.add("lookup", (held.name, self.new.constant(table, "table")), held.name)
+        if source.format.dtype == to.dtype and np.array_equal(table, same):
+            return source.name
+        if source.format.dtype == to.dtype and np.array_equal(table, np.clip(same, to.lo, to.hi)):
+            return self.new.add("clip", (source.name,), source.name, lo=float(to.lo), hi=float(to.hi))
+        return self.new.add("lookup", (source.name, self.new.constant(table, "table")), source.name)
 
     def quantized_move(self, node: Node, to: Format, depth: int) -> str | None:
-        """quantize after a move is the move of what is quantized: all moves here keep or choose elements by size."""
+        """Move a quantize before a data movement; exact, since these movements keep elements or select them by size."""
         if not all(self.new.only_reader(n) or self.held_in_eight(n) for n in (*node.inputs, node.output)):
             return None
         parts = [self.quantized(n, to, depth) for n in node.inputs]
@@ -188,8 +188,8 @@ class _Walk:
         zero = np.asarray(format.zero, np.int8 if format.dtype == "i8" else np.uint8)
         return scale, self.new.constant(zero, "zero")
 
-    def weights(self, name: str, axis: int, channels: int) -> Weights | None:
-        """Dequantized constants that have one scale, or one a position of `axis`, and lie around zero."""
+    def weights(self, name: str, axis: int, channels: int) -> QuantizedWeights | None:
+        """Return dequantized constants with one scale, or one per position of `axis`, and a zero point of 0."""
         node = self.new.made.get(name)
         if node is None or node.op != "dequantize":
             return None
@@ -202,30 +202,30 @@ class _Walk:
             source = self.new.constant(array, source)
         elif array.dtype != np.int8 or zero.any():
             return None
-        return Weights(source, array, np.broadcast_to(scale.reshape(-1).astype(np.float32), (channels,)))
+        return QuantizedWeights(source, array, np.broadcast_to(scale.reshape(-1).astype(np.float32), (channels,)))
 
     def linear(self, node: Node, to: Format) -> str | None:
         x, w, bias = node.inputs[:3]
-        held, channels = self.held_in_eight(x), self.new.types[node.output].shape[-1]
+        image, channels = self.held_in_eight(x), self.new.types[node.output].shape[-1]
         last = len(self.new.types[w].shape) - 1
         axis = 0 if node.op == "conv2d" else last - 1 if node.attr("transpose_b") else last
         weights = self.weights(w, axis, channels)
-        if held is None or weights is None or node.attr("act") or node.inputs[3]:
+        if image is None or weights is None or node.attr("act") or node.inputs[3]:
             return None
-        scales = weights.scales * np.float32(held.format.scale)
+        scales = weights.scales * np.float32(image.format.scale)
         whole_bias = self.whole_bias(bias, scales)
-        least, most = limits(held.format.dtype)
-        furthest = max(held.format.zero - least, most - held.format.zero)
+        least, most = limits(image.format.dtype)
+        furthest = max(image.format.zero - least, most - image.format.zero)
         by_channel = np.abs(np.moveaxis(weights.array.astype(np.int64), axis, 0)).reshape(channels, -1).sum(axis=1)
         if whole_bias is None or bool((by_channel * furthest + np.abs(whole_bias) > MOST_SUM).any()):
             return None
         multiplier = scales / np.float32(to.scale)
         inputs = (
-            held.name, weights.name, self.new.constant(whole_bias.astype(np.int32), bias or "bias"),
+            image.name, weights.name, self.new.constant(whole_bias.astype(np.int32), bias or "bias"),
             self.new.constant(multiplier, "multiplier"),
         )  # fmt: skip
         attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args")}
-        attrs |= to.attrs() | {"x_zero": held.format.zero}
+        attrs |= to.attrs() | {"x_zero": image.format.zero}
         return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)
 
     def whole_bias(self, name: str, scales: Array) -> Array | None:
@@ -266,7 +266,7 @@ class _Walk:
         return self.new.add(op, (held.name,), node.output, node.origin, **attrs)
 
     def function(self, name: str, to: Format) -> str | None:
-        """Operators element by element over one 8-bit tensor and numbers: a table."""
+        """Compute elementwise operators over one 8-bit tensor and constants by a lookup table."""
         nodes: list[Node] = []
         source = self.collected(name, nodes)
         if source is None:

@@ -17,7 +17,7 @@ class Rewrite:
     """The new graph while an old one is walked over.
 
     made: the new nodes by their first output, in order. types, constants: of the new graph and what is left of the old.
-    A pass asks `of` for what stands now for a tensor of the old graph, and calls one of keep, add, into and alias for
+    A pass calls `of` for the tensor that replaces one of the old graph, and one of keep, add, into and alias for
     each node. `finish` drops what nobody reads; the graph's inputs and outputs keep their names.
     """
 
@@ -31,11 +31,11 @@ class Rewrite:
         self._uses = use_counts(graph)
 
     def of(self, name: str) -> str:
-        """What stands for a tensor of the old graph; "" for ""."""
+        """Return the tensor that replaces one of the old graph; "" for ""."""
         return self._now.get(name, name)
 
     def only_reader(self, name: str) -> bool:
-        """Whether a tensor of the old graph is read exactly once, outputs of the graph counted."""
+        """True if a tensor of the old graph is read exactly once, outputs of the graph counted."""
         return self._uses.get(name, 0) == 1
 
     def array(self, name: str) -> Array | None:
@@ -75,7 +75,7 @@ class Rewrite:
         return self._append(node)
 
     def alias(self, old: str, new: str) -> None:
-        """From now on, who reads `old` reads `new`, a tensor of the new graph of the same type."""
+        """Make readers of `old` read `new` from now on, a tensor of the new graph of the same type."""
         self._now[old] = new
 
     def drop(self, name: str) -> None:
@@ -112,7 +112,7 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def use_counts(graph: Graph) -> dict[str, int]:
-    """How often each tensor is read: by inputs of nodes, each place counted, and as an output of the graph."""
+    """Count the reads of each tensor: by inputs of nodes, each position counted, and as an output of the graph."""
     counts: dict[str, int] = {}
     for name in (*(i for node in graph.nodes for i in node.inputs), *graph.outputs):
         if name:

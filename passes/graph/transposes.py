@@ -1,9 +1,9 @@
-"""Transposes are pushed through the graph until they cancel.
+"""Push transposes through the graph until they cancel.
 
 An importer of a format with another order of dimensions puts transposes around every operator over images. This pass
-walks over the graph once and holds each tensor as another one and an order (`Held`): a transpose is then a matter of
-bookkeeping, and an operator that does not care about the order of dimensions works on what is held. Where an order is
-really needed it is made, once for all its readers.
+walks over the graph once and represents each tensor by another one and an order (`TransposedTensor`): a transpose is
+then a matter of bookkeeping, and an operator that does not care about the order of dimensions works on the tensor that
+exists. An order that is really needed is computed once for all its readers.
 """
 
 from collections.abc import Iterable
@@ -24,8 +24,8 @@ from mavcg.passes.graph.permutation import (
     reshape_groups,
     scattered,
 )
+from mavcg.passes.graph.preferred_orders import PreferredOrders, preferred_orders
 from mavcg.passes.graph.rewrite import Rewrite, use_counts
-from mavcg.passes.graph.wanted import Wanted, wanted_orders
 
 
 def cancel_transposes(graph: Graph) -> Graph:
@@ -49,11 +49,12 @@ def cancel_transposes(graph: Graph) -> Graph:
     There are never more transposes of computed tensors than before.
     """
     # Moving one up can cost: what was free behind a dimension of length 1 may not be before it.
-    return min(_Walk(graph, up=True).walked(), _Walk(graph, up=False).walked(), graph, key=moving_transposes)
+    rewritten = [_TransposeRewrite(graph, up).rewrite() for up in (True, False)]
+    return min(*rewritten, graph, key=moving_transposes)
 
 
 def moving_transposes(graph: Graph) -> int:
-    """How many transposes of computed tensors move elements."""
+    """Count transposes of computed tensors that move elements."""
     return sum(
         node.op == "transpose"
         and node.inputs[0] not in graph.constants
@@ -63,7 +64,7 @@ def moving_transposes(graph: Graph) -> int:
 
 
 @dataclass(frozen=True)
-class Held:
+class TransposedTensor:
     """A tensor of the old graph is transpose(name, perm) of one of the new graph."""
 
     name: str
@@ -71,9 +72,8 @@ class Held:
 
 
 @dataclass(frozen=True, order=True)
-class Cost:
-    """Transposes that a choice takes, then the bytes that these move, reshapes in their stead, and what decides among
-    equals."""
+class TransposeCost:
+    """Cost of a choice: transposes, the bytes that they move, reshapes instead of transposes, and a tie-breaker."""
 
     transposes: float
     bytes: float
@@ -81,25 +81,27 @@ class Cost:
     last: float
 
 
-class _Walk:
-    """One walk over a graph. raw: tensors made of the graph's inputs by operators that do not care about the order:
-    transposes go up to the input there, and down everywhere else, so that a second walk changes nothing. up: whether
-    operators may take an order that only their readers ask for."""
+class _TransposeRewrite:
+    """State of one walk over a graph.
+
+    raw: tensors made of the graph's inputs by operators that do not care about the order: transposes go up to the input
+    there, and down everywhere else, so that a second walk changes nothing. up: True if operators may take an order that
+    only their readers prefer."""
 
     def __init__(self, graph: Graph, up: bool) -> None:
         self.graph = graph
         self.up = up
         self.new = Rewrite(graph)
-        self.wanted: Wanted = wanted_orders(graph)
+        self.preferred: PreferredOrders = preferred_orders(graph)
         self.uses = use_counts(graph)
-        self.held = {n: Held(n, identity(len(graph.shape(n)))) for n in (*graph.inputs, *graph.constants)}
+        self.held = {n: TransposedTensor(n, identity(len(graph.shape(n)))) for n in (*graph.inputs, *graph.constants)}
         self.raw = set(graph.inputs)
         self.made: dict[tuple[str, Perm], str] = {}
         self.plain = set(graph.outputs) | {n for node in graph.nodes if not indifferent(node) for n in node.inputs}
         self.flattened: dict[str, Flattened] = flattened_for_matmul(graph)
         self.rows: dict[str, Array] = {}  # tensors whose last dimension is held in another order
 
-    def walked(self) -> Graph:
+    def rewrite(self) -> Graph:
         for node in self.graph.nodes:
             self.visit(node)
         for name in dict.fromkeys(self.graph.outputs):
@@ -112,7 +114,7 @@ class _Walk:
             self.raw.add(node.output)
         if node.op == "transpose":
             source = self.held[node.inputs[0]]
-            self.held[node.output] = Held(source.name, compose(source.perm, node.attr("perm")))
+            self.held[node.output] = TransposedTensor(source.name, compose(source.perm, node.attr("perm")))
         elif node.op == "reshape" and self.graph.types[node.output].elements:
             self.reshape(node)
         elif node.op == "matmul":
@@ -124,16 +126,16 @@ class _Walk:
 
     def put(self, node: Node, inputs: Iterable[str]) -> None:
         self.new.put(replace(node, inputs=tuple(inputs)))
-        self.held[node.output] = Held(node.output, identity(len(self.graph.shape(node.output))))
+        self.held[node.output] = TransposedTensor(node.output, identity(len(self.graph.shape(node.output))))
 
     def get(self, name: str, order: Perm | None = None) -> str:
         """The tensor of which `name` is transpose(.., order); without an order: `name` itself."""
         held = self.held[name]
-        turn = held.perm if order is None else compose(held.perm, inverse(order))
-        return self.transposed(held.name, turn, name if order is None else "")
+        rotation = held.perm if order is None else compose(held.perm, inverse(order))
+        return self.transposed(held.name, rotation, name if order is None else "")
 
     def transposed(self, source: str, perm: Perm, into: str = "") -> str:
-        """transpose(source, perm), made once. into: the name it takes where it is made now and has not been yet."""
+        """Return transpose(source, perm), made once. into: the name it takes if it is made now and the name is free."""
         if perm == identity(len(perm)):
             return source
         if (source, perm) not in self.made:
@@ -155,7 +157,7 @@ class _Walk:
         rank = len(self.graph.shape(node.output if node.op in ELEMENTWISE else operands[0]))
         orders = {identity(rank)} | {self.extended(n, rank).perm for n in operands}
         if self.up and len(self.graph.shape(node.output)) == rank:
-            orders |= {inverse(order) for order in self.wanted.get(node.output, ())}
+            orders |= {inverse(order) for order in self.preferred.get(node.output, ())}
         best = min(sorted(orders), key=lambda order: self.cost(node, operands, order, rank))
         if best == identity(rank):
             self.put(node, [self.get(n) for n in node.inputs])
@@ -164,40 +166,40 @@ class _Walk:
             attrs, perm = reordered(node, best)
             aligned = [self.aligned(n, best, rank) for n in operands]
             made = self.new.add(node.op, (*aligned, *others), node.output, node.origin, **attrs)
-            self.held[node.output] = Held(made, perm)
+            self.held[node.output] = TransposedTensor(made, perm)
         rows = self.rows.get(node.inputs[0])
         if rows is not None:
             self.rows[node.output] = rows
 
-    def cost(self, node: Node, operands: tuple[str, ...], order: Perm, rank: int) -> Cost:
+    def cost(self, node: Node, operands: tuple[str, ...], order: Perm, rank: int) -> TransposeCost:
         count, size, reshapes = 0.0, 0.0, 0
         for name in dict.fromkeys(operands):
-            held = self.extended(name, rank)
+            operand = self.extended(name, rank)
             shape = (1,) * (rank - len(self.held[name].perm)) + self.new.types[self.held[name].name].shape
-            turn = compose(held.perm, inverse(order))
+            rotation = compose(operand.perm, inverse(order))
             tensor = self.graph.types[name]
-            here = order == identity(rank) and name in self.plain or (held.name, turn) in self.made
+            here = order == identity(rank) and name in self.plain or (operand.name, rotation) in self.made
             if here or tensor.elements == 1 or name in self.graph.constants:
                 continue
-            if not moves(shape, turn):
-                reshapes += turn != identity(rank)
+            if not moves(shape, rotation):
+                reshapes += rotation != identity(rank)
             else:
                 count += 1 / self.uses[name]
                 size += tensor.bytes / self.uses[name]
         result = self.graph.types[node.output]
         perm = reordered(node, order)[1]
         stored = scattered(result.shape, perm)
-        turns = [compose(perm, order) for order in self.wanted.get(node.output, ())]
-        later = sum(moves(stored, turn) for turn in turns)
-        reshapes += sum(turn != identity(len(turn)) and not moves(stored, turn) for turn in turns)
+        rotations = [compose(perm, order) for order in self.preferred.get(node.output, ())]
+        later = sum(moves(stored, rotation) for rotation in rotations)
+        reshapes += sum(rotation != identity(len(rotation)) and not moves(stored, rotation) for rotation in rotations)
         last = later if node.output in self.raw else count
-        return Cost(round(count + later, 6), size + later * result.bytes, reshapes, last)
+        return TransposeCost(round(count + later, 6), size + later * result.bytes, reshapes, last)
 
-    def extended(self, name: str, rank: int) -> Held:
+    def extended(self, name: str, rank: int) -> TransposedTensor:
         """An operand of lower rank, seen with dimensions of length 1 before its own."""
         held = self.held[name]
         more = rank - len(held.perm)
-        return Held(held.name, (*range(more), *(more + i for i in held.perm)))
+        return TransposedTensor(held.name, (*range(more), *(more + i for i in held.perm)))
 
     def aligned(self, name: str, order: Perm, rank: int) -> str:
         """An operand as it broadcasts to a tensor held in `order`."""
@@ -215,48 +217,49 @@ class _Walk:
         return self.transposed(source, compose(held.perm, inverse(order)))
 
     def reshape(self, node: Node) -> None:
-        """Of what is held, where dimensions that are put together lie together there, or are brought together."""
+        """Reshape the stored tensor if merged dimensions are neighbours in it, or can be brought together."""
         name, after = node.inputs[0], tuple(node.attr("shape"))
-        held, before = self.held[name], self.graph.shape(name)
+        stored_in, before = self.held[name], self.graph.shape(name)
         flat = self.flattened.get(node.output)
-        if flat is not None and (rows := flat.rows(before, held.perm)) is not None:
-            self.new.into(node.output, "reshape", (held.name,), node.origin, shape=after)
-            self.held[node.output] = Held(node.output, identity(len(after)))
+        if flat is not None and (rows := flat.rows(before, stored_in.perm)) is not None:
+            self.new.into(node.output, "reshape", (stored_in.name,), node.origin, shape=after)
+            self.held[node.output] = TransposedTensor(node.output, identity(len(after)))
             self.rows[node.output] = rows
             return
-        groups = sorted(reshape_groups(before, after), key=lambda g: min(held.perm[i] for i in g.before))
-        long = [held.perm[i] for group in groups for i in group.before]
+        groups = sorted(reshape_groups(before, after), key=lambda g: min(stored_in.perm[i] for i in g.before))
+        long = [stored_in.perm[i] for group in groups for i in group.before]
         together = tuple([i for i in range(len(before)) if i not in long] + long)
         stored = after_groups(groups, after)
         perm = inverse(stored)
         shape = tuple(after[i] for i in stored)
-        source_shape = self.new.types[held.name].shape
-        orders = self.wanted.get(node.output, ())
+        source_shape = self.new.types[stored_in.name].shape
+        orders = self.preferred.get(node.output, ())
         split = moves(source_shape, together) + sum(moves(shape, compose(perm, o)) for o in orders)
-        ready = not moves(source_shape, held.perm) or (held.name, held.perm) in self.made or name in self.plain
+        is_made = (stored_in.name, stored_in.perm) in self.made or name in self.plain
+        ready = is_made or not moves(source_shape, stored_in.perm)
         whole = (0 if ready else 1 / self.uses[name]) + sum(moves(after, o) for o in orders)
         if perm == identity(len(after)) and not moves(source_shape, together):
-            self.put_reshape(node, held.name, after)
+            self.put_reshape(node, stored_in.name, after)
         elif split <= whole:
-            source = self.transposed(held.name, together) if moves(source_shape, together) else held.name
+            source = self.transposed(stored_in.name, together) if moves(source_shape, together) else stored_in.name
             if perm == identity(len(after)):
                 self.put_reshape(node, source, after)
             elif self.new.types[source].shape == shape:
-                self.held[node.output] = Held(source, perm)
+                self.held[node.output] = TransposedTensor(source, perm)
             else:
                 made = self.new.add("reshape", (source,), node.output, node.origin, shape=shape)
-                self.held[node.output] = Held(made, perm)
+                self.held[node.output] = TransposedTensor(made, perm)
         else:
             self.put_reshape(node, self.get(name), after)
 
     def put_reshape(self, node: Node, source: str, shape: tuple[int, ...]) -> None:
         if self.new.types[source].shape == shape:
-            self.held[node.output] = Held(source, identity(len(shape)))
+            self.held[node.output] = TransposedTensor(source, identity(len(shape)))
         else:
             self.put(node, (source,))
 
     def matmul(self, node: Node) -> None:
-        """Reads a transposed second operand as it is held; takes rows of constant weights in the order of its first."""
+        """Use a transposed second operand without a copy; reorder constant weights' rows for the first operand."""
         a, b = node.inputs[:2]
         rest = [self.get(n) if n else "" for n in node.inputs[2:]]
         rank = len(self.graph.shape(b))

@@ -1,4 +1,4 @@
-"""Floating point made explicit, so that every version of a function rounds alike.
+"""Make floating-point arithmetic explicit, so that every version of a function rounds alike.
 
 What LLVM leaves to the target is decided here, once, for all versions: whether llvm.fmuladd is fused, and what
 fast-math flags allow. See docs/design/one-answer.md.
@@ -27,7 +27,7 @@ _SUM = re.compile(rf"^(\s*)({_VALUE}) = (fadd|fsub)((?: {_FLAG})+) (.*)$")
 
 
 def explicit_fmuladd(text: str, fused: Collection[str]) -> str:
-    """Turn each llvm.fmuladd into llvm.fma where its scalar type is in `fused`, else into fmul and fadd.
+    """Rewrite each llvm.fmuladd as llvm.fma where its scalar type is in `fused`, else into fmul and fadd.
 
     %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
       ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)              fused
@@ -77,23 +77,26 @@ def _value(argument: str) -> str:
 
 
 def has_fast_math(body: str) -> bool:
-    """Whether an instruction here lets a pass change its value: reassociation, contraction, approximations, and also
-    the sign of a zero (nsz) and what becomes of NaNs and infinities (nnan, ninf)."""
+    """True if an instruction here lets a pass change its value:
+
+    reassociation, contraction, approximations, and also the sign of a zero (nsz) and the results for NaNs and
+    infinities (nnan, ninf).
+    """
     return _FLAGGED.search(body) is not None
 
 
 def has_fmuladd(text: str) -> bool:
-    """Whether a multiply-add occurs that may be fused or not."""
+    """True if a multiply-add occurs that may be fused or not."""
     return "@llvm.fmuladd." in text
 
 
 def has_ordered_reduction(text: str) -> bool:
-    """Whether an optimised function sums vectors lane after lane, in the order of the scalar loop."""
+    """True if an optimised function sums vectors lane after lane, in the order of the scalar loop."""
     return "@llvm.vector.reduce.fadd." in text
 
 
 def sums_of_products(text: str, types: Collection[str]) -> int:
-    """How many fadd and fsub of these scalar types have a product of an fmul as an operand."""
+    """Count the fadd and fsub of these scalar types that have a product of an fmul as an operand."""
     count = 0
     for body in re.findall(r"^define .*?^\}$", text, flags=re.MULTILINE | re.DOTALL):
         products = set(re.findall(rf"^\s*({_VALUE}) = fmul ", body, flags=re.MULTILINE))
@@ -104,13 +107,13 @@ def sums_of_products(text: str, types: Collection[str]) -> int:
 
 
 def has_narrow_floats(text: str) -> bool:
-    """Whether half or bfloat values occur."""
+    """True if half or bfloat values occur."""
     return re.search(r"\b(?:half|bfloat)\b", text) is not None
 
 
 def fuse_contracted(text: str, fused: Collection[str]) -> str:
-    """Fuse what `contract` allows in a module, by one rule that does not ask the target: a product with a single use,
-    in an fadd or fsub of the same function, both marked contract, of a scalar type in `fused`.
+    """Fuse what `contract` allows in a module, by one rule that does not depend on the target: a product with a single
+    use, in an fadd or fsub of the same function, both marked contract, of a scalar type in `fused`.
 
     %m = fmul contract float %a, %b      ->  %m stays, unused, and dies in code generation
     %r = fadd contract float %m, %c      ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)

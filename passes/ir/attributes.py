@@ -1,4 +1,4 @@
-"""Which CPU and features a function is compiled for: read from and written to attribute text.
+"""Read and write the CPU and features in a function's attribute text.
 
 The bit-identity rule (docs/design/one-answer.md) decides about floating-point extensions: a version may use one
 only where every version may, that is, where the program's own base features have it.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mavcg.core import Core
+from mavcg.hardware.core import Core
 
 # Features that only tune (schedule, fusion, preferences): ziglang writes its CPU's into every function, and there they
 # would be forced onto every core. Clang writes none of them. Names as in LLVM's AArch64Features.td and X86.td.
@@ -34,7 +34,7 @@ _UNOPTIMISED = re.compile(r"(?:^| )(?:optnone|noinline)(?= |$)")
 
 @dataclass(frozen=True)
 class CpuChoice:
-    """What the cpu attributes of a version say: LLVM names, features each with its sign."""
+    """The CPU attributes of a version: LLVM names, features each with its sign."""
 
     cpu: str
     tune: str | None
@@ -58,7 +58,7 @@ def features_of(attributes: str) -> tuple[str, ...]:
 
 
 def base_features(features: Iterable[str], arch: str) -> tuple[str, ...]:
-    """What a program demands of every core it runs on: the ISA and ABI features it was compiled with.
+    """Return the ISA and ABI features that a program requires of every core: those that it was compiled with.
 
     Negative entries stay only where they switch off what every LLVM CPU has (-neon of a kernel module); ziglang
     lists everything that its CPU lacks, which must not switch off what a core has.
@@ -92,7 +92,7 @@ def fused_types(arch: str, base: Iterable[str]) -> frozenset[str]:
 
 
 def without_cpu(attributes: str) -> str:
-    """Attribute text without the cpu attributes, and without clang -O0's marks where it has both of them."""
+    """Return attribute text without the cpu attributes, and without clang -O0's marks where it has both of them."""
     text = _CPU_ATTRIBUTES.sub("", attributes)
     if re.search(r"(?:^| )optnone(?= |$)", text):
         text = _UNOPTIMISED.sub("", text)
@@ -100,7 +100,7 @@ def without_cpu(attributes: str) -> str:
 
 
 def has_attribute(attributes: str, name: str) -> bool:
-    """Whether an enum attribute such as "cold" stands in the text; strings in quotes do not count."""
+    """True if an enum attribute such as "cold" stands in the text; strings in quotes do not count."""
     return re.search(rf"(?:^|\s){name}(?=\s|\(|$)", re.sub(r'"[^"]*"', "", attributes)) is not None
 
 

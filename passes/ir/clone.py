@@ -1,4 +1,4 @@
-"""One function and what it calls -> a module of its own, ready to be compiled for one core.
+"""Copy a function and the functions that it calls into a module that is compiled for one core.
 
 Code is versioned, data never is. In the module of version f.cortex-a55
 
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import has_attribute, without_cpu
+from mavcg.passes.ir.clonable import why_not_clonable
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import (
     Entity,
@@ -26,7 +27,6 @@ from mavcg.passes.ir.module_text import (
     with_entities,
     with_linkage,
 )
-from mavcg.passes.ir.movable import why_not_movable
 from mavcg.passes.ir.shared import aliased, shared_declaration
 from mavcg.passes.ir.signature import parse_signature
 from mavcg.passes.ir.types import closing
@@ -70,12 +70,12 @@ def _version_comdat(hot: HotModule, name: str, label: str) -> dict[str, str]:
 
 
 def _in_comdat(entity: Entity) -> bool:
-    """Whether a definition merges by a comdat group; Mach-O has none and merges by weak definitions."""
+    """True if a definition merges by a comdat group; Mach-O has none and merges by weak definitions."""
     return re.search(r" comdat(?=[( ]|$)", entity.header) is not None
 
 
 class _Builder:
-    """Collects what a version needs, a worklist of bodies to be copied. (The one mutable thing of this module.)"""
+    """Collects the symbols that a version needs, by a worklist of bodies to copy; the only mutable state here."""
 
     def __init__(self, hot: HotModule, label: str) -> None:
         self.hot = hot
@@ -136,7 +136,7 @@ class _Builder:
     def _stays_single(self, entity: Entity) -> bool:
         attributes = self.hot.attributes(entity)
         return any(has_attribute(attributes, a) for a in ("cold", "noreturn", "naked")) or bool(
-            why_not_movable(self.hot.module, entity)
+            why_not_clonable(self.hot.module, entity)
         )
 
     def _add_helper(self, entity: Entity) -> str:
@@ -172,11 +172,11 @@ def _plain_header(entity: Entity, new_linkage: str, comdat: str = "") -> Entity:
         return plain
     # LangRef order: ... [fn Attrs] [section] [comdat] [align] [gc] [prefix] [prologue] [personality] metadata {
     first, _, body = plain.text.partition("\n")
-    place = re.search(
+    position = re.search(
         r' (?:align \d+|gc "|prefix |prologue |personality |!\w+ !\d+|\{$)', first[_after_parameters(first) :]
     )
-    assert place, first
-    cut = _after_parameters(first) + place.start()
+    assert position, first
+    cut = _after_parameters(first) + position.start()
     return replace(plain, text=f"{first[:cut]} {comdat}{first[cut:]}\n{body}")
 
 

@@ -1,4 +1,4 @@
-"""A hot function's own name -> a dispatcher: ask which CPU this is, look its version up, jump there.
+"""Give a hot function's name to a dispatcher: it reads the CPU number, looks the version up and jumps there.
 
     f:        read the CPU number from the thread's rseq area, its core id from the table, jump to f.versions[id]
     f.slow:   everything else (no rseq, an unknown CPU, tracing): the runtime chooses; then jump
@@ -31,7 +31,7 @@ _ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?|[a-z_]+(?:\([^)]*\)|=\d+)?')
 class RuntimeNames:
     """The runtime's symbols for one core set, as runtime/coreset.py gives them.
 
-    has_rseq: whether the system may have an rseq area at all; without, every call asks the runtime.
+    has_rseq: True if the system may have an rseq area; without one, every call goes through the runtime.
     """
 
     rseq_offset: str
@@ -43,7 +43,7 @@ class RuntimeNames:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """What one function's dispatcher chooses from.
+    """The alternatives of one function's dispatcher.
 
     targets: the version symbol by core id from 1 on: [0] is the generic version, then the core set's in order.
     """
@@ -72,13 +72,14 @@ def _current_name(hot: HotModule, name: str, entities: Mapping[str, Entity]) -> 
     return name if name in entities else f"{name}.{hot.tag}"
 
 
-def add_single_bodies(hot: HotModule, base: ModuleText, wanted: Mapping[str, Sequence[str]]) -> ModuleText:
-    """For functions left with one body: the version names that other versions call become aliases of the function.
+def add_single_bodies(hot: HotModule, base: ModuleText, labels_used: Mapping[str, Sequence[str]]) -> ModuleText:
+    """Add version names for functions left with one body: those that other versions call become aliases of the
+    function.
 
-    wanted: function -> version labels that some version module refers to.
+    labels_used: function -> version labels that some version module refers to.
     """
     entities = dict(base.entities)
-    for name, labels in wanted.items():
+    for name, labels in labels_used.items():
         current = _current_name(hot, name, entities)
         signature = parse_signature(entities[current])
         kind = "weak_odr hidden" if linkage(entities[current]) in ("linkonce_odr", "weak_odr") else "hidden"
@@ -149,7 +150,7 @@ def _call_attributes(hot: HotModule, name: str) -> str:
 
 
 def _header(signature: Signature, name: str, entity: Entity) -> str:
-    """`define ... @f(...)` as it was, up to the closing parenthesis and unnamed_addr."""
+    """Return `define ... @f(...)` unchanged, up to the closing parenthesis and unnamed_addr."""
     first = entity.header
     match = re.search(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', first)
     assert match, first
@@ -164,7 +165,7 @@ def _slow_header(signature: Signature, symbol: str) -> str:
 
 
 def _tail(signature: Signature, comdat: str) -> str:
-    """What follows the attributes: section, comdat and alignment; the personality went with the body."""
+    """Return what follows the attributes: section, comdat and alignment; the personality went with the body."""
     section = re.search(r'section "[^"]*"', signature.after)
     align = re.search(r"(?<!\w)align \d+", re.sub(r'"[^"]*"', "", signature.after))
     return "".join(f" {part}" for part in (section and section[0], comdat, align and align[0]) if part)
@@ -216,12 +217,12 @@ def _slow(signature: Signature, at: Mapping[str, str], runtime: RuntimeNames) ->
 
 def _runtime_declarations(runtime: RuntimeNames) -> list[Entity]:
     table, offset, select = (quote(n) for n in (runtime.core_of_cpu, runtime.rseq_offset, runtime.select))
-    asked = [Entity(runtime.select, "declare", f"declare hidden ptr @{select}(ptr)")]
+    entities = [Entity(runtime.select, "declare", f"declare hidden ptr @{select}(ptr)")]
     if not runtime.has_rseq:
-        return asked
+        return entities
     return [
         Entity(runtime.rseq_offset, "variable", f"@{offset} = external hidden global i64, align 8"),
         Entity(runtime.core_of_cpu, "variable", f"@{table} = external hidden global [{runtime.table_size} x i8]"),
-        *asked,
+        *entities,
         Entity("llvm.thread.pointer.p0", "declare", "declare ptr @llvm.thread.pointer.p0()"),
     ]

@@ -28,20 +28,23 @@ class HotModule:
     tag: str
 
     def attributes(self, entity: Entity) -> str:
-        """All attribute text that holds for a function: its groups and what is written inline."""
+        """Return all attribute text of a function: its groups and its inline attributes."""
         return function_attributes(self.module, entity)
 
 
 def function_attributes(module: ModuleText, entity: Entity) -> str:
-    """All attribute text that holds for a function: its groups and what is written inline."""
+    """Return all attribute text of a function: its groups and its inline attributes."""
     after = parse_signature(entity).after
     groups = re.findall(r"#\d+", re.sub(r'"[^"]*"', "", after))
     return " ".join([after, *(module.attribute_groups.get(group, "") for group in groups)])
 
 
 def version_stem(hot: HotModule, name: str) -> str:
-    """What a hot function's version symbols begin with: its name, tagged where another module may have its own
-    function of that name (static functions, and definitions that the linker may replace)."""
+    """Return the stem of a hot function's version symbols:
+
+    its name, tagged where another module may have its own function of that name (static functions, and definitions that
+    the linker may replace).
+    """
     keeps_name = linkage(hot.module.entities[name]) in {"external", *MERGEABLE}
     return name if keeps_name else f"{name}.{hot.tag}"
 

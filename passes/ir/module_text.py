@@ -1,4 +1,4 @@
-"""LLVM IR text as a list of top-level entities, so that functions can be cloned, renamed and moved between modules.
+"""Represent LLVM IR text as top-level entities, so that functions can be cloned, renamed and moved between modules.
 
 llvmlite cannot clone a function inside a module, and its values are read-only; IR text can do both. The text
 is what LLVM itself prints (`str(llvmlite.binding.parse_assembly(...))`), where every global is one line and
@@ -61,7 +61,7 @@ class ModuleText:
 
     @cached_property
     def labels_in_data(self) -> frozenset[str]:
-        """Functions of which variables store the addresses of labels (a table of computed gotos)."""
+        """Functions whose label addresses are stored in variables (a table of computed gotos)."""
         variables = (entity.text for entity in self.entities.values() if entity.kind == "variable")
         return frozenset(unquote(m[1]) for text in variables for m in _BLOCKADDRESS.finditer(text))
 
@@ -96,7 +96,7 @@ def quote(name: str) -> str:
 
 
 def parse_module(text: str) -> ModuleText:
-    """Take a module printed by LLVM apart. Comments and blank lines are dropped; order is kept."""
+    """Parse a module printed by LLVM into entities. Comments and blank lines are dropped; order is kept."""
     target: list[str] = []
     module_asm: list[str] = []
     types: list[str] = []
@@ -187,7 +187,7 @@ def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleT
 
 
 def _used_comdats(entities: Mapping[str, Entity]) -> set[str]:
-    """Names of the comdats that headers mention: `comdat($name)`, or `comdat` for one of the symbol's own name."""
+    """Return the comdats that headers name: `comdat($name)`, or `comdat` for one of the symbol's own name."""
     headers = {name: entity.header for name, entity in entities.items()}
     own = {name for name, header in headers.items() if re.search(r"\bcomdat(?!\()", header)}
     return own | {unquote(m[1]) for header in headers.values() for m in _COMDAT.finditer(header)}
@@ -216,7 +216,7 @@ LINKAGES = (
 
 
 def is_local(entity: Entity) -> bool:
-    """Whether the symbol is invisible outside its own object file."""
+    """True if the symbol is invisible outside its own object file."""
     return linkage(entity) in _LOCAL_LINKAGE
 
 

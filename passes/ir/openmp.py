@@ -1,4 +1,4 @@
-"""OpenMP regions in clang's IR: functions of their own, whose addresses the runtime library is given.
+"""Find OpenMP regions in clang's IR: outlined functions whose addresses are passed to the runtime library.
 
     define void @f(...) { ... call void (ptr, i32, ptr, ...) @__kmpc_fork_call(..., ptr @f.omp_outlined, ...) }
 
@@ -8,7 +8,7 @@ Source: clang/lib/CodeGen/CGOpenMPRuntime.cpp.
 
 import re
 
-from mavcg.core import GENERIC
+from mavcg.hardware.core import GENERIC
 from mavcg.passes.ir.clone import make_version
 from mavcg.passes.ir.hot_module import HotModule
 from mavcg.passes.ir.module_text import NAME, ModuleText, is_local, unquote
@@ -19,16 +19,17 @@ _SYMBOL = re.compile(rf"@({NAME})")
 
 def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
     """The outlined OpenMP regions that a function starts, and those that these start."""
-    found: dict[str, None] = {}
+    regions: dict[str, None] = {}
     pending = [function]
     while pending:
         entity = module.entities[pending.pop()]
         for name in map(unquote, _SYMBOL.findall(entity.body)):
             inside = module.entities.get(name)
-            if inside and inside.kind == "define" and is_local(inside) and _OUTLINED.search(name) and name not in found:
-                found[name] = None
+            outlined = inside and inside.kind == "define" and is_local(inside) and _OUTLINED.search(name)
+            if outlined and name not in regions:
+                regions[name] = None
                 pending.append(name)
-    return tuple(found)
+    return tuple(regions)
 
 
 def why_foreign(module: ModuleText, function: str) -> str | None:

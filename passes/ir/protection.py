@@ -1,7 +1,7 @@
-"""Marks the functions of IR for branch protection, as clang's -mbranch-protection and -fcf-protection do for C.
+"""Mark the functions of IR for branch protection, as clang's -mbranch-protection and -fcf-protection do for C.
 
 AArch64: every function that can be called through a pointer starts with a landing pad (BTI), and functions that spill
-the return address sign it (PAC). x86-64: endbr64 at the same places (IBT), which the module's flags alone ask for; the
+the return address sign it (PAC). x86-64: endbr64 at the same places (IBT), which the module's flags alone require; the
 shadow stack (SHSTK) needs nothing of the code. Each is a no-op on processors that lack it.
 """
 
@@ -26,7 +26,7 @@ _MODULE_FLAGS = re.compile(r"^!llvm\.module\.flags = !\{(.*)\}$", re.MULTILINE)
 
 
 def protect(text: str, arch: str) -> str:
-    """IR text with branch protection for every function that it defines.
+    """Add branch protection to every function that IR text defines.
 
     define void @f() {                 define void @f() "branch-target-enforcement" ... {
     ...                          ->    !llvm.module.flags = !{!0}

@@ -1,12 +1,12 @@
-"""Which functions cannot be versioned, and why. What is refused is left exactly as it was."""
+"""Functions that cannot be versioned, each with the reason; they are left exactly as they were."""
 
 import re
 
 from mavcg.passes.ir.attributes import base_features, features_of, has_attribute
+from mavcg.passes.ir.clonable import why_not_clonable
 from mavcg.passes.ir.clone import make_version
 from mavcg.passes.ir.hot_module import HotModule, function_attributes
 from mavcg.passes.ir.module_text import NAME, ModuleText, linkage, unquote
-from mavcg.passes.ir.movable import why_not_movable
 from mavcg.passes.ir.signature import Signature, parse_signature
 from mavcg.passes.ir.types import vector_bits
 
@@ -32,7 +32,7 @@ def why_not(module: ModuleText, name: str, arch: str) -> str | None:
     attributes = function_attributes(module, entity)
     return (
         _why_not_forwarded(signature, attributes, arch)
-        or why_not_movable(module, entity)
+        or why_not_clonable(module, entity)
         or _why_not_vectors(module, name, arch)
     )
 

@@ -1,9 +1,10 @@
-"""What stays single: how version modules name it, and how the program keeps it for them."""
+"""Name the symbols that stay single in version modules, and keep them in the program for these."""
 
 import re
 from collections.abc import Collection
 from dataclasses import replace
 
+from mavcg.passes.ir.clonable import named_in_asm
 from mavcg.passes.ir.hot_module import HotModule, shared_name
 from mavcg.passes.ir.module_text import (
     NAME,
@@ -17,7 +18,6 @@ from mavcg.passes.ir.module_text import (
     unquote,
     with_linkage,
 )
-from mavcg.passes.ir.movable import named_in_asm
 from mavcg.passes.ir.signature import declaration, function_type, parse_signature
 from mavcg.passes.ir.types import split_commas, split_type
 
@@ -28,7 +28,7 @@ _ALIASEE = re.compile(rf", ptr @({NAME})(?:, partition .*)?$")
 
 
 def aliased(module: ModuleText, entity: Entity) -> Entity:
-    """What an alias stands for, where that is a symbol and nothing may replace the alias at link time."""
+    """Return the symbol behind an alias, if it is a symbol and nothing may replace the alias at link time."""
     while entity.kind == "alias" and linkage(entity) not in REPLACEABLE:
         match = _ALIASEE.search(entity.text)
         if not match or unquote(match[1]) not in module.entities:
@@ -38,7 +38,7 @@ def aliased(module: ModuleText, entity: Entity) -> Entity:
 
 
 def shared_declaration(hot: HotModule, entity: Entity, foldable: bool = True) -> Entity:
-    """How a version module names a symbol of the program that stays single; foldable: a constant with its value.
+    """Declare in a version module a symbol of the program that stays single; foldable: a constant with its value.
 
     What the linker may replace, and an alias, is declared weak: otherwise LLVM takes it for an object that is there and
     that is no other object, and folds comparisons of addresses.

@@ -1,4 +1,4 @@
-"""A function's first line taken apart: what a dispatcher has to repeat, and what a version may change."""
+"""Parse the first line of a function: the parts that a dispatcher repeats, and those that a version may change."""
 
 import re
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Signature:
 
     @property
     def variadic(self) -> bool:
-        """Whether the parameter list ends in an ellipsis."""
+        """True if the parameter list ends in an ellipsis."""
         return split_commas(self.parameters)[-1:] == ["..."]
 
     @property

@@ -5,12 +5,22 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct header { unsigned states, program_sectors, input_sector, input_bytes, output_sector, output_sectors; };
+struct header {
+    unsigned states, program_sectors, input_sector, input_bytes, output_sector, output_sectors;
+};
 #define HEADER ((const struct header *)0x7de0) /* in the boot sector */
 enum { MAGIC = 0x6d617663, HEAP = 0x9000000, HEAP_END = 0x3f000000, PAGE = 1 << 21, PAGE_ENTRIES = 0x3000 };
 /* Ports of the first disk, and what is said there: reading and writing sectors one by one, by number. */
-enum { SECTOR = 512, DATA = 0x1f0, COUNT = 0x1f2, LOW = 0x1f3, MIDDLE = 0x1f4, HIGH = 0x1f5, DRIVE = 0x1f6,
-       COMMAND = 0x1f7 };
+enum {
+    SECTOR = 512,
+    DATA = 0x1f0,
+    COUNT = 0x1f2,
+    LOW = 0x1f3,
+    MIDDLE = 0x1f4,
+    HIGH = 0x1f5,
+    DRIVE = 0x1f6,
+    COMMAND = 0x1f7
+};
 enum { BUSY = 0x80, READY = 8, FAILED = 0x21, READ = 0x20, WRITE = 0x30, FLUSH = 0xe7 };
 
 static void put(unsigned short port, unsigned char value) { __asm__ volatile("outb %0, %1" ::"a"(value), "Nd"(port)); }
@@ -48,7 +58,11 @@ static void write_sector(unsigned sector, const char *from) {
     __asm__ volatile("rep outsw" : "+S"(from), "+c"(words) : "d"(DATA) : "memory");
 }
 
-struct FILE { unsigned sector, at; unsigned long done; char buffer[SECTOR]; };
+struct FILE {
+    unsigned sector, at;
+    unsigned long done;
+    char buffer[SECTOR];
+};
 static struct FILE in, out;
 FILE *stdin, *stdout;
 

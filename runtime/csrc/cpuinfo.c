@@ -1,59 +1,54 @@
-/* /proc/cpuinfo: per CPU a "processor : N" line and what is said about it.
- *
- * arm64: "CPU implementer", "CPU variant", "CPU part". Kernels before 3.19 list all processors and then print these
- * once, for the CPU that reads the file (Linux 3.10 arch/arm64/kernel/setup.c, c_show): such a shared part says
- * nothing about the other CPUs. x86: "vendor_id", "cpu family", "model", the same for all CPUs, hybrids too. */
+/* Parses /proc/cpuinfo. */
+#include "cpuinfo.h"
 
-struct cpuinfo_reader {
-    void (*listed)(void *context, unsigned cpu);              /* a processor line; may be NULL */
-    void (*part)(void *context, unsigned cpu, uint32_t midr); /* a CPU and its own part */
-    void (*shared)(void *context, uint32_t midr);             /* one part after several processors */
-    void (*x86)(void *context, struct x86_identity identity);
-    void *context;
-};
+#include "internal.h"
+#include "platform.h"
+#include "text.h"
 
+/* The lines about one processor. */
 struct cpuinfo_block {
-    int64_t cpu, implementer, variant, part, revision; /* -1: not said */
+    int64_t cpu, implementer, variant, part, revision; /* -1: no such line */
     int64_t vendor, family, model;
     unsigned without_part; /* processors before this one that had no part */
 };
 
-MAVCG_STATIC int within(int64_t value, int64_t highest) { return value >= 0 && value <= highest; }
+static bool within(int64_t value, int64_t highest) { return value >= 0 && value <= highest; }
 
-MAVCG_STATIC void clear_block(struct cpuinfo_block *block) {
+static void clear_block(struct cpuinfo_block *block) {
     block->cpu = block->implementer = block->variant = block->part = block->revision = -1;
     block->vendor = block->family = block->model = -1;
 }
 
-MAVCG_STATIC void finish_block(const struct cpuinfo_reader *to, struct cpuinfo_block *block) {
-    int has_part = within(block->implementer, 0xFF) && within(block->part, 0xFFF) && block->variant <= 0xF &&
-                   block->revision <= 0xF;
+/* Report a processor, and start over. */
+static void finish_block(const struct cpuinfo_reader *reader, struct cpuinfo_block *block) {
+    bool has_part = within(block->implementer, 0xFF) && within(block->part, 0xFFF) && block->variant <= 0xF &&
+                    block->revision <= 0xF;
     if (has_part && block->cpu >= 0) {
         uint32_t variant = block->variant < 0 ? 0 : (uint32_t)block->variant;
         uint32_t revision = block->revision < 0 ? 0 : (uint32_t)block->revision;
-        uint32_t midr =
-            (uint32_t)block->implementer << 24 | variant << 20 | 0xFu << 16 | (uint32_t)block->part << 4 | revision;
-        if (block->without_part) to->shared(to->context, midr);
-        else to->part(to->context, (unsigned)block->cpu, midr);
+        uint32_t midr = (uint32_t)block->implementer << 24 | variant << 20 | 0xFu << 16 | (uint32_t)block->part << 4 |
+                        revision;
+        if (block->without_part) reader->shared(reader->context, midr);
+        else reader->part(reader->context, (unsigned)block->cpu, midr);
         block->without_part = 0;
     } else if (block->cpu >= 0) {
         block->without_part++;
     }
     if (block->vendor > 0 && within(block->family, 0xFFFF) && within(block->model, 0xFFFF)) {
         struct x86_identity identity = {(uint8_t)block->vendor, (uint16_t)block->family, (uint16_t)block->model};
-        to->x86(to->context, identity);
+        reader->x86(reader->context, identity);
     }
     clear_block(block);
 }
 
-/* One "key : value" line into the block. */
-MAVCG_STATIC void take_line(const struct cpuinfo_reader *to, struct cpuinfo_block *block, const char *key,
-                            size_t key_bytes, const char *text, size_t text_bytes) {
+/* Store one "key : value" line in the block. */
+static void store_line(const struct cpuinfo_reader *reader, struct cpuinfo_block *block, const char *key,
+                       size_t key_bytes, const char *text, size_t text_bytes) {
     int64_t value = text_number(text, text_bytes);
     if (same_text("processor", key, key_bytes)) {
-        finish_block(to, block);
+        finish_block(reader, block);
         block->cpu = value < MAVCG_CPUS ? value : -1;
-        if (block->cpu >= 0 && to->listed) to->listed(to->context, (unsigned)value);
+        if (block->cpu >= 0 && reader->listed) reader->listed(reader->context, (unsigned)value);
     } else if (same_text("CPU implementer", key, key_bytes)) {
         block->implementer = value;
     } else if (same_text("CPU variant", key, key_bytes)) {
@@ -73,7 +68,7 @@ MAVCG_STATIC void take_line(const struct cpuinfo_reader *to, struct cpuinfo_bloc
     }
 }
 
-MAVCG_STATIC void read_cpuinfo(const char *root, const struct cpuinfo_reader *to) {
+MAVCG_PRIVATE void read_cpuinfo(const char *root, const struct cpuinfo_reader *reader) {
     struct reader in;
     struct cpuinfo_block block;
     if (!open_reader(&in, root, "/proc/cpuinfo")) return;
@@ -85,10 +80,10 @@ MAVCG_STATIC void read_cpuinfo(const char *root, const struct cpuinfo_reader *to
         if (c == ':') {
             c = next_char(&in);
             value_bytes = read_token(&in, &c, "", value, sizeof value);
-            take_line(to, &block, key, key_bytes, value, value_bytes);
+            store_line(reader, &block, key, key_bytes, value, value_bytes);
         }
         if (c == '\n') c = next_char(&in);
     }
-    finish_block(to, &block);
+    finish_block(reader, &block);
     close_file(in.fd);
 }

@@ -1,17 +1,17 @@
-/* What all model libraries have in common: status codes and the descriptions of tensors and steps. */
+/* Declarations that all model libraries share: status codes, and the descriptions of tensors and steps. */
 #ifndef MAVCG_MODEL_API
 #define MAVCG_MODEL_API 1
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a call returns: 0 when it did what it was asked, positive when it could not do so now, negative for a fault. */
+/* The result of a call: 0 on success, positive when the call could not be done now, negative for a fault. */
 enum mavcg_status {
     MAVCG_OK = 0,
-    MAVCG_CANCELLED = 1,        /* another thread cancelled the run; the outputs hold nothing of use */
+    MAVCG_CANCELLED = 1,        /* another thread cancelled the run; the outputs are undefined */
     MAVCG_BUSY = 2,             /* the context is in a run already; nothing was done */
     MAVCG_ERROR_NULL = -1,      /* a pointer that must be there is NULL */
-    MAVCG_ERROR_SIZE = -2,      /* an input or output has not the size that the model needs */
+    MAVCG_ERROR_SIZE = -2,      /* an input or output does not have the size that the model needs */
     MAVCG_ERROR_ALIGNMENT = -3, /* an input or output does not lie at a multiple of its element size */
     MAVCG_ERROR_OVERLAP = -4,   /* an output shares memory with an input or with another output */
     MAVCG_ERROR_OPTION = -5,    /* threads out of range, an unknown flag, or a reserved field that is not 0 */
@@ -22,8 +22,18 @@ enum mavcg_status {
 
 /* Element types. */
 enum mavcg_type {
-    MAVCG_F32 = 1, MAVCG_F16 = 2, MAVCG_F64 = 3, MAVCG_I8 = 4, MAVCG_U8 = 5, MAVCG_I16 = 6, MAVCG_U16 = 7,
-    MAVCG_I32 = 8, MAVCG_U32 = 9, MAVCG_I64 = 10, MAVCG_U64 = 11, MAVCG_BOOL = 12
+    MAVCG_F32 = 1,
+    MAVCG_F16 = 2,
+    MAVCG_F64 = 3,
+    MAVCG_I8 = 4,
+    MAVCG_U8 = 5,
+    MAVCG_I16 = 6,
+    MAVCG_U16 = 7,
+    MAVCG_I32 = 8,
+    MAVCG_U32 = 9,
+    MAVCG_I64 = 10,
+    MAVCG_U64 = 11,
+    MAVCG_BOOL = 12
 };
 
 /* An input or output: dense, row-major. */
@@ -40,26 +50,27 @@ typedef struct mavcg_step {
     const char *name;   /* the node in the model's file */
     const char *op;     /* its operator */
     const char *kernel; /* the function that computes it, without the version */
-    int64_t rows;       /* what its work is counted in */
-    int64_t grain;      /* rows that a thread takes at least at a time */
-    int64_t work;       /* elementary operations, about */
+    int64_t rows;       /* its work is counted in rows */
+    int64_t grain;      /* minimum chunk: rows that a thread takes at least at a time */
+    int64_t work;       /* elementary operations, approximately */
 } mavcg_step;
 
 enum mavcg_flags {
     MAVCG_PIN = 1 /* tie each thread of the context to one CPU (never the caller's) */
 };
 
-/* All zero is right. */
+/* All zero means the defaults. */
 typedef struct mavcg_options {
-    int32_t threads; /* that take part in a run, the caller's included; 0: the library chooses, by the core types that the
-                      * process may use and what was predicted for them, or takes one per CPU */
-    uint32_t flags;  /* of enum mavcg_flags */
+    /* Threads that take part in a run, the caller's included; 0: the library chooses, by the core types that the process
+     * may use and what was predicted for them, or takes one per CPU. */
+    int32_t threads;
+    uint32_t flags; /* of enum mavcg_flags */
     uint64_t reserved[2];
 } mavcg_options;
 
-/* What a program that loads any model library gets from its exported function mavcg_model_api(). Functions take the
- * pointer that create gave; what they do is said at the functions with the model's name. This file is also what Python
- * declares it by (runtime/declare.py). */
+/* The functions and tables of a model library, for programs that load any model library: its exported function
+ * mavcg_model_api() returns them. Functions take the pointer that create stored; the functions with the model's name
+ * describe them. Python's declarations are made of this file (runtime/declare.py). */
 typedef struct mavcg_model_table {
     uint32_t api; /* MAVCG_MODEL_API */
     uint32_t input_count, output_count, step_count;

@@ -1,7 +1,19 @@
-/* A context: what it is made of, once. */
+/* Creates and destroys contexts. */
+#include "engine_context.h"
 
-/* Pointers of the operands that stay where they are. */
-static void resolve(struct mavcg_context *context) {
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "engine_memory.h"
+#include "engine_options.h"
+#include "engine_pool.h"
+#include "engine_process.h"
+#include "engine_system.h"
+#include "internal.h"
+
+/* Set the addresses of the operands that stay the same in every run. */
+static void resolve_operands(struct mavcg_context *context) {
     for (uint32_t i = 0; i < OPERANDS; i++) {
         const struct engine_operand *operand = &operand_table[i];
         if (operand->base == IN_ARENA) context->operands[i] = context->arena + operand->offset;
@@ -18,60 +30,61 @@ static void free_context(struct mavcg_context *context) {
     free(context);
 }
 
-static uint32_t most_grains(void) {
+/* The number of threads above which none ever finds work. */
+static uint32_t max_useful_threads(void) {
     uint32_t most = 1;
-    for (uint32_t i = 0; i < STEPS; i++) most = grains_of(&run_table[i]) > most ? grains_of(&run_table[i]) : most;
+    for (uint32_t i = 0; i < STEPS; i++) most = min_chunks(&run_table[i]) > most ? min_chunks(&run_table[i]) : most;
     return most;
 }
 
 /* The plan that is predicted to be the fastest of those that these CPUs allow; NULL when none is. The table has the
- * fastest first, and ends with one of no threads. */
+ * fastest first, and ends with a plan of no threads. */
 static const struct engine_plan *fitting_plan(const uint16_t *cpus, uint32_t count) {
-    core_here(); /* sees to it that core types are known */
+    current_core(); /* so that core types are known */
     for (const struct engine_plan *plan = plan_table; plan->threads; plan++)
         if (plan_fits(plan, cpus, count)) return plan;
     return NULL;
 }
 
-static int create_context(const mavcg_options *options, struct mavcg_context **made) {
-    static const mavcg_options usual = {DEFAULT_THREADS, 0, {0, 0}};
-    if (!made) return MAVCG_ERROR_NULL;
-    *made = NULL;
-    if (!options) options = &usual;
+MAVCG_PRIVATE int create_context(const mavcg_options *options, struct mavcg_context **created) {
+    static const mavcg_options defaults = {DEFAULT_THREADS, 0, {0, 0}};
+    if (!created) return MAVCG_ERROR_NULL;
+    *created = NULL;
+    if (!options) options = &defaults;
     if (options->threads < 0 || options->threads > MAX_THREADS || options->flags & ~(uint32_t)MAVCG_PIN ||
         options->reserved[0] || options->reserved[1])
         return MAVCG_ERROR_OPTION;
-    if (!processor_will_do()) return MAVCG_ERROR_CPU;
+    if (!has_base_features()) return MAVCG_ERROR_CPU;
     uint16_t list[MAX_THREADS];
     uint32_t cpus = allowed_cpus(list, MAX_THREADS), threads = (uint32_t)options->threads;
     uint32_t listed = cpus < MAX_THREADS ? cpus : MAX_THREADS;
     const struct engine_plan *plan = threads ? NULL : fitting_plan(list, listed);
     if (!threads) threads = plan ? plan->threads : listed;
-    if (threads > most_grains()) threads = most_grains(); /* more would never find rows */
+    if (threads > max_useful_threads()) threads = max_useful_threads();
     struct mavcg_context *context = aligned_bytes(sizeof *context, _Alignof(struct mavcg_context));
     if (!context) return MAVCG_ERROR_MEMORY;
     memset(context, 0, sizeof *context);
     context->threads = threads;
     context->flags = options->flags;
     context->plan = plan;
-    context->pool.spin = threads <= cpus; /* else looking takes the CPU from who is looked for */
+    /* With more threads than CPUs a thread that polls takes the CPU from the one that it waits for. */
+    context->pool.spin_ns = threads <= cpus ? spin_time_ns() : 0;
     context->arena = working_bytes(ARENA_BYTES, ARENA_ALIGN);
     context->scratch = working_bytes(threads * (size_t)SCRATCH_STRIDE, SCRATCH_ALIGN);
     context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
     context->pool.threads = calloc(threads, sizeof *context->pool.threads);
-    context->process = make_process_state(&context->cleared_in_child);
+    context->process = create_process_state(&context->cleared_in_child);
     if (!context->arena || !context->scratch || !context->operands || !context->pool.threads || !context->process) {
         free_context(context);
         return MAVCG_ERROR_MEMORY;
     }
-    resolve(context);
+    resolve_operands(context);
     context->library = keep_loaded();
-    *made = context;
+    *created = context;
     return MAVCG_OK;
 }
 
-/* Gives what unload_library takes, or NULL. */
-static void *destroy_context(struct mavcg_context *context) {
+MAVCG_PRIVATE void *destroy_context(struct mavcg_context *context) {
     if (!context) return NULL;
     void *library = context->library;
     if (context->process->workers == this_process(context)) stop_workers(context);

@@ -1,16 +1,24 @@
-/* A run: its arguments looked at, then step after step. */
+/* Checks a run's arguments, and runs step after step. */
+#include "engine_run.h"
 
-static int check_tensors(const mavcg_tensor *tensors, uint32_t count, const void *const *places, const size_t *bytes) {
-    if (count && !places) return MAVCG_ERROR_NULL;
+#include "engine.h"
+#include "engine_pool.h"
+#include "engine_process.h"
+#include "engine_system.h"
+#include "engine_wait.h"
+#include "internal.h"
+
+static int check_tensors(const mavcg_tensor *tensors, uint32_t count, const void *const *arrays, const size_t *bytes) {
+    if (count && !arrays) return MAVCG_ERROR_NULL;
     for (uint32_t i = 0; i < count; i++) {
-        if (!places[i] && tensors[i].bytes) return MAVCG_ERROR_NULL;
-        if ((uintptr_t)places[i] % element_bytes[tensors[i].type]) return MAVCG_ERROR_ALIGNMENT;
+        if (!arrays[i] && tensors[i].bytes) return MAVCG_ERROR_NULL;
+        if ((uintptr_t)arrays[i] % element_bytes[tensors[i].type]) return MAVCG_ERROR_ALIGNMENT;
         if (bytes && bytes[i] != tensors[i].bytes) return MAVCG_ERROR_SIZE;
     }
     return MAVCG_OK;
 }
 
-static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
+static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
     uintptr_t a_at = (uintptr_t)a, b_at = (uintptr_t)b;
     return a_bytes && b_bytes && (a_at < b_at ? b_at - a_at < a_bytes : a_at - b_at < b_bytes);
 }
@@ -26,43 +34,44 @@ static int check_overlaps(const void *const *inputs, void *const *outputs) {
     return MAVCG_OK;
 }
 
-static int check_arguments(const struct mavcg_context *context, const void *const *inputs, const size_t *input_bytes,
-                           void *const *outputs, const size_t *output_bytes) {
+MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,
+                                  const size_t *input_bytes, void *const *outputs, const size_t *output_bytes) {
     if (!context) return MAVCG_ERROR_NULL;
     int status = check_tensors(inputs_table, INPUTS, inputs, input_bytes);
     if (!status) status = check_tensors(outputs_table, OUTPUTS, (const void *const *)outputs, output_bytes);
     return status ? status : check_overlaps(inputs, outputs);
 }
 
-static int run_all(struct mavcg_context *context, double *step_ns) {
+static int run_steps(struct mavcg_context *context, double *step_ns) {
     for (uint32_t number = 0; number < STEPS; number++) {
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;
-        if (step->grain < step->rows && context->threads > 1) run_together(context, number);
-        else do_rows(context, step, 0, step->rows, context->scratch);
+        if (step->min_chunk_rows < step->rows && context->threads > 1) run_in_parallel(context, number);
+        else compute_rows(context, step, 0, step->rows, context->scratch);
         if (step_ns) step_ns[number] = (double)(now_ns() - before);
     }
     return MAVCG_OK;
 }
 
-static int run_owned(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns,
-                     uint32_t process) {
+static int run_acquired(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns,
+                        uint32_t process) {
     int status = context->threads > 1 ? start_workers(context, process) : MAVCG_OK;
     if (status) return status;
-    for (uint32_t i = 0; i < OUTSIDE; i++) {
-        const struct engine_operand *operand = &operand_table[outside_table[i]];
+    for (uint32_t i = 0; i < EXTERNAL_OPERANDS; i++) {
+        const struct engine_operand *operand = &operand_table[external_table[i]];
         const char *base = operand->base == IN_INPUT ? inputs[operand->index] : outputs[operand->index];
-        context->operands[outside_table[i]] = (void *)(base + operand->offset);
+        context->operands[external_table[i]] = (void *)(base + operand->offset);
     }
     context->float_mode = float_mode();
-    return run_all(context, step_ns);
+    return run_steps(context, step_ns);
 }
 
-static int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns) {
+MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
+                            double *step_ns) {
     uint32_t process = this_process(context);
-    if (!take(context, process)) return MAVCG_BUSY;
-    int status = run_owned(context, inputs, outputs, step_ns, process);
-    give_back(context);
+    if (!acquire_context(context, process)) return MAVCG_BUSY;
+    int status = run_acquired(context, inputs, outputs, step_ns, process);
+    release_context(context);
     return status;
 }

@@ -1,8 +1,16 @@
-/* Waiting for a word in memory to change: looking for a while, then sleeping in the kernel (futex). */
+/* Waits for a word in memory to change: polls it for a while, then sleeps in the kernel (futex). */
+#include "engine_wait.h"
 
-enum { SPIN_NS = 50000, ALONE_NS = 5000, LOOKS_PER_CLOCK = 32 };
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-static uint64_t now_ns(void) {
+#include "internal.h"
+
+enum { ALONE_NS = 5000, POLLS_PER_CLOCK = 32 };
+
+MAVCG_PRIVATE uint64_t now_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
@@ -16,25 +24,25 @@ static inline void relax(void) {
 #endif
 }
 
-/* Whether the word has left `value`, after a look or some 50 us of them. */
-static int changes_soon(const uint32_t *word, uint32_t value, int spin) {
-    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return 1;
-    if (!spin) return 0;
+MAVCG_PRIVATE bool spin_until_change(const uint32_t *word, uint32_t value, uint64_t spin_ns) {
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return true;
+    if (!spin_ns) return false;
     uint64_t start = now_ns(), waited = 0;
     do {
-        if (waited > ALONE_NS) sched_yield(); /* the one who is waited for may be waiting for this very CPU */
-        for (int looks = 0; looks < LOOKS_PER_CLOCK; looks++) {
+        if (waited > ALONE_NS) sched_yield(); /* the thread that is waited for may be waiting for this very CPU */
+        for (int polls = 0; polls < POLLS_PER_CLOCK; polls++) {
             relax();
-            if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return 1;
+            if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return true;
         }
         waited = now_ns() - start;
-    } while (waited < SPIN_NS);
-    return 0;
+    } while (waited < spin_ns);
+    return false;
 }
 
 enum { FUTEX_WAIT_PRIVATE = 0 | 128, FUTEX_WAKE_PRIVATE = 1 | 128 }; /* include/uapi/linux/futex.h */
 
-/* Returns when woken, when the word is not `value`, and sometimes for no reason: callers look again. */
-static void sleep_while(uint32_t *word, uint32_t value) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL); }
+MAVCG_PRIVATE void sleep_while(uint32_t *word, uint32_t value) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL);
+}
 
-static void wake(uint32_t *word, uint32_t sleepers) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers); }
+MAVCG_PRIVATE void wake(uint32_t *word, uint32_t sleepers) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers); }

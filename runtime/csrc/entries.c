@@ -1,10 +1,18 @@
-/* Where dispatchers, the loader and the end of the program come in. First and last of the constructors and destructors
- * that a program may number. */
+/* Entries of dispatchers, of the loader and of the end of the program. They are the first and the last of the
+ * constructors and destructors that a program may number.
+ *
+ * MAVCG_LOADED_SELECTOR: the selector is libmavcg_rt.so. */
+#include "internal.h"
+#include "mavcg_core_table.h" /* generated, see runtime/coreset.py */
+#include "set.h"
 
 #if defined(MAVCG_LOADED_SELECTOR)
+#include "mavcg_rt.h"
 #define select_in mavcg_rt_select
 #define start_set mavcg_rt_start
 #define finish_set mavcg_rt_finish
+#else
+#include "select.h"
 #endif
 
 MAVCG_SHARED void *MAVCG_NAME(select, MAVCG_SET)(struct mavcg_function *function) {

@@ -1,24 +1,35 @@
-/* What the files of the runtime share. All of it is one translation unit (runtime.c), so that everything but the
- * few symbols of mavcg_runtime.h is static. No libc is needed: the code must build for Android without its headers,
- * run before main, and leave errno alone. */
+/* Types and macros that all files of the selector share.
+ *
+ * Each file is compiled alone by tools (clangd, clang-tidy, a test). Libraries get the files of a unit joined into one
+ * translation unit (runtime/amalgamation.py), in which all functions but those of mavcg_runtime.h are static. The code
+ * needs no libc: it is built for Android without its headers, runs before main, and leaves errno unchanged. */
 #ifndef MAVCG_INTERNAL_H
 #define MAVCG_INTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "mavcg_runtime.h"
 
-/* One copy a link, whoever brings it. */
-#define MAVCG_SHARED __attribute__((weak, visibility("hidden")))
-/* Another library's symbol, NULL where that library has none. */
-#define MAVCG_IF_THERE __attribute__((weak, visibility("default")))
-/* Not part of the way of a call. */
-#define MAVCG_RARE __attribute__((noinline, cold))
-/* The detection library (detect.c) uses only a part of the functions. */
-#define MAVCG_STATIC static __attribute__((unused))
+/* Linkage of a function, or of data where it is defined, that other files of the unit use; and of data where it is
+ * declared. */
+#if defined(MAVCG_AMALGAMATION)
+#define MAVCG_PRIVATE static
+#define MAVCG_PRIVATE_DATA static
+#else
+#define MAVCG_PRIVATE __attribute__((visibility("hidden")))
+#define MAVCG_PRIVATE_DATA extern __attribute__((visibility("hidden")))
+#endif
 
-/* Which kinds of sources are compiled in: the target's own, or what a test or the detection library asks for. */
+/* A definition of which a link keeps one copy. */
+#define MAVCG_SHARED __attribute__((weak, visibility("hidden")))
+/* A symbol of another library; its address is NULL where that library does not have it. */
+#define MAVCG_WEAK_IMPORT __attribute__((weak, visibility("default")))
+/* A function that dispatched calls do not reach. */
+#define MAVCG_RARE __attribute__((noinline, cold))
+
+/* Sources of facts that are compiled in: the target's own by default. Tests and the detection library compile in both. */
 #ifndef MAVCG_ARM_SOURCES
 #if defined(__aarch64__)
 #define MAVCG_ARM_SOURCES 1
@@ -31,7 +42,7 @@
 
 enum { MAVCG_PATH_BYTES = 1024, MAVCG_NO_CPU = -1 };
 
-/* How a CPU's core type was found; the order and the words are those of runtime/binding.py. */
+/* The source that a CPU's core type was read from; source_text() names it. */
 enum mavcg_how {
     MAVCG_HOW_UNKNOWN = 0,
     MAVCG_HOW_MAP,
@@ -42,15 +53,15 @@ enum mavcg_how {
     MAVCG_HOW_CPUID,
 };
 
-/* What recognises a core: MIDR_EL1's implementer, part and a range of variants; and what the kernel must say that it
- * has (AT_HWCAP) where its version may use more than its kind is known for. From the generated table. */
+/* A rule of the generated table that recognises an Arm core: implementer, part and range of variants of MIDR_EL1, and
+ * the AT_HWCAP bits that the kernel must report where the version uses more than every core of this kind has. */
 struct mavcg_midr_rule {
     uint8_t implementer, variant_min, variant_max, id;
     uint16_t part;
     uint32_t hwcap;
 };
 
-/* An x86 processor as CPUID and /proc/cpuinfo name it; family and model with their extended fields. */
+/* An x86 processor as CPUID and /proc/cpuinfo name it; family and model include their extended fields. */
 enum { X86_ANY_VENDOR = 0, X86_INTEL = 1, X86_AMD = 2, X86_OTHER = 3 };
 enum x86_kind { X86_NO_KIND = 0, X86_CORE = 1, X86_ATOM = 2 };
 
@@ -59,7 +70,7 @@ struct x86_identity {
     uint16_t family, model;
 };
 
-/* What recognises a core there. X86_ANY_VENDOR: the kind alone does. From the generated table. */
+/* A rule of the generated table that recognises an x86 core. X86_ANY_VENDOR: the kind alone decides. */
 struct mavcg_x86_rule {
     uint8_t vendor, kind, id;
     uint16_t family, model_min, model_max;
@@ -67,12 +78,12 @@ struct mavcg_x86_rule {
 
 enum { X86_WORDS = 7 };
 
-/* Everything of one core set: what is known of its cores, and the state of its selection. The selector's functions take
- * it as an argument: a library with a selector of its own has one set, which the compiler folds in; the shared selector
- * serves the sets of many libraries. abi comes first and stays there: an older shared selector reads it alone. */
+/* A core set: the table of its cores, and the state of its selection. The selector's functions take it as an argument:
+ * a library with a selector of its own has one set, which the compiler folds in; the shared selector serves the sets of
+ * many libraries. abi comes first and stays there: an older shared selector reads it alone. */
 struct mavcg_set {
-    uint32_t abi;      /* MAVCG_ABI of whoever made it */
-    uint32_t versions; /* length of a function's table */
+    uint32_t abi;      /* MAVCG_ABI of the mavcg that built the set */
+    uint32_t versions; /* length of a function's table of versions */
     const struct mavcg_midr_rule *midr_rules;
     const struct mavcg_x86_rule *x86_rules;
     const uint32_t (*x86_needs)[X86_WORDS];
@@ -82,25 +93,19 @@ struct mavcg_set {
     struct mavcg_state *state;
 };
 
-#if defined(MAVCG_SHARED_SELECTOR)
-#define MAVCG_SET_OF(table) ((table)->set)
-#else
-#define MAVCG_SET_OF(table) ((void)(table), &core_set) /* the only one, so that it is folded in */
-#endif
-
-/* The machine to look at. live: it is the one we run on, so that its registers may be read too. */
+/* The machine whose core types are looked up. */
 struct mavcg_machine {
-    const char *root; /* before /sys and /proc: "" here, a folder of recorded files at a desk */
-    int arm, x86;     /* which kinds of sources to look at */
-    int live;
+    const char *root; /* path before /sys and /proc: "" for this machine, a folder of recorded files in tests */
+    bool arm, x86;    /* kinds of sources to read */
+    bool live;        /* the machine is the one that we run on: its registers may be read too */
 };
 
-/* Where answers go; the first answer for a CPU stays. how and seen may be NULL. say: print each answer. */
+/* A table of core types by CPU. The first answer for a CPU stays. how and seen may be NULL. */
 struct mavcg_table {
     uint8_t *id;    /* [MAVCG_CPUS] */
     uint8_t *how;   /* [MAVCG_CPUS], enum mavcg_how */
     uint32_t *seen; /* [MAVCG_CPUS], the MIDR_EL1 or the x86 family << 16 | model that was read, or 0 */
-    int say;
+    bool report;    /* print each answer */
 #if defined(MAVCG_SHARED_SELECTOR)
     const struct mavcg_set *set;
 #endif
@@ -108,13 +113,13 @@ struct mavcg_table {
 
 enum { TRACE_RUNS = 1, TRACE_CPUS = 2 };
 
-/* One a core set and link; all zero before anything has run. */
+/* The state of a core set, one copy a link; all zero before the selector has run. Its layout is part of MAVCG_ABI. */
 struct mavcg_state {
     uint32_t ready;                 /* the table has been filled */
     uint32_t only_core;             /* the core id of every CPU, where they are all alike */
-    uint32_t cpu_denied;            /* the kernel does not say which CPU we run on */
+    uint32_t cpu_denied;            /* the kernel does not tell which CPU we run on */
     uint32_t trace;                 /* TRACE_ bits */
-    uint32_t complained;            /* a fault of the environment has been told */
+    uint32_t complained;            /* a fault of the environment has been reported */
     uint32_t printed;               /* the runs have been printed */
     struct mavcg_function *counted; /* list of the functions that have counted runs */
     uint64_t owner;                 /* process that the counts belong to, see trace.c */

@@ -1,4 +1,4 @@
-/* How a compiled kernel is called: for the engine, for programs that measure kernels, and for Python. */
+/* The signature of a compiled kernel: for the engine, for programs that measure kernels, and for Python. */
 #ifndef MAVCG_KERNEL_API
 #define MAVCG_KERNEL_API 1
 

@@ -1,5 +1,5 @@
-/* What a library asks of the shared selector, libmavcg_rt.so: each function in the symbol version MAVCG_RT_<MAVCG_ABI>
- * of the ABI that brought it, so that a loader refuses a selector that is older than what it is asked for. */
+/* The functions of the shared selector, libmavcg_rt.so, that libraries call: each has the symbol version
+ * MAVCG_RT_<MAVCG_ABI> of the ABI that introduced it, so that a loader refuses a selector that is too old. */
 #ifndef MAVCG_RT_H
 #define MAVCG_RT_H
 

@@ -3,7 +3,7 @@
  * A multi-versioned function f has in its own object:
  *
  *     f                  the dispatcher: picks a version and tail-calls it
- *     f.versions[n]      code addresses by core id: [0] asks the runtime, [1] is generic, [2..] the set's cores
+ *     f.versions[n]      code addresses by core id: [0] calls the runtime, [1] is generic, [2..] the set's cores
  *     f.runs[n]          zero; runs per version while MAVCG_TRACE=1
  *     f.desc             struct mavcg_function
  *
@@ -13,12 +13,12 @@
  *
  * Dispatch, in line and without a call:
  *
- *     offset = mavcg_rseq_offset_<SET>                    relaxed load; 0: go by versions[0]
- *     cpu    = *(uint32_t *)(thread pointer + offset + 4)  struct rseq.cpu_id; >= MAVCG_CPUS: go by versions[0]
- *     id     = mavcg_core_of_cpu_<SET>[cpu]               relaxed load; 0 (not known yet) is versions[0] by itself
+ *     offset = mavcg_rseq_offset_<SET>                    relaxed load; 0: use versions[0]
+ *     cpu    = *(uint32_t *)(thread pointer + offset + 4)  struct rseq.cpu_id; >= MAVCG_CPUS: use versions[0]
+ *     id     = mavcg_core_of_cpu_<SET>[cpu]               relaxed load; 0 (not known yet) selects versions[0]
  *     tail call versions[id]
  *
- * All zero is a right state: then every call goes by versions[0], which is
+ * All zero is a valid state: then every call uses versions[0], which is
  *
  *     f.slow(args) { tail call mavcg_select_<SET>(&f.desc)(args) }
  */
@@ -27,7 +27,7 @@
 
 #include <stdint.h>
 
-/* Raised when anything in this file or in struct mavcg_state changes; runtime/coreset.py says the same number. */
+/* Raised when anything in this file or in struct mavcg_state changes; runtime/coreset.py has the same number. */
 #if !defined(MAVCG_ABI) /* a test's own, of an older or a later selector */
 #define MAVCG_ABI 1
 #endif
@@ -51,19 +51,19 @@ struct mavcg_function {
 #define MAVCG_NAME(stem, set) MAVCG_PASTE(stem, set)
 
 /* Declares the runtime of one set, and the dispatch above as C, for code that is not generated. */
-#define MAVCG_DECLARE(set)                                                                                     \
-    extern uint64_t MAVCG_NAME(rseq_offset, set) __attribute__((visibility("hidden")));                        \
-    extern uint8_t MAVCG_NAME(core_of_cpu, set)[MAVCG_CPUS] __attribute__((visibility("hidden")));             \
-    __attribute__((visibility("hidden"))) void *MAVCG_NAME(select, set)(struct mavcg_function * function);     \
-    static inline void *MAVCG_NAME(version, set)(const struct mavcg_function *function) {                      \
-        uint64_t offset = __atomic_load_n(&MAVCG_NAME(rseq_offset, set), __ATOMIC_RELAXED);                    \
-        unsigned id = MAVCG_NOT_KNOWN;                                                                         \
-        if (offset) {                                                                                          \
-            const char *rseq = (const char *)__builtin_thread_pointer() + offset;                              \
-            uint32_t cpu = *(const volatile uint32_t *)(rseq + MAVCG_RSEQ_CPU_ID);                             \
-            if (cpu < MAVCG_CPUS) id = __atomic_load_n(&MAVCG_NAME(core_of_cpu, set)[cpu], __ATOMIC_RELAXED);  \
-        }                                                                                                      \
-        return function->versions[id];                                                                         \
+#define MAVCG_DECLARE(set)                                                                                    \
+    extern uint64_t MAVCG_NAME(rseq_offset, set) __attribute__((visibility("hidden")));                       \
+    extern uint8_t MAVCG_NAME(core_of_cpu, set)[MAVCG_CPUS] __attribute__((visibility("hidden")));            \
+    __attribute__((visibility("hidden"))) void *MAVCG_NAME(select, set)(struct mavcg_function * function);    \
+    static inline void *MAVCG_NAME(version, set)(const struct mavcg_function *function) {                     \
+        uint64_t offset = __atomic_load_n(&MAVCG_NAME(rseq_offset, set), __ATOMIC_RELAXED);                   \
+        unsigned id = MAVCG_NOT_KNOWN;                                                                        \
+        if (offset) {                                                                                         \
+            const char *rseq = (const char *)__builtin_thread_pointer() + offset;                             \
+            uint32_t cpu = *(const volatile uint32_t *)(rseq + MAVCG_RSEQ_CPU_ID);                            \
+            if (cpu < MAVCG_CPUS) id = __atomic_load_n(&MAVCG_NAME(core_of_cpu, set)[cpu], __ATOMIC_RELAXED); \
+        }                                                                                                     \
+        return function->versions[id];                                                                        \
     }
 
 #endif

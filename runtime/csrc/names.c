@@ -1,27 +1,26 @@
-/* Core names and ids, and the core that a MIDR_EL1 value or an x86 model means, by the generated table (runtime/coreset.py):
- *   core_names   per name a byte with its id, the name and a NUL; a byte 0 ends it. A name that this library has no
- *                version for has the id of its stand-in, or MAVCG_GENERIC.
- *   midr_rules   first match wins; an entry with id 0 ends it. x86_rules likewise.
- *   x86_needs    by id from MAVCG_FIRST_CORE on: the CPUID bits that its code needs (x86_needs.h). */
+/* Look-ups in the generated table of cores. */
+#include "names.h"
 
-/* The name of a version: the first one with its id. */
-MAVCG_STATIC const char *core_name(const struct mavcg_set *set, unsigned id) {
+#include "internal.h"
+#include "platform.h"
+#include "text.h"
+
+MAVCG_PRIVATE const char *core_name(const struct mavcg_set *set, unsigned id) {
     const char *entry = set->core_names;
     for (; *entry; entry += 1 + text_bytes(entry + 1) + 1)
         if ((unsigned char)*entry == id) return entry + 1;
     return "generic";
 }
 
-/* MAVCG_NOT_KNOWN for a name that nobody has heard of. */
-MAVCG_STATIC unsigned core_id(const struct mavcg_set *set, const char *name, size_t bytes) {
+MAVCG_PRIVATE unsigned core_id(const struct mavcg_set *set, const char *name, size_t bytes) {
     const char *entry = set->core_names;
     for (; *entry; entry += 1 + text_bytes(entry + 1) + 1)
         if (same_text(entry + 1, name, bytes)) return (unsigned char)*entry;
     return MAVCG_NOT_KNOWN;
 }
 
-/* MAVCG_GENERIC for a core that no rule knows. Fields: Arm Architecture Reference Manual, MIDR_EL1. */
-MAVCG_STATIC unsigned core_of_midr(const struct mavcg_set *set, uint32_t midr) {
+/* Fields: Arm Architecture Reference Manual, MIDR_EL1. */
+MAVCG_PRIVATE unsigned core_of_midr(const struct mavcg_set *set, uint32_t midr) {
     unsigned implementer = midr >> 24, variant = midr >> 20 & 0xF, part = midr >> 4 & 0xFFF;
     for (const struct mavcg_midr_rule *rule = set->midr_rules; rule->id; rule++)
         if (rule->implementer == implementer && rule->part == part && rule->variant_min <= variant &&
@@ -30,12 +29,11 @@ MAVCG_STATIC unsigned core_of_midr(const struct mavcg_set *set, uint32_t midr) {
     return MAVCG_GENERIC;
 }
 
-/* MAVCG_GENERIC for a processor that no rule knows. kind: X86_NO_KIND unless it is a hybrid. */
-MAVCG_STATIC unsigned core_of_x86(const struct mavcg_set *set, struct x86_identity cpu, enum x86_kind kind) {
+MAVCG_PRIVATE unsigned core_of_x86(const struct mavcg_set *set, struct x86_identity cpu, enum x86_kind kind) {
     for (const struct mavcg_x86_rule *rule = set->x86_rules; rule->id; rule++)
-        if (rule->kind == kind && (rule->vendor == X86_ANY_VENDOR ||
-                                   (rule->vendor == cpu.vendor && rule->family == cpu.family &&
-                                    rule->model_min <= cpu.model && cpu.model <= rule->model_max)))
+        if (rule->kind == kind &&
+            (rule->vendor == X86_ANY_VENDOR || (rule->vendor == cpu.vendor && rule->family == cpu.family &&
+                                                rule->model_min <= cpu.model && cpu.model <= rule->model_max)))
             return rule->id;
     return MAVCG_GENERIC;
 }

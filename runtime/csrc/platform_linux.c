@@ -1,27 +1,20 @@
-/* Linux, glibc, musl and bionic alike: raw system calls, and libc's symbols only where they happen to be there. */
+/* Files, the running CPU and its registers on Linux, with glibc, musl or bionic: by raw system calls, and by symbols of
+ * the C library only where it has them. */
+#include "internal.h"
+#include "linux_calls.h"
+#include "platform.h"
+
+#if !defined(__APPLE__)
 
 #if defined(__x86_64__)
-enum {
-    SYS_READ = 0, SYS_CLOSE = 3, SYS_WRITEV = 20, SYS_YIELD = 24, SYS_GETPID = 39, SYS_GETUID = 102, SYS_GETGID = 104,
-    SYS_GETEUID = 107, SYS_GETEGID = 108, SYS_OPENAT = 257, SYS_GETCPU = 309
-};
-
-MAVCG_STATIC long system_call(long number, long a, long b, long c, long d) {
+MAVCG_PRIVATE long system_call(long number, long a, long b, long c, long d) {
     long result;
     register long r10 __asm__("r10") = d;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
-                     : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
     return result;
 }
-#elif defined(__aarch64__)
-enum {
-    SYS_OPENAT = 56, SYS_CLOSE = 57, SYS_READ = 63, SYS_WRITEV = 66, SYS_YIELD = 124, SYS_GETCPU = 168, SYS_GETPID = 172,
-    SYS_GETUID = 174, SYS_GETEUID = 175, SYS_GETGID = 176, SYS_GETEGID = 177
-};
-
-MAVCG_STATIC long system_call(long number, long a, long b, long c, long d) {
+#else
+MAVCG_PRIVATE long system_call(long number, long a, long b, long c, long d) {
     register long x8 __asm__("x8") = number;
     register long x0 __asm__("x0") = a;
     register long x1 __asm__("x1") = b;
@@ -30,58 +23,43 @@ MAVCG_STATIC long system_call(long number, long a, long b, long c, long d) {
     __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
     return x0;
 }
-#else
-#error "no system calls are known here for this architecture"
 #endif
 
 enum {
-    AT_THIS_FOLDER = -100, OPEN_READ_CLOEXEC = 02000000, ERROR_INTERRUPTED = -4,
-    AUX_HWCAP = 16, AUX_SECURE = 23, /* include/uapi/linux/auxvec.h */
-    HWCAP_BIT_CPUID = 1 << 11        /* arch/arm64/include/uapi/asm/hwcap.h: MRS of MIDR_EL1 is emulated */
+    AT_THIS_FOLDER = -100,
+    OPEN_READ_CLOEXEC = 02000000,
+    ERROR_INTERRUPTED = -4,
+    AUX_HWCAP = 16,           /* include/uapi/linux/auxvec.h */
+    HWCAP_BIT_CPUID = 1 << 11 /* arch/arm64/include/uapi/asm/hwcap.h: MRS of MIDR_EL1 is emulated */
 };
 
-struct text_part {
-    const char *text;
-    size_t bytes;
-}; /* laid out as struct iovec */
-
-extern unsigned long getauxval(unsigned long type) MAVCG_IF_THERE;
-extern char **environ MAVCG_IF_THERE;
-extern char **__environ MAVCG_IF_THERE; /* a static musl program links only this one for certain */
-extern const ptrdiff_t __rseq_offset MAVCG_IF_THERE; /* glibc 2.35 and later */
-extern const unsigned int __rseq_size MAVCG_IF_THERE; /* 0 where the thread library does not use rseq */
+extern unsigned long getauxval(unsigned long type) MAVCG_WEAK_IMPORT;
 #if defined(__x86_64__)
-extern int sched_getcpu(void) MAVCG_IF_THERE; /* reads a segment limit, where the system call would cost 80 ns */
-extern int *__errno_location(void) MAVCG_IF_THERE;
+extern int sched_getcpu(void) MAVCG_WEAK_IMPORT; /* reads a segment limit, where the system call would cost 80 ns */
+extern int *__errno_location(void) MAVCG_WEAK_IMPORT;
 #endif
 
-MAVCG_STATIC int open_file(const char *path) {
+MAVCG_PRIVATE int open_file(const char *path) {
     long fd;
     do fd = system_call(SYS_OPENAT, AT_THIS_FOLDER, (long)path, OPEN_READ_CLOEXEC, 0);
     while (fd == ERROR_INTERRUPTED);
     return (int)fd;
 }
 
-MAVCG_STATIC long read_file(int fd, char *buffer, size_t bytes) {
-    long got;
-    do got = system_call(SYS_READ, fd, (long)buffer, (long)bytes, 0);
-    while (got == ERROR_INTERRUPTED);
-    return got;
+MAVCG_PRIVATE long read_file(int fd, char *buffer, size_t bytes) {
+    long read_bytes;
+    do read_bytes = system_call(SYS_READ, fd, (long)buffer, (long)bytes, 0);
+    while (read_bytes == ERROR_INTERRUPTED);
+    return read_bytes;
 }
 
-MAVCG_STATIC void close_file(int fd) { system_call(SYS_CLOSE, fd, 0, 0, 0); }
+MAVCG_PRIVATE void close_file(int fd) { system_call(SYS_CLOSE, fd, 0, 0, 0); }
 
-/* One line in one call, so that lines of several processes do not mix. A closed stderr is no error of ours. */
-MAVCG_STATIC void write_stderr(const struct text_part *parts, int count) {
+MAVCG_PRIVATE void write_stderr(const struct text_part *parts, int count) {
     system_call(SYS_WRITEV, 2, (long)parts, count, 0);
 }
 
-MAVCG_STATIC uint32_t process_id(void) { return (uint32_t)system_call(SYS_GETPID, 0, 0, 0, 0); }
-
-MAVCG_STATIC void yield_cpu(void) { system_call(SYS_YIELD, 0, 0, 0, 0); }
-
-/* The CPU we run on, by asking the kernel; negative when a sandbox denies it. */
-MAVCG_STATIC int ask_cpu(void) {
+MAVCG_PRIVATE int query_cpu(void) {
 #if defined(__x86_64__)
     if (sched_getcpu) {
         int *error = __errno_location ? __errno_location() : NULL;
@@ -96,24 +74,12 @@ MAVCG_STATIC int ask_cpu(void) {
     return failed ? MAVCG_NO_CPU : (int)cpu;
 }
 
-/* Distance from the thread pointer to struct rseq, or 0 where glibc keeps none. */
-MAVCG_STATIC uint64_t rseq_offset(void) {
-    if (!&__rseq_offset || !&__rseq_size || __rseq_size == 0) return 0;
-    return (uint64_t)__rseq_offset;
-}
-
-MAVCG_STATIC char **environment(void) {
-    if (&__environ && __environ) return __environ;
-    return &environ ? environ : NULL;
-}
-
-/* An entry of the auxiliary vector; found: whether it could be read at all. */
-MAVCG_STATIC unsigned long aux_value(unsigned long type, int *found) {
-    unsigned long pair[2];
-    *found = 1;
+MAVCG_PRIVATE unsigned long aux_value(unsigned long type, bool *is_readable) {
+    unsigned long pair[2] = {0, 0};
+    *is_readable = true;
     if (getauxval) return getauxval(type);
     int fd = open_file("/proc/self/auxv");
-    *found = fd >= 0;
+    *is_readable = fd >= 0;
     if (fd < 0) return 0;
     unsigned long value = 0;
     while (read_file(fd, (char *)pair, sizeof pair) == (long)sizeof pair && pair[0])
@@ -122,28 +88,18 @@ MAVCG_STATIC unsigned long aux_value(unsigned long type, int *found) {
     return value;
 }
 
-/* A set-user-ID program: what the caller's environment says must not count. */
-MAVCG_STATIC int is_privileged(void) {
-    int found;
-    unsigned long secure = aux_value(AUX_SECURE, &found);
-    if (found) return secure != 0;
-    return system_call(SYS_GETUID, 0, 0, 0, 0) != system_call(SYS_GETEUID, 0, 0, 0, 0) ||
-           system_call(SYS_GETGID, 0, 0, 0, 0) != system_call(SYS_GETEGID, 0, 0, 0, 0);
-}
-
-/* AT_HWCAP of an Arm kernel: what every CPU of this machine has. 0 on another architecture. */
-MAVCG_STATIC uint32_t arm_hwcap(void) {
+MAVCG_PRIVATE uint32_t arm_hwcap(void) {
 #if defined(__aarch64__)
-    int found;
-    return (uint32_t)aux_value(AUX_HWCAP, &found);
+    enum { ON_ARM = 1 };
 #else
-    return 0;
+    enum { ON_ARM = 0 };
 #endif
+    bool is_readable;
+    return ON_ARM ? (uint32_t)aux_value(AUX_HWCAP, &is_readable) : 0;
 }
 
-/* MIDR_EL1 of the CPU we run on, or 0. It traps: never on the way of a call. Source: Linux
- * Documentation/arch/arm64/cpu-feature-registers.rst (MIDR_EL1 is that of the CPU where it is fetched). */
-MAVCG_STATIC uint32_t running_midr(void) {
+/* Source: Linux Documentation/arch/arm64/cpu-feature-registers.rst (MIDR_EL1 is that of the CPU where it is fetched). */
+MAVCG_PRIVATE uint32_t running_midr(void) {
 #if defined(__aarch64__)
     if (arm_hwcap() & HWCAP_BIT_CPUID) {
         uint64_t midr;
@@ -153,3 +109,5 @@ MAVCG_STATIC uint32_t running_midr(void) {
 #endif
     return 0;
 }
+
+#endif

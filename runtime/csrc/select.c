@@ -1,7 +1,15 @@
-/* The answer to a call that cannot be dispatched in line. */
+/* Answers a call that cannot be dispatched in line. */
+#include "select.h"
+
+#include "internal.h"
+#include "platform.h"
+#include "process.h"
+#include "start.h"
+#include "table.h"
+#include "trace.h"
 
 /* The CPU we run on, or MAVCG_NO_CPU. */
-MAVCG_STATIC int running_cpu(const struct mavcg_set *set) {
+static int running_cpu(const struct mavcg_set *set) {
     uint64_t offset = rseq_offset();
     if (offset) {
         const char *rseq = (const char *)__builtin_thread_pointer() + offset;
@@ -9,23 +17,23 @@ MAVCG_STATIC int running_cpu(const struct mavcg_set *set) {
         if (cpu >= 0) return cpu;
     }
     if (__atomic_load_n(&set->state->cpu_denied, __ATOMIC_RELAXED)) return MAVCG_NO_CPU;
-    int cpu = ask_cpu();
+    int cpu = query_cpu();
     if (cpu < 0) __atomic_store_n(&set->state->cpu_denied, 1, __ATOMIC_RELAXED);
     return cpu < 0 ? MAVCG_NO_CPU : cpu;
 }
 
-/* The core of a CPU that was off, or that only its own registers can name, at its first use. */
-MAVCG_RARE MAVCG_STATIC unsigned find_new_cpu(const struct mavcg_set *set, int cpu) {
+/* The core of a CPU that was offline, or that only its own registers can name, at its first use. */
+MAVCG_RARE static unsigned find_new_cpu(const struct mavcg_set *set, int cpu) {
     struct mavcg_table table = shared_table(set, __atomic_load_n(&set->state->trace, __ATOMIC_RELAXED));
     fill_table(&this_machine, &table, cpu);
     unsigned id = known_core(&table, (unsigned)cpu);
     if (id) return id;
-    /* Nobody knows it, which stays so, unless it is only that we have been moved away while looking. */
+    /* No source knows it, which stays so, unless the thread has been moved away meanwhile. */
     if (running_cpu(set) == cpu) store_core(&table, (unsigned)cpu, MAVCG_GENERIC, MAVCG_HOW_UNKNOWN, 0);
     return MAVCG_GENERIC;
 }
 
-MAVCG_STATIC unsigned running_core(const struct mavcg_set *set) {
+static unsigned running_core(const struct mavcg_set *set) {
     unsigned only = __atomic_load_n(&set->state->only_core, __ATOMIC_RELAXED);
     if (only) return only;
     int cpu = running_cpu(set);
@@ -34,23 +42,20 @@ MAVCG_STATIC unsigned running_core(const struct mavcg_set *set) {
     return id ? id : find_new_cpu(set, cpu);
 }
 
-/* What versions[0] asks: the version to run now. Never fails: the generic version is always right. */
-MAVCG_STATIC void *select_in(const struct mavcg_set *set, struct mavcg_function *function) {
+MAVCG_PRIVATE void *select_in(const struct mavcg_set *set, struct mavcg_function *function) {
     if (!__atomic_load_n(&set->state->ready, __ATOMIC_ACQUIRE)) start_selecting(set);
     unsigned id = running_core(set);
     if (__atomic_load_n(&set->state->trace, __ATOMIC_RELAXED) & TRACE_RUNS) count_run(set, function, id);
     return function->versions[id];
 }
 
-/* When the library is loaded. A call may have been here before, so early that glibc's references were not bound yet:
- * the offset is published again. */
-MAVCG_STATIC void start_set(const struct mavcg_set *set) {
+/* A call may have come before, so early that glibc's references were not bound yet: the offset is published again. */
+MAVCG_PRIVATE void start_set(const struct mavcg_set *set) {
     if (__atomic_load_n(&set->state->ready, __ATOMIC_ACQUIRE)) publish_rseq(set);
     else start_selecting(set);
 }
 
-/* When the library is closed, or the program ends. */
-MAVCG_STATIC void finish_set(const struct mavcg_set *set) {
+MAVCG_PRIVATE void finish_set(const struct mavcg_set *set) {
     if (!(__atomic_load_n(&set->state->trace, __ATOMIC_RELAXED) & TRACE_RUNS)) return;
     if (!__atomic_exchange_n(&set->state->printed, 1, __ATOMIC_RELAXED)) print_all_runs(set);
 }

@@ -1,10 +1,14 @@
-/* A core set's data, of the generated table: what dispatchers and the selector share. One copy a link. */
+/* Defines a core set by the generated table: one copy a link. */
+#include "set.h"
+
+#include "internal.h"
+#include "mavcg_core_table.h" /* generated, see runtime/coreset.py */
 
 MAVCG_SHARED uint64_t MAVCG_NAME(rseq_offset, MAVCG_SET);
 MAVCG_SHARED uint8_t MAVCG_NAME(core_of_cpu, MAVCG_SET)[MAVCG_CPUS];
 MAVCG_SHARED struct mavcg_state MAVCG_NAME(state, MAVCG_SET);
 
-static const struct mavcg_set core_set = {
+MAVCG_PRIVATE const struct mavcg_set core_set = {
     .abi = MAVCG_ABI,
     .versions = MAVCG_VERSIONS,
     .midr_rules = midr_rules,

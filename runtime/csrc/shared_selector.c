@@ -1,16 +1,16 @@
-/* libmavcg_rt.so: one selector for the core sets of all libraries of a process. */
-#define MAVCG_SHARED_SELECTOR 1
+/* libmavcg_rt.so: one selector for the core sets of all libraries of a process. Its unit defines MAVCG_SHARED_SELECTOR. */
 #include "internal.h"
 #include "mavcg_rt.h"
-#include "selector.c"
+#include "select.h"
+#include "text.h"
 
 #define MAVCG_EXPORT __attribute__((visibility("default")))
 
-/* A loader that looks at symbol versions (glibc, bionic) has refused a set of a later ABI; musl's has not. */
-static int is_known(const struct mavcg_set *set) { return set->abi <= MAVCG_ABI; }
+/* A loader that compares symbol versions (glibc, bionic) has refused a set of a later ABI; musl's has not. */
+static bool is_known(const struct mavcg_set *set) { return set->abi <= MAVCG_ABI; }
 
 MAVCG_EXPORT void mavcg_rt_start(const struct mavcg_set *set) {
-    struct digits has, wants;
+    struct digits own, required;
     struct line line;
     if (is_known(set)) {
         start_set(set);
@@ -18,9 +18,9 @@ MAVCG_EXPORT void mavcg_rt_start(const struct mavcg_set *set) {
     }
     start_line(&line);
     add_text(&line, "a library wants the selector's ABI ");
-    add_text(&line, number_text(&wants, set->abi, 10));
+    add_text(&line, number_text(&required, set->abi, 10));
     add_text(&line, ", and this libmavcg_rt.so has ");
-    add_text(&line, number_text(&has, MAVCG_ABI, 10));
+    add_text(&line, number_text(&own, MAVCG_ABI, 10));
     add_text(&line, ": its generic versions run; install a newer one (mavcg runtime)");
     end_line(&line);
 }

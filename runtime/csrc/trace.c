@@ -1,11 +1,42 @@
-/* MAVCG_TRACE=1: count the runs of each version, and print them when the program ends or the library is closed.
+/* Counts runs in a list of functions that grows at its head.
  *
- * Functions register themselves at their first counted run, in a list that grows at its head. Counts belong to the
- * process `owner`: the first run counted in a forked child starts from zero. */
+ * Counts belong to the process `owner`: the first run counted in a forked child starts from zero. A process is not known
+ * by its number: a child in a PID namespace may have its parent's. It has an identity of its own, a number greater than
+ * those of the processes that it descends from, in a word that the kernel clears in every child; a process that finds
+ * the word cleared takes the next number. A child that shares its parent's memory (vfork) shares the counts too. Where
+ * the kernel does not clear memory, processes are distinguished by their numbers. */
+#include "trace.h"
 
-#define MAVCG_LIST_END ((struct mavcg_function *)1) /* so that NULL can say: not in the list */
+#include "internal.h"
+#include "names.h"
+#include "process.h"
+#include "text.h"
 
-MAVCG_STATIC void register_function(struct mavcg_state *state, struct mavcg_function *function) {
+#define MAVCG_LIST_END ((struct mavcg_function *)1) /* other than NULL, which means: not in the list */
+
+static uint64_t *identity_word; /* cleared in children; NULL: process numbers are the identities */
+static uint64_t last_identity;  /* the highest that this process or one that it descends from has taken */
+
+MAVCG_PRIVATE void start_counting(void) {
+    uint64_t *none = NULL;
+    if (__atomic_load_n(&identity_word, __ATOMIC_ACQUIRE)) return;
+    uint64_t *word = word_cleared_in_children();
+    if (word && !__atomic_compare_exchange_n(&identity_word, &none, word, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        free_cleared_word(word); /* another thread was faster */
+}
+
+/* The calling process. A number is taken from last_identity before it is used, so that a child that is forked meanwhile
+ * never takes it again. */
+static uint64_t process_identity(void) {
+    uint64_t *word = __atomic_load_n(&identity_word, __ATOMIC_ACQUIRE), none = 0;
+    if (!word) return process_id();
+    uint64_t identity = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    if (identity) return identity;
+    identity = __atomic_add_fetch(&last_identity, 1, __ATOMIC_ACQ_REL);
+    return __atomic_compare_exchange_n(word, &none, identity, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ? identity : none;
+}
+
+static void register_function(struct mavcg_state *state, struct mavcg_function *function) {
     struct mavcg_function *none = NULL;
     if (!__atomic_compare_exchange_n(&function->next, &none, MAVCG_LIST_END, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return; /* another thread does it */
@@ -14,25 +45,26 @@ MAVCG_STATIC void register_function(struct mavcg_state *state, struct mavcg_func
     while (!__atomic_compare_exchange_n(&state->counted, &head, function, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-MAVCG_STATIC struct mavcg_function *first_function(struct mavcg_state *state) {
+static struct mavcg_function *first_function(struct mavcg_state *state) {
     struct mavcg_function *head = __atomic_load_n(&state->counted, __ATOMIC_ACQUIRE);
     return head ? head : MAVCG_LIST_END;
 }
 
-MAVCG_STATIC struct mavcg_function *next_function(struct mavcg_function *function) {
+static struct mavcg_function *next_function(struct mavcg_function *function) {
     return __atomic_load_n(&function->next, __ATOMIC_ACQUIRE);
 }
 
 enum { OWNER_STARTS = 1, WAITS_FOR_START = 10000 };
 
-/* In a forked child: forget the parent's counts. One thread does it and the others wait, but not for ever: a signal
+/* Forget the parent's counts in a forked child. One thread does it and the others wait, but not forever: a signal
  * handler may have interrupted the one that does it. */
-MAVCG_STATIC void own_counts(struct mavcg_state *state, unsigned versions) {
-    uint64_t mine = (uint64_t)process_id() << 1;
+static void own_counts(struct mavcg_state *state, unsigned versions) {
+    uint64_t mine = process_identity() << 1;
     uint64_t owner = __atomic_load_n(&state->owner, __ATOMIC_ACQUIRE);
     if (owner == mine) return;
     if ((owner | OWNER_STARTS) != (mine | OWNER_STARTS) &&
-        __atomic_compare_exchange_n(&state->owner, &owner, mine | OWNER_STARTS, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        __atomic_compare_exchange_n(&state->owner, &owner, mine | OWNER_STARTS, 0, __ATOMIC_ACQUIRE,
+                                    __ATOMIC_ACQUIRE)) {
         for (struct mavcg_function *f = first_function(state); f != MAVCG_LIST_END; f = next_function(f))
             for (unsigned id = 0; id < versions; id++) __atomic_store_n(&f->runs[id], 0, __ATOMIC_RELAXED);
         __atomic_store_n(&state->owner, mine, __ATOMIC_RELEASE);
@@ -44,16 +76,16 @@ MAVCG_STATIC void own_counts(struct mavcg_state *state, unsigned versions) {
     }
 }
 
-MAVCG_RARE MAVCG_STATIC void count_run(const struct mavcg_set *set, struct mavcg_function *function, unsigned id) {
+MAVCG_RARE MAVCG_PRIVATE void count_run(const struct mavcg_set *set, struct mavcg_function *function, unsigned id) {
     own_counts(set->state, set->versions);
     if (!__atomic_load_n(&function->next, __ATOMIC_RELAXED)) register_function(set->state, function);
     __atomic_fetch_add(&function->runs[id], 1, __ATOMIC_RELAXED);
 }
 
-MAVCG_STATIC void print_runs(const struct mavcg_set *set, struct mavcg_function *function) {
+static void print_runs(const struct mavcg_set *set, struct mavcg_function *function) {
     for (unsigned id = MAVCG_GENERIC; id < set->versions; id++) {
         uint64_t runs = __atomic_load_n(&function->runs[id], __ATOMIC_RELAXED);
-        struct digits room;
+        struct digits digits;
         struct line line;
         if (!runs) continue;
         start_line(&line);
@@ -61,16 +93,16 @@ MAVCG_STATIC void print_runs(const struct mavcg_set *set, struct mavcg_function 
         add_text(&line, " ");
         add_text(&line, core_name(set, id));
         add_text(&line, " ");
-        add_text(&line, number_text(&room, runs, 10));
+        add_text(&line, number_text(&digits, runs, 10));
         end_line(&line);
     }
 }
 
-/* All counts, in the order of the functions' first runs: the list has the last one first. */
-MAVCG_RARE MAVCG_STATIC void print_all_runs(const struct mavcg_set *set) {
+/* The list has the function that was registered last at its head. */
+MAVCG_RARE MAVCG_PRIVATE void print_all_runs(const struct mavcg_set *set) {
     struct mavcg_state *state = set->state;
     unsigned functions = 0;
-    if (__atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) != (uint64_t)process_id() << 1) return;
+    if (__atomic_load_n(&state->owner, __ATOMIC_ACQUIRE) != process_identity() << 1) return;
     for (struct mavcg_function *f = first_function(state); f != MAVCG_LIST_END; f = next_function(f)) functions++;
     for (; functions; functions--) {
         struct mavcg_function *function = first_function(state);

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("onnx", reason="the fuzzer reads ONNX files to damage them")
 pytest.importorskip("ai_edge_litert", reason="the fuzzer reads TFLite files to damage them")
 
-from bench.fuzz_models import FAULTS, Outcome, counts, file_of, fuzz, outcome_of, road  # noqa: E402
+from bench.fuzz_models import FAULTS, Outcome, counts, file_of, fuzz, lower_file, outcome_of  # noqa: E402
 from bench.fuzz_mutations import mutated  # noqa: E402
 from bench.fuzz_seeds import Seed, seeds  # noqa: E402
 
@@ -36,7 +36,7 @@ def test_what_is_damaged_is_sound_at_first(networks: tuple[Seed, ...], tmp_path:
     for seed in networks:
         path = tmp_path / f"{seed.name}{seed.suffix}"
         path.write_bytes(seed.data)
-        road(path)
+        lower_file(path)
 
 
 @pytest.mark.parametrize("number", [80, pytest.param(200, marks=pytest.mark.long)])
@@ -70,7 +70,7 @@ def test_a_message_of_two_lines_and_a_crash_are_faults(monkeypatch: pytest.Monke
         def raising(path: Path, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr("bench.fuzz_models.road", raising)
+        monkeypatch.setattr("bench.fuzz_models.lower_file", raising)
         assert outcome_of(0, 0, [seed], tmp_path).status == wanted
     assert list(tmp_path.iterdir()) == []
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from bench import tables
+from bench.peer_rows import geometric_mean
 from bench.record import RESULTS, ROOT
 from bench.selection_tables import STRICT_CHECK_SINCE
 
 README = (ROOT / "README.md").read_text()
+WHAT_WORKS = (ROOT / "docs" / "what-works.md").read_text()
 TEXT = "# Title\n\n### One\n\nold\n\n## Other\n\n### One more\n\nkept\n\n### Two\n\nold\n"
 
 
@@ -55,9 +57,21 @@ def test_every_record_has_a_table() -> None:
     assert records - set(tables.TABLES) == {"plan_networks", "plan_tables", "plan_baselines"}
 
 
-def test_the_readme_says_how_many_primitives_the_present_check_saw() -> None:
+def test_a_page_says_how_many_primitives_the_present_check_saw() -> None:
     rows = json.loads((RESULTS / "primitive_scenarios.json").read_text())["by_primitive"]
     strict = sum(row.get("date", "") >= STRICT_CHECK_SINCE for row in rows)
-    words = re.search(r"a library of (\d+) primitives .*?\((\d+) of them by the present, stricter check\)", README)
+    page = WHAT_WORKS.replace("\n", " ")
+    words = re.search(r"library of (\d+) primitives .*?\((\d+) of them by the present, stricter check\)", page)
 
     assert words is not None and (int(words[1]), int(words[2])) == (len(rows), strict)
+
+
+def test_the_readme_states_the_means_and_the_losses_of_the_record() -> None:
+    rows = json.loads((RESULTS / "peers.json").read_text())["rows"]
+    one, two = (geometric_mean([row for row in rows if row["threads"] == threads]) for threads in (1, 2))
+    losses = sorted(row["ratio"] for row in rows if row.get("ratio") is not None and row["ratio"] >= 1.005)
+    stated = " ".join(README.split())
+
+    assert f"{one:.2f} of the fastest one's time in geometric mean over ten networks" in stated
+    assert f"with one thread, {two:.2f} with two" in stated
+    assert all(f"({ratio:.2f})" in stated for ratio in losses), losses

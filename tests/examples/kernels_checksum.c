@@ -15,18 +15,15 @@ static uint32_t next(void) {
 }
 
 static void fill_f32(float *values, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        values[i] = (float)(int32_t)next() / 536870912.0f;
+    for (size_t i = 0; i < count; i++) values[i] = (float)(int32_t)next() / 536870912.0f;
 }
 
 static void fill_s8(int8_t *values, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        values[i] = (int8_t)next();
+    for (size_t i = 0; i < count; i++) values[i] = (int8_t)next();
 }
 
 static void add(const void *bytes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+    for (size_t i = 0; i < count; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
 }
 
 int main(void) {
@@ -40,8 +37,7 @@ int main(void) {
         gemm_f32(rows, cols, depth, a, b, bias, -30.0f, 30.0f, c);
         add(c, sizeof *c * rows * cols);
         fill_s8(a8, (size_t)rows * depth), fill_s8(b8, (size_t)depth * cols);
-        for (int j = 0; j < cols; j++)
-            bias32[j] = (int32_t)next() >> 16;
+        for (int j = 0; j < cols; j++) bias32[j] = (int32_t)next() >> 16;
         Requantize q = {-5, 3, 1500000000, -6, -128, 127};
         pack_s8(depth, cols, b8, packed);
         gemm_s8(rows, cols, depth, a8, packed, bias32, &q, c8);

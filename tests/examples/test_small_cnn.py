@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mavcg
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 onnx = pytest.importorskip("onnx", reason="the example writes an ONNX file")
 

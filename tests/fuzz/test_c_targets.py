@@ -8,7 +8,7 @@ import pytest
 from fuzz.run import NO_COMPILER, run_target
 
 ROOT = Path(__file__).parents[2]
-C_TARGETS = ("claims", "engine", "selector")
+C_TARGETS = ("chunks", "engine", "selector")
 RUNS = 1000
 
 pytestmark = pytest.mark.long
@@ -42,22 +42,23 @@ def test_a_short_run(built: Path, name: str, monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_a_fault_is_found(tmp_path: Path, built: Path) -> None:
-    """With a claim that is one row too long the target stops at its corpus: the oracle is no ornament."""
-    source = (ROOT / "runtime/csrc/engine_claim.c").read_text()
+    """With a chunk that is a row too long the target stops at its corpus: it does detect faults."""
+    source = (ROOT / "runtime/csrc/engine_chunk.c").read_text()
     broken = source.replace("return rows < remaining ? (uint32_t)rows : remaining;", "return (uint32_t)rows;")
     assert broken != source
-    (tmp_path / "engine_claim.c").write_text(broken)
-    (tmp_path / "claims.c").write_bytes((ROOT / "fuzz/c/claims.c").read_bytes())
+    (tmp_path / "engine_chunk.c").write_text(broken)
+    (tmp_path / "chunks.c").write_bytes((ROOT / "fuzz/c/chunks.c").read_bytes())
     flags = ["-std=gnu11", "-g", "-Wno-unused-function", "-fsanitize=fuzzer,address,undefined", f"-I{tmp_path}"]
+    flags += [f"-I{ROOT / 'runtime/csrc'}"]
     for compiler in ("clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"):
-        command = [compiler, *flags, str(tmp_path / "claims.c"), "-o", str(tmp_path / "claims")]
+        command = [compiler, *flags, str(tmp_path / "chunks.c"), "-o", str(tmp_path / "chunks")]
         try:
             done = subprocess.run(command, capture_output=True)
         except FileNotFoundError:
             continue
         if not done.returncode:
             break
-    corpus = [str(path) for path in (ROOT / "fuzz/corpus/claims").iterdir()]
-    done = subprocess.run([str(tmp_path / "claims"), *corpus], capture_output=True)
+    corpus = [str(path) for path in (ROOT / "fuzz/corpus/chunks").iterdir()]
+    done = subprocess.run([str(tmp_path / "chunks"), *corpus], capture_output=True)
 
     assert done.returncode != 0 and b"deadly signal" in done.stderr

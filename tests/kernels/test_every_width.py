@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES
-from mavcg.kernel import View
+from mavcg.specs.kernel import View
 
 Array = NDArray[Any]
-Check = Callable[..., list[Array]]
+AssertNode = Callable[..., list[Array]]
 Inside = Callable[..., View]
 INF, NAN = float("inf"), float("nan")
 
@@ -27,20 +27,20 @@ def noise(dtype: str, *shape: int) -> Array:
 @pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["f32", "i8", "u8"])
 @pytest.mark.parametrize("channels", [1, 3, 16, 70])
-def test_max_pool(check_node: Check, dtype: str, channels: int) -> None:
+def test_max_pool(assert_node: AssertNode, dtype: str, channels: int) -> None:
     x = noise(dtype, 2, 7, 6, channels)
-    check_node("max_pool2d", (x,), kernel=(3, 2), stride=(2, 1), pads=(1, 0, 2, 1))
-    check_node("max_pool2d", (x,), kernel=(2, 3), dilation=(3, 2), pads=(2, 3, 1, 3))
+    assert_node("max_pool2d", (x,), kernel=(3, 2), stride=(2, 1), pads=(1, 0, 2, 1))
+    assert_node("max_pool2d", (x,), kernel=(2, 3), dilation=(3, 2), pads=(2, 3, 1, 3))
 
 
 @pytest.mark.spread
 @pytest.mark.parametrize("channels", [1, 3, 16, 70])
-def test_average_pool(check_node: Check, inside: Inside, channels: int) -> None:
+def test_average_pool(assert_node: AssertNode, inside: Inside, channels: int) -> None:
     x = noise("f32", 2, 7, 6, channels)
     views = {"x0": inside("f32", x.shape), "y": inside("f32", (2, 5, 6, channels))}
     pads = {"pads": (1, 0, 2, 1), "count_pads": (1, 0, 1, 1)}
-    check_node("avg_pool2d", (x,), kernel=(3, 2), stride=(2, 1), rtol=1e-6, atol=1e-6, **pads)
-    check_node("avg_pool2d", (x,), kernel=(3, 1), rtol=1e-6, atol=1e-6, views=views)
+    assert_node("avg_pool2d", (x,), kernel=(3, 2), stride=(2, 1), rtol=1e-6, atol=1e-6, **pads)
+    assert_node("avg_pool2d", (x,), kernel=(3, 1), rtol=1e-6, atol=1e-6, views=views)
 
 
 @pytest.mark.spread(2)
@@ -52,53 +52,53 @@ def test_average_pool(check_node: Check, inside: Inside, channels: int) -> None:
         ((2, 3), ()), ((), ()),
     ],
 )  # fmt: skip
-def test_reductions(check_node: Check, op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+def test_reductions(assert_node: AssertNode, op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = noise("f32", *shape)
     size = float(np.abs(x).sum()) if op in ("sum", "mean") else 0.0
-    check_node(f"reduce_{op}", (x,), axes=axes, keepdims=False, rtol=1e-5, atol=1e-7 * size + 1e-40)
+    assert_node(f"reduce_{op}", (x,), axes=axes, keepdims=False, rtol=1e-5, atol=1e-7 * size + 1e-40)
 
 
 @pytest.mark.spread
 @pytest.mark.parametrize("dtype", ["i32", "i64", "u8", "i8", "f64"])
 @pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
-def test_reductions_of_types(check_node: Check, op: str, dtype: str) -> None:
+def test_reductions_of_types(assert_node: AssertNode, op: str, dtype: str) -> None:
     x = noise(dtype, 3, 4, 37) // (50 if dtype == "i32" else 1) if dtype != "f64" else noise(dtype, 3, 4, 37)
     for axes in ((2,), (0, 1)):
-        check_node(f"reduce_{op}", (x,), axes=axes, rtol=1e-12 if dtype == "f64" else 0, atol=0)
+        assert_node(f"reduce_{op}", (x,), axes=axes, rtol=1e-12 if dtype == "f64" else 0, atol=0)
 
 
-def test_reductions_of_nothing(check_node: Check) -> None:
-    assert check_node("reduce_sum", (np.zeros((3, 0), np.float32),), axes=(1,))[0].tolist() == [[0]] * 3
-    assert check_node("reduce_prod", (np.zeros((0, 3), np.float32),), axes=(0,))[0].tolist() == [[1] * 3]
-    check_node("reduce_max", (np.zeros((0, 3), np.float32),), axes=(1,))
+def test_reductions_of_nothing(assert_node: AssertNode) -> None:
+    assert assert_node("reduce_sum", (np.zeros((3, 0), np.float32),), axes=(1,))[0].tolist() == [[0]] * 3
+    assert assert_node("reduce_prod", (np.zeros((0, 3), np.float32),), axes=(0,))[0].tolist() == [[1] * 3]
+    assert_node("reduce_max", (np.zeros((0, 3), np.float32),), axes=(1,))
 
 
 @pytest.mark.parametrize("op", ["max", "min"])
-def test_nan_is_passed_on(check_node: Check, op: str) -> None:
+def test_nan_is_passed_on(assert_node: AssertNode, op: str) -> None:
     x = noise("f32", 4, 40)
     x[0, 3], x[1, 39], x[2, 0], x[2, 1] = NAN, NAN, INF, -INF
-    check_node(f"reduce_{op}", (x,), axes=(1,))
-    check_node(f"reduce_{op}", (x,), axes=(0,))
+    assert_node(f"reduce_{op}", (x,), axes=(1,))
+    assert_node(f"reduce_{op}", (x,), axes=(0,))
 
 
 @pytest.mark.spread
 @pytest.mark.parametrize("op", ["arg_max", "arg_min"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["f32", "u8", "i64"])
-def test_places(check_node: Check, op: str, axis: int, dtype: str) -> None:
+def test_places(assert_node: AssertNode, op: str, axis: int, dtype: str) -> None:
     x = noise(dtype, 3, 5, 41)
-    check_node(op, (x,), axis=axis)
-    check_node(op, (np.sign(x),), axis=axis, last=True, keepdims=False)
+    assert_node(op, (x,), axis=axis)
+    assert_node(op, (np.sign(x),), axis=axis, last=True, keepdims=False)
 
 
 @pytest.mark.spread
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_softmax(check_node: Check, inside: Inside, op: str, axis: int) -> None:
+def test_softmax(assert_node: AssertNode, inside: Inside, op: str, axis: int) -> None:
     x = noise("f32", 3, 5, 41) * 30
     views = {"x0": inside("f32", x.shape), "y": inside("f32", x.shape, 5)}
-    check_node(op, (x,), axis=axis, rtol=3e-6, atol=1e-6, views=views)
-    check_node(
+    assert_node(op, (x,), axis=axis, rtol=3e-6, atol=1e-6, views=views)
+    assert_node(
         op, (np.array([[1e30, 0, -1e30], [-INF, 0, 1], [5, 5, 5]], np.float32),), axis=axis % 2, rtol=1e-6, atol=1e-7
     )
 
@@ -106,8 +106,8 @@ def test_softmax(check_node: Check, inside: Inside, op: str, axis: int) -> None:
 @pytest.mark.spread
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
 @pytest.mark.parametrize("dtype", ["f32", "i8", "i64"])
-def test_pad(check_node: Check, inside: Inside, mode: str, dtype: str) -> None:
+def test_pad(assert_node: AssertNode, inside: Inside, mode: str, dtype: str) -> None:
     x = noise(dtype, 3, 5, 21)
     attrs = {"before": (1, 0, 3), "after": (0, 4, 2), "mode": mode, "value": 7.0}
-    check_node("pad", (x,), **attrs)
-    check_node("pad", (x,), views={"x0": inside(dtype, x.shape), "y": inside(dtype, (4, 9, 26))}, **attrs)
+    assert_node("pad", (x,), **attrs)
+    assert_node("pad", (x,), views={"x0": inside(dtype, x.shape), "y": inside(dtype, (4, 9, 26))}, **attrs)

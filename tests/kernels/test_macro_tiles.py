@@ -12,22 +12,30 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, TensorType
-from mavcg.graph_builder import GraphBuilder
-from mavcg.kernel import Machine, Packing, View, dense_view
-from mavcg.kernels.conv_spec import Conv2d
-from mavcg.kernels.conv_tiling import LEAST_SHARING, ask_bytes, register_tiling
-from mavcg.kernels.gemm_tile import Sum
+from mavcg.graph.builder import GraphBuilder
+from mavcg.kernels.conv.loop_plan import LEAST_SHARING, register_tiling, share_bytes
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.gemm.sum_blocks import block_terms, cut_at
+from mavcg.kernels.gemm.tile import Sum
 from mavcg.kernels.registry import emit, lower
-from mavcg.kernels.sum_blocks import block_terms, cut_at
-from mavcg.tile_plan import MacroTile, Order
+from mavcg.specs.kernel import Machine, Packing, View, dense_view
+from mavcg.specs.packed_constant import constant_array
+from mavcg.specs.tile_plan import MacroTile, Order
+from tests.conftest import examples
 from tests.kernels.conftest import Compiled, host_machines, run_node_on
 
 Array = NDArray[Any]
 
+
+def up_to(most: int) -> st.SearchStrategy[int | None]:
+    """A size of a block, or None for all."""
+    return st.none() | st.integers(1, most)
+
+
 MACROS = st.builds(
-    MacroTile, rows=st.integers(0, 9), out_channels=st.integers(0, 70), k_block=st.integers(0, 200),
-    order=st.sampled_from(Order), prefetch_bytes=st.sampled_from([0, 64, 4096, 100_000]),
-    task_rows=st.integers(1, 9), tile_channels=st.integers(0, 70),
+    MacroTile, mc=up_to(9), nc=up_to(70), kc=up_to(200),
+    order=st.sampled_from(Order), prefetch_distance_bytes=st.sampled_from([None, 64, 4096, 100_000]),
+    call_rows=st.integers(1, 9), nr=up_to(70),
 )  # fmt: skip
 
 
@@ -43,11 +51,14 @@ def node_of(op: str, arrays: dict[str, Array], constants: set[str], **attrs: Any
     return graph, graph.nodes[-1]
 
 
-def check(
+def assert_same_bytes(
     graph: Graph, node: Node, arrays: dict[str, Array], macro: MacroTile, parts: int = 1,
     views: dict[str, View] | None = None, optimised: bool = False,
 ) -> None:  # fmt: skip
-    """The same bytes as without a macro-tile, in one range and in `parts`. optimised: the tiled one, as by a build."""
+    """Assert that the bytes are those without a macro-tile, in one range and in `parts`.
+
+    optimised: the tiled kernel is compiled as by a build.
+    """
     machine = host_machines()[-1]
     inputs = {name: array for name, array in arrays.items() if name in graph.inputs}
     plain = run_node_on(machine, node, graph, inputs, views, packing=Packing(16), optimised=False)
@@ -59,7 +70,7 @@ def f32(rng: np.random.Generator, *shape: int) -> Array:
     return rng.standard_normal(shape).astype(np.float32)
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8, 4))
 @given(st.data(), MACROS)
 def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile) -> None:
     def pick(low: int, high: int) -> int:
@@ -77,28 +88,31 @@ def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile
         "conv2d", arrays, {"w", "bias"} if pick(0, 3) else set(), pads=(0, 0, 0, 0), groups=groups, stride=stride,
         dilation=dilation, act="relu" if pick(0, 1) else "sigmoid",
     )  # fmt: skip
-    check(graph, node, arrays, macro, pick(1, 4))
+    assert_same_bytes(graph, node, arrays, macro, pick(1, 4))
 
 
 @pytest.mark.parametrize(
     "x, w, macro",
     [
-        ((1, 9, 9, 24), (40, 3, 3, 24), MacroTile(2, 32, 72, prefetch_bytes=512)),  # blocks of a row of taps
+        # Blocks of a row of taps.
+        pytest.param(
+            (1, 9, 9, 24), (40, 3, 3, 24), MacroTile(2, 32, 72, prefetch_distance_bytes=512), marks=pytest.mark.long
+        ),
         ((1, 9, 9, 24), (40, 3, 3, 24), MacroTile(3, 16, 20, Order.CHANNELS)),  # a shorter block at a run's end
-        ((1, 9, 9, 24), (40, 3, 3, 24), MacroTile(0, 0, 144)),  # two rows of taps, then one
-        ((1, 4, 4, 64), (200, 3, 3, 64), MacroTile(0, 64, 64)),  # by channels, all rows
-        ((1, 7, 7, 64), (200, 3, 3, 64), MacroTile(2, 48, 192, Order.CHANNELS)),
-        ((1, 1, 1, 700), (100, 1, 1, 700), MacroTile(k_block=256, prefetch_bytes=4096)),
+        ((1, 9, 9, 24), (40, 3, 3, 24), MacroTile(kc=144)),  # two rows of taps, then one
+        ((1, 4, 4, 64), (200, 3, 3, 64), MacroTile(nc=64, kc=64)),  # by channels, all rows
+        pytest.param((1, 7, 7, 64), (200, 3, 3, 64), MacroTile(2, 48, 192, Order.CHANNELS), marks=pytest.mark.long),
+        ((1, 1, 1, 700), (100, 1, 1, 700), MacroTile(kc=256, prefetch_distance_bytes=4096)),
     ],
 )
 def test_blocks_at_their_edges(x: tuple[int, ...], w: tuple[int, ...], macro: MacroTile, thorough: bool) -> None:
     rng = np.random.default_rng(1)
     arrays = {"x": f32(rng, *x), "w": f32(rng, *w), "bias": f32(rng, w[0])}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="gelu", act_args=(0.0,))
-    check(graph, node, arrays, macro, 3, optimised=thorough or macro.k_block in (20, 256))
+    assert_same_bytes(graph, node, arrays, macro, 3, optimised=thorough or macro.kc == 256)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6, 3))
 @given(st.data(), MACROS)
 def test_rows_cut_into_parts_give_the_same_bytes(data: st.DataObject, macro: MacroTile) -> None:
     """Whatever the ranges: within a row, from one row into the next or far behind it, with a shorter last part."""
@@ -115,8 +129,8 @@ def test_rows_cut_into_parts_give_the_same_bytes(data: st.DataObject, macro: Mac
     arrays |= {"bias": f32(rng, out_ch), "residual": f32(rng, images, *out, out_ch)}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="relu")
     panels = pick(1, -(-out_ch // 16) - 1)
-    cut = replace(macro, out_channels=16 * panels - pick(0, 15), parts=-(-out_ch // (16 * panels)))
-    check(graph, node, arrays, cut, pick(1, 23), optimised=not pick(0, 5))
+    cut = replace(macro, nc=16 * panels - pick(0, 15), parts=-(-out_ch // (16 * panels)))
+    assert_same_bytes(graph, node, arrays, cut, pick(1, 23), optimised=not pick(0, 5))
 
 
 def test_every_range_of_parts_is_computed_and_nothing_else() -> None:
@@ -130,8 +144,8 @@ def test_every_range_of_parts_is_computed_and_nothing_else() -> None:
     assert isinstance(step.spec, Conv2d)
     step = replace(step, spec=replace(step.spec, x=views[node.inputs[0]], out=views[node.output]))
     assert step.spec.rows == 4
-    compiled = Compiled([step], host_machines()[0], MacroTile(out_channels=16, parts=3), optimised=False)
-    weights = next(o.constant for o in step.operands if o.constant is not None)
+    compiled = Compiled([step], host_machines()[0], MacroTile(nc=16, parts=3), optimised=False)
+    weights = next(constant_array(o.constant, graph.constants) for o in step.operands if o.constant is not None)
     expected = np.einsum("hwi,oi->hwo", arrays["x"][0].astype(np.float64), arrays["w"][:, 0, 0].astype(np.float64))
     for begin in range(13):
         for end in range(begin, 13):
@@ -144,6 +158,7 @@ def test_every_range_of_parts_is_computed_and_nothing_else() -> None:
             assert np.allclose(np.where(np.isfinite(out), out, expected), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("parts", [2, 3, 5])
 @pytest.mark.parametrize("macro", [MacroTile(), MacroTile(2, 48, 192, Order.CHANNELS), MacroTile(2, 32, 64)])
 def test_panels_cut_into_rows_of_pixels_give_the_same_bytes(macro: MacroTile, parts: int) -> None:
@@ -152,14 +167,14 @@ def test_panels_cut_into_rows_of_pixels_give_the_same_bytes(macro: MacroTile, pa
     arrays = {"x": f32(rng, 1, 7, 6, 64), "w": f32(rng, 200, 3, 3, 64), "bias": f32(rng, 200)}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="relu")
     for ranges in (1, 4 + parts):
-        check(graph, node, arrays, replace(macro, parts=parts), ranges)
+        assert_same_bytes(graph, node, arrays, replace(macro, parts=parts), ranges)
 
 
 @pytest.mark.parametrize(
     ("x", "groups", "macro"),
     [
-        ((1, 8, 8, 16), 1, MacroTile(out_channels=16, parts=2)),  # 33 channels are 3 parts of 16
-        ((1, 8, 8, 16), 2, MacroTile(out_channels=32, parts=2)),
+        ((1, 8, 8, 16), 1, MacroTile(nc=16, parts=2)),  # 33 channels are 3 parts of 16
+        ((1, 8, 8, 16), 2, MacroTile(nc=32, parts=2)),
         ((1, 7, 7, 1200), 1, MacroTile(parts=3)),  # rows of work are panels, and all pixels one row
     ],
 )
@@ -175,7 +190,7 @@ def test_partial_sums_lie_in_the_output_wherever_that_lies() -> None:
     arrays = {"x": f32(rng, 2, 6, 7, 20), "w": f32(rng, 19, 3, 3, 20), "bias": f32(rng, 19)}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0))
     views = {node.output: View("f32", (2, 4, 5, 19), (1000, 200, 30, 1))}
-    check(graph, node, arrays, MacroTile(1, 16, 30, prefetch_bytes=64), 2, views)
+    assert_same_bytes(graph, node, arrays, MacroTile(1, 16, 30, prefetch_distance_bytes=64), 2, views)
 
 
 @pytest.mark.parametrize("vector_bytes, registers, arch", [(16, 32, "aarch64"), (64, 32, "x86_64")])
@@ -185,36 +200,36 @@ def test_the_same_bytes_on_other_machines(vector_bytes: int, registers: int, arc
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="relu")
     other = replace(host_machines()[0], vector_bytes=vector_bytes, vector_registers=registers, arch=arch)
     plain = run_node_on(host_machines()[0], node, graph, {"x": arrays["x"]}, packing=Packing(16))
-    for macro in (MacroTile(2, 32, 24, prefetch_bytes=1024), MacroTile(1, 16, 50, Order.CHANNELS, tile_channels=32)):
+    for macro in (MacroTile(2, 32, 24, prefetch_distance_bytes=1024), MacroTile(1, 16, 50, Order.CHANNELS, nr=32)):
         found = run_node_on(other, node, graph, {"x": arrays["x"]}, None, 2, Packing(16), macro, optimised=False)
         assert found[0].tobytes() == plain[0].tobytes()
 
 
-@settings(max_examples=5)
+@settings(max_examples=examples(5, 3))
 @given(MACROS, st.integers(1, 60), st.integers(1, 70), st.integers(1, 300))
 def test_any_macro_tile_of_any_product(macro: MacroTile, m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(m * n)
     arrays = {"a": f32(rng, 2, m, k), "b": f32(rng, 2, k, n), "bias": f32(rng, n)}
     graph, node = node_of("matmul", arrays, set(), act="relu")
-    check(graph, node, arrays, macro, 2)
+    assert_same_bytes(graph, node, arrays, macro, 2)
 
 
-@settings(max_examples=5)
+@settings(max_examples=examples(5, 3))
 @given(st.data(), MACROS)
 def test_any_macro_tile_of_any_8_bit_convolution(data: st.DataObject, macro: MacroTile) -> None:
     def pick(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
-    check_8_bit(
+    assert_same_bytes_8_bit(
         macro, pick(1, 2), pick(1, 3), pick(1, 2), pick(1, 40), pick(1, 70), [pick(1, 9), pick(1, 9)], pick(1, 4)
     )
 
 
 def test_register_tiles_of_8_bits_are_whole_panels() -> None:
-    check_8_bit(MacroTile(tile_channels=24), 1, 1, 1, 5, 33, [1, 2], 1)
+    assert_same_bytes_8_bit(MacroTile(nr=24), 1, 1, 1, 5, 33, [1, 2], 1)
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6, 3))
 @given(st.data(), MACROS)
 def test_rows_of_8_bits_cut_into_parts_give_the_same_bytes(data: st.DataObject, macro: MacroTile) -> None:
     def pick(low: int, high: int) -> int:
@@ -222,17 +237,18 @@ def test_rows_of_8_bits_cut_into_parts_give_the_same_bytes(data: st.DataObject, 
 
     out_ch = pick(17, 90)
     panels = pick(1, -(-out_ch // 16) - 1)
-    cut = replace(macro, out_channels=16 * panels - pick(0, 15), parts=-(-out_ch // (16 * panels)))
-    check_8_bit(cut, 1, pick(2, 3), pick(1, 2), pick(1, 20), out_ch, [pick(4, 7), pick(1, 9)], pick(1, 23))
+    cut = replace(macro, nc=16 * panels - pick(0, 15), parts=-(-out_ch // (16 * panels)))
+    assert_same_bytes_8_bit(cut, 1, pick(2, 3), pick(1, 2), pick(1, 20), out_ch, [pick(4, 7), pick(1, 9)], pick(1, 23))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(("rows", "parts", "ranges"), [(3, 2, 1), (3, 2, 7), (3, 3, 11), (2, 2, 5)])
 @pytest.mark.parametrize("macro", [MacroTile(order=Order.CHANNELS), MacroTile(1, order=Order.ROWS)])
 def test_panels_of_8_bits_cut_into_rows_of_pixels_give_the_same_bytes(
     macro: MacroTile, rows: int, parts: int, ranges: int
 ) -> None:
     """Five panels of output channels, the last one shorter; of three rows the second of two parts is one."""
-    check_8_bit(replace(macro, parts=parts), 1, 2, 1, 20, 70, [rows, 5], ranges)
+    assert_same_bytes_8_bit(replace(macro, parts=parts), 1, 2, 1, 20, 70, [rows, 5], ranges)
 
 
 def on_a_line(array: Array) -> Array:
@@ -256,13 +272,16 @@ def test_every_range_of_parts_of_8_bits_is_computed_and_nothing_else() -> None:
     views = {name: dense_view(graph.types[name]) for name in (*node.inputs, *node.outputs)}
     (step,) = lower(node, graph, views, Packing(16))
     assert step.spec.rows == 4
-    compiled = Compiled([step], host_machines()[0], MacroTile(out_channels=16, parts=3), optimised=False)
+    compiled = Compiled([step], host_machines()[0], MacroTile(nc=16, parts=3), optimised=False)
     windows = np.lib.stride_tricks.sliding_window_view(x[0].astype(np.int64), (2, 2), (0, 1))
     sums = np.einsum("hwiyx,oyxi->hwo", windows, weights)
     expected = np.clip(np.rint(sums * 2**-7) + 128, 1, 255)
     out = np.zeros((4, 3, 40), np.uint8)
     tensors = {node.inputs[0]: x, node.output: out}
-    kept = [tensors[o.tensor] if o.constant is None else on_a_line(o.constant) for o in step.operands]
+    kept = [
+        tensors[o.tensor] if o.constant is None else on_a_line(constant_array(o.constant, graph.constants))
+        for o in step.operands
+    ]
     for begin in range(13):
         for end in range(begin, 13):
             out[:] = 0  # which no output is
@@ -276,13 +295,13 @@ def test_every_range_of_parts_of_8_bits_is_computed_and_nothing_else() -> None:
 def test_parts_that_a_row_of_8_bits_has_not_are_refused() -> None:
     for groups, channels in ((1, 33), (2, 32)):  # 33 channels are 3 parts of 16; with groups there are none
         with pytest.raises(MavcgError, match="has no 2 parts of 16 channels"):
-            check_8_bit(MacroTile(out_channels=16, parts=2), groups, 1, 1, 8, channels, [5, 5], 1)
+            assert_same_bytes_8_bit(MacroTile(nc=16, parts=2), groups, 1, 1, 8, channels, [5, 5], 1)
 
 
-def check_8_bit(
+def assert_same_bytes_8_bit(
     macro: MacroTile, groups: int, kernel: int, stride: int, in_ch: int, out_ch: int, out: list[int], parts: int
 ) -> None:
-    """A convolution of 8-bit numbers; channels of a group."""
+    """assert_same_bytes of a convolution of 8-bit numbers; in_ch, out_ch: channels of a group."""
     size = [(n - 1) * stride + kernel for n in out]
     rng = np.random.default_rng(in_ch * out_ch)
     arrays: dict[str, Array] = {
@@ -295,16 +314,16 @@ def check_8_bit(
         "qconv2d", arrays, {"w", "bias", "multiplier"}, pads=(0, 0, 0, 0), groups=groups, stride=(stride, stride),
         x_zero=7, out_zero=3, lo=0, hi=255, to="u8",
     )  # fmt: skip
-    check(graph, node, arrays, macro, parts)
+    assert_same_bytes(graph, node, arrays, macro, parts)
 
 
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.integers(0, 2000))
-def test_blocks_are_no_longer_than_asked_and_end_with_the_sum(counts: list[int], k_block: int) -> None:
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=3), up_to(2000))
+def test_blocks_are_no_longer_than_kc_and_end_with_the_sum(counts: list[int], kc: int | None) -> None:
     total = Sum(tuple((count, 4) for count in counts))
-    usual, *rest = block_terms(total, k_block)
-    cut = cut_at(total, k_block)
+    usual, *rest = block_terms(total, kc)
+    cut = cut_at(total, kc)
 
-    assert usual <= (k_block or total.length) if 0 < k_block < total.length else usual == total.length
+    assert usual <= kc if kc is not None and kc < total.length else usual == total.length
     if cut is None:
         assert rest == [] and usual == total.length
         return
@@ -333,9 +352,9 @@ def test_weights_are_prefetched_only_where_the_plan_says() -> None:
         return spec_text(host_machines()[0], (1, 1, pixels, 8), (128, 1, 1, 8), macro)
 
     assert "llvm.prefetch" not in text(2, MacroTile()) + text(64, MacroTile())
-    alone = text(2, MacroTile(prefetch_bytes=4096))  # one register tile: its own weights
-    assert "i64 4096" in alone and "llvm.prefetch" in text(2, MacroTile(prefetch_bytes=64))
-    shared = text(64, MacroTile(prefetch_bytes=4096))  # many share the asking for the next channels' weights
+    alone = text(2, MacroTile(prefetch_distance_bytes=4096))  # one register tile: its own weights
+    assert "i64 4096" in alone and "llvm.prefetch" in text(2, MacroTile(prefetch_distance_bytes=64))
+    shared = text(64, MacroTile(prefetch_distance_bytes=4096))  # many share the asking for the next channels' weights
     assert "i64 4096" not in shared and "llvm.prefetch" in shared
 
 
@@ -350,10 +369,10 @@ def test_register_tiles_together_ask_for_all_of_the_next_weights_and_little_more
     views = {name: dense_view(graph.types[name]) for name in (*node.inputs, *node.outputs) if name}
     (step,) = lower(node, graph, views, Packing(16))
     assert isinstance(step.spec, Conv2d)
-    macro = MacroTile(prefetch_bytes=4096)
+    macro = MacroTile(prefetch_distance_bytes=4096)
     tiling, _ = register_tiling(step.spec, X86, macro, 128)
     tiles, chunk_bytes = tiling.widths.count + tiling.widths.count_less, tiling.vectors * 8 * 4
-    asked = ask_bytes(step.spec, macro, chunk_bytes, tiles)
+    asked = share_bytes(step.spec, macro, chunk_bytes, tiles)
     if tiles < LEAST_SHARING:
         assert asked == 0
     else:

@@ -16,12 +16,12 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
-from mavcg.kernel import Machine, Packing, Step, dense_view
-from mavcg.kernels.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
-from mavcg.toolchain import run_zig
+from mavcg.specs.kernel import Machine, Packing, Step, dense_view
+from mavcg.toolchain.zig import run_zig
 from mavcg.trials import bare_x86
 
 CORES = {
@@ -120,7 +120,10 @@ def functions_of(machine: Machine) -> dict[str, str]:
     return dict(re.findall(r'^"?([A-Za-z_][^\s":]*)"?:[^\n]*\n(.*?)^\s*\.size\s', all_assembly(machine), re.M | re.S))
 
 
-@pytest.mark.parametrize("core", CORES)
+# AVX2 in the long suite only: the code for AVX-512 is made of the same intrinsics.
+@pytest.mark.parametrize(
+    "core", [pytest.param(core, marks=[pytest.mark.long] if core == "x86_64" else []) for core in CORES]
+)
 @pytest.mark.parametrize("name", NODES)
 def test_kernels_call_nothing(core: str, name: str) -> None:
     kernels = {kernel_name(step.spec) for step in lowered(name)[2]}
@@ -200,6 +203,7 @@ def from_cores(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     return {machine.name: emulated(machine, folder / machine.name) for machine in (CORES["aarch64"], EXYNOS)}
 
 
+@pytest.mark.long
 def test_long_vectors_of_x86_agree_in_every_bit(from_cores: Mapping[str, bytes], tmp_path: Path) -> None:
     if not bare_x86.bochs_there():
         pytest.skip("bochs is not installed")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mavcg.cli.app import run
-from mavcg.target import host_target
+from mavcg.hardware.target import host_target
 
 # Two cores of this machine's architecture; one of the other.
 CORES, FOREIGN = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mavcg.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.profiles.accelerators import KEYS, LEVEL_KEYS, find_accelerator, read_accelerator
 from mavcg.profiles.load import files
 from tests.conftest import examples

@@ -45,6 +45,7 @@ def test_facts_that_agree_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "said"),
     [
+        ("[[clusters]]", "battery = 1\n[[clusters]]", "battery", "1 is neither true nor false; write battery = true"),
         ('core = "cortex-a53"', "core = 7", "clusters[0].core", '7 is not text; give it as core = "..."'),
         ('core = "cortex-a53"', 'core = "generic"', "clusters[0].core", "generic is no core; name the core"),
         ('cpus = "0-1"', "", "clusters[0].cpus", 'missing; give it as cpus = "..."'),

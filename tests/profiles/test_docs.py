@@ -66,7 +66,7 @@ def test_the_timing_of_the_page_goes_with_its_core(tmp_path: Path, monkeypatch: 
     assert (core.policy.split, core.policy.unpair, core.policy.schedule) == (True, False, True)
     assert (timing.width, timing.of("ldr_q").blocks, timing.latency("fmla_d", "fmla_q", "acc")) == (1, 2, 2)
     assert timing.of("dot_d").source == "measured on a board, 2026-11; LLVM 22 AArch64SchedA320.td: 2 a cycle"
-    assert "ins" not in timing.apart[0].those and "fmla_d" in timing.apart[0].those
+    assert "ins" not in timing.no_dual_issue[0].those and "fmla_d" in timing.no_dual_issue[0].those
 
 
 def test_the_board_of_the_page_is_listed_and_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core
+from mavcg.hardware.core import Core
 from mavcg.profiles.audit import audit, unknown_to_llvm
 from mavcg.profiles.load import cores_for, load_boards, load_cores
 from mavcg.runtime.coreset import FIRST_CORE_ID, GENERIC_ID, HWCAP_BITS, CoreSet, stand_in_id, stand_ins_in

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.instr_classes import CLASSES
+from mavcg.hardware.instr_classes import CLASSES
+from mavcg.hardware.timing import UnitUse
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import UnitUse
 
 SCRIPT = Path(__file__).parents[2] / "scripts/llvm_rows.py"
 needs_mca = pytest.mark.skipif(shutil.which("llvm-mca-22") is None, reason="needs llvm-mca-22 (apt install llvm-22)")

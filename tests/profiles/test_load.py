@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.core import Fact, Midr, X86Model
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.hardware.core import Fact, Midr, X86Model
 from mavcg.profiles.board_files import parse_cpus, read_board
 from mavcg.profiles.load import (
     cores_for,

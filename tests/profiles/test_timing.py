@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from mavcg.instr_classes import CLASSES, FAMILIES, lineage
-from mavcg.passes.asm.inorder import steady_cycles
-from mavcg.passes.asm.op import Op
-from mavcg.passes.asm.ports import port_bounds
+from mavcg.hardware.instr_classes import CLASSES, FAMILIES, lineage
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.models.in_order import steady_cycles
+from mavcg.passes.asm.models.ports import port_bounds
 from mavcg.profiles.audit import lacking
 from mavcg.profiles.load import load_core, load_cores
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import Timing
 
 COMPLETE = ("cortex-a55", "cortex-a55-r0", "cortex-a53", "cortex-a35", "cortex-a510")
 ARM = [core for core in load_cores().values() if core.arch == "aarch64"]
@@ -22,7 +22,7 @@ def never_together(timing: Timing, one: str, other: str) -> bool:
     """Whether rules, units or blocking keep the two out of one cycle."""
     apart = any(
         (one in rule.these and other in rule.those) or (other in rule.these and one in rule.those)
-        for rule in timing.apart
+        for rule in timing.no_dual_issue
     )
     units: dict[str, int] = {}
     for name in (one, other):
@@ -146,7 +146,7 @@ class TestCortexA53:
         assert not never_together(TIMINGS[name], *pair.split())
 
     def test_no_vector_load_four_cycles_after_fmla(self, name: str) -> None:
-        (rule,) = TIMINGS[name].spacings
+        (rule,) = TIMINGS[name].forbidden_distances
 
         assert rule.cycles == 4 and {"fmla_q", "fmla_lane_q", "fmla_d"} <= rule.first
         assert {"ldr_d", "ldr_s", "ldr_q", "ld1_lane"} <= rule.then and "ldr_x" not in rule.then

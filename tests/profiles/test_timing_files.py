@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import ProfileError
+from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, Timing, UnitUse
 from mavcg.profiles.audit import audit, timing_faults
 from mavcg.profiles.load import load_core, read_core
 from mavcg.profiles.rates import rate, unit_rate
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import Apart, ClassTiming, Spacing, Timing, UnitUse
 from tests.conftest import examples
 
 HEAD = """
@@ -88,9 +88,9 @@ def test_a_file_is_read_whole(cores: Path) -> None:
     assert {key for key in timing.forwards if key[2] == "addr"} == {
         (made_by, read_by, "addr") for made_by in ("alu", "alu_flags") for read_by in ("load", "store")
     }
-    (apart,), (spaced,) = timing.apart, timing.spacings
-    assert apart.these == {"ldr_q"} and {"fmla_d", "tbl4"} <= apart.those and not {"ins", "fadd_s"} & apart.those
-    assert spaced == Spacing(frozenset({"fmla_q", "fmla_d"}), frozenset({"ldr_q"}), 4, "its manual")
+    (rule,), (spaced,) = timing.no_dual_issue, timing.forbidden_distances
+    assert rule.these == {"ldr_q"} and {"fmla_d", "tbl4"} <= rule.those and not {"ins", "fadd_s"} & rule.those
+    assert spaced == ForbiddenDistance(frozenset({"fmla_q", "fmla_d"}), frozenset({"ldr_q"}), 4, "its manual")
     assert (core.policy.split, core.policy.unpair, core.policy.schedule) == (True, False, False)
     assert core.policy.sources == (("split", "measured here"),)
     assert dict(core.sources)["midr[0]"] == "MAN, page 3".replace("MAN", "its manual")
@@ -180,7 +180,7 @@ def test_facts_of_another_core_fill_the_gaps(cores: Path) -> None:
     assert (timing.of("fmla_q").latency, timing.of("ldr_q").latency) == (8, 4)
     assert timing.of("fmla_q").source == "measured here (as on yours)"
     assert timing.of("ldr_q").source.endswith("(as on mine)")
-    assert timing.latency("fmla_q", "fmla_q", "acc") == 2 and timing.spacings and timing.apart
+    assert timing.latency("fmla_q", "fmla_q", "acc") == 2 and timing.forbidden_distances and timing.no_dual_issue
     assert load_core("theirs").policy.split is False, "what the passes do is no timing: each core says it itself"
     assert audit() == ()
 
@@ -290,7 +290,8 @@ def test_rate_in_order(row: ClassTiming, expected: float) -> None:
     mul, stores = frozenset({"mul_x"}), frozenset({"str_q"})
     timing = Timing(
         "mine", "in", 2, {"load": 1, "alu": 2, "fp": 2}, {row.name: row},
-        apart=(Apart(mul, mul, "test"),), spacings=(Spacing(stores, stores, 1, "test"),),
+        no_dual_issue=(NoDualIssue(mul, mul, "test"),),
+        forbidden_distances=(ForbiddenDistance(stores, stores, 1, "test"),),
     )  # fmt: skip
 
     assert rate(row, timing) == pytest.approx(expected)

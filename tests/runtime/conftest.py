@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core
-from mavcg.runtime.build import SOURCES, runtime_object
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target, host_target
+from mavcg.runtime.amalgamation import SOURCES, write_unit
+from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.target import Target, host_target
-from mavcg.toolchain import run_tool, run_zig
+from mavcg.toolchain.zig import run_tool, run_zig
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -60,7 +61,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(scope="session")
 def build_whole(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build_whole(program, core_set, ...): compile a program and runtime.c with gcc, with any macros or checks."""
+    """build_whole(program, core_set, ...): compile a program and the runtime with gcc, with any macros or checks."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     made: dict[object, Path] = {}
@@ -70,7 +71,7 @@ def build_whole(tmp_path_factory: pytest.TempPathFactory) -> Build:
         core_set: CoreSet,
         all_cores: Mapping[str, Core] | None = None,
         flags: Sequence[str] = (),
-        runtime: Sequence[str] = ("runtime.c",),
+        runtime: Sequence[str] = ("runtime",),
         x86_needs: Mapping[str, Sequence[int]] | None = None,
     ) -> Path:
         table = table_text(core_set, all_cores or {}, x86_needs)
@@ -79,7 +80,7 @@ def build_whole(tmp_path_factory: pytest.TempPathFactory) -> Build:
             return made[key]
         folder = tmp_path_factory.mktemp(Path(program).stem)
         (folder / "mavcg_core_table.h").write_text(table)
-        sources = [str(PROGRAMS / program), *(str(SOURCES / name) for name in runtime)]
+        sources = [str(PROGRAMS / program), *(str(write_unit(name, folder)) for name in runtime)]
         # Libraries are built with -O2 by zig, as in `build`; here half of that time is saved.
         command = ["gcc", *common_flags(core_set), "-O1", f"-I{folder}", *flags, *sources]
         run_tool([*command, "-o", str(folder / "program")], f"building {program}")

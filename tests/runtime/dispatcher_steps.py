@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from mavcg.elf import function_symbols
+from mavcg.objects.elf import function_symbols
 
 BASE, THREAD, RSEQ_OFFSET, STACK = 0x10_0000, 0x40_0000, 0x100, 0x60_0000
 CPU_ID_START, CPU_ID = 0, 4  # of struct rseq: Linux include/uapi/linux/rseq.h

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core
+from mavcg.hardware.core import Core
 from mavcg.profiles.load import load_board, load_boards, load_core, load_cores
 from mavcg.runtime.binding import DetectedCpu, detect
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mavcg.core import Core, Midr
 from mavcg.errors import MavcgError
+from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.binding import detect
 from tests.conftest import examples
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.hardware.target import host_target
 from mavcg.runtime import declare
 from mavcg.runtime.declared import ffi
-from mavcg.target import host_target
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 STRUCTS = ("mavcg_tensor", "mavcg_step", "mavcg_options", "mavcg_model_table")
 
@@ -45,7 +45,7 @@ def test_declarations_are_the_header_without_its_directives() -> None:
     assert declare.declarations(header) == "#define GUARD 3\nint f(void);\n"
 
 
-@pytest.mark.parametrize("module", ["mavcg.loading", "mavcg.runtime.binding"])
+@pytest.mark.parametrize("module", ["mavcg.runtime.loading", "mavcg.runtime.binding"])
 def test_nobody_who_loads_a_library_parses_c(module: str) -> None:
     code = f"import sys, {module}; assert not {{'cffi', 'pycparser', 'cffi.api'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

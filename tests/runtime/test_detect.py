@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mavcg.core import Core, Midr, X86Model
 from mavcg.errors import MavcgError
+from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runtime import binding
 from mavcg.runtime.binding import DetectedCpu, detect
 from mavcg.runtime.coreset import CoreSet, table_text
@@ -72,7 +72,7 @@ def test_sysfs_wins_over_cpuinfo(board: Build) -> None:
     )
 )
 def test_rules_agree_with_the_core_files_own_reading(board: Build, midrs: list[int]) -> None:
-    """The C matches as mavcg.core.Midr does, by either file."""
+    """The C matches as mavcg.hardware.core.Midr does, by either file."""
 
     def expected(midr: int) -> str | None:
         return next((core.name for core in CORES if any(rule.matches(midr) for rule in core.midr)), None)
@@ -175,12 +175,12 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
 def test_the_library_is_kept_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     table = table_text(CoreSet((ZEN,)), {})
-    made = binding.detector(table, binding.cache_folder())
+    made = binding.build_detector(table, binding.cache_folder())
     stamp = made.stat().st_mtime_ns
 
     assert made.parent == tmp_path / "mavcg" and [path.name for path in made.parent.iterdir()] == [made.name]
-    assert binding.detector(table, binding.cache_folder()).stat().st_mtime_ns == stamp  # not compiled again
-    assert binding.detector(table_text(CoreSet((ZEN, BIG)), {}), made.parent) != made
+    assert binding.build_detector(table, binding.cache_folder()).stat().st_mtime_ns == stamp  # not compiled again
+    assert binding.build_detector(table_text(CoreSet((ZEN, BIG)), {}), made.parent) != made
 
 
 def test_a_relative_cache_home_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_a_relative_cache_home_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture(scope="module")
 def checked_detector(build_whole: Build) -> Path:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1"]
-    return build_whole("detect_all.c", CoreSet(tuple(CORES)), flags=flags, runtime=())
+    return build_whole("detect_all.c", CoreSet(tuple(CORES)), flags=flags, runtime=("detect",))
 
 
 def spoilt(text: str) -> st.SearchStrategy[str]:

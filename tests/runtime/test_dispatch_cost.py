@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bench.dispatch import CORES, WORDS, Way, build, measure
+from mavcg.hardware.target import default_target
 from mavcg.profiles.load import cores_for
-from mavcg.program_road.hot import HotSymbol
-from mavcg.program_road.program import BuildRequest, build_program
+from mavcg.program_pipeline.hot_functions import HotSymbol
+from mavcg.program_pipeline.program import BuildRequest, build_program
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command
-from mavcg.target import default_target
 from tests.runtime.dispatcher_steps import Library, load
 
 SOURCE = """

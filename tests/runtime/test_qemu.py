@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core, Midr
-from mavcg.runtime.build import SOURCES
+from mavcg.hardware.core import Core, Midr
+from mavcg.hardware.target import parse_target
+from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.target import parse_target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 Build = Callable[..., Path]
 
@@ -39,7 +39,7 @@ def look_at(root: Path, folder: Path) -> Path:
     target = parse_target("aarch64-linux-musl")
     macros = [f"-DSET={CoreSet(CORES).tag}", f'-DMAVCG_ROOT="{root}"', "-D_GNU_SOURCE"]
     flags = ["-target", target.zig_name, "-static", "-std=gnu11", "-O2", *PLAIN_CODE_FLAGS, *macros]
-    sources = [str(PROGRAMS / "which.c"), str(SOURCES / "runtime.c")]
+    sources = [str(PROGRAMS / "which.c"), str(write_unit("runtime", folder))]
     run_zig(
         "cc",
         [*flags, f"-I{folder}", f"-I{SOURCES}", f"-I{PROGRAMS}", *sources, "-o", str(folder / "which")],

@@ -31,6 +31,23 @@ def test_each_process_prints_its_own_runs(build: Build, run: Run, two_cores: Cor
     assert sorted(done.stderr.splitlines()) == ["mavcg: which b 5", "mavcg: which b 5"]  # child 3 + 2, parent 3 + 2
 
 
+def test_a_child_with_its_parents_number_counts_its_own_runs(build: Build, run: Run, two_cores: CoreSet) -> None:
+    """As the first process of a PID namespace has it whose parent is the first of another."""
+    done = run(build("namespaces.c", two_cores), MAVCG_TRACE="1", MAVCG_CPU_MAP="all=b")
+
+    assert sorted(done.stderr.splitlines()) == ["mavcg: which b 2", "mavcg: which b 4"]
+
+
+@pytest.mark.parametrize("flag", ["-DPROCESS_ID=7", "-DADVICE_WIPE_ON_FORK=999999"])
+def test_processes_of_one_number_and_kernels_that_clear_no_pages(
+    build_whole: Build, run: Run, two_cores: CoreSet, flag: str
+) -> None:
+    """Processes are told apart where they all have one number, and by number where the kernel clears no memory."""
+    done = run(build_whole("family.c", two_cores, flags=[flag]), MAVCG_TRACE="1", MAVCG_CPU_MAP="all=b")
+
+    assert sorted(done.stderr.splitlines()) == ["mavcg: which b 5", "mavcg: which b 5"]
+
+
 def test_all_threads_are_counted(build: Build, run: Run, two_cores: CoreSet) -> None:
     done = run(build("threads.c", two_cores), MAVCG_TRACE="1", MAVCG_CPU_MAP="all=b")
 

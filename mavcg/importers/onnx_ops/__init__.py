@@ -1,1 +1,1 @@
-"""What each ONNX operator becomes: handlers by family, found through `table`."""
+"""Handlers of ONNX operators, by family; `table` finds them."""

@@ -1,4 +1,4 @@
-"""What a handler gets: one ONNX node with its inputs, attributes and opset, and the words to answer with."""
+"""The argument of a handler: one ONNX node with its inputs, attributes and opset, and how to emit its result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from mavcg.importers.emitter import NeedsConstant, Value
 
 
 @dataclass(frozen=True)
-class Call(NodeCall):
+class OnnxCall(NodeCall):
     """One node of the file.
 
     op: with its domain where that is not ONNX's own. version: of the opset that its domain is imported with. names:
-    what the file calls the inputs. attrs: as mavcg.importers.onnx_proto reads them. wanted: for each output, whether
+    what the file calls the inputs. attrs: as mavcg.importers.onnx_proto reads them. required: for each output, whether
     anybody reads it.
     """
 
     version: int
     names: tuple[str, ...]
     attrs: dict[str, Any]
-    wanted: tuple[bool, ...]
+    required: tuple[bool, ...]
 
     # Inputs
 
@@ -36,7 +36,7 @@ class Call(NodeCall):
         return f"its input {i} ({self.names[i]})"
 
     def not_known(self, i: int, what: str) -> MavcgError:
-        """With the name of the tensor, so that the import can look for where it comes from."""
+        """Return an error that names the tensor, so that the import can look for its origin."""
         name = self.names[i]
         return NeedsConstant(str(super().not_known(i, f"{what} (%{name})")), name)
 
@@ -50,7 +50,7 @@ class Call(NodeCall):
         return None if self.maybe(i) is None else self.array(i, what)
 
     def maybe_ints(self, i: int, what: str) -> tuple[int, ...] | None:
-        """As `ints`, None where the input is absent."""
+        """Return integers as `ints` does, or None if the input is absent."""
         return None if self.maybe(i) is None else self.ints(i, what)
 
     # Attributes
@@ -105,4 +105,4 @@ class Call(NodeCall):
 
 
 Results = Value | tuple[Value | None, ...]
-Handler = Callable[[Call], Results]
+Handler = Callable[[OnnxCall], Results]

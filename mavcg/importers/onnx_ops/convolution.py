@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 
 from mavcg.importers.emitter import Value
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import LARGEST_STEP, from_nhwc, pair, spatial_rank, to_nhwc, window
 
 
-def conv(call: Call) -> Results:
-    """Conv."""
+def conv(call: OnnxCall) -> Results:
+    """Import Conv."""
     return convolve(call, call.input(0), call.input(1), call.maybe(2))
 
 
-def convolve(call: Call, x: Value, w: Value, bias: Value | None) -> Value:
+def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None) -> Value:
     """A convolution with the attributes of the node. x: [N, C, spatial..]; w: [O, C/groups, spatial..]; bias: [O]."""
     spatial = spatial_rank(call, x)
     check_filter(call, x, w)
@@ -25,21 +25,21 @@ def convolve(call: Call, x: Value, w: Value, bias: Value | None) -> Value:
     return from_nhwc(call, made, spatial)
 
 
-def check_filter(call: Call, x: Value, w: Value) -> None:
+def check_filter(call: OnnxCall, x: Value, w: Value) -> None:
     """Raises: MavcgError where image and filter have not as many dimensions."""
     if w.rank != x.rank:
         raise call.fail(f"a filter {w.type} for an image {x.type}; as many dimensions are needed")
 
 
-def kernel_shape(call: Call, w: Value) -> tuple[int, ...]:
-    """The filter's spatial dimensions. Raises: MavcgError where the attribute says another thing."""
-    said = call.attr_ints("kernel_shape", w.shape[2:])
-    if said != w.shape[2:]:
-        raise call.fail(f"kernel_shape {list(said)} with a filter {w.type}")
-    return said
+def kernel_shape(call: OnnxCall, w: Value) -> tuple[int, ...]:
+    """The filter's spatial dimensions. Raises: MavcgError where the attribute differs."""
+    declared = call.attr_ints("kernel_shape", w.shape[2:])
+    if declared != w.shape[2:]:
+        raise call.fail(f"kernel_shape {list(declared)} with a filter {w.type}")
+    return declared
 
 
-def conv_transpose(call: Call) -> Results:
+def conv_transpose(call: OnnxCall) -> Results:
     """ConvTranspose. ONNX's filter is [C, O/groups, spatial..]."""
     x, w, bias = call.input(0), call.input(1), call.maybe(2)
     spatial = spatial_rank(call, x)
@@ -70,18 +70,18 @@ def conv_transpose(call: Call) -> Results:
 
 
 def _transposed_pads(
-    call: Call, image: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+    call: OnnxCall, image: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """pads and output_padding, both explicit."""
     spatial = len(image)
     mode = call.attr_str("auto_pad", "NOTSET")
     extra = list(call.attr_ints("output_padding", (0,) * spatial, length=spatial))
     if "output_shape" in call.attrs:
-        wanted = call.attr_ints("output_shape")[-spatial:]
-        if len(wanted) != spatial:
-            raise call.fail(f"output_shape has {len(wanted)} entries where {spatial} are needed")
+        required = call.attr_ints("output_shape")[-spatial:]
+        if len(required) != spatial:
+            raise call.fail(f"output_shape has {len(required)} entries where {spatial} are needed")
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = tuple(n * s for n, s in zip(image, stride, strict=True))
+        required = tuple(n * s for n, s in zip(image, stride, strict=True))
     elif mode in ("NOTSET", "VALID", ""):
         given = call.attr_ints("pads", (0,) * (2 * spatial), length=2 * spatial)
         return (0,) * (2 * spatial) if mode == "VALID" else given, tuple(extra)
@@ -89,9 +89,9 @@ def _transposed_pads(
         raise call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     starts, ends = [], []
     for i in range(spatial):
-        total = stride[i] * (image[i] - 1) + extra[i] + dilation[i] * (kernel[i] - 1) + 1 - wanted[i]
+        total = stride[i] * (image[i] - 1) + extra[i] + dilation[i] * (kernel[i] - 1) + 1 - required[i]
         if total < 0:
-            # More is asked for than the windows reach: zeros at the end make it up.
+            # The requested shape is larger than the windows reach: zeros fill the end.
             extra[i], total = extra[i] - total, 0
         start = total // 2 if mode == "SAME_UPPER" else total - total // 2
         starts.append(start)

@@ -6,7 +6,7 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.emitter import NeedsConstant, Value, constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.ops.op import FLOATS, UNSIGNED
 
@@ -34,38 +34,38 @@ _BINARY = {
 _EXACT_IN_F32 = 1 << 24  # bounds of whole numbers up to here may stand in a float attribute
 
 
-def unary(call: Call) -> Results:
+def unary(call: OnnxCall) -> Results:
     """Operators of one input that graphs have too."""
     return call.add(_UNARY[call.op], call.input(0))
 
 
-def parametric(call: Call) -> Results:
+def parametric(call: OnnxCall) -> Results:
     """Activations with parameters."""
     op, defaults = _PARAMETRIC[call.op]
     return call.add(op, call.input(0), **{name: call.attr_float(name, default) for name, default in defaults.items()})
 
 
-def absolute(call: Call) -> Results:
-    """Abs."""
+def absolute(call: OnnxCall) -> Results:
+    """Import Abs."""
     x = call.input(0)
     return x if x.dtype in UNSIGNED else call.add("abs", x)
 
 
-def sign(call: Call) -> Results:
-    """Sign."""
+def sign(call: OnnxCall) -> Results:
+    """Import Sign."""
     x = call.input(0)
     return call.add("min", x, call.scalar(1, x)) if x.dtype in UNSIGNED else call.add("sign", x)
 
 
-def gelu(call: Call) -> Results:
-    """Gelu."""
+def gelu(call: OnnxCall) -> Results:
+    """Import Gelu."""
     mode = call.attr_str("approximate", "none")
     if mode not in ("none", "tanh"):
         raise call.fail(f"approximate is {mode!r}; there are none and tanh")
     return call.add("gelu", call.input(0), tanh=mode == "tanh")
 
 
-def swish(call: Call) -> Results:
+def swish(call: OnnxCall) -> Results:
     """Swish: x * sigmoid(alpha x)."""
     x, alpha = call.input(0), call.attr_float("alpha", 1.0)
     if alpha == 1.0:
@@ -73,7 +73,7 @@ def swish(call: Call) -> Results:
     return call.add("mul", x, call.add("sigmoid", call.add("mul", x, call.scalar(alpha, x))))
 
 
-def shrink(call: Call) -> Results:
+def shrink(call: OnnxCall) -> Results:
     """Shrink: towards zero by bias outside of -lambd .. lambd, zero inside."""
     x, lambd, bias = call.input(0), call.attr_float("lambd", 0.5), call.attr_float("bias", 0.0)
     zero, shift = call.scalar(0, x), call.scalar(bias, x)
@@ -81,14 +81,14 @@ def shrink(call: Call) -> Results:
     return call.add("where", call.add("greater", x, call.scalar(lambd, x)), call.add("sub", x, shift), low)
 
 
-def is_nan(call: Call) -> Results:
+def is_nan(call: OnnxCall) -> Results:
     """IsNaN: what differs from itself."""
     x = call.input(0)
     return call.add("not", call.add("equal", x, x))
 
 
-def is_inf(call: Call) -> Results:
-    """IsInf."""
+def is_inf(call: OnnxCall) -> Results:
+    """Import IsInf."""
     x = call.input(0)
     upper, lower = call.attr_bool("detect_positive", True), call.attr_bool("detect_negative", True)
     if upper and lower:
@@ -98,7 +98,7 @@ def is_inf(call: Call) -> Results:
     return call.add("equal", x, call.scalar(np.inf if upper else -np.inf, x))
 
 
-def clip(call: Call) -> Results:
+def clip(call: OnnxCall) -> Results:
     """Clip: bounds are attributes up to opset 10, inputs since."""
     x = call.input(0)
     if call.version < 11:
@@ -127,17 +127,17 @@ def _fits_attribute(bound: Value) -> bool:
     return bound.dtype in FLOATS or abs(int(bound.array.reshape(()))) <= _EXACT_IN_F32
 
 
-def prelu(call: Call) -> Results:
-    """PRelu."""
+def prelu(call: OnnxCall) -> Results:
+    """Import PRelu."""
     return call.add("prelu", call.input(0), call.input(1))
 
 
-def binary(call: Call) -> Results:
+def binary(call: OnnxCall) -> Results:
     """Operators of two inputs that graphs have too."""
     return call.add(_BINARY[call.op], call.input(0), call.input(1))
 
 
-def power(call: Call) -> Results:
+def power(call: OnnxCall) -> Results:
     """Pow: the exponent may be of another type; the result is of the base's."""
     x, y = call.input(0), call.input(1)
     if x.dtype == y.dtype:
@@ -147,12 +147,12 @@ def power(call: Call) -> Results:
     return call.cast(call.add("pow", call.cast(x, y.dtype), y), x.dtype)
 
 
-def modulo(call: Call) -> Results:
-    """Mod."""
+def modulo(call: OnnxCall) -> Results:
+    """Import Mod."""
     return call.add("mod", call.input(0), call.input(1), fmod=call.attr_bool("fmod"))
 
 
-def variadic(call: Call) -> Results:
+def variadic(call: OnnxCall) -> Results:
     """Sum, Max, Min, Mean of any number of tensors, from the first to the last."""
     values = call.all_inputs()
     op = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}[call.op]
@@ -162,39 +162,40 @@ def variadic(call: Call) -> Results:
     return result if call.op != "Mean" else call.add("div", result, call.scalar(len(values), result))
 
 
-def where(call: Call) -> Results:
-    """Where."""
+def where(call: OnnxCall) -> Results:
+    """Import Where."""
     return call.add("where", call.input(0), call.input(1), call.input(2))
 
 
-def cast(call: Call) -> Results:
-    """Cast."""
-    return call.cast(call.input(0), dtype_of(call.attr_int("to"), call.place))
+def cast(call: OnnxCall) -> Results:
+    """Import Cast."""
+    return call.cast(call.input(0), dtype_of(call.attr_int("to"), call.location))
 
 
-def cast_like(call: Call) -> Results:
-    """CastLike."""
+def cast_like(call: OnnxCall) -> Results:
+    """Import CastLike."""
     return call.cast(call.input(0), call.input(1).dtype)
 
 
-def identity(call: Call) -> Results:
+def identity(call: OnnxCall) -> Results:
     """Identity, and what is one in inference."""
     return call.input(0)
 
 
-def dropout(call: Call) -> Results:
+def dropout(call: OnnxCall) -> Results:
     """Dropout: in inference nothing is dropped."""
     x = call.input(0)
     training = call.maybe(2)
     if training is not None and training.array is None:
         raise NeedsConstant(
-            f"{call.place}: its input training_mode is known only when the model runs; export the model for inference",
+            f"{call.location}: its input training_mode is known only when the model runs; "
+            "export the model for inference",
             call.names[2],
         )
     if training is not None and training.array is not None and training.array.any():
         raise call.unsupported("training_mode is true", "inference; export the model for inference")
     mask = None
-    if len(call.wanted) > 1 and call.wanted[1]:
+    if len(call.required) > 1 and call.required[1]:
         kept = constant(np.ones((), DTYPES["bool" if call.version >= 10 else x.dtype]))
         mask = call.add("broadcast_to", kept, shape=x.shape)
     return x, mask

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.importers.emitter import Value
-from mavcg.importers.onnx_ops.call import Call
+from mavcg.importers.onnx_ops.call import OnnxCall
 
 LARGEST_WINDOW = 1 << 28  # window positions times window size, along one axis: what is beyond is no CNN
 LARGEST_STEP = 1 << 24
 
 
-def spatial_rank(call: Call, x: Value) -> int:
+def spatial_rank(call: OnnxCall, x: Value) -> int:
     """1 or 2. Raises: UnsupportedOp for images of another kind."""
     if x.rank < 3:
         raise call.fail(f"its input is {x.type}; batch, channels and one or two spatial dimensions are needed")
@@ -19,7 +19,7 @@ def spatial_rank(call: Call, x: Value) -> int:
     return x.rank - 2
 
 
-def to_nhwc(call: Call, x: Value) -> Value:
+def to_nhwc(call: OnnxCall, x: Value) -> Value:
     """N, C, W or N, C, H, W -> N, H, W, C."""
     if x.rank == 3:
         n, c, w = x.shape
@@ -27,7 +27,7 @@ def to_nhwc(call: Call, x: Value) -> Value:
     return call.transpose(x, (0, 2, 3, 1))
 
 
-def from_nhwc(call: Call, x: Value, spatial: int) -> Value:
+def from_nhwc(call: OnnxCall, x: Value, spatial: int) -> Value:
     """N, H, W, C -> N, C, W (one spatial dimension) or N, C, H, W (two)."""
     x = call.transpose(x, (0, 3, 1, 2))
     if spatial == 1:
@@ -47,12 +47,12 @@ class Window:
     given_pads: tuple[int, int, int, int]
 
 
-def pair(values: Sequence[int], one: int) -> tuple[int, int]:
-    """Values along H and W; with one spatial dimension `one` stands for H."""
-    return (one, values[0]) if len(values) == 1 else (values[0], values[1])
+def pair(values: Sequence[int], along_h: int) -> tuple[int, int]:
+    """Values along H and W; with one spatial dimension, H is `along_h`."""
+    return (along_h, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def window(call: Call, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Window:
+def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Window:
     """The window of a convolution or pooling, its pads made explicit.
 
     image, kernel: along the spatial dimensions. ceil: a last window that reaches over the end counts, unless it would

@@ -1,14 +1,14 @@
-"""What chooses among elements: Slice, Split, Pad, Gather."""
+"""Operators that select elements: Slice, Split, Pad, Gather."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from mavcg.importers.emitter import Value
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
 
-def slice_(call: Call) -> Results:
+def slice_(call: OnnxCall) -> Results:
     """Slice: attributes up to opset 9, inputs since."""
     x = call.input(0)
     if call.version < 10:
@@ -27,7 +27,7 @@ def slice_(call: Call) -> Results:
     return cut(call, x, dict(zip(axes, zip(starts, ends, steps, strict=True), strict=True)))
 
 
-def cut(call: Call, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
+def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
     """A slice. ranges: start, end, step along some axes, as Python's slices take them."""
     whole = [(0, n, 1) for n in x.shape]
     found = list(whole)
@@ -43,11 +43,11 @@ def cut(call: Call, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Val
     return call.add("slice", x, starts=starts, stops=stops, steps=steps)
 
 
-def split(call: Call) -> Results:
+def split(call: OnnxCall) -> Results:
     """Split: lengths are an attribute up to opset 12, an input since; or a number of parts as equal as can be."""
     x = call.input(0, rank_min=1)
     axis = call.axis(call.attr_int("axis", 0), x.rank)
-    length, parts = x.shape[axis], len(call.wanted)
+    length, parts = x.shape[axis], len(call.required)
     lengths = call.maybe_ints(1, "split") if call.version >= 13 else call.maybe_ints_attr("split")
     if lengths is None:
         count = call.attr_int("num_outputs", parts)
@@ -61,12 +61,12 @@ def split(call: Call) -> Results:
         raise call.fail(f"split {list(lengths)} of {length} elements into {parts} outputs")
     ends = np.cumsum(lengths).tolist()
     return tuple(
-        cut(call, x, {axis: (end - n, end, 1)}) if wanted else None
-        for n, end, wanted in zip(lengths, ends, call.wanted, strict=True)
+        cut(call, x, {axis: (end - n, end, 1)}) if required else None
+        for n, end, required in zip(lengths, ends, call.required, strict=True)
     )
 
 
-def pad(call: Call) -> Results:
+def pad(call: OnnxCall) -> Results:
     """Pad: attributes up to opset 10, inputs since. A negative pad cuts."""
     x = call.input(0)
     mode = call.attr_str("mode", "constant")
@@ -109,7 +109,7 @@ def pad(call: Call) -> Results:
     return call.add("pad", x, before=before, after=after, mode=mode, value=value if mode == "constant" else 0.0)
 
 
-def _pad_value(call: Call) -> float:
+def _pad_value(call: OnnxCall) -> float:
     array = call.maybe_array(2, "constant_value")
     if array is None or array.size == 0:
         return 0.0
@@ -121,7 +121,7 @@ def _pad_value(call: Call) -> float:
     return float(value)
 
 
-def _wrapped(call: Call, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+def _wrapped(call: OnnxCall, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
     for axis in range(x.rank):
         n, first, last = x.shape[axis], before[axis], after[axis]
         if max(first, last) > n:
@@ -134,8 +134,8 @@ def _wrapped(call: Call, x: Value, before: Sequence[int], after: Sequence[int]) 
     return x
 
 
-def gather(call: Call) -> Results:
-    """Gather."""
+def gather(call: OnnxCall) -> Results:
+    """Import Gather."""
     x, indices = call.input(0, rank_min=1), call.input(1)
     return call.add("gather", x, indices, axis=call.axis(call.attr_int("axis", 0), x.rank))
 

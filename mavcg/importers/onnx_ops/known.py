@@ -10,21 +10,21 @@ import numpy as np
 
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.emitter import constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import check_size
 from mavcg.importers.onnx_proto import dtype_of
 
 LARGEST_KNOWN = 1 << 24  # elements
 
 
-def _array(call: Call, i: int, what: str) -> Array:
+def _array(call: OnnxCall, i: int, what: str) -> Array:
     array = call.array(i, what)
     if array.size > LARGEST_KNOWN:
         raise call.unsupported(f"{what} with {array.size} elements", f"at most {LARGEST_KNOWN}")
     return array
 
 
-def _indices(call: Call, i: int, length: int) -> Array:
+def _indices(call: OnnxCall, i: int, length: int) -> Array:
     """An input of indices along something of this length, counted from 0."""
     found = _array(call, i, "indices")
     if found.dtype.kind not in "iu" or (found.size and (found.min() < -length or found.max() >= length)):
@@ -32,13 +32,13 @@ def _indices(call: Call, i: int, length: int) -> Array:
     return np.where(found < 0, found + length, found).astype(np.int64)
 
 
-def non_zero(call: Call) -> Results:
-    """NonZero."""
+def non_zero(call: OnnxCall) -> Results:
+    """Import NonZero."""
     return constant(np.array(np.nonzero(np.atleast_1d(_array(call, 0, "X"))), np.int64))
 
 
-def gather_elements(call: Call) -> Results:
-    """GatherElements."""
+def gather_elements(call: OnnxCall) -> Results:
+    """Import GatherElements."""
     data = _array(call, 0, "data")
     axis = call.axis(call.attr_int("axis", 0), data.ndim)
     indices = _indices(call, 1, data.shape[axis])
@@ -50,7 +50,7 @@ def gather_elements(call: Call) -> Results:
     return constant(np.take_along_axis(part, indices, axis))
 
 
-def gather_nd(call: Call) -> Results:
+def gather_nd(call: OnnxCall) -> Results:
     """GatherND without batch dimensions."""
     data, indices = _array(call, 0, "data"), _array(call, 1, "indices")
     if call.attr_int("batch_dims", 0):
@@ -61,7 +61,7 @@ def gather_nd(call: Call) -> Results:
     return constant(data[picked])
 
 
-def scatter_nd(call: Call) -> Results:
+def scatter_nd(call: OnnxCall) -> Results:
     """ScatterND without reduction."""
     data, indices, updates = _array(call, 0, "data"), _array(call, 1, "indices"), _array(call, 2, "updates")
     if call.attr_str("reduction", "none") != "none":
@@ -78,7 +78,7 @@ def scatter_nd(call: Call) -> Results:
     return constant(made)
 
 
-def _coordinates(call: Call, data: Array, indices: Array) -> tuple[Array, ...]:
+def _coordinates(call: OnnxCall, data: Array, indices: Array) -> tuple[Array, ...]:
     """The last dimension of indices as an index of data's first dimensions."""
     depth = indices.shape[-1] if indices.ndim else 0
     if indices.dtype.kind not in "iu" or not 1 <= depth <= data.ndim:
@@ -92,8 +92,8 @@ def _coordinates(call: Call, data: Array, indices: Array) -> tuple[Array, ...]:
     return tuple(found)
 
 
-def cum_sum(call: Call) -> Results:
-    """CumSum."""
+def cum_sum(call: OnnxCall) -> Results:
+    """Import CumSum."""
     x, axes = _array(call, 0, "x"), call.ints(1, "axis")
     if len(axes) != 1:
         raise call.fail("its input axis is not one number")
@@ -105,8 +105,8 @@ def cum_sum(call: Call) -> Results:
     return constant(np.flip(total, axis) if call.attr_bool("reverse") else total, stem="sums")
 
 
-def one_hot(call: Call) -> Results:
-    """OneHot."""
+def one_hot(call: OnnxCall) -> Results:
+    """Import OneHot."""
     indices, depths, values = _array(call, 0, "indices"), call.array(1, "depth"), call.array(2, "values")
     if depths.size != 1 or values.shape != (2,) or depths.dtype.kind not in "iuf":
         raise call.fail("depth and values; a number and a pair are needed")
@@ -122,7 +122,7 @@ def one_hot(call: Call) -> Results:
     return constant(np.where(hot, values[1], values[0]))
 
 
-def top_k(call: Call) -> Results:
+def top_k(call: OnnxCall) -> Results:
     """TopK; equal elements in order of their indices."""
     x = _array(call, 0, "X")
     count = call.ints(1, "K") if call.version >= 10 else (call.attr_int("k"),)
@@ -138,18 +138,18 @@ def top_k(call: Call) -> Results:
     return constant(np.take_along_axis(x, order, axis)), constant(order.astype(np.int64))
 
 
-def eye_like(call: Call) -> Results:
+def eye_like(call: OnnxCall) -> Results:
     """EyeLike: only the shape of its input counts."""
     x = call.input(0, rank=2)
     number = call.attr_int("dtype", 0)
-    dtype = dtype_of(number, call.place) if number else x.dtype
+    dtype = dtype_of(number, call.location) if number else x.dtype
     check_size(call, x.type.elements, 8)
     k = call.attr_int("k", 0)
     rows, columns = x.shape
     return constant(np.eye(rows, columns, min(max(k, -rows), columns)), dtype)
 
 
-def trilu(call: Call) -> Results:
+def trilu(call: OnnxCall) -> Results:
     """Trilu, of anything: a mask decides."""
     x = call.input(0, rank_min=2)
     diagonals = call.maybe_ints(1, "k") or (0,)
@@ -161,7 +161,7 @@ def trilu(call: Call) -> Results:
     return call.add("where", constant(kept), x, constant(np.zeros((), DTYPES[x.dtype])))
 
 
-def hardmax(call: Call) -> Results:
+def hardmax(call: OnnxCall) -> Results:
     """Hardmax: 1 where the first largest element along an axis is (opset 13 and later), or of all from an axis on."""
     x = call.input(0, rank_min=1)
     axis = call.attr_int("axis", -1 if call.version >= 13 else 1)

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from mavcg.importers.emitter import Value
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
 
-def matmul(call: Call) -> Results:
-    """MatMul."""
+def matmul(call: OnnxCall) -> Results:
+    """Import MatMul."""
     return multiplied(call, call.input(0), call.input(1))
 
 
-def multiplied(call: Call, a: Value, b: Value) -> Value:
+def multiplied(call: OnnxCall, a: Value, b: Value) -> Value:
     """NumPy's matmul, vectors too."""
     if not a.rank or not b.rank:
         raise call.fail(f"a product of {a.type} and {b.type}; each needs a dimension")
@@ -29,13 +29,13 @@ def multiplied(call: Call, a: Value, b: Value) -> Value:
     return call.reshape(made, shape)
 
 
-def gemm(call: Call) -> Results:
+def gemm(call: OnnxCall) -> Results:
     """Gemm: alpha * A' * B' + beta * C."""
     return gemm_of(call, call.input(0, rank=2), call.input(1, rank=2), call.maybe(2))
 
 
-def gemm_of(call: Call, a: Value, b: Value, c: Value | None) -> Value:
-    """What the node's alpha, beta, transA and transB make of three matrices."""
+def gemm_of(call: OnnxCall, a: Value, b: Value, c: Value | None) -> Value:
+    """Emit alpha * A' * B' + beta * C, A and B transposed as transA and transB say."""
     alpha, beta = call.attr_float("alpha", 1.0), call.attr_float("beta", 1.0)
     if call.attr_bool("transA"):
         a = call.transpose(a, (1, 0))

@@ -5,25 +5,25 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.convolution import convolve
 from mavcg.importers.onnx_ops.linear import gemm_of, multiplied
 from mavcg.importers.onnx_ops.pooling import averaged, over_image
 from mavcg.importers.onnx_ops.quantized import dequantize_linear, dequantized, quantize_linear, quantized
 
 
-def qlinear_binary(call: Call) -> Results:
+def qlinear_binary(call: OnnxCall) -> Results:
     """QLinearAdd and QLinearMul: a, its scale and zero point, b with its, the result's."""
     a = dequantized(call, call.input(0), call.input(1), call.maybe(2))
     b = dequantized(call, call.input(3), call.input(4), call.maybe(5))
     return _requantized(call, call.add("add" if call.op.endswith("QLinearAdd") else "mul", a, b), 6)
 
 
-def _requantized(call: Call, x: Value, at: int, like: int = 0) -> Value:
+def _requantized(call: OnnxCall, x: Value, at: int, like: int = 0) -> Value:
     return quantized(call, x, call.input(at), call.maybe(at + 1), dtype=call.input(like).dtype)
 
 
-def qlinear_activation(call: Call) -> Results:
+def qlinear_activation(call: OnnxCall) -> Results:
     """QLinearSigmoid, QLinearLeakyRelu."""
     x = dequantized(call, call.input(0), call.input(1), call.maybe(2))
     if call.op.endswith("QLinearSigmoid"):
@@ -31,7 +31,7 @@ def qlinear_activation(call: Call) -> Results:
     return _requantized(call, call.add("leaky_relu", x, alpha=call.attr_float("alpha", 0.01)), 3)
 
 
-def qlinear_average(call: Call) -> Results:
+def qlinear_average(call: OnnxCall) -> Results:
     """QLinearGlobalAveragePool, QLinearAveragePool."""
     if call.attr_bool("channels_last"):
         raise call.unsupported("channels_last is 1", "channels in dimension 1")
@@ -41,7 +41,7 @@ def qlinear_average(call: Call) -> Results:
     return _requantized(call, averaged(call, x), 3)
 
 
-def qlinear_concat(call: Call) -> Results:
+def qlinear_concat(call: OnnxCall) -> Results:
     """QLinearConcat: the result's scale and zero point, then each part with its own."""
     if len(call.inputs) < 5 or len(call.inputs) % 3 != 2:
         raise call.fail(f"{len(call.inputs)} inputs; scale, zero point, and three for each part are needed")
@@ -52,7 +52,7 @@ def qlinear_concat(call: Call) -> Results:
     return _requantized(call, made, 0, like=2)
 
 
-def qlinear_softmax(call: Call) -> Results:
+def qlinear_softmax(call: OnnxCall) -> Results:
     """QLinearSoftmax over one axis (the form since opset 13)."""
     if call.attr_int("opset", 13) < 13:
         raise call.unsupported("its attribute opset is below 13", "opset 13")
@@ -60,7 +60,7 @@ def qlinear_softmax(call: Call) -> Results:
     return _requantized(call, call.add("softmax", x, axis=call.axis(call.attr_int("axis", -1), x.rank)), 3)
 
 
-def qgemm(call: Call) -> Results:
+def qgemm(call: OnnxCall) -> Results:
     """QGemm; without a scale for the result it stays real."""
     a, b, a_scale, b_scale = call.input(0, rank=2), call.input(3, rank=2), call.input(1), call.input(4)
     real_a = dequantized(call, a, a_scale, call.maybe(2))
@@ -85,7 +85,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def fused_conv(call: Call) -> Results:
+def fused_conv(call: OnnxCall) -> Results:
     """FusedConv: a convolution, perhaps a sum with a fourth input, an activation."""
     made = convolve(call, call.input(0), call.input(1), call.maybe(2))
     added = call.maybe(3)
@@ -103,7 +103,7 @@ def fused_conv(call: Call) -> Results:
     return call.add(op, made, **dict(zip(names, values, strict=True)))
 
 
-def fused_matmul(call: Call) -> Results:
+def fused_matmul(call: OnnxCall) -> Results:
     """FusedMatMul: alpha * A' * B'."""
     a, b = call.input(0, rank_min=2), call.input(1, rank_min=2)
     if call.attr_bool("transBatchA") or call.attr_bool("transBatchB"):
@@ -116,14 +116,14 @@ def fused_matmul(call: Call) -> Results:
     return made if alpha == 1.0 else call.add("mul", made, call.scalar(alpha, made))
 
 
-def gelu(call: Call) -> Results:
+def gelu(call: OnnxCall) -> Results:
     """Gelu (exact), FastGelu (by tanh), BiasGelu; a second input is added first."""
     x, bias = call.input(0), call.maybe(1)
     x = x if bias is None else call.add("add", x, bias)
     return call.add("gelu", x, tanh=call.op.endswith("FastGelu"))
 
 
-def quick_gelu(call: Call) -> Results:
+def quick_gelu(call: OnnxCall) -> Results:
     """QuickGelu: x * sigmoid(alpha x)."""
     x = call.input(0)
     inner = call.add("mul", x, call.scalar(call.attr_float("alpha", 1.702), x))

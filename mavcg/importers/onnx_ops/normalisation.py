@@ -6,21 +6,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
 
-def per_channel(call: Call, values: Value, x: Value) -> Value:
+def per_channel(call: OnnxCall, values: Value, x: Value) -> Value:
     """One value a channel, in a shape that broadcasts to x [N, C, ..], in x's type."""
     if values.shape != (x.shape[1],):
         raise call.fail(f"{values.type} where {x.type} has {x.shape[1]} channels")
     return call.cast(call.reshape(values, (x.shape[1], *(1,) * (x.rank - 2))), x.dtype)
 
 
-def batch_normalization(call: Call) -> Results:
+def batch_normalization(call: OnnxCall) -> Results:
     """BatchNormalization in inference: x * factor + offset, both folded where the file's numbers are constants."""
     x = call.input(0, rank_min=2)
     scale, bias, mean, var = (call.input(i) for i in range(1, 5))
-    if any(call.wanted[1:]):
+    if any(call.required[1:]):
         raise call.unsupported("outputs of training are read", "the output Y alone")
     if call.version >= 14 and call.attr_bool("training_mode"):
         raise call.unsupported("training_mode is 1", "inference; export the model for inference")
@@ -33,7 +33,7 @@ def batch_normalization(call: Call) -> Results:
     return call.add("add", call.add("mul", x, per_channel(call, factor, x)), per_channel(call, offset, x))
 
 
-def instance_normalization(call: Call) -> Results:
+def instance_normalization(call: OnnxCall) -> Results:
     """InstanceNormalization: each channel of each image by itself."""
     x = call.input(0, rank_min=3)
     made = _normalised(call, x, (*x.shape[:2], math.prod(x.shape[2:])), call.attr_float("epsilon", 1e-5))
@@ -41,7 +41,7 @@ def instance_normalization(call: Call) -> Results:
     return call.add("add", scaled, per_channel(call, call.input(2), x))
 
 
-def group_normalization(call: Call) -> Results:
+def group_normalization(call: OnnxCall) -> Results:
     """GroupNormalization: scale and bias are one a group up to opset 20, one a channel since."""
     x, groups = call.input(0, rank_min=3), call.attr_int("num_groups")
     channels = x.shape[1]
@@ -56,7 +56,7 @@ def group_normalization(call: Call) -> Results:
     return call.add("add", call.add("mul", made, per_channel(call, scale, x)), per_channel(call, bias, x))
 
 
-def _repeated(call: Call, values: Value, groups: int, times: int) -> Value:
+def _repeated(call: OnnxCall, values: Value, groups: int, times: int) -> Value:
     if values.shape != (groups,):
         raise call.fail(f"{values.type} where there are {groups} groups")
     return call.reshape(
@@ -64,14 +64,14 @@ def _repeated(call: Call, values: Value, groups: int, times: int) -> Value:
     )
 
 
-def _normalised(call: Call, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:
+def _normalised(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:
     """Mean 0 and variance 1 along the last dimension of x seen in the shape `rows`."""
     ones = constant(np.ones(1), x.dtype, "ones")
     made = call.add("layer_norm", call.reshape(x, rows), ones, axis=len(rows) - 1, epsilon=epsilon)
     return call.reshape(made, x.shape)
 
 
-def layer_normalization(call: Call) -> Results:
+def layer_normalization(call: OnnxCall) -> Results:
     """LayerNormalization, with its mean and 1/deviation where somebody reads them."""
     x, scale, bias = call.input(0, rank_min=1), call.input(1), call.maybe(2)
     axis = call.axis(call.attr_int("axis", -1), x.rank)
@@ -86,17 +86,17 @@ def layer_normalization(call: Call) -> Results:
         made = call.add("add", made, bias) if bias is not None else made
         if made.shape != x.shape:
             raise call.fail(f"scale {scale.type} does not broadcast to {x.type}")
-    if not any(call.wanted[1:]):
+    if not any(call.required[1:]):
         return made
     axes = tuple(range(axis, x.rank))
     mean = call.add("reduce_mean", x, axes=axes, keepdims=True)
-    apart = call.add("sub", x, mean)
-    variance = call.add("reduce_mean", call.add("mul", apart, apart), axes=axes, keepdims=True)
+    centred = call.add("sub", x, mean)
+    variance = call.add("reduce_mean", call.add("mul", centred, centred), axes=axes, keepdims=True)
     inverse = call.add("reciprocal", call.add("sqrt", call.add("add", variance, call.scalar(epsilon, variance))))
     return made, mean, inverse
 
 
-def rms_normalization(call: Call) -> Results:
+def rms_normalization(call: OnnxCall) -> Results:
     """RMSNormalization: x / sqrt(mean of squares + epsilon) * scale."""
     x, scale = call.input(0, rank_min=1), call.input(1)
     axes = tuple(range(call.axis(call.attr_int("axis", -1), x.rank), x.rank))
@@ -105,7 +105,7 @@ def rms_normalization(call: Call) -> Results:
     return call.add("mul", call.add("div", x, spread), call.cast(scale, x.dtype))
 
 
-def lp_normalization(call: Call) -> Results:
+def lp_normalization(call: OnnxCall) -> Results:
     """LpNormalization: divided by the norm along an axis; what has norm 0 stays 0."""
     x, power = call.input(0, rank_min=1), call.attr_int("p", 2)
     axes = (call.axis(call.attr_int("axis", -1), x.rank),)
@@ -119,7 +119,7 @@ def lp_normalization(call: Call) -> Results:
     return call.add("div", x, call.add("where", zero, call.scalar(1, norm), norm))
 
 
-def lrn(call: Call) -> Results:
+def lrn(call: OnnxCall) -> Results:
     """LRN: over neighbouring channels, dimension 1 in ONNX and the last one in graphs."""
     x = call.input(0, rank_min=2)
     made = call.add(
@@ -130,7 +130,7 @@ def lrn(call: Call) -> Results:
     return call.transpose(made, (0, x.rank - 1, *range(1, x.rank - 1)))
 
 
-def softmax(call: Call) -> Results:
+def softmax(call: OnnxCall) -> Results:
     """Softmax and LogSoftmax: up to opset 12 over all dimensions from axis (1) on, since over axis (-1) alone."""
     x, op = call.input(0), {"Softmax": "softmax", "LogSoftmax": "log_softmax"}[call.op]
     if call.version >= 13:

@@ -5,20 +5,20 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import Window, from_nhwc, spatial_rank, to_nhwc, window
 
 
-def _window(call: Call, x: Value) -> Window:
+def _window(call: OnnxCall, x: Value) -> Window:
     spatial = spatial_rank(call, x)
     kernel = call.attr_ints("kernel_shape", length=spatial)
     return window(call, x.shape[2:], kernel, ceil=call.attr_bool("ceil_mode"))
 
 
-def max_pool(call: Call) -> Results:
+def max_pool(call: OnnxCall) -> Results:
     """MaxPool; storage_order only concerns the second output."""
     x = call.input(0)
-    if len(call.wanted) > 1 and call.wanted[1]:
+    if len(call.required) > 1 and call.required[1]:
         raise call.unsupported("its output Indices is read", "the output Y alone")
     view = _window(call, x)
     made = call.add(
@@ -27,12 +27,12 @@ def max_pool(call: Call) -> Results:
     return from_nhwc(call, made, x.rank - 2)
 
 
-def average_pool(call: Call) -> Results:
-    """AveragePool."""
+def average_pool(call: OnnxCall) -> Results:
+    """Import AveragePool."""
     return averaged(call, call.input(0))
 
 
-def averaged(call: Call, x: Value) -> Value:
+def averaged(call: OnnxCall, x: Value) -> Value:
     """The means in the windows that the node's attributes say. x: [N, C, spatial..]."""
     view = _window(call, x)
     counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
@@ -43,7 +43,7 @@ def averaged(call: Call, x: Value) -> Value:
     return from_nhwc(call, made, x.rank - 2)
 
 
-def lp_pool(call: Call) -> Results:
+def lp_pool(call: OnnxCall) -> Results:
     """LpPool: sums of |x|^p by a depthwise convolution with ones, then the root."""
     x = call.input(0)
     power = _power(call)
@@ -57,43 +57,43 @@ def lp_pool(call: Call) -> Results:
     return from_nhwc(call, _root(call, sums, power), x.rank - 2)
 
 
-def _power(call: Call) -> int:
+def _power(call: OnnxCall) -> int:
     power = call.attr_int("p", 2)
     if power < 1:
         raise call.fail(f"p is {power}; at least 1 is needed")
     return power
 
 
-def _powered(call: Call, x: Value, power: int) -> Value:
+def _powered(call: OnnxCall, x: Value, power: int) -> Value:
     if power == 2:
         return call.add("mul", x, x)
     size = call.add("abs", x)
     return size if power == 1 else call.add("pow", size, call.scalar(power, x))
 
 
-def _root(call: Call, x: Value, power: int) -> Value:
+def _root(call: OnnxCall, x: Value, power: int) -> Value:
     if power == 1:
         return x
     return call.add("sqrt", x) if power == 2 else call.add("pow", x, call.scalar(1 / power, x))
 
 
-def global_average_pool(call: Call) -> Results:
-    """GlobalAveragePool."""
+def global_average_pool(call: OnnxCall) -> Results:
+    """Import GlobalAveragePool."""
     return over_image(call, call.input(0), "reduce_mean")
 
 
-def global_max_pool(call: Call) -> Results:
-    """GlobalMaxPool."""
+def global_max_pool(call: OnnxCall) -> Results:
+    """Import GlobalMaxPool."""
     return over_image(call, call.input(0), "reduce_max")
 
 
-def global_lp_pool(call: Call) -> Results:
-    """GlobalLpPool."""
+def global_lp_pool(call: OnnxCall) -> Results:
+    """Import GlobalLpPool."""
     x, power = call.input(0), _power(call)
     return _root(call, over_image(call, _powered(call, x, power), "reduce_sum"), power)
 
 
-def over_image(call: Call, x: Value, op: str) -> Value:
+def over_image(call: OnnxCall, x: Value, op: str) -> Value:
     """A reduction over all spatial dimensions, which stay with length 1. x: [N, C, spatial..], any number of them."""
     if x.rank < 3:
         raise call.fail(f"its input is {x.type}; batch, channels and at least one spatial dimension are needed")

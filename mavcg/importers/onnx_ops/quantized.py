@@ -11,7 +11,7 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.convolution import convolve
 from mavcg.importers.onnx_ops.linear import multiplied
 from mavcg.importers.onnx_proto import dtype_of
@@ -19,7 +19,7 @@ from mavcg.importers.onnx_proto import dtype_of
 _EXACT_F32 = 1 << 24  # whole numbers up to here are exact in float32
 
 
-def _parameters(call: Call, x: Value, scale: Value, zero: Value | None, dtype: str) -> tuple[Value, Value]:
+def _parameters(call: OnnxCall, x: Value, scale: Value, zero: Value | None, dtype: str) -> tuple[Value, Value]:
     """scale and zero point as graphs want them: f32 and of the quantised type, both scalars or both along one axis."""
     if scale.rank > 1 or (zero is not None and zero.rank > 1):
         raise call.unsupported(f"scale {scale.type}", "one scale, or one for each position along one axis")
@@ -37,7 +37,7 @@ def _parameters(call: Call, x: Value, scale: Value, zero: Value | None, dtype: s
     return scale, zero
 
 
-def dequantized(call: Call, x: Value, scale: Value, zero: Value | None, axis: int = 0) -> Value:
+def dequantized(call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0) -> Value:
     """(x - zero) * scale in f32."""
     if x.dtype not in ("i8", "u8", "i16", "u16", "i32"):
         raise call.unsupported(f"elements of type {x.dtype}", "i8, u8, i16, u16, i32")
@@ -46,7 +46,7 @@ def dequantized(call: Call, x: Value, scale: Value, zero: Value | None, axis: in
     return call.add("dequantize", x, scale, zero, axis=axis)
 
 
-def quantized(call: Call, x: Value, scale: Value, zero: Value | None, axis: int = 0, dtype: str = "u8") -> Value:
+def quantized(call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0, dtype: str = "u8") -> Value:
     """x / scale + zero, rounded and saturated."""
     dtype = zero.dtype if zero is not None else dtype
     if dtype not in ("i8", "u8"):
@@ -56,31 +56,31 @@ def quantized(call: Call, x: Value, scale: Value, zero: Value | None, axis: int 
     return call.add("quantize", call.cast(x, "f32"), scale, zero, axis=axis, to=dtype)
 
 
-def _whole_blocks(call: Call) -> None:
+def _whole_blocks(call: OnnxCall) -> None:
     if call.attr_int("block_size", 0):
         raise call.unsupported(
             f"block_size {call.attr_int('block_size')}", "one scale, or one for each position along one axis"
         )
 
 
-def quantize_linear(call: Call) -> Results:
-    """QuantizeLinear."""
+def quantize_linear(call: OnnxCall) -> Results:
+    """Import QuantizeLinear."""
     _whole_blocks(call)
     number = call.attr_int("output_dtype", 0)
-    dtype = dtype_of(number, call.place) if number else "u8"
+    dtype = dtype_of(number, call.location) if number else "u8"
     return quantized(call, call.input(0), call.input(1), call.maybe(2), call.attr_int("axis", 1), dtype)
 
 
-def dequantize_linear(call: Call) -> Results:
-    """DequantizeLinear."""
+def dequantize_linear(call: OnnxCall) -> Results:
+    """Import DequantizeLinear."""
     _whole_blocks(call)
     scale, zero, axis = call.input(1), call.maybe(2), call.attr_int("axis", 1)
     made = dequantized(call, call.input(0), scale, zero, axis)
     number = call.attr_int("output_dtype", 0)
-    return call.cast(made, dtype_of(number, call.place) if number else scale.dtype)
+    return call.cast(made, dtype_of(number, call.location) if number else scale.dtype)
 
 
-def dynamic_quantize_linear(call: Call) -> Results:
+def dynamic_quantize_linear(call: OnnxCall) -> Results:
     """DynamicQuantizeLinear: to u8, over a range that holds zero and every element; the scale of zeros is 1."""
     x = call.input(0)
     axes = tuple(range(x.rank))
@@ -95,7 +95,7 @@ def dynamic_quantize_linear(call: Call) -> Results:
     return quantized(call, x, scale, point), scale, point
 
 
-def qlinear_conv(call: Call) -> Results:
+def qlinear_conv(call: OnnxCall) -> Results:
     """QLinearConv; its bias is in units of the product of both scales."""
     x, w = call.input(0, rank_min=3), call.input(3, rank_min=3)
     x_scale, w_scale, bias = call.input(1), call.input(4), call.maybe(8)
@@ -114,7 +114,7 @@ def qlinear_conv(call: Call) -> Results:
     return quantized(call, made, call.input(6), call.input(7), 1)
 
 
-def qlinear_matmul(call: Call) -> Results:
+def qlinear_matmul(call: OnnxCall) -> Results:
     """QLinearMatMul: scales of a are one or one a row, of b one or one a column."""
     a, b = call.input(0, rank_min=1), call.input(3, rank_min=1)
     made = multiplied(
@@ -125,7 +125,7 @@ def qlinear_matmul(call: Call) -> Results:
     return quantized(call, made, call.input(6), call.input(7), -2 if made.rank > 1 else -1)
 
 
-def _less_zero(call: Call, x: Value, zero: Value | None, axis: int, dtype: str) -> Value:
+def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: str) -> Value:
     """x - zero as whole numbers of a wider type, or as floats; a zero point per position runs along `axis`."""
     if x.dtype not in ("i8", "u8"):
         raise call.unsupported(f"elements of type {x.dtype}", "i8, u8")
@@ -142,7 +142,7 @@ def _less_zero(call: Call, x: Value, zero: Value | None, axis: int, dtype: str) 
     return call.add("sub", wide, call.cast(zero, dtype))
 
 
-def matmul_integer(call: Call) -> Results:
+def matmul_integer(call: OnnxCall) -> Results:
     """MatMulInteger: exact sums in 32 bits."""
     a, b = call.input(0, rank_min=1), call.input(1, rank_min=1)
     return multiplied(
@@ -152,7 +152,7 @@ def matmul_integer(call: Call) -> Results:
     )
 
 
-def conv_integer(call: Call) -> Results:
+def conv_integer(call: OnnxCall) -> Results:
     """ConvInteger, by a convolution of floats wide enough for every sum to be exact."""
     x, w = call.input(0, rank_min=3), call.input(1, rank_min=3)
     # 255 * 255 is the largest product of two differences of 8-bit numbers.

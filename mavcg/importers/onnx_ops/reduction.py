@@ -6,7 +6,7 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.ops.op import FLOATS
 
 # ONNX's name -> what is done to the elements, the reduction, what is done to its result.
@@ -24,7 +24,7 @@ _FORMS: Mapping[str, tuple[str, str, str]] = {
 _AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # since which opset; 18 for the others
 
 
-def reduce(call: Call) -> Results:
+def reduce(call: OnnxCall) -> Results:
     """All reductions but ReduceLogSumExp."""
     x = call.input(0)
     before, op, after = _FORMS[call.op]
@@ -45,7 +45,7 @@ def reduce(call: Call) -> Results:
     return call.cast(x, real)
 
 
-def _reduced(call: Call, op: str, x: Value, axes: tuple[int, ...]) -> Value:
+def _reduced(call: OnnxCall, op: str, x: Value, axes: tuple[int, ...]) -> Value:
     keep = call.attr_bool("keepdims", True)
     if op in ("reduce_max", "reduce_min") and any(x.shape[a] == 0 for a in axes):
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
@@ -54,7 +54,7 @@ def _reduced(call: Call, op: str, x: Value, axes: tuple[int, ...]) -> Value:
 
 
 def _extreme(dtype: str, least: bool) -> np.generic:
-    """What the largest (smallest) of no elements is."""
+    """Return the maximum (minimum) of no elements."""
     kind = DTYPES[dtype]
     if kind.kind == "f":
         value: float = -np.inf if least else np.inf
@@ -63,7 +63,7 @@ def _extreme(dtype: str, least: bool) -> np.generic:
     return kind.type(value)  # type: ignore[no-any-return]
 
 
-def _axes(call: Call, x: Value) -> tuple[int, ...] | None:
+def _axes(call: OnnxCall, x: Value) -> tuple[int, ...] | None:
     """The dimensions to reduce, rising; None where nothing is to be reduced."""
     if call.version >= _AXES_ARE_AN_INPUT.get(call.op, 18):
         given = call.maybe_ints(1, "axes")
@@ -74,7 +74,7 @@ def _axes(call: Call, x: Value) -> tuple[int, ...] | None:
     return tuple(sorted(call.axes(given, x.rank)))
 
 
-def log_sum_exp(call: Call) -> Results:
+def log_sum_exp(call: OnnxCall) -> Results:
     """ReduceLogSumExp, with the largest element taken out so that nothing overflows."""
     x = call.input(0)
     axes = _axes(call, x)
@@ -94,7 +94,7 @@ def log_sum_exp(call: Call) -> Results:
     return call.cast(made, real)
 
 
-def arg(call: Call) -> Results:
+def arg(call: OnnxCall) -> Results:
     """ArgMax and ArgMin."""
     x = call.input(0, rank_min=1)
     return call.add(

@@ -11,7 +11,7 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.ops.op import FLOATS
 
@@ -21,7 +21,7 @@ LARGEST_TABLE = 1 << 26  # entries of one axis' table
 
 @dataclass(frozen=True)
 class Rule:
-    """How coordinates and weights follow: Resize's attributes, under their names there."""
+    """The rule for coordinates and weights: Resize's attributes, under their names there."""
 
     mode: str
     coordinates: str
@@ -43,7 +43,7 @@ class Axis:
     roi: tuple[float, float] = (0.0, 1.0)
 
 
-def upsample(call: Call) -> Results:
+def upsample(call: OnnxCall) -> Results:
     """Upsample (up to opset 9)."""
     x = call.input(0)
     scales = _floats(call, 1, "scales") if call.version >= 9 else call.attrs.get("scales", ())
@@ -51,7 +51,7 @@ def upsample(call: Call) -> Results:
     return resized(call, x, _by_scales(call, x, scales, range(x.rank)), rule)
 
 
-def resize(call: Call) -> Results:
+def resize(call: OnnxCall) -> Results:
     """Resize: opset 10 is Upsample's rule, 11 names the rules."""
     x = call.input(0)
     mode = _mode(call.attr_str("mode", "nearest"), call)
@@ -86,20 +86,20 @@ def resize(call: Call) -> Results:
     return resized(call, x, steps, rule)
 
 
-def _mode(mode: str, call: Call) -> str:
+def _mode(mode: str, call: OnnxCall) -> str:
     if mode not in ("nearest", "linear", "bilinear", "cubic"):
         raise call.fail(f"mode {mode!r}; there are nearest, linear and cubic")
     return "linear" if mode == "bilinear" else mode
 
 
-def _floats(call: Call, i: int, what: str) -> tuple[float, ...]:
+def _floats(call: OnnxCall, i: int, what: str) -> tuple[float, ...]:
     array = call.array(i, what)
     if array.ndim > 1 or array.size > 128 or array.dtype.kind != "f":
         raise call.fail(f"its input {what} is {call.input(i).type}; a list of floats is needed")
     return tuple(float(v) for v in array.reshape(-1))
 
 
-def _by_scales(call: Call, x: Value, scales: Sequence[float], axes: Sequence[int]) -> list[Axis]:
+def _by_scales(call: OnnxCall, x: Value, scales: Sequence[float], axes: Sequence[int]) -> list[Axis]:
     if len(scales) != len(axes):
         raise call.fail(f"{len(scales)} scales where {len(axes)} are needed")
     if any(not isinstance(s, float) or not 0 < s < LARGEST_LENGTH for s in scales):
@@ -107,7 +107,7 @@ def _by_scales(call: Call, x: Value, scales: Sequence[float], axes: Sequence[int
     return [Axis(a, x.shape[a], math.floor(x.shape[a] * s), s) for a, s in zip(axes, scales, strict=True)]
 
 
-def _by_sizes(call: Call, x: Value, sizes: Sequence[int], axes: Sequence[int]) -> list[Axis]:
+def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int]) -> list[Axis]:
     if len(sizes) != len(axes) or any(not 0 <= n < LARGEST_LENGTH for n in sizes):
         raise call.fail(f"sizes {list(sizes)}; {len(axes)} lengths below {LARGEST_LENGTH} are needed")
     if any(x.shape[a] == 0 for a in axes):
@@ -123,7 +123,7 @@ def _by_sizes(call: Call, x: Value, sizes: Sequence[int], axes: Sequence[int]) -
     return [Axis(a, x.shape[a], n, s) for a, n, s in zip(axes, sizes, scales, strict=True)]
 
 
-def resized(call: Call, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
+def resized(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
     """x resampled along each axis whose length or position changes. Raises: MavcgError for rules that there are not."""
     work = [s for s in steps if s.made != s.length or s.scale != 1.0 or rule.coordinates == "tf_crop_and_resize"]
     work = [s for s in work if not _is_identity(call, s, rule)]
@@ -151,16 +151,16 @@ def resized(call: Call, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
     return call.cast(made, dtype)
 
 
-def _is_identity(call: Call, s: Axis, rule: Rule) -> bool:
-    """Whether each element of an axis is just the one that was there."""
+def _is_identity(call: OnnxCall, s: Axis, rule: Rule) -> bool:
+    """True if each element of an axis is the old element at the same index."""
     if s.made != s.length or s.made < 1:
         return False
     at = coordinates(call, s, rule)
     return bool(np.array_equal(at, np.arange(s.made)))
 
 
-def coordinates(call: Call, s: Axis, rule: Rule) -> Array:
-    """Where along the axis each result lies, in elements: [made], float64."""
+def coordinates(call: OnnxCall, s: Axis, rule: Rule) -> Array:
+    """Return the position of each result along the axis, in elements: [made], float64."""
     o = np.arange(s.made, dtype=np.float64)
     n, reached = s.length, s.scale * s.length  # reached: the length after, before it was rounded down
     name = rule.coordinates
@@ -186,15 +186,15 @@ def coordinates(call: Call, s: Axis, rule: Rule) -> Array:
     raise call.fail(f"coordinate_transformation_mode {name!r}: there is no such mode")
 
 
-def table(call: Call, s: Axis, rule: Rule) -> tuple[Array, Array]:
+def table(call: OnnxCall, s: Axis, rule: Rule) -> tuple[Array, Array]:
     """index [made, taps] and weight [made, taps] of one axis."""
     at = coordinates(call, s, rule)
     if not np.isfinite(at).all() or np.abs(at).max() > 1 << 40:
         raise call.fail("coordinates that are not finite; its scales or roi are not usable")
     if rule.mode == "nearest":
         # Opset 10 does not say which neighbour; this is what runtimes do.
-        way = rule.nearest if rule.nearest != "simple" else "ceil" if s.scale < 1 else "floor"
-        index = _nearest(call, at, way)[:, None]
+        rounding = rule.nearest if rule.nearest != "simple" else "ceil" if s.scale < 1 else "floor"
+        index = _nearest(call, at, rounding)[:, None]
         return np.clip(index, 0, s.length - 1), np.ones(index.shape)
     left = np.floor(at).astype(np.int64)
     shrink = min(s.scale, 1.0) if rule.antialias else 1.0
@@ -214,17 +214,17 @@ def table(call: Call, s: Axis, rule: Rule) -> tuple[Array, Array]:
     return np.clip(index, 0, s.length - 1), weight
 
 
-def _nearest(call: Call, at: Array, mode: str) -> Array:
-    ways = {
+def _nearest(call: OnnxCall, at: Array, mode: str) -> Array:
+    roundings = {
         "round_prefer_floor": lambda: np.ceil(at - 0.5),
         "round_prefer_ceil": lambda: np.floor(at + 0.5),
         "floor": lambda: np.floor(at),
         "ceil": lambda: np.ceil(at),
     }
-    if mode not in ways:
-        raise call.fail(f"nearest_mode {mode!r}; there are {', '.join(ways)}")
-    found: Array = ways[mode]().astype(np.int64)
-    return found
+    if mode not in roundings:
+        raise call.fail(f"nearest_mode {mode!r}; there are {', '.join(roundings)}")
+    indices: Array = roundings[mode]().astype(np.int64)
+    return indices
 
 
 def _cubic(distance: Array, a: float) -> Array:
@@ -234,7 +234,7 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _extrapolated(call: Call, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
+def _extrapolated(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
     """Elements that lie outside the image along any axis are the extrapolation value."""
     for s in steps:
         at = coordinates(call, s, rule)

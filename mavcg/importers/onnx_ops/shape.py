@@ -1,4 +1,4 @@
-"""What moves elements without choosing among them: Reshape, Transpose, Concat, Tile; and shapes as numbers."""
+"""Operators that move all elements: Reshape, Transpose, Concat, Tile; and shapes as numbers."""
 
 import math
 from collections.abc import Mapping
@@ -8,35 +8,35 @@ import numpy as np
 from mavcg.graph import DTYPES, type_of
 from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_BYTES
-from mavcg.importers.onnx_ops.call import Call, Handler, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 
 
-def reshape(call: Call) -> Results:
-    """Reshape."""
-    x, wanted = call.input(0), call.ints(1, "shape")
-    if any(n < -1 for n in wanted) or wanted.count(-1) > 1:
-        raise call.fail(f"shape {list(wanted)}; one entry may be -1, the others are lengths")
+def reshape(call: OnnxCall) -> Results:
+    """Import Reshape."""
+    x, required = call.input(0), call.ints(1, "shape")
+    if any(n < -1 for n in required) or required.count(-1) > 1:
+        raise call.fail(f"shape {list(required)}; one entry may be -1, the others are lengths")
     if not call.attr_bool("allowzero"):
-        if any(n == 0 and i >= x.rank for i, n in enumerate(wanted)):
-            raise call.fail(f"shape {list(wanted)} copies a dimension that {x.type} does not have")
-        wanted = tuple(x.shape[i] if n == 0 else n for i, n in enumerate(wanted))
-    if -1 in wanted:
-        others = math.prod(n for n in wanted if n != -1)
+        if any(n == 0 and i >= x.rank for i, n in enumerate(required)):
+            raise call.fail(f"shape {list(required)} copies a dimension that {x.type} does not have")
+        required = tuple(x.shape[i] if n == 0 else n for i, n in enumerate(required))
+    if -1 in required:
+        others = math.prod(n for n in required if n != -1)
         if others == 0 or x.type.elements % others:
-            raise call.fail(f"{x.type} does not make {list(wanted)}")
-        wanted = tuple(x.type.elements // others if n == -1 else n for n in wanted)
-    return call.reshape(x, wanted)
+            raise call.fail(f"{x.type} does not make {list(required)}")
+        required = tuple(x.type.elements // others if n == -1 else n for n in required)
+    return call.reshape(x, required)
 
 
-def flatten(call: Call) -> Results:
-    """Flatten."""
+def flatten(call: OnnxCall) -> Results:
+    """Import Flatten."""
     x, axis = call.input(0), call.attr_int("axis", 1)
     axis = axis if axis == x.rank else call.axis(axis, x.rank)
     return call.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
-def squeeze(call: Call) -> Results:
+def squeeze(call: OnnxCall) -> Results:
     """Squeeze: without axes all dimensions of length 1 go."""
     x = call.input(0)
     given = call.maybe_ints(1, "axes") if call.version >= 13 else call.maybe_ints_attr("axes")
@@ -48,7 +48,7 @@ def squeeze(call: Call) -> Results:
     return call.reshape(x, [n for i, n in enumerate(x.shape) if i not in axes])
 
 
-def unsqueeze(call: Call) -> Results:
+def unsqueeze(call: OnnxCall) -> Results:
     """Unsqueeze: axes count in the result."""
     x = call.input(0)
     given = call.ints(1, "axes") if call.version >= 13 else call.attr_ints("axes")
@@ -58,7 +58,7 @@ def unsqueeze(call: Call) -> Results:
     return call.reshape(x, [1 if i in axes else next(rest) for i in range(rank)])
 
 
-def transpose(call: Call) -> Results:
+def transpose(call: OnnxCall) -> Results:
     """Transpose: without perm the dimensions are reversed."""
     x = call.input(0)
     perm = call.attr_ints("perm", tuple(reversed(range(x.rank))))
@@ -67,24 +67,24 @@ def transpose(call: Call) -> Results:
     return call.transpose(x, perm)
 
 
-def concat(call: Call) -> Results:
-    """Concat."""
+def concat(call: OnnxCall) -> Results:
+    """Import Concat."""
     parts = call.all_inputs()
     axis = call.axis(call.attr_int("axis"), parts[0].rank)
     return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 
-def expand(call: Call) -> Results:
+def expand(call: OnnxCall) -> Results:
     """Expand: either side may have dimensions of length 1."""
-    x, wanted = call.input(0), call.ints(1, "shape")
+    x, required = call.input(0), call.ints(1, "shape")
     try:
-        shape = np.broadcast_shapes(x.shape, wanted)
+        shape = np.broadcast_shapes(x.shape, required)
     except ValueError as error:
-        raise call.fail(f"{x.type} does not broadcast with {list(wanted)}") from error
+        raise call.fail(f"{x.type} does not broadcast with {list(required)}") from error
     return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
 
 
-def tile(call: Call) -> Results:
+def tile(call: OnnxCall) -> Results:
     """Tile: each dimension gets one before it that is stretched, then both become one."""
     x, repeats = call.input(0), call.ints(1, "repeats")
     if len(repeats) != x.rank or any(r < 0 for r in repeats):
@@ -97,8 +97,8 @@ def tile(call: Call) -> Results:
     return call.reshape(made, [r * length for r, length in zip(repeats, x.shape, strict=True)])
 
 
-def depth_to_space(call: Call) -> Results:
-    """DepthToSpace."""
+def depth_to_space(call: OnnxCall) -> Results:
+    """Import DepthToSpace."""
     x, block = call.input(0, rank=4), call.attr_int("blocksize")
     mode = call.attr_str("mode", "DCR")
     n, c, h, w = x.shape
@@ -115,7 +115,7 @@ def depth_to_space(call: Call) -> Results:
     return from_nhwc(call, call.reshape(image, (n, h * block, w * block, deep)), 2)
 
 
-def space_to_depth(call: Call) -> Results:
+def space_to_depth(call: OnnxCall) -> Results:
     """SpaceToDepth: DepthToSpace (DCR, or CRD in mode CRD) undone."""
     x, block = call.input(0, rank=4), call.attr_int("blocksize")
     mode = call.attr_str("mode", "DCR")
@@ -129,7 +129,7 @@ def space_to_depth(call: Call) -> Results:
     return from_nhwc(call, call.reshape(parts, (n, h // block, w // block, block * block * c)), 2)
 
 
-def shape_of(call: Call) -> Results:
+def shape_of(call: OnnxCall) -> Results:
     """Shape: known at import, since no dimension is free."""
     x = call.input(0)
     start, end = call.attr_int("start", 0), call.attr_int("end", x.rank)
@@ -140,16 +140,16 @@ def _clamped(position: int, rank: int) -> int:
     return min(max(position + rank if position < 0 else position, 0), rank)
 
 
-def size_of(call: Call) -> Results:
-    """Size."""
+def size_of(call: OnnxCall) -> Results:
+    """Import Size."""
     return constant(np.array(call.input(0).type.elements, np.int64))
 
 
 _CONSTANT_KINDS = {"value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64}
 
 
-def constant_node(call: Call) -> Results:
-    """Constant."""
+def constant_node(call: OnnxCall) -> Results:
+    """Import Constant."""
     if "value" in call.attrs:
         value = call.attrs["value"]
         if not isinstance(value, np.ndarray):
@@ -166,8 +166,8 @@ def constant_node(call: Call) -> Results:
     raise call.unsupported(f"attributes {', '.join(call.attrs) or 'none'}", "value, value_float(s), value_int(s)")
 
 
-def constant_of_shape(call: Call) -> Results:
-    """ConstantOfShape."""
+def constant_of_shape(call: OnnxCall) -> Results:
+    """Import ConstantOfShape."""
     shape = call.ints(0, "shape")
     value = call.attrs.get("value", np.zeros(1, np.float32))
     if not isinstance(value, np.ndarray) or value.size != 1:
@@ -179,13 +179,13 @@ def constant_of_shape(call: Call) -> Results:
     return constant(np.broadcast_to(value.reshape(()), shape))
 
 
-def check_size(call: Call, elements: int, item_bytes: int) -> None:
+def check_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
     """Raises: MavcgError where an array that the import is to make is too large."""
     if elements * item_bytes > LARGEST_BYTES:
         raise call.fail(f"a result of {elements} elements takes {elements * item_bytes} bytes; at most {LARGEST_BYTES}")
 
 
-def arange(call: Call) -> Results:
+def arange(call: OnnxCall) -> Results:
     """Range, of numbers that are known at import."""
     start, limit, delta = (call.array(i, ("start", "limit", "delta")[i]) for i in range(3))
     if any(v.size != 1 for v in (start, limit, delta)) or len({v.dtype for v in (start, limit, delta)}) > 1:

@@ -1,1 +1,1 @@
-"""What becomes of each operator of TFLite: a handler for each, by families."""
+"""Handlers of TFLite operators, by family."""

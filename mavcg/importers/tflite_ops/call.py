@@ -1,6 +1,6 @@
-"""What a handler gets: one TFLite operator with its inputs and options, and the words to answer with.
+"""The argument of a handler: one TFLite operator with its inputs and options, and how to emit its result.
 
-8-bit tensors come in two ways. `input` gives the 8-bit numbers themselves, for what only moves them. `operand` gives
+8-bit tensors come in two forms. `input` gives the 8-bit numbers themselves, for what only moves them. `operand` gives
 the real numbers that they stand for: a dequantize before the operator. Where a result is real and the file has an 8-bit
 tensor there, the importer puts a quantize behind it. So a handler that uses `operand` is the same for every type.
 """
@@ -13,7 +13,7 @@ from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
-from mavcg.importers.tflite_model import Quant, Tensor
+from mavcg.importers.tflite_model import Quant, TfliteTensor
 
 _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, ActivationFunctionType
     1: ("relu", {}),
@@ -24,22 +24,22 @@ _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, A
 
 
 @dataclass(frozen=True)
-class Call(NodeCall):
+class TfliteCall(NodeCall):
     """One operator of the file.
 
     inputs: as they are stored. tensors: what the file says of them, None for those absent. results: what the file says
     of its outputs. dequantized: by tensor, shared by all calls.
     """
 
-    tensors: tuple[Tensor | None, ...]
-    results: tuple[Tensor, ...]
+    tensors: tuple[TfliteTensor | None, ...]
+    results: tuple[TfliteTensor, ...]
     options: Mapping[str, Any]
     dequantized: dict[int, Value] = field(default_factory=dict)
 
     # Inputs
 
-    def tensor(self, i: int) -> Tensor:
-        """What the file says of an input that is there."""
+    def tensor(self, i: int) -> TfliteTensor:
+        """Return the file's description of an input that is present."""
         self.input(i)
         found = self.tensors[i]
         assert found is not None
@@ -67,11 +67,11 @@ class Call(NodeCall):
 
     @property
     def eight_bit(self) -> bool:
-        """Whether some input that is known only at run time holds 8-bit numbers."""
+        """True if an input that is known only at run time holds 8-bit integers."""
         pairs = zip(self.tensors, self.inputs, strict=True)
         return any(t is not None and t.eight_bit and v is not None and not v.is_constant for t, v in pairs)
 
-    def dequantize(self, value: Value, tensor: Tensor) -> Value:
+    def dequantize(self, value: Value, tensor: TfliteTensor) -> Value:
         """The real numbers that a tensor stands for."""
         quant = tensor.quant
         assert quant is not None
@@ -87,7 +87,7 @@ class Call(NodeCall):
         return range(len(self.inputs))
 
     def alike(self, *inputs: int) -> bool:
-        """Whether these inputs and the first result stand for real numbers in the same way, if at all."""
+        """True if these inputs and the first result have the same quantization, or none."""
         result = self.results[0].quant if self.results[0].eight_bit else None
         for tensor in map(self.tensor, inputs):
             quant = tensor.quant if tensor.eight_bit else None
@@ -119,7 +119,7 @@ class Call(NodeCall):
 
     @property
     def activated(self) -> bool:
-        """Whether an activation follows in the same operator."""
+        """True if the operator includes an activation."""
         return int(self.option("FusedActivationFunction", 0)) != 0
 
     def activate(self, x: Value) -> Value:
@@ -155,16 +155,19 @@ class Call(NodeCall):
         return self.add("pad", x, before=tuple(before), after=tuple(after), mode=mode, value=value)
 
     def zero_of(self, i: int) -> float:
-        """What stands for 0 in an input as it is stored."""
+        """Return the stored value of an input that stands for 0."""
         tensor = self.tensor(i)
         return float(tensor.quant.zero[0]) if tensor.quant is not None and tensor.eight_bit else 0.0
 
 
 def scale_and_zero(quant: Quant, dtype: str) -> tuple[Value, Value]:
-    """What dequantize and quantize read: scalars, or one entry a position of the axis."""
+    """Return the scale and zero point that dequantize and quantize read:
+
+    scalars, or one entry per index of the axis.
+    """
     shape = () if quant.scale.size == 1 else quant.scale.shape
     return constant(quant.scale.reshape(shape), stem="scale"), constant(quant.zero.reshape(shape), dtype, stem="zero")
 
 
 Results = Value | tuple[Value, ...]
-Handler = Callable[[Call], Results]
+Handler = Callable[[TfliteCall], Results]

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.tflite_ops.call import Call, Handler, Results
+from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
 SAME, VALID = 0, 1  # schema.fbs, Padding
 
 
-def conv_2d(call: Call) -> Results:
+def conv_2d(call: TfliteCall) -> Results:
     """CONV_2D: filters O, KH, KW, I; groups where the image has a multiple of I channels."""
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if not w.shape[3] or x.shape[3] % w.shape[3]:
@@ -22,7 +22,7 @@ def conv_2d(call: Call) -> Results:
     return _convolved(call, x, w, x.shape[3] // w.shape[3])
 
 
-def depthwise_conv_2d(call: Call) -> Results:
+def depthwise_conv_2d(call: TfliteCall) -> Results:
     """DEPTHWISE_CONV_2D: filters 1, KH, KW, C * multiplier; output c * multiplier + m reads channel c."""
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if w.shape[0] != 1 or not x.shape[3] or w.shape[3] % x.shape[3]:
@@ -32,7 +32,7 @@ def depthwise_conv_2d(call: Call) -> Results:
     return _convolved(call, x, call.transpose(w, (3, 1, 2, 0)), x.shape[3])
 
 
-def _convolved(call: Call, x: Value, w: Value, groups: int) -> Value:
+def _convolved(call: TfliteCall, x: Value, w: Value, groups: int) -> Value:
     stride = call.positive("StrideH", "StrideW")
     dilation = call.positive("DilationHFactor", "DilationWFactor")
     attrs = {
@@ -44,7 +44,11 @@ def _convolved(call: Call, x: Value, w: Value, groups: int) -> Value:
 
 
 def pads_of(
-    call: Call, lengths: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int] = (1, 1)
+    call: TfliteCall,
+    lengths: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
 ) -> tuple[int, int, int, int]:
     """Top, left, bottom, right for the operator's Padding. SAME: ceil(length / stride) windows, an odd pad last."""
     padding = call.option("Padding")
@@ -60,7 +64,7 @@ def pads_of(
     return before[0], before[1], after[0], after[1]
 
 
-def bias(call: Call, i: int, image: int, weights: int, channels: int) -> Value | None:
+def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> Value | None:
     """An input that is added, one element a channel; None where it is absent.
 
     Of an operator on 8-bit numbers it is i32 in units of the sums, the product of the two scales.
@@ -87,7 +91,7 @@ def bias(call: Call, i: int, image: int, weights: int, channels: int) -> Value |
     return call.add("dequantize", value, *parts, axis=0)
 
 
-def transpose_conv(call: Call) -> Results:
+def transpose_conv(call: TfliteCall) -> Results:
     """TRANSPOSE_CONV: the image is spread by the strides; input 0 says the size of the result, padding included.
 
     Pads are those of the convolution from the result back to the image.
@@ -117,7 +121,7 @@ def transpose_conv(call: Call) -> Results:
     return call.activate(made)
 
 
-def fully_connected(call: Call) -> Results:
+def fully_connected(call: TfliteCall) -> Results:
     """FULLY_CONNECTED: rows of the input times weights [units, depth]."""
     x, w = call.operand(0), call.operand(1, rank=2)
     if call.option("WeightsFormat", 0) != 0:
@@ -133,7 +137,7 @@ def fully_connected(call: Call) -> Results:
     return call.activate(call.reshape(made, (*x.shape[:-1], units)) if keep else made)
 
 
-def batch_matmul(call: Call) -> Results:
+def batch_matmul(call: TfliteCall) -> Results:
     """BATCH_MATMUL: NumPy's matmul with the last two dimensions of either side swapped on request."""
     a, b = call.operand(0, rank_min=2), call.operand(1, rank_min=2)
     if call.option("AdjX", False):

@@ -6,12 +6,12 @@ import numpy as np
 
 from mavcg.graph import Array
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.tflite_ops.call import Call, Handler, Results
+from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
 LARGEST_LENGTH = 1 << 16  # rows or columns of a resized image
 
 
-def resize_bilinear(call: Call) -> Results:
+def resize_bilinear(call: TfliteCall) -> Results:
     """RESIZE_BILINEAR: between the two neighbours along each axis."""
     x = call.operand(0, rank=4)
     for axis, made in _sizes(call, x):
@@ -25,7 +25,7 @@ def resize_bilinear(call: Call) -> Results:
     return x
 
 
-def resize_nearest_neighbor(call: Call) -> Results:
+def resize_nearest_neighbor(call: TfliteCall) -> Results:
     """RESIZE_NEAREST_NEIGHBOR: rows and columns chosen; 8-bit numbers as they are."""
     x = call.input(0, rank=4)
     for axis, made in _sizes(call, x):
@@ -39,7 +39,7 @@ def resize_nearest_neighbor(call: Call) -> Results:
     return x
 
 
-def _sizes(call: Call, x: Value) -> list[tuple[int, int]]:
+def _sizes(call: TfliteCall, x: Value) -> list[tuple[int, int]]:
     """The axes to resize and the lengths that they get."""
     sizes = call.ints(1, "size", 2)
     if any(not 1 <= n <= LARGEST_LENGTH for n in sizes) or not all(x.shape[1:3]):
@@ -50,29 +50,29 @@ def _sizes(call: Call, x: Value) -> list[tuple[int, int]]:
     return [(axis, n) for axis, n in zip((1, 2), sizes, strict=True) if n != x.shape[axis]]
 
 
-def _scale(call: Call, length: int, made: int) -> np.float32:
+def _scale(call: TfliteCall, length: int, made: int) -> np.float32:
     if call.option("AlignCorners", False) and made > 1:
         return np.float32(length - 1) / np.float32(made - 1)
     return np.float32(length) / np.float32(made)
 
 
-def _sources(call: Call, length: int, made: int) -> Array:
-    """Where in the image each new row or column lies, in f32 as the format's runtime computes it."""
+def _sources(call: TfliteCall, length: int, made: int) -> Array:
+    """Return the position in the image of each new row or column, in f32 as the format's runtime computes it."""
     numbers, scale = np.arange(made, dtype=np.float32), _scale(call, length, made)
     if call.option("HalfPixelCenters", False):
         return np.asarray((numbers + np.float32(0.5)) * scale - np.float32(0.5))
     return np.asarray(numbers * scale)
 
 
-def _nearest(call: Call, length: int, made: int) -> Array:
-    """Which old row or column each new one is, before it is kept inside the image."""
+def _nearest(call: TfliteCall, length: int, made: int) -> Array:
+    """Return the old row or column nearest to each new one, before it is clamped to the image."""
     shift = np.float32(0.5 if call.option("HalfPixelCenters", False) else 0.0)
     at = (np.arange(made, dtype=np.float32) + shift) * _scale(call, length, made)
     # With corners aligned it is rounded, halves away from 0.
     return np.asarray(np.floor(at + np.float32(0.5)) if call.option("AlignCorners", False) else np.floor(at))
 
 
-def depth_to_space(call: Call) -> Results:
+def depth_to_space(call: TfliteCall) -> Results:
     """DEPTH_TO_SPACE: channels are, in this order, the block's row, its column, and the new channel."""
     x = call.input(0, rank=4)
     (block,) = call.positive("BlockSize")
@@ -83,8 +83,8 @@ def depth_to_space(call: Call) -> Results:
     return call.reshape(parts, (n, h * block, w * block, c // block // block))
 
 
-def space_to_depth(call: Call) -> Results:
-    """SPACE_TO_DEPTH: the other way."""
+def space_to_depth(call: TfliteCall) -> Results:
+    """SPACE_TO_DEPTH: the inverse of DEPTH_TO_SPACE."""
     x = call.input(0, rank=4)
     (block,) = call.positive("BlockSize")
     n, h, w, c = x.shape
@@ -94,8 +94,8 @@ def space_to_depth(call: Call) -> Results:
     return call.reshape(parts, (n, h // block, w // block, c * block * block))
 
 
-def space_to_batch_nd(call: Call) -> Results:
-    """SPACE_TO_BATCH_ND: the places in a block are, in their order, before the batch."""
+def space_to_batch_nd(call: TfliteCall) -> Results:
+    """SPACE_TO_BATCH_ND: the positions in a block become outer dimensions of the batch, in their order."""
     x = call.input(0, rank_min=1)
     blocks, pairs = _blocks(call, x)
     count = len(blocks)
@@ -115,8 +115,8 @@ def space_to_batch_nd(call: Call) -> Results:
     )
 
 
-def batch_to_space_nd(call: Call) -> Results:
-    """BATCH_TO_SPACE_ND: the other way, then pixels cut off at the borders."""
+def batch_to_space_nd(call: TfliteCall) -> Results:
+    """BATCH_TO_SPACE_ND: the inverse of SPACE_TO_BATCH_ND, then pixels are cropped at the borders."""
     x = call.input(0, rank_min=1)
     blocks, crops = _blocks(call, x)
     count = len(blocks)
@@ -137,7 +137,7 @@ def batch_to_space_nd(call: Call) -> Results:
     return call.add("slice", whole, starts=tuple(starts), stops=tuple(stops), steps=(1,) * x.rank)
 
 
-def _blocks(call: Call, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _blocks(call: TfliteCall, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The block's size along the dimensions after the batch; two numbers for each of them."""
     blocks = call.ints(1, "block_shape")
     pairs = call.ints(2, "paddings or crops", 2 * len(blocks))

@@ -5,33 +5,33 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.tflite_ops.call import Call, Handler, Results
+from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
 _REFLECT, _SYMMETRIC = 0, 1  # schema.fbs, MirrorPadMode
 
 
-def reshape(call: Call) -> Results:
+def reshape(call: TfliteCall) -> Results:
     """RESHAPE: to input 1, or to the option NewShape; -1 stands for what is left."""
     x = call.input(0)
     second = call.maybe(1)
     if second is not None and second.rank == 1:
-        wanted = call.ints(1, "shape")
+        required = call.ints(1, "shape")
     else:
-        wanted = tuple(call.option("NewShape", ()))
-        if wanted == (0,):
-            wanted = ()  # how old files write the shape of a scalar
-    return call.reshape(x, _without_hole(call, wanted, x))
+        required = tuple(call.option("NewShape", ()))
+        if required == (0,):
+            required = ()  # how old files write the shape of a scalar
+    return call.reshape(x, _without_hole(call, required, x))
 
 
-def _without_hole(call: Call, wanted: Sequence[int], x: Value) -> tuple[int, ...]:
-    known = int(np.prod([n for n in wanted if n != -1], dtype=object))
-    holes = sum(n == -1 for n in wanted)
-    if holes > 1 or any(n < -1 for n in wanted) or (holes and (not known or x.type.elements % known)):
-        raise call.fail(f"{x.type} does not take the shape {list(wanted)}")
-    return call.sized([x.type.elements // known if n == -1 else n for n in wanted], x)
+def _without_hole(call: TfliteCall, required: Sequence[int], x: Value) -> tuple[int, ...]:
+    known = int(np.prod([n for n in required if n != -1], dtype=object))
+    holes = sum(n == -1 for n in required)
+    if holes > 1 or any(n < -1 for n in required) or (holes and (not known or x.type.elements % known)):
+        raise call.fail(f"{x.type} does not take the shape {list(required)}")
+    return call.sized([x.type.elements // known if n == -1 else n for n in required], x)
 
 
-def squeeze(call: Call) -> Results:
+def squeeze(call: TfliteCall) -> Results:
     """SQUEEZE: takes the named dimensions away, or all of length 1."""
     x = call.input(0)
     named = {call.axis(a, x.rank, "SqueezeDims") for a in call.option("SqueezeDims", ())}
@@ -42,7 +42,7 @@ def squeeze(call: Call) -> Results:
     return call.reshape(x, [n for i, n in enumerate(x.shape) if i not in gone])
 
 
-def expand_dims(call: Call) -> Results:
+def expand_dims(call: TfliteCall) -> Results:
     """EXPAND_DIMS."""
     x = call.input(0)
     (axis,) = call.ints(1, "axis", 1)
@@ -50,14 +50,14 @@ def expand_dims(call: Call) -> Results:
     return call.reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-def transpose(call: Call) -> Results:
+def transpose(call: TfliteCall) -> Results:
     """TRANSPOSE."""
     x = call.input(0)
     perm = tuple(call.axis(a, x.rank, "perm") for a in call.ints(1, "perm", x.rank))
     return call.transpose(x, perm)
 
 
-def concatenation(call: Call) -> Results:
+def concatenation(call: TfliteCall) -> Results:
     """CONCATENATION: of 8-bit numbers as they are where all mean the same."""
     inputs = call.all_inputs()
     parts = [call.operand(i) for i in inputs] if call.activated else list(call.stored(*inputs))
@@ -65,7 +65,7 @@ def concatenation(call: Call) -> Results:
     return call.activate(parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis))
 
 
-def pack(call: Call) -> Results:
+def pack(call: TfliteCall) -> Results:
     """PACK: a new dimension of as many elements as there are inputs."""
     parts = call.stored(*call.all_inputs())
     axis = call.axis(int(call.option("Axis", 0)), parts[0].rank + 1)
@@ -73,7 +73,7 @@ def pack(call: Call) -> Results:
     return wide[0] if len(wide) == 1 else call.add("concat", *wide, axis=axis)
 
 
-def unpack(call: Call) -> Results:
+def unpack(call: TfliteCall) -> Results:
     """UNPACK: a dimension's elements, each a result."""
     x = call.input(0, rank_min=1)
     axis = call.axis(int(call.option("Axis", 0)), x.rank)
@@ -83,7 +83,7 @@ def unpack(call: Call) -> Results:
     return tuple(call.reshape(p, (*x.shape[:axis], *x.shape[axis + 1 :])) for p in parts)
 
 
-def split(call: Call) -> Results:
+def split(call: TfliteCall) -> Results:
     """SPLIT: equal parts."""
     (axis,) = call.ints(0, "axis", 1)
     x = call.input(1)
@@ -93,7 +93,7 @@ def split(call: Call) -> Results:
     return _parts(call, x, at, [x.shape[at] // count] * count)
 
 
-def split_v(call: Call) -> Results:
+def split_v(call: TfliteCall) -> Results:
     """SPLIT_V: parts of given lengths, of which one may be -1, what is left."""
     x = call.input(0)
     lengths = list(call.ints(1, "size_splits", len(call.results)))
@@ -107,7 +107,7 @@ def split_v(call: Call) -> Results:
     return _parts(call, x, at, lengths)
 
 
-def _parts(call: Call, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
+def _parts(call: TfliteCall, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
     found, start = [], 0
     for length in lengths:
         starts, stops = [0] * x.rank, list(x.shape)
@@ -117,14 +117,14 @@ def _parts(call: Call, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Val
     return tuple(found)
 
 
-def _cut(call: Call, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()) -> Value:
+def _cut(call: TfliteCall, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()) -> Value:
     every = tuple(steps) or (1,) * x.rank
     if not any(starts) and tuple(stops) == x.shape and all(s == 1 for s in every):
         return x
     return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=every)
 
 
-def slice_(call: Call) -> Results:
+def slice_(call: TfliteCall) -> Results:
     """SLICE: from begin as many elements as size says, -1 for all that follow."""
     x = call.input(0)
     begin, size = call.ints(1, "begin", x.rank), call.ints(2, "size", x.rank)
@@ -134,7 +134,7 @@ def slice_(call: Call) -> Results:
     return _cut(call, x, begin, stops)
 
 
-def strided_slice(call: Call) -> Results:
+def strided_slice(call: TfliteCall) -> Results:
     """STRIDED_SLICE: NumPy's x[begin:end:stride, ...], its masks as bits, one an entry."""
     x = call.input(0)
     begin = call.ints(1, "begin")
@@ -173,7 +173,7 @@ def strided_slice(call: Call) -> Results:
     return call.reshape(_cut(call, x, starts, stops, steps), made)
 
 
-def reverse_v2(call: Call) -> Results:
+def reverse_v2(call: TfliteCall) -> Results:
     """REVERSE_V2."""
     x = call.input(0)
     axes = {call.axis(a, x.rank, "axes") for a in call.ints(1, "axes")}
@@ -183,14 +183,14 @@ def reverse_v2(call: Call) -> Results:
     return _cut(call, x, starts, stops, [-1 if t else 1 for t in turned])
 
 
-def pad(call: Call) -> Results:
+def pad(call: TfliteCall) -> Results:
     """PAD: with what stands for 0."""
     x = call.input(0)
     before, after = _paddings(call, x.rank)
     return call.pad(x, before, after, call.zero_of(0))
 
 
-def pad_v2(call: Call) -> Results:
+def pad_v2(call: TfliteCall) -> Results:
     """PADV2: with input 2."""
     x, value = call.stored(0, 2)
     if value.array is None or value.array.size != 1:
@@ -199,12 +199,12 @@ def pad_v2(call: Call) -> Results:
     return call.pad(x, before, after, float(value.array.reshape(())))
 
 
-def _paddings(call: Call, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _paddings(call: TfliteCall, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     pairs = call.ints(1, "paddings", 2 * rank)
     return pairs[::2], pairs[1::2]
 
 
-def mirror_pad(call: Call) -> Results:
+def mirror_pad(call: TfliteCall) -> Results:
     """MIRROR_PAD: around the outermost element, or with it twice (a table of which element comes where)."""
     x = call.input(0)
     before, after = _paddings(call, x.rank)
@@ -222,7 +222,7 @@ def mirror_pad(call: Call) -> Results:
     return x
 
 
-def gather(call: Call) -> Results:
+def gather(call: TfliteCall) -> Results:
     """GATHER: along one axis."""
     x, indices = call.input(0, rank_min=1), call.input(1)
     axis = call.axis(int(call.option("Axis", 0)), x.rank)
@@ -231,12 +231,12 @@ def gather(call: Call) -> Results:
     return call.add("gather", x, indices, axis=axis)
 
 
-def embedding_lookup(call: Call) -> Results:
+def embedding_lookup(call: TfliteCall) -> Results:
     """EMBEDDING_LOOKUP: rows of input 1."""
     return call.add("gather", call.operand(1, rank_min=1), call.input(0), axis=0)
 
 
-def tile(call: Call) -> Results:
+def tile(call: TfliteCall) -> Results:
     """TILE."""
     x = call.input(0)
     times = call.ints(1, "multiples", x.rank)
@@ -248,14 +248,14 @@ def tile(call: Call) -> Results:
     return call.reshape(call.add("broadcast_to", split_up, shape=tuple(n for pair in pairs for n in pair)), shape)
 
 
-def broadcast_to(call: Call) -> Results:
+def broadcast_to(call: TfliteCall) -> Results:
     """BROADCAST_TO."""
     x = call.input(0)
     shape = call.sized(call.ints(1, "shape"), x)
     return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
 
 
-def fill(call: Call) -> Results:
+def fill(call: TfliteCall) -> Results:
     """FILL: input 1, a scalar, everywhere in a tensor of shape input 0."""
     value = call.input(1)
     if value.type.elements != 1:
@@ -263,12 +263,12 @@ def fill(call: Call) -> Results:
     return call.add("broadcast_to", call.reshape(value, ()), shape=call.sized(call.ints(0, "dims"), value))
 
 
-def shape(call: Call) -> Results:
+def shape(call: TfliteCall) -> Results:
     """SHAPE: known at import."""
     return constant(np.array(call.input(0).shape), call.results[0].dtype or "i32")
 
 
-def rank(call: Call) -> Results:
+def rank(call: TfliteCall) -> Results:
     """RANK: known at import."""
     return constant(np.array(call.input(0).rank), "i32")
 

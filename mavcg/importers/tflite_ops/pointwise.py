@@ -10,19 +10,19 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.tflite_ops.call import Call, Handler, Results
+from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.ops.op import FLOATS
 
 
-def _unary(op: str, call: Call, **attrs: float) -> Results:
+def _unary(op: str, call: TfliteCall, **attrs: float) -> Results:
     return call.add(op, call.operand(0), **attrs)
 
 
-def _binary(op: str, call: Call, **attrs: bool) -> Results:
+def _binary(op: str, call: TfliteCall, **attrs: bool) -> Results:
     return call.activate(call.add(op, call.operand(0), call.operand(1), **attrs))
 
 
-def add_n(call: Call) -> Results:
+def add_n(call: TfliteCall) -> Results:
     """ADD_N."""
     total = call.operand(0)
     for i in call.all_inputs()[1:]:
@@ -30,24 +30,24 @@ def add_n(call: Call) -> Results:
     return total
 
 
-def square(call: Call) -> Results:
+def square(call: TfliteCall) -> Results:
     """SQUARE."""
     x = call.operand(0)
     return call.add("mul", x, x)
 
 
-def squared_difference(call: Call) -> Results:
+def squared_difference(call: TfliteCall) -> Results:
     """SQUARED_DIFFERENCE."""
     difference = call.add("sub", call.operand(0), call.operand(1))
     return call.add("mul", difference, difference)
 
 
-def rsqrt(call: Call) -> Results:
+def rsqrt(call: TfliteCall) -> Results:
     """RSQRT."""
     return call.add("reciprocal", call.add("sqrt", call.operand(0)))
 
 
-def floor_div(call: Call) -> Results:
+def floor_div(call: TfliteCall) -> Results:
     """FLOOR_DIV: rounds down, also whole numbers."""
     a, b = call.operand(0), call.operand(1)
     if a.dtype in FLOATS:
@@ -56,27 +56,27 @@ def floor_div(call: Call) -> Results:
     return call.add("div", call.add("sub", a, call.add("mod", a, b, fmod=False)), b)
 
 
-def not_equal(call: Call) -> Results:
+def not_equal(call: TfliteCall) -> Results:
     """NOT_EQUAL."""
     return call.add("not", call.add("equal", call.operand(0), call.operand(1)))
 
 
-def prelu(call: Call) -> Results:
+def prelu(call: TfliteCall) -> Results:
     """PRELU: one slope an element of the trailing dimensions."""
     return call.add("prelu", call.operand(0), call.operand(1))
 
 
-def leaky_relu(call: Call) -> Results:
+def leaky_relu(call: TfliteCall) -> Results:
     """LEAKY_RELU."""
     return call.add("leaky_relu", call.operand(0), alpha=float(call.option("Alpha")))
 
 
-def gelu(call: Call) -> Results:
+def gelu(call: TfliteCall) -> Results:
     """GELU, exact or by tanh."""
     return call.add("gelu", call.operand(0), tanh=bool(call.option("Approximate", False)))
 
 
-def softmax(call: Call) -> Results:
+def softmax(call: TfliteCall) -> Results:
     """SOFTMAX over the last dimension of the input times beta."""
     x = call.operand(0, rank_min=1)
     beta = float(call.option("Beta", 1.0))
@@ -85,13 +85,13 @@ def softmax(call: Call) -> Results:
     return call.add("softmax", x, axis=x.rank - 1)
 
 
-def log_softmax(call: Call) -> Results:
+def log_softmax(call: TfliteCall) -> Results:
     """LOG_SOFTMAX over the last dimension."""
     x = call.operand(0, rank_min=1)
     return call.add("log_softmax", x, axis=x.rank - 1)
 
 
-def l2_normalization(call: Call) -> Results:
+def l2_normalization(call: TfliteCall) -> Results:
     """L2_NORMALIZATION: the last dimension over its length, which counts as at least 1e-6."""
     x = call.operand(0, rank_min=1)
     squares = call.add("reduce_sum", call.add("mul", x, x), axes=(x.rank - 1,), keepdims=True)
@@ -99,7 +99,7 @@ def l2_normalization(call: Call) -> Results:
     return call.activate(call.add("div", x, length))
 
 
-def local_response_normalization(call: Call) -> Results:
+def local_response_normalization(call: TfliteCall) -> Results:
     """LOCAL_RESPONSE_NORMALIZATION: sums over 2 radius + 1 channels; ONNX's alpha is for their mean."""
     radius = int(call.option("Radius"))
     x = call.operand(0, rank_min=1)
@@ -110,7 +110,7 @@ def local_response_normalization(call: Call) -> Results:
     return call.add("lrn", x, size=size, alpha=alpha * size, beta=beta, bias=plus)
 
 
-def select(call: Call) -> Results:
+def select(call: TfliteCall) -> Results:
     """SELECT: a condition of one dimension chooses whole elements of the first dimension of the others."""
     condition, a = call.input(0), call.input(1)
     if condition.rank == 1 and a.rank > 1:
@@ -118,12 +118,12 @@ def select(call: Call) -> Results:
     return _chosen(call, condition)
 
 
-def select_v2(call: Call) -> Results:
+def select_v2(call: TfliteCall) -> Results:
     """SELECT_V2: everything broadcasts."""
     return _chosen(call, call.input(0))
 
 
-def _chosen(call: Call, condition: Value) -> Value:
+def _chosen(call: TfliteCall, condition: Value) -> Value:
     a, b = call.stored(1, 2)
     ranks = max(v.rank for v in (condition, a, b))
     shapes = [(1,) * (ranks - v.rank) + v.shape for v in (condition, a, b)]
@@ -131,7 +131,7 @@ def _chosen(call: Call, condition: Value) -> Value:
     return call.add("where", condition, a, b)
 
 
-def cast(call: Call) -> Results:
+def cast(call: TfliteCall) -> Results:
     """CAST: of numbers as they are stored."""
     to = call.results[0].dtype
     if to not in DTYPES:
@@ -139,12 +139,12 @@ def cast(call: Call) -> Results:
     return call.cast(call.input(0), to)
 
 
-def real(call: Call) -> Results:
+def real(call: TfliteCall) -> Results:
     """QUANTIZE and DEQUANTIZE: operands are dequantized, and results quantized, as everywhere."""
     return call.operand(0)
 
 
-def zeros_like(call: Call) -> Results:
+def zeros_like(call: TfliteCall) -> Results:
     """ZEROS_LIKE."""
     x = call.input(0)
     return call.add("broadcast_to", constant(np.asarray(call.zero_of(0)), x.dtype), shape=x.shape)

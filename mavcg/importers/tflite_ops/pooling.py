@@ -4,44 +4,44 @@ from collections.abc import Mapping
 from functools import partial
 
 from mavcg.importers.emitter import Value
-from mavcg.importers.tflite_ops.call import Call, Handler, Results
+from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.tflite_ops.convolution import pads_of
 
 
-def max_pool_2d(call: Call) -> Results:
+def max_pool_2d(call: TfliteCall) -> Results:
     """MAX_POOL_2D."""
     x = call.operand(0, rank=4) if call.activated or not call.alike(0) else call.input(0, rank=4)
     return call.activate(_pooled(call, "max_pool2d", x))
 
 
-def average_pool_2d(call: Call) -> Results:
+def average_pool_2d(call: TfliteCall) -> Results:
     """AVERAGE_POOL_2D."""
     return call.activate(_pooled(call, "avg_pool2d", call.operand(0, rank=4)))
 
 
-def l2_pool_2d(call: Call) -> Results:
+def l2_pool_2d(call: TfliteCall) -> Results:
     """L2_POOL_2D: the root of the mean of squares."""
     x = call.operand(0, rank=4)
     return call.activate(call.add("sqrt", _pooled(call, "avg_pool2d", call.add("mul", x, x))))
 
 
-def _pooled(call: Call, op: str, x: Value) -> Value:
+def _pooled(call: TfliteCall, op: str, x: Value) -> Value:
     kernel, stride = call.positive("FilterHeight", "FilterWidth"), call.positive("StrideH", "StrideW")
     return call.add(op, x, kernel=kernel, stride=stride, pads=pads_of(call, x.shape[1:3], kernel, stride))
 
 
-def _reduced(op: str, call: Call) -> Results:
+def _reduced(op: str, call: TfliteCall) -> Results:
     chooses = op in ("reduce_max", "reduce_min") and call.alike(0)
     x = call.input(0) if chooses else call.operand(0)
     return call.add(op, x, axes=_axes(call, x.rank), keepdims=bool(call.option("KeepDims", False)))
 
 
-def _axes(call: Call, rank: int) -> tuple[int, ...]:
+def _axes(call: TfliteCall, rank: int) -> tuple[int, ...]:
     # A dimension may come twice here.
     return tuple(sorted({call.axis(a, rank, "axes") for a in call.ints(1, "axes")}))
 
 
-def _all_or_any(op: str, call: Call) -> Results:
+def _all_or_any(op: str, call: TfliteCall) -> Results:
     x = call.input(0)
     if x.dtype != "bool":
         raise call.fail(f"its input is {x.type}; bool is needed")
@@ -50,7 +50,7 @@ def _all_or_any(op: str, call: Call) -> Results:
     return call.cast(numbers, "bool")
 
 
-def _arg(op: str, call: Call) -> Results:
+def _arg(op: str, call: TfliteCall) -> Results:
     x = call.input(0, rank_min=1)
     (axis,) = call.ints(1, "axis", 1)
     found = call.add(op, x, axis=call.axis(axis, x.rank), keepdims=False)

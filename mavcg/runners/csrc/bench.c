@@ -1,5 +1,5 @@
 /* Times jobs on one CPU, or shared by threads on several, and prints a line of JSON for each: {"machine": ..}, {"job": ..},
- * .., {"end": ..}; or groups of jobs in turns, with a line for each group: {"turns": [..]}.
+ * .., {"end": ..}; or groups of jobs in interleaved measurement, with a line for each group: {"turns": [..]}.
  *
  * A job is a list of kernels over memory that is made here, of seeded random numbers. bench_jobs.h, which is generated,
  * has the jobs: struct job bench_jobs[BENCH_JOBS]. Arguments: --cpu 4,5 (a thread on each), --jobs 0-3,7, --turns 0-2,5
@@ -18,8 +18,17 @@
 #include <unistd.h>
 
 enum { X, WEIGHTS, OUT, BIAS, RESIDUAL, WORKSPACE, BASES };
-enum { GUARD = 256, ALIGN = 64, FILLING = 0xF7, MOST_ROUNDS = 64, MOST_OPERANDS = 8, NO_CPU = -1, MOST_CPUS = 1024, PATIENCE = 10,
-       MOST_TURNS = 32 };
+enum {
+    GUARD = 256,
+    ALIGN = 64,
+    FILLING = 0xF7,
+    MOST_ROUNDS = 64,
+    MOST_OPERANDS = 8,
+    NO_CPU = -1,
+    MOST_CPUS = 1024,
+    PATIENCE = 10,
+    MAX_INTERLEAVED = 32
+};
 
 typedef void kernel(void *, int64_t, int64_t, void *);
 
@@ -72,9 +81,7 @@ static int64_t clock_ns(clockid_t clock) {
 }
 
 /* What a run takes: the thread's processor time; of several threads all that passes, for they wait for each other. */
-static int64_t run_clock_ns(void) {
-    return clock_ns(team.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC);
-}
+static int64_t run_clock_ns(void) { return clock_ns(team.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC); }
 
 static void run_once(const struct job *job, void *tables[][MOST_OPERANDS]) {
     for (int i = 0; i < job->stage_count; i++) run_stage(&job->stages[i], tables[i]);
@@ -83,12 +90,12 @@ static void run_once(const struct job *job, void *tables[][MOST_OPERANDS]) {
 /* evict: NULL for warm rounds of `runs` runs, else each round is one run after that memory was read. */
 static void take_rounds(struct times *times, const struct options *options, const struct job *job,
                         void *tables[][MOST_OPERANDS], int64_t runs, const struct memory *evict) {
-    int64_t wanted = evict ? options->cold : options->rounds, least_ns = evict ? 0 : options->least_ns;
+    int64_t min_rounds = evict ? options->cold : options->rounds, least_ns = evict ? 0 : options->least_ns;
     int undisturbed = 0;
     memset(times, 0, sizeof *times);
     while (times->count < MOST_ROUNDS) {
-        int enough = undisturbed >= wanted || times->wall_ns >= PATIENCE * options->least_ns; /* a busy machine */
-        if (enough && times->count >= wanted && times->cpu_ns >= least_ns) break;
+        int enough = undisturbed >= min_rounds || times->wall_ns >= PATIENCE * options->least_ns; /* a busy machine */
+        if (enough && times->count >= min_rounds && times->cpu_ns >= least_ns) break;
         if (evict) read_all(evict);
         long before = losses();
         int64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = run_clock_ns();
@@ -161,8 +168,10 @@ static int make_ready(struct ready *ready, int number, const struct options *opt
 /* What is wrong after all runs, or NULL; gives the memory back. */
 static const char *put_away(struct ready *ready) {
     int sound = 1, cpu = this_cpu();
-    for (int i = 0; i < team.threads; i++) sound = sound && guards_hold(&ready->scratch[i]), free(ready->scratch[i].whole);
-    for (int base = 0; base < BASES; base++) sound = sound && guards_hold(&ready->held[base]), free(ready->held[base].whole);
+    for (int i = 0; i < team.threads; i++)
+        sound = sound && guards_hold(&ready->scratch[i]), free(ready->scratch[i].whole);
+    for (int base = 0; base < BASES; base++)
+        sound = sound && guards_hold(&ready->held[base]), free(ready->held[base].whole);
     free(ready->tables);
     if (!sound) return "memory outside of its operands was written";
     if (team.cpus[0] != NO_CPU && cpu != NO_CPU && cpu != team.cpus[0])
@@ -195,7 +204,7 @@ static void do_job(int number, const struct options *options, const struct memor
     fflush(stdout);
 }
 
-#include "bench_turns.h"
+#include "bench_interleaved.h"
 
 static int64_t number_of(const char *option, const char *text) {
     char *end;
@@ -212,9 +221,9 @@ static void read_options(struct options *options, int count, char **words) {
     struct {
         const char *name;
         int64_t *to;
-    } known[] = {{"--seed", &options->seed},         {"--rounds", &options->rounds},
-                 {"--round-ns", &options->round_ns}, {"--least-ns", &options->least_ns},
-                 {"--cold", &options->cold},         {"--evict-bytes", &options->evict_bytes},
+    } known[] = {{"--seed", &options->seed},          {"--rounds", &options->rounds},
+                 {"--round-ns", &options->round_ns},  {"--least-ns", &options->least_ns},
+                 {"--cold", &options->cold},          {"--evict-bytes", &options->evict_bytes},
                  {"--settle-ns", &options->settle_ns}};
     for (int i = 1; i < count; i += 2) {
         int found = 0;
@@ -222,7 +231,7 @@ static void read_options(struct options *options, int count, char **words) {
             if (!strcmp(words[i], known[k].name)) *known[k].to = number_of(words[i], words[i + 1]), found = 1;
         if (i + 1 < count && !strcmp(words[i], "--jobs")) options->jobs = words[i + 1], found = 1;
         if (i + 1 < count && !strcmp(words[i], "--cpu")) options->cpus = words[i + 1], found = 1;
-        if (i + 1 < count && !strcmp(words[i], "--turns")) found = 1; /* read when their turn comes */
+        if (i + 1 < count && !strcmp(words[i], "--turns")) found = 1; /* read when they are measured */
         if (!found) {
             fprintf(stderr, "bench: %s: no such option, or nothing after it\n", words[i]);
             exit(2);
@@ -260,13 +269,13 @@ static void read_cpus(const char *text) {
 }
 
 /* The jobs of a group, which has one at least; how many. */
-static int read_group(const char *text, int jobs[MOST_TURNS]) {
+static int read_group(const char *text, int jobs[MAX_INTERLEAVED]) {
     int64_t first, last;
     int count = 0;
     while (next_range("--turns", &text, BENCH_JOBS, &first, &last))
         for (int64_t job = first; job <= last; job++) {
-            if (count == MOST_TURNS) {
-                fprintf(stderr, "bench: --turns: more than %d\n", MOST_TURNS);
+            if (count == MAX_INTERLEAVED) {
+                fprintf(stderr, "bench: --turns: more than %d\n", MAX_INTERLEAVED);
                 exit(2);
             }
             jobs[count++] = (int)job;
@@ -282,7 +291,7 @@ int main(int count, char **words) {
     read_cpus(options.cpus);
     for (const char *rest = options.jobs; next_range("--jobs", &rest, BENCH_JOBS, &first, &last);)
         continue; /* refuse before measuring */
-    int group[MOST_TURNS];
+    int group[MAX_INTERLEAVED];
     for (int i = 1; i + 1 < count; i += 2)
         if (!strcmp(words[i], "--turns")) read_group(words[i + 1], group);
     int missing = start_team();
@@ -300,7 +309,7 @@ int main(int count, char **words) {
     for (const char *rest = options.jobs; next_range("--jobs", &rest, BENCH_JOBS, &first, &last);)
         for (int64_t job = first; job <= last; job++) do_job((int)job, &options, &evict);
     for (int i = 1; i + 1 < count; i += 2)
-        if (!strcmp(words[i], "--turns")) do_turns(group, read_group(words[i + 1], group), &options);
+        if (!strcmp(words[i], "--turns")) measure_interleaved(group, read_group(words[i + 1], group), &options);
     print_machine("end", BENCH_JOBS);
     return 0;
 }

@@ -1,34 +1,34 @@
-/* Threads that share the rows of each stage as a library's do (runtime/csrc/engine_claim.c, for cores alike): each claims
- * a quarter of its share of what is left, and a stage begins when all rows of the one before it are done. */
+/* Threads that share the rows of each stage as a library's do (runtime/csrc/engine_chunk.c, for cores alike): each chunk is
+ * a quarter of a thread's share of the rows that are left, and a stage begins when all rows of the previous one are done. */
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { MOST_THREADS = 64, CLAIM_PART = 4, SPINS = 2000 };
+enum { MOST_THREADS = 64, CHUNK_DIVISOR = 4, SPINS = 2000 };
 
 static struct {
-    int threads; /* with the one that runs main */
+    int threads; /* including the one that runs main */
     int cpus[MOST_THREADS];
     void *scratch[MOST_THREADS];
     const struct stage *stage;
     void **args;
-    atomic_long next;           /* the first row that nobody has claimed */
-    atomic_uint begun, at_work; /* stages so far; threads that are not done with this one */
+    atomic_long next;           /* the first row that no thread has taken */
+    atomic_uint begun, at_work; /* stages so far; threads that have not finished this one */
 } team = {.threads = 1, .cpus = {NO_CPU}};
 
-static void do_rows(int thread) {
+static void compute_rows(int thread) {
     long rows = team.stage->rows;
     for (;;) {
         long first = atomic_load_explicit(&team.next, memory_order_relaxed);
         if (first >= rows) return;
-        long part = (rows - first) / ((long)team.threads * CLAIM_PART), count = part > 1 ? part : 1;
+        long part = (rows - first) / ((long)team.threads * CHUNK_DIVISOR), count = part > 1 ? part : 1;
         if (!atomic_compare_exchange_weak(&team.next, &first, first + count)) continue;
         team.stage->run(team.args, first, first + count, team.scratch[thread]);
     }
 }
 
 static void pause_for(int *spins) {
-    if (++*spins > SPINS) sched_yield(); /* a core that is shared: let the other thread come to an end */
+    if (++*spins > SPINS) sched_yield(); /* the core is shared: let the other thread finish */
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -38,19 +38,20 @@ static void pause_for(int *spins) {
 
 static void *work(void *of) {
     int thread = (int)(intptr_t)of;
-    if (!pin(team.cpus[thread])) return NULL; /* found by start_team, which tried it before */
+    if (!pin(team.cpus[thread])) return NULL; /* cannot happen: start_team has tried it before */
     for (unsigned seen = 0;;) {
         int spins = 0;
         while (atomic_load_explicit(&team.begun, memory_order_acquire) == seen) pause_for(&spins);
         seen++;
-        do_rows(thread);
+        compute_rows(thread);
         atomic_fetch_sub_explicit(&team.at_work, 1, memory_order_release);
     }
 }
 
-/* Binds the calling thread to the first CPU and starts one more for each other; the CPU that cannot be had, or NO_CPU. */
+/* Pin the calling thread to the first CPU and start one more thread for each other CPU. Returns the CPU that failed, or
+ * NO_CPU. */
 static int start_team(void) {
-    for (int i = team.threads - 1; i >= 0; i--) /* the first one last: there it stays */
+    for (int i = team.threads - 1; i >= 0; i--) /* the first one last: the thread stays there */
         if (team.cpus[i] != NO_CPU && !pin(team.cpus[i])) return team.cpus[i];
     for (int i = 1; i < team.threads; i++) {
         pthread_t thread;
@@ -70,6 +71,6 @@ static void run_stage(const struct stage *stage, void **args) {
     atomic_store_explicit(&team.next, 0, memory_order_relaxed);
     atomic_store_explicit(&team.at_work, (unsigned)team.threads - 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&team.begun, 1, memory_order_release);
-    do_rows(0);
+    compute_rows(0);
     while (atomic_load_explicit(&team.at_work, memory_order_acquire)) pause_for(&spins);
 }

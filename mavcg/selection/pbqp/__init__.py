@@ -4,12 +4,12 @@ Each alternative of a node has a cost, and so has each pair of alternatives of t
 optimum and says so, or what it found in the time and how far from the optimum that can be.
 """
 
-from mavcg.selection.pbqp.instance import Edge, Instance, make_instance, total_cost
+from mavcg.selection.pbqp.instance import Instance, PbqpEdge, make_instance, total_cost
 from mavcg.selection.pbqp.solver import Infeasible, Solution, solve
 from mavcg.selection.pbqp.text import parse_instance, print_instance, read_instance, solution_json
 
 __all__ = [
-    "Edge",
+    "PbqpEdge",
     "Infeasible",
     "Instance",
     "Solution",

@@ -1,9 +1,9 @@
 """Parts of a problem that hang on the rest by one node: what they cost is a cost of that node."""
 
-from mavcg.selection.pbqp.problem import Problem
+from mavcg.selection.pbqp.problem import PbqpProblem
 
 
-def leaf_block(problem: Problem) -> tuple[int, list[int]] | None:
+def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
     """(cut, nodes): removing the node `cut` parts these nodes, ascending and without it, from all others.
 
     Of a connected problem; the smallest such part that has no smaller one in it, None where no single node parts any.

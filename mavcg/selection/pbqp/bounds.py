@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.selection.pbqp.instance import Costs
-from mavcg.selection.pbqp.problem import DeadEnd, Indices, Problem
+from mavcg.selection.pbqp.problem import DeadEnd, Indices, PbqpProblem
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Bound:
     No choice costs more or less by what is done here, but for those that `rule_out` removes.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PbqpProblem) -> None:
         """Every edge of the problem must be normalised."""
         self._problem = problem
         self._nodes = sorted(problem.costs)
@@ -51,7 +51,7 @@ class Bound:
         return _Matching(a, b, costs)
 
     def least(self) -> float:
-        """What no choice costs less than."""
+        """Lower bound on the cost of every choice."""
         return self._problem.constant + float(self._minima().sum())
 
     def _minima(self) -> Costs:
@@ -123,7 +123,7 @@ class Bound:
 
     @property
     def alternatives(self) -> int:
-        """How many are left, of all nodes."""
+        """Number of alternatives that are left, of all nodes."""
         return int(np.count_nonzero(self._is_real))
 
     def write_back(self) -> None:
@@ -157,7 +157,7 @@ def _finite(costs: Costs) -> Costs:
     return costs
 
 
-def _disjoint(problem: Problem) -> list[list[tuple[int, int]]]:
+def _disjoint(problem: PbqpProblem) -> list[list[tuple[int, int]]]:
     """The edges, in few sets in which no node is twice; edges of many alternatives together, as they are padded."""
     size = {node: len(costs) for node, costs in problem.costs.items()}
     pairs = [(a, b) for a in sorted(problem.edges) for b in sorted(problem.edges[a]) if a < b]

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from mavcg.selection.pbqp.problem import DeadEnd, Problem
+from mavcg.selection.pbqp.problem import DeadEnd, PbqpProblem
 from mavcg.selection.pbqp.reductions import reduce
 
 
-def choose_greedily(problem: Problem) -> tuple[float, dict[int, int]] | None:
+def choose_greedily(problem: PbqpProblem) -> tuple[float, dict[int, int]] | None:
     """A choice by RN: where no reduction goes on, the node with most neighbours takes what is cheapest around it.
 
     Then each node by itself takes what is best beside the others, until none changes. The problem is left as it is.
@@ -30,9 +30,12 @@ def choose_greedily(problem: Problem) -> tuple[float, dict[int, int]] | None:
     return _improved(problem, {n: int(np.searchsorted(problem.labels[n], chosen[n])) for n in problem.costs})
 
 
-def choose_in_turn(problem: Problem) -> tuple[float, dict[int, int]]:
-    """As `choose_greedily`, and much faster, but good only once bounds were raised: each node takes in turn what is
-    cheapest by itself and beside those before it. The cost may be infinite."""
+def choose_in_sequence(problem: PbqpProblem) -> tuple[float, dict[int, int]]:
+    """Choose as `choose_greedily` does, and much faster, but good only once bounds were raised:
+
+    each node takes in sequence the alternative that is cheapest by itself and beside those before it. The cost may be
+    infinite.
+    """
     positions: dict[int, int] = {}
     for node in sorted(problem.costs):
         around = problem.costs[node]
@@ -43,12 +46,12 @@ def choose_in_turn(problem: Problem) -> tuple[float, dict[int, int]]:
     return _improved(problem, positions)
 
 
-def _improved(problem: Problem, positions: dict[int, int]) -> tuple[float, dict[int, int]]:
+def _improved(problem: PbqpProblem, positions: dict[int, int]) -> tuple[float, dict[int, int]]:
     _improve(problem, positions)
     return cost_at(problem, positions), {node: int(problem.labels[node][at]) for node, at in positions.items()}
 
 
-def _improve(problem: Problem, positions: dict[int, int]) -> None:
+def _improve(problem: PbqpProblem, positions: dict[int, int]) -> None:
     better = True
     while better:
         better = False
@@ -62,8 +65,8 @@ def _improve(problem: Problem, positions: dict[int, int]) -> None:
                 better = True
 
 
-def cost_at(problem: Problem, positions: dict[int, int]) -> float:
-    """What a choice costs, by positions among the alternatives that are left."""
+def cost_at(problem: PbqpProblem, positions: dict[int, int]) -> float:
+    """Return the cost of a choice, given by positions among the alternatives that are left."""
     cost = problem.constant
     for node, at in positions.items():
         cost += float(problem.costs[node][at])

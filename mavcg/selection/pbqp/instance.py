@@ -16,7 +16,7 @@ LARGEST_COST = 1e200
 
 
 @dataclass(frozen=True)
-class Edge:
+class PbqpEdge:
     """costs: [alternatives of source, alternatives of target], float64; infinite where the two exclude each other."""
 
     source: str
@@ -32,10 +32,12 @@ class Instance:
     """
 
     nodes: Mapping[str, Costs]
-    edges: tuple[Edge, ...]
+    edges: tuple[PbqpEdge, ...]
 
 
-def make_instance(nodes: Mapping[str, ArrayLike], edges: Sequence[tuple[str, str, ArrayLike] | Edge] = ()) -> Instance:
+def make_instance(
+    nodes: Mapping[str, ArrayLike], edges: Sequence[tuple[str, str, ArrayLike] | PbqpEdge] = ()
+) -> Instance:
     """An instance of vectors by node, and of (source, target, matrix) by edge.
 
     Raises: MavcgError for a node without alternatives, an edge to an unknown node or of another shape than its nodes'
@@ -47,7 +49,7 @@ def make_instance(nodes: Mapping[str, ArrayLike], edges: Sequence[tuple[str, str
             raise MavcgError(f"nodes.{name}: has no alternatives; give at least one cost, or leave the node out")
     made = []
     for number, edge in enumerate(edges):
-        source, target, costs = (edge.source, edge.target, edge.costs) if isinstance(edge, Edge) else edge
+        source, target, costs = (edge.source, edge.target, edge.costs) if isinstance(edge, PbqpEdge) else edge
         place = f"edges[{number}]"
         for end, name in (("from", source), ("to", target)):
             if name not in vectors:
@@ -59,7 +61,7 @@ def make_instance(nodes: Mapping[str, ArrayLike], edges: Sequence[tuple[str, str
                 f"{place}.costs: {_by(matrix.shape)} costs; from {source!r} to {target!r} takes {_by(wanted)}, a row "
                 f"for each alternative of {source!r}"
             )
-        made.append(Edge(source, target, matrix))
+        made.append(PbqpEdge(source, target, matrix))
     return Instance(vectors, tuple(made))
 
 
@@ -88,7 +90,7 @@ def _costs(values: ArrayLike, place: str, dimensions: int) -> Costs:
 
 
 def total_cost(instance: Instance, choice: Mapping[str, int]) -> float:
-    """What a choice of all nodes costs by the instance; the correctly rounded sum, so that no order matters.
+    """Return the cost of a choice of all nodes by the instance; the correctly rounded sum, so that no order matters.
 
     Raises: MavcgError for a node that has no choice, or not the alternative that is chosen.
     """

@@ -25,7 +25,7 @@ class DeadEnd(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class EliminationStep:
     """A node that was taken out: its choice follows from its neighbours'. matrices: [own, neighbour's]."""
 
     node: int
@@ -52,7 +52,7 @@ class SplitStep:
 
 
 @dataclass
-class Problem:
+class PbqpProblem:
     """Nodes by number. Arrays are never changed in place: copies share them.
 
     constant: cost of every choice. costs: node -> [alternatives left], all finite. labels: node -> [alternatives left],
@@ -66,23 +66,23 @@ class Problem:
     costs: dict[int, Costs] = field(default_factory=dict)
     labels: dict[int, Indices] = field(default_factory=dict)
     edges: dict[int, dict[int, Costs]] = field(default_factory=dict)
-    steps: list[Step | BlockStep | SplitStep] = field(default_factory=list)
+    steps: list[EliminationStep | BlockStep | SplitStep] = field(default_factory=list)
     dirty: dict[tuple[int, int], None] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     origin: dict[int, int] = field(default_factory=dict)
 
-    def copy(self) -> "Problem":
+    def copy(self) -> "PbqpProblem":
         """The same problem without its past: choices of its nodes are what can be won back."""
         edges = {node: dict(row) for node, row in self.edges.items()}
-        return Problem(
+        return PbqpProblem(
             self.constant, dict(self.costs), dict(self.labels), edges, [], dict(self.dirty), set(self.changed)
         )
 
-    def part(self, nodes: Iterable[int]) -> "Problem":
+    def part(self, nodes: Iterable[int]) -> "PbqpProblem":
         """Some nodes and the edges between them, without the constant."""
         some = set(nodes)
-        made = Problem()
+        made = PbqpProblem()
         for node in sorted(some):
             made.costs[node], made.labels[node] = self.costs[node], self.labels[node]
             made.edges[node] = {other: matrix for other, matrix in self.edges[node].items() if other in some}
@@ -160,7 +160,7 @@ class Problem:
     def take_out(self, node: int) -> None:
         """Forget a node whose costs its neighbours have taken over; its choice is won back from theirs."""
         neighbours = tuple((other, self.labels[other], matrix) for other, matrix in self.edges[node].items())
-        self.steps.append(Step(node, self.costs[node], self.labels[node], neighbours))
+        self.steps.append(EliminationStep(node, self.costs[node], self.labels[node], neighbours))
         for other in list(self.edges[node]):
             self.drop_edge(node, other)
         del self.costs[node], self.labels[node], self.edges[node]
@@ -221,14 +221,14 @@ class Problem:
         return found
 
 
-def problem_of(instance: Instance) -> tuple[Problem, list[str]]:
+def problem_of(instance: Instance) -> tuple[PbqpProblem, list[str]]:
     """The problem of an instance, and its nodes' names by number: ascending, whatever order the instance has them in.
 
     Raises: DeadEnd for a node without a finite alternative.
     """
     names = sorted(instance.nodes)
     number = {name: i for i, name in enumerate(names)}
-    problem = Problem()
+    problem = PbqpProblem()
     for name, i in number.items():
         problem.costs[i] = instance.nodes[name]
         problem.labels[i] = np.arange(len(instance.nodes[name]))

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from mavcg.selection.pbqp.instance import Costs
-from mavcg.selection.pbqp.problem import Problem
+from mavcg.selection.pbqp.problem import PbqpProblem
 from mavcg.selection.pbqp.split import split_nodes
 
 # Sums that are looked at together while a node of degree two leaves: what fits into a cache.
@@ -22,7 +22,7 @@ _SUMS_AT_ONCE = 1 << 17
 _ROUNDS = 2
 
 
-def reduce_with_dominance(problem: Problem, deadline: float) -> None:
+def reduce_with_dominance(problem: PbqpProblem, deadline: float) -> None:
     """`reduce`, and remove alternatives that others dominate; past the deadline (time.monotonic) only `reduce`.
 
     Raises: DeadEnd when nothing finite is left of some node.
@@ -42,7 +42,7 @@ def reduce_with_dominance(problem: Problem, deadline: float) -> None:
         reduce(problem)
 
 
-def reduce(problem: Problem, start: Iterable[int] | None = None) -> None:
+def reduce(problem: PbqpProblem, start: Iterable[int] | None = None) -> None:
     """Normalise what is dirty and take out nodes of degree 0 to 2 or with one alternative, until none is left.
 
     start: nodes that it may be possible for, beside those with dirty edges; all.
@@ -70,14 +70,14 @@ def reduce(problem: Problem, start: Iterable[int] | None = None) -> None:
             _take_out(problem, node)
 
 
-def _queue(problem: Problem, node: int, queue: list[tuple[int, int, int]]) -> None:
+def _queue(problem: PbqpProblem, node: int, queue: list[tuple[int, int, int]]) -> None:
     """Note a node that can be taken out; there it may be again, of which the entry that still holds counts."""
     if node in problem.costs and (len(problem.edges[node]) <= 2 or len(problem.costs[node]) == 1):
         heapq.heappush(queue, _entry(problem, node))
 
 
-def _entry(problem: Problem, node: int) -> tuple[int, int, int]:
-    """How soon a node is taken out: what is cheapest first, and of those alike the lower number."""
+def _entry(problem: PbqpProblem, node: int) -> tuple[int, int, int]:
+    """Return the priority of a node's elimination: the cheapest first, and of equal ones the lower number."""
     work = len(problem.costs[node])
     if work == 1:
         return (0, 1, node)
@@ -86,7 +86,7 @@ def _entry(problem: Problem, node: int) -> tuple[int, int, int]:
     return (len(problem.edges[node]), work, node)
 
 
-def _take_out(problem: Problem, node: int) -> None:
+def _take_out(problem: PbqpProblem, node: int) -> None:
     costs, neighbours = problem.costs[node], sorted(problem.edges[node])
     if len(costs) == 1:
         problem.counts["one_alternative"] += 1
@@ -117,8 +117,8 @@ def _least_between(left: Costs, right: Costs) -> Costs:
     return least
 
 
-def _merge_alike(problem: Problem, node: int) -> None:
-    """Of alternatives that cost the same beside every neighbour keep the cheapest: most primitives of one layout."""
+def _merge_alike(problem: PbqpProblem, node: int) -> None:
+    """Keep the cheapest of alternatives that cost the same beside every neighbour: most primitives of one layout."""
     matrices = [problem.edges[node][other] for other in sorted(problem.edges[node])]
     if not matrices:
         return
@@ -134,7 +134,7 @@ def _merge_alike(problem: Problem, node: int) -> None:
     problem.keep(node, stays, "dominated")
 
 
-def _remove_dominated(problem: Problem, node: int) -> None:
+def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     """Remove alternatives for which another one is at least as good whatever the neighbours choose.
 
     a dominates b when cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. No edge
@@ -165,7 +165,7 @@ def _remove_dominated(problem: Problem, node: int) -> None:
 
 
 def _dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b: int) -> bool:
-    """Whether one of `by` dominates b. starts: where each edge's columns begin in the table."""
+    """True if one of `by` dominates b. starts: index of each edge's first column in the table."""
     row = table[b]
     # Where b is forbidden, nothing is worse than b: such columns count for nothing.
     allowed = np.isfinite(row)

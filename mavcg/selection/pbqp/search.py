@@ -12,8 +12,8 @@ import numpy as np
 
 from mavcg.selection.pbqp.blocks import leaf_block
 from mavcg.selection.pbqp.bounds import Bound
-from mavcg.selection.pbqp.heuristic import choose_in_turn
-from mavcg.selection.pbqp.problem import BlockStep, DeadEnd, Problem
+from mavcg.selection.pbqp.heuristic import choose_in_sequence
+from mavcg.selection.pbqp.problem import BlockStep, DeadEnd, PbqpProblem
 from mavcg.selection.pbqp.reductions import reduce
 from mavcg.selection.pbqp.tables import order_of_leaving, solve_by_tables
 
@@ -35,7 +35,7 @@ _LEAST_PROGRESS = 0.01
 
 @dataclass
 class Effort:
-    """What a search may take, and what it took. deadline: by time.monotonic. tolerance: what rounding amounts to."""
+    """Limits of a search, and its counts. deadline: by time.monotonic. tolerance: the sum of rounding errors."""
 
     deadline: float
     tolerance: float = 0.0
@@ -55,7 +55,7 @@ class Found:
     choice: dict[int, int] | None = None
 
 
-def search(problem: Problem, known: Found, limit: float, effort: Effort, is_first: bool = True) -> Found:
+def search(problem: PbqpProblem, known: Found, limit: float, effort: Effort, is_first: bool = True) -> Found:
     """The cheapest choice of the problem's nodes, if one costs less than the limit and than the known one.
 
     The problem is used up. Returns: the known choice where none is cheaper; a bound below cost and limit where time
@@ -77,7 +77,7 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
             return Found(min(open_bound, problem.least(), limit), best.cost, best.choice)
         if narrowed:
             continue
-        cost, choice = choose_in_turn(problem)
+        cost, choice = choose_in_sequence(problem)
         if cost < limit - effort.tolerance:
             best = Found(known.bound, cost, problem.complete(choice))
             limit = cost
@@ -111,7 +111,7 @@ def search(problem: Problem, known: Found, limit: float, effort: Effort, is_firs
         problem.keep(node, others, "branched")
 
 
-def _without_branching(problem: Problem, limit: float, effort: Effort) -> Found | None:
+def _without_branching(problem: PbqpProblem, limit: float, effort: Effort) -> Found | None:
     """The solution of what is nothing, small, narrow, or falls apart; None where it takes a branch."""
     if not problem.costs:
         return Found(problem.constant, problem.constant, problem.complete({}))
@@ -126,7 +126,7 @@ def _without_branching(problem: Problem, limit: float, effort: Effort) -> Found 
     return Found(cost, cost, problem.complete(choice))
 
 
-def _parts(problem: Problem, parts: list[Problem], limit: float, effort: Effort) -> Found:
+def _parts(problem: PbqpProblem, parts: list[PbqpProblem], limit: float, effort: Effort) -> Found:
     """Each part by itself: what the others cost at least lowers the limit of one."""
     lower = [part.least() for part in parts]
     cost, chosen = problem.constant, dict[int, int]()
@@ -141,7 +141,7 @@ def _parts(problem: Problem, parts: list[Problem], limit: float, effort: Effort)
     return Found(problem.constant + sum(lower), cost, problem.complete(chosen))
 
 
-def _tighten(problem: Problem, limit: float, effort: Effort, rounds: int) -> bool:
+def _tighten(problem: PbqpProblem, limit: float, effort: Effort, rounds: int) -> bool:
     """Raise the bound for as long as that goes well. Returns: whether something for reductions came of it.
 
     Raises: DeadEnd when no choice costs less than the limit.
@@ -165,7 +165,7 @@ def _tighten(problem: Problem, limit: float, effort: Effort, rounds: int) -> boo
     return moved.alternatives < enough
 
 
-def _fold(problem: Problem, cut: int, nodes: list[int], limit: float, effort: Effort) -> bool:
+def _fold(problem: PbqpProblem, cut: int, nodes: list[int], limit: float, effort: Effort) -> bool:
     """Put what a part costs at least, for each alternative of the node it hangs on, into that node's costs.
 
     limit: of the whole problem; where an alternative leads to no cheaper choice, it goes.
@@ -195,7 +195,7 @@ def _fold(problem: Problem, cut: int, nodes: list[int], limit: float, effort: Ef
     return True
 
 
-def _branch(problem: Problem) -> tuple[int, int]:
+def _branch(problem: PbqpProblem) -> tuple[int, int]:
     """The node with most pairs of alternatives on its edges, and the alternative that looks cheapest."""
 
     def pairs(node: int) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mavcg.errors import MavcgError
 from mavcg.selection.pbqp.heuristic import choose_greedily
 from mavcg.selection.pbqp.instance import Instance, cost_terms, total_cost
-from mavcg.selection.pbqp.problem import DeadEnd, Problem, problem_of
+from mavcg.selection.pbqp.problem import DeadEnd, PbqpProblem, problem_of
 from mavcg.selection.pbqp.reductions import reduce_with_dominance
 from mavcg.selection.pbqp.search import INFINITY, Effort, Found, search
 
@@ -56,7 +56,7 @@ def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
         raise MavcgError(f"time limit: {time_limit_s} s; give a number above 0")
     begin = time.monotonic()
     effort = Effort(begin + time_limit_s)
-    problem = Problem()
+    problem = PbqpProblem()
     names = sorted(instance.nodes)
     try:
         problem, names = problem_of(instance)
@@ -81,7 +81,7 @@ def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
 
 
 def _search_parts(
-    instance: Instance, problem: Problem, names: list[str], effort: Effort, time_limit_s: float
+    instance: Instance, problem: PbqpProblem, names: list[str], effort: Effort, time_limit_s: float
 ) -> tuple[dict[int, int], float]:
     """(choice of all nodes, bound of the whole): each connected part of what reductions left by itself, small first."""
     parts = sorted(problem.components(), key=lambda nodes: (len(nodes), nodes))
@@ -108,8 +108,8 @@ def _search_parts(
     return problem.complete(chosen), bound
 
 
-def _with_split(names: list[str], problem: Problem) -> list[str]:
-    """By number also of nodes that others were split into, which go by the same name."""
+def _with_split(names: list[str], problem: PbqpProblem) -> list[str]:
+    """Return names by number, also of nodes that others were split into, which have the same name."""
     return names + [names[problem.origin[new]] for new in sorted(problem.origin)]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mavcg.selection.pbqp.instance import Costs
-from mavcg.selection.pbqp.problem import Indices, Problem, SplitStep
+from mavcg.selection.pbqp.problem import Indices, PbqpProblem, SplitStep
 
 
 @dataclass(frozen=True)
@@ -26,15 +26,15 @@ class _Side:
 
     @property
     def count(self) -> int:
-        """Of classes."""
+        """Number of classes."""
         return len(self.first)
 
     def knows(self, matrix: Costs) -> bool:
-        """Whether all alternatives of a class cost the same along an edge."""
+        """True if all alternatives of a class cost the same along an edge."""
         return bool((matrix[self.first][self.classes] == matrix).all())
 
 
-def split_nodes(problem: Problem, first_free: int) -> None:
+def split_nodes(problem: PbqpProblem, first_free: int) -> None:
     """Split every node for which that leaves fewer alternatives; the new ones are numbered from `first_free` on."""
     for node in sorted(problem.costs):
         sides = _sides(problem, node)
@@ -44,7 +44,7 @@ def split_nodes(problem: Problem, first_free: int) -> None:
             _split(problem, node, new, *sides)
 
 
-def _sides(problem: Problem, node: int) -> list[_Side]:
+def _sides(problem: PbqpProblem, node: int) -> list[_Side]:
     """The neighbours in as few sets as their classes allow: one whose classes another's refine goes with that."""
     sides: list[_Side] = []
     for other in sorted(problem.edges[node]):
@@ -68,7 +68,7 @@ def _sides(problem: Problem, node: int) -> list[_Side]:
     return sides
 
 
-def _split(problem: Problem, node: int, new: int, near: _Side, far: _Side) -> None:
+def _split(problem: PbqpProblem, node: int, new: int, near: _Side, far: _Side) -> None:
     """`node` keeps the first side's classes and neighbours, `new` takes the other's; between them is what the cheapest
     alternative of both classes costs."""
     costs, labels = problem.costs[node], problem.labels[node]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.selection.pbqp.instance import Costs
-from mavcg.selection.pbqp.problem import Indices, Problem
+from mavcg.selection.pbqp.problem import Indices, PbqpProblem
 
 # Of a table; numpy allows no more than 32 before version 2.
 _MOST_AXES = 30
@@ -22,7 +22,7 @@ class _Table:
     costs: Costs
 
 
-def order_of_leaving(problem: Problem, most_entries: int) -> list[int] | None:
+def order_of_leaving(problem: PbqpProblem, most_entries: int) -> list[int] | None:
     """Nodes in an order in which tables have no more entries than this, all together; None when none is found.
 
     The next to leave is the node with the smallest table, and of those alike the lower number.
@@ -52,7 +52,7 @@ def _entries(node: int, near: dict[int, set[int]], size: dict[int, int]) -> int:
     return entries
 
 
-def solve_by_tables(problem: Problem, order: list[int]) -> tuple[float, dict[int, int]]:
+def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict[int, int]]:
     """The least cost, and the choice that has it, by the instance's numbers. The problem is left as it is."""
     tables = [_Table((node,), costs) for node, costs in problem.costs.items()]
     tables += [_Table((a, b), problem.edges[a][b]) for a in problem.edges for b in problem.edges[a] if a < b]

@@ -74,15 +74,15 @@ def _instance(document: Any) -> Instance:
     return make_instance(vectors, made)
 
 
-def _keys(value: Any, place: str, wanted: tuple[str, ...], free: tuple[str, ...]) -> None:
-    known = ", ".join(wanted + free)
+def _keys(value: Any, place: str, required: tuple[str, ...], free: tuple[str, ...]) -> None:
+    known = ", ".join(required + free)
     if not isinstance(value, dict):
         raise MavcgError(f"{place}: {_short(value)} is no object; give one with {known}")
-    for key in wanted:
+    for key in required:
         if key not in value:
             raise MavcgError(f"{place}: has no {key!r}; it takes {known}")
     for key in value:
-        if key not in wanted + free:
+        if key not in required + free:
             raise MavcgError(f"{place}: {_short(key)} is no key here; it takes {known}")
 
 
@@ -142,7 +142,7 @@ def _text(costs: Costs) -> str:
 
 
 def solution_json(solution: Solution) -> Mapping[str, Any]:
-    """What `mavcg select --instance --json` prints."""
+    """Return the JSON of `mavcg select --instance --json`."""
     return {
         "choice": dict(solution.choice),
         "cost": solution.cost,

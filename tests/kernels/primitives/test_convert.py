@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Array
 from mavcg.kernels.primitives.convert import (
-    Conversion,
+    LayoutConversion,
     RaggedBlocks,
     conversions,
     find_conversion,
     lower_conversion,
 )
-from mavcg.kernels.transpose import TransposeSpec
-from mavcg.primitive import Layout, Lowering
+from mavcg.kernels.tensor.transpose import TransposeSpec
+from mavcg.specs.kernel import Array
+from mavcg.specs.primitive import Layout, Lowering
 from mavcg.trials.check import block_of, to_layout
 from mavcg.trials.emulation import qemu
-from mavcg.trials.jobs import Job, all_rows, memory, random_ranges
+from mavcg.trials.jobs import TrialJob, all_rows, memory, random_ranges
 from mavcg.trials.run import find_machine, run_jobs
 
 SHAPES = (
@@ -30,12 +30,12 @@ def image(c: int, h: int, w: int) -> Array:
     return np.arange(1, c * h * w + 1, dtype=np.float32).reshape(c, h, w)
 
 
-def job(conversion: Conversion, c: int, h: int, w: int, block: int, seed: int) -> Job:
+def job(conversion: LayoutConversion, c: int, h: int, w: int, block: int, seed: int) -> TrialJob:
     lowering = Lowering((lower_conversion(conversion, c, h, w, block),), np.zeros(0, np.float32))
     source = to_layout(image(c, h, w), conversion.layout_from, block)
     target = to_layout(image(c, h, w), conversion.layout_to, block)
     operands = {"x": memory(source.nbytes, source), "out": memory(target.nbytes)}
-    return Job(lowering, operands, random_ranges(lowering, seed) if seed % 3 else all_rows(lowering))
+    return TrialJob(lowering, operands, random_ranges(lowering, seed) if seed % 3 else all_rows(lowering))
 
 
 @pytest.mark.parametrize(
@@ -45,18 +45,20 @@ def job(conversion: Conversion, c: int, h: int, w: int, block: int, seed: int) -
         *(pytest.param(core, SHAPES, marks=pytest.mark.long) for core in ("host", "generic", "cortex-a55")),
     ],
 )
-def test_every_conversion_copies_every_element(core: str, shapes: tuple[tuple[int, int, int], ...]) -> None:
+def test_every_conversion_copies_every_element(
+    core: str, shapes: tuple[tuple[int, int, int], ...], thorough: bool
+) -> None:
     if core != "host" and qemu() is None:
         pytest.skip("there is no emulator")
     machine = find_machine(core)
     block = block_of(machine)
-    asked = [(conversion, shape) for conversion in conversions() for shape in shapes]
-    jobs = [job(conversion, *shape, block, seed) for seed, (conversion, shape) in enumerate(asked)]
-    run_jobs(jobs, machine)
+    cases = [(conversion, shape) for conversion in conversions() for shape in shapes]
+    jobs = [job(conversion, *shape, block, seed) for seed, (conversion, shape) in enumerate(cases)]
+    run_jobs(jobs, machine, optimised=thorough)
 
-    for (conversion, shape), done in zip(asked, jobs, strict=True):
-        wanted = to_layout(image(*shape), conversion.layout_to, block)
-        assert done.operands["out"].inner.tobytes() == wanted.tobytes(), f"{conversion.name} of {shape}"
+    for (conversion, shape), done in zip(cases, jobs, strict=True):
+        expected = to_layout(image(*shape), conversion.layout_to, block)
+        assert done.operands["out"].inner.tobytes() == expected.tobytes(), f"{conversion.name} of {shape}"
         assert all(held.guards_hold for held in done.operands.values()), f"{conversion.name} of {shape}: wrote outside"
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Machine
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.primitive import Epilogue, Primitive, Scenario
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Epilogue, Primitive, Scenario
 from mavcg.trials.bare_x86 import bochs_there
-from mavcg.trials.check import Case, block_of, check_all
+from mavcg.trials.check import CheckCase, block_of, check_all
 from mavcg.trials.emulation import emulator_missing, runs_here
 from mavcg.trials.run import find_machine
 
@@ -22,15 +22,15 @@ SCENARIOS = (
 ENDS = Epilogue(bias=True, residual=True, act="relu")
 
 
-def sample(host: Machine, every_output: bool) -> list[Case]:
+def sample(host: Machine, every_output: bool) -> list[CheckCase]:
     """The first of each class of primitives, or of each kind of output of these; the scenarios take turns."""
-    found: dict[tuple[type[Primitive], str], Case] = {}
+    found: dict[tuple[type[Primitive], str], CheckCase] = {}
     for primitive in all_primitives():
         able = list(filter(primitive.applies, SCENARIOS))
         kind = type(primitive), primitive.layout_out if every_output else ""
         if able and kind not in found:
             scenario = able[len(found) % len(able)]
-            found[kind] = Case(primitive, scenario, ENDS, 5, block_of(host), ranges=False)
+            found[kind] = CheckCase(primitive, scenario, ENDS, 5, block_of(host), ranges=False)
     return list(found.values())
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Array, Machine
+from mavcg.kernels.primitives.direct.sum2d import PRIMITIVES as SUM2D
+from mavcg.kernels.primitives.direct.sum2d import Sum2d
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.kernels.primitives.sum2d import PRIMITIVES as SUM2D
-from mavcg.kernels.primitives.sum2d import Sum2d
 from mavcg.kernels.registry import emitters
-from mavcg.primitive import Epilogue, Layout, Lowering, Scenario
+from mavcg.specs.kernel import Array, Machine
+from mavcg.specs.primitive import Epilogue, Layout, Lowering, Scenario
 from mavcg.trials.check import check, from_layout, reference, to_layout
 from mavcg.trials.jobs import BASES, random_ranges
 from mavcg.trials.run import find_machine

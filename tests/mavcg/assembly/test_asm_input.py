@@ -8,7 +8,7 @@ import pytest
 from mavcg.assembly.asm_input import read_asm_input, version_symbol
 from mavcg.errors import MavcgError
 from mavcg.profiles.load import load_core
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 A55, A75 = load_core("cortex-a55"), load_core("cortex-a75")
 NAMES = (

@@ -7,8 +7,8 @@ import pytest
 
 from mavcg.assembly.asm_source import AsmSource, assemble, read_asm_source
 from mavcg.errors import MavcgError
-from mavcg.passes.asm.blocks import functions_of
-from mavcg.passes.asm.source import parse_source
+from mavcg.passes.asm.analysis.blocks import functions_of
+from mavcg.passes.asm.isa.source import parse_source
 
 PLAIN = "\t.text\n\t.globl f\n\t.type f, %function\nf:\n\tadd x0, x0, #1\n\tret\n"
 
@@ -24,7 +24,7 @@ def test_a_plain_file_is_taken_as_it_is(tmp_path: Path) -> None:
     source = read_asm_source(written(tmp_path, "k.s", text))
 
     assert source.text == text and not source.preprocessed
-    assert source.line(5) == 5 and source.place(5) == f"{tmp_path}/k.s:5"
+    assert source.line(5) == 5 and source.location(5) == f"{tmp_path}/k.s:5"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_file_with_preprocessor_lines_is_preprocessed(tmp_path: Path) -> None:
     assert "p_f:" in source.text and "#16" in source.text and "STEP" not in source.text
     assert "# 1" not in source.text and str(tmp_path) not in source.text
     line = next(number for number, row in enumerate(source.text.splitlines(), 1) if "#16" in row)
-    assert source.line(line) == 10 and source.place(line) == f"{tmp_path}/k.S:10"
+    assert source.line(line) == 10 and source.location(line) == f"{tmp_path}/k.S:10"
 
 
 def test_definitions_and_folders_for_the_preprocessor(tmp_path: Path) -> None:

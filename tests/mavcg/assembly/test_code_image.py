@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.assembly.code_image import CODE_ALIGN, DATA_BASE, assemble_image
-from mavcg.assembly.emulation import End, Machine, start_state
+from mavcg.assembly.emulation import EmulatedCore, End, start_state
 from mavcg.errors import MavcgError, ToolError
 
 pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
@@ -66,7 +66,7 @@ SEVEN = '\t.section .text.seven,"ax",@progbits\n\t.globl seven\nseven:\n.Lseven:
 
 def test_relocated_code_sees_its_data_and_its_functions() -> None:
     image = assemble_image(f"{DATA}\t.text\n{FUNCTIONS}{SEVEN}")
-    machine = Machine(image)
+    machine = EmulatedCore(image)
     outcomes = {name: machine.run(name, start_state(1)) for name in CODE}
     assert {name: o.end for name, o in outcomes.items()} == dict.fromkeys(CODE, End.RETURNED)
     assert {name: o.x[0] for name, o in outcomes.items()} == {name: value for name, (_, value) in CODE.items()}
@@ -81,7 +81,7 @@ def test_data_stays_where_it_is_when_code_grows() -> None:
 
 
 def test_data_written_in_one_run_is_as_new_in_the_next() -> None:
-    machine = Machine(assemble_image(
+    machine = EmulatedCore(assemble_image(
         "\t.data\nn:\n\t.word 5\n\t.text\nf:\n\tadrp x1, n\n\tldr w0, [x1, :lo12:n]\n\tadd w2, w0, #1\n"
         "\tstr w2, [x1, :lo12:n]\n\tret\n"
     ))  # fmt: skip
@@ -90,10 +90,10 @@ def test_data_written_in_one_run_is_as_new_in_the_next() -> None:
 
 def test_names_are_shown_for_addresses() -> None:
     image = assemble_image("\t.text\nf:\n\tnop\n\tbl memcpy\n\tret\ng:\n\tret\n")
-    assert image.place(image.symbols["f"] + 4) == "f+0x4"
-    assert image.place(image.symbols["g"]) == "g+0x0"
-    assert [image.place(address) for address in image.externals] == ["memcpy"]
-    assert image.place(0x42) == "0x42"
+    assert image.location(image.symbols["f"] + 4) == "f+0x4"
+    assert image.location(image.symbols["g"]) == "g+0x0"
+    assert [image.location(address) for address in image.externals] == ["memcpy"]
+    assert image.location(0x42) == "0x42"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_data_that_is_not_in_the_text_has_an_address_with_the_seeds_bytes_or_zer
     (at,) = image.external_data
     assert image.external_data[at] == "elsewhere" and "elsewhere" not in image.symbols
 
-    outcomes = [Machine(image).run("f", start_state(seed)) for seed in range(8)]
+    outcomes = [EmulatedCore(image).run("f", start_state(seed)) for seed in range(8)]
 
     assert all(outcome.end == End.RETURNED and outcome.x[1] == at for outcome in outcomes)
     assert [seed for seed, outcome in enumerate(outcomes) if outcome.v[0] == 0] == [3, 7]

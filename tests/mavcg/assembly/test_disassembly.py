@@ -9,11 +9,11 @@ import pytest
 from mavcg.assembly.asm_source import _ARCH, _PLAIN
 from mavcg.assembly.disassembly import CodeFile
 from mavcg.errors import MavcgError
-from mavcg.passes.asm.blocks import functions_of
-from mavcg.passes.asm.isa import effects
-from mavcg.passes.asm.source import Statement, parse_source
-from mavcg.passes.asm.syntax import parse_instr
-from mavcg.toolchain import run_zig
+from mavcg.passes.asm.analysis.blocks import functions_of
+from mavcg.passes.asm.isa.instruction import effects
+from mavcg.passes.asm.isa.source import Statement, parse_source
+from mavcg.passes.asm.isa.syntax import parse_instr
+from mavcg.toolchain.zig import run_zig
 
 FORMS = """
 mov x0, x1; mov w0, w1; mov x0, #5; mov x0, #-1; mov w3, #0x12340000; movk x0, #0x1234, lsl #16; movz w8, #1, lsl #16

@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.assembly.code_image import PAGE_BYTES, assemble_image
 from mavcg.assembly.emulated_memory import page_bytes
-from mavcg.assembly.emulation import STACK_TOP, End, Machine, Outcome, State, run, start_state
+from mavcg.assembly.emulation import STACK_TOP, EmulatedCore, End, RunResult, State, run, start_state
 from mavcg.errors import MavcgError
 
 FUNCTIONS = {
@@ -41,8 +41,9 @@ def _needs_unicorn() -> None:
 
 
 @cache
-def machine() -> Machine:
-    return Machine(assemble_image("\t.text\n" + "".join(f"{n}:\n{code}\n\tret\n" for n, code in FUNCTIONS.items())))
+def machine() -> EmulatedCore:
+    functions = "".join(f"{n}:\n{code}\n\tret\n" for n, code in FUNCTIONS.items())
+    return EmulatedCore(assemble_image("\t.text\n" + functions))
 
 
 def state(seed: int = 1, **x: int) -> State:
@@ -51,7 +52,7 @@ def state(seed: int = 1, **x: int) -> State:
     return replace(begin, x=tuple(x.get(f"x{n}", value) for n, value in enumerate(begin.x)))
 
 
-def ran(function: str, seed: int = 1, **x: int) -> Outcome:
+def ran(function: str, seed: int = 1, **x: int) -> RunResult:
     return machine().run(function, state(seed, **x))
 
 
@@ -167,7 +168,7 @@ def test_an_unknown_function_is_named() -> None:
 def test_without_the_emulator_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "unicorn", None)
     with pytest.raises(MavcgError, match=r"mavcg\[check\]"):
-        Machine(machine().image)
+        EmulatedCore(machine().image)
 
 
 def test_start_states_are_mixed_and_repeat() -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from mavcg.assembly.schedule_grid import schedule_rows
 from mavcg.assembly.schedule_picture import as_svg, as_text
-from mavcg.instr_classes import CLASSES
-from mavcg.passes.asm.estimate import LoopEstimate, estimate_block, estimate_loop
-from mavcg.passes.asm.op import Op, Read
-from mavcg.timing import ClassTiming, Timing, UnitUse
+from mavcg.hardware.instr_classes import CLASSES
+from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
+from mavcg.passes.asm.isa.op import Op, RegisterRead
+from mavcg.passes.asm.models.estimate import LoopEstimate, estimate_block, estimate_loop
 
 _SVG = "{http://www.w3.org/2000/svg}"
 
@@ -30,10 +30,10 @@ def _core(order: str) -> Timing:
 
 
 IN, OUT = _core("in"), _core("out")
-LOAD = Op("ldr d0, [x0]", "ldr_d", (Read("x0", "addr"),), ("v0",))
-ADD = Op("add x0, x0, #8", "alu", (Read("x0"),), ("x0",))
-FMLA = Op("fmla v8.4s, v0.4s, v1.4s", "fmla_q", (Read("v0"), Read("v1")), ("v8",))
-BRANCH = Op("b.ne .Lloop", "branch_cond", (Read("nzcv"),))
+LOAD = Op("ldr d0, [x0]", "ldr_d", (RegisterRead("x0", "addr"),), ("v0",))
+ADD = Op("add x0, x0, #8", "alu", (RegisterRead("x0"),), ("x0",))
+FMLA = Op("fmla v8.4s, v0.4s, v1.4s", "fmla_q", (RegisterRead("v0"), RegisterRead("v1")), ("v8",))
+BRANCH = Op("b.ne .Lloop", "branch_cond", (RegisterRead("nzcv"),))
 LOOP = [LOAD, ADD, FMLA, BRANCH]
 
 
@@ -59,14 +59,14 @@ class TestText:
 
     def test_the_schedule_closes_on_itself(self) -> None:
         # Three adds on two slots: the second iteration starts beside the end of the first, the third beside its end.
-        adds = [Op(f"add x{n}, x9, #1", "alu", (Read("x9"),), (f"x{n}",)) for n in range(3)]
+        adds = [Op(f"add x{n}, x9, #1", "alu", (RegisterRead("x9"),), (f"x{n}",)) for n in range(3)]
         found = estimate_loop([LOAD, *adds], IN)
         rows = schedule_rows(found)
         shown = sorted(cell.op.text for row in rows for cell in row.cells if cell.op is not None)
         assert shown == sorted(issued.text for issued in [LOAD, *adds] * (len(found.issues) // 4))
 
     def test_iterations_are_told_apart(self) -> None:
-        adds = [Op(f"add x{n}, x9, #1", "alu", (Read("x9"),), (f"x{n}",)) for n in range(3)]
+        adds = [Op(f"add x{n}, x9, #1", "alu", (RegisterRead("x9"),), (f"x{n}",)) for n in range(3)]
         text = as_text(estimate_loop(adds, IN))
         assert "1.5 cycles per iteration" in text
         assert text.count("add x0") == 2
@@ -74,7 +74,7 @@ class TestText:
 
     def test_an_end_that_shares_the_first_cycle_is_marked(self) -> None:
         # The load of the next iteration issues beside the second fmla of this one.
-        products = [Op(f"fmla v{n}.4s, v9.4s, v9.4s", "fmla_q", (Read("v9"),), (f"v{n}",)) for n in (4, 5)]
+        products = [Op(f"fmla v{n}.4s, v9.4s, v9.4s", "fmla_q", (RegisterRead("v9"),), (f"v{n}",)) for n in (4, 5)]
         rows = _body(text := as_text(estimate_loop([LOAD, *products], IN)))
         assert [" ".join(row.split()) for row in rows] == [
             "0 ^ fmla v5.4s, v9.4s, v9.4s ldr d0, [x0]",
@@ -176,7 +176,7 @@ class TestSvg:
     @given(text=st.text(max_size=30), title=st.text(max_size=30), order=st.sampled_from(["in", "out"]))
     @settings(max_examples=150)
     def test_any_text_is_escaped(self, text: str, title: str, order: str) -> None:
-        op = Op(text, "alu", (Read("x0"),), ("x0",))
+        op = Op(text, "alu", (RegisterRead("x0"),), ("x0",))
         root = ElementTree.fromstring(as_svg(estimate_loop([op], {"in": IN, "out": OUT}[order]), title))
         assert root.tag == f"{_SVG}svg"
         if re.fullmatch(r"[\x20-\x7e]+", title):
@@ -191,7 +191,7 @@ class TestSvg:
 
 _OPS = st.lists(
     st.builds(
-        lambda name, read, write: Op(CLASSES[name].example, name, (Read(read),), (write,)),
+        lambda name, read, write: Op(CLASSES[name].example, name, (RegisterRead(read),), (write,)),
         st.sampled_from(["alu", "ldr_d", "ldr_q", "fmla_q", "branch"]),
         st.sampled_from(["a", "b"]),
         st.sampled_from(["a", "b", "c"]),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.assembly.schedule_store import DiskStore, fingerprint, open_store
-from mavcg.passes.asm.op import Schedule
+from mavcg.passes.asm.isa.op import Schedule
 
 SCHEDULE = Schedule(17, (0, 1, 1, 4, 16, 20), "heuristic", False)
 

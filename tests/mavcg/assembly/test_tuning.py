@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mavcg.assembly.tuning import FAST, Tuning, TuningJob, has_open_inline, tune_version, tune_versions, wants_tuning
-from mavcg.codegen import assemble
 from mavcg.errors import ToolError
+from mavcg.hardware.target import Target, parse_target
 from mavcg.profiles.load import cores_for, load_core
-from mavcg.program_road.versions import Body, VersionedModule, make_versions
+from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule, make_versions
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import Compiler, compile_to_ir
-from mavcg.target import Target, parse_target
+from mavcg.toolchain.codegen import assemble
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
 QEMU = shutil.which("qemu-aarch64-static")
@@ -50,7 +50,7 @@ def versioned(folder: Path, code: str, name: str, target: Target = ARM, tuning: 
     return make_versions(text, "a.c", "2", [name], cores_for(["cortex-a55", "exynos-m4"]), target, tuning=tuning)
 
 
-def body(module: VersionedModule, label: str = "cortex-a55") -> Body:
+def body(module: VersionedModule, label: str = "cortex-a55") -> CompiledVersion:
     (found,) = [body for body in module.bodies if body.label == label]
     return found
 
@@ -93,7 +93,7 @@ def test_accesses_that_a_program_may_count_on_stay(
     module = versioned(tmp_path, COUNT % (qualifier, read, also), "count")
     tuning = body(module).tuning
     assert tuning is not None
-    kept = [function.kept for function in tuning.functions]
+    kept = [function.unchanged_because for function in tuning.functions]
     assert all("volatile or relaxed atomic" in why for why in kept) == untouched, kept
     off = versioned(tmp_path, COUNT % (qualifier, read, also), "count", tuning=Tuning(on=False))
     assert (body(off).asm == body(module).asm) == untouched
@@ -109,7 +109,7 @@ def test_inline_assembly_is_a_fence_where_it_clobbers_memory(tmp_path: Path, asm
     tuning = body(module).tuning
     assert tuning is not None
     loops = [loop for function in tuning.functions for loop in function.loops]
-    assert loops and all((loop.kept == "a fence in its body") != moves for loop in loops), loops
+    assert loops and all((loop.unchanged_because == "a fence in its body") != moves for loop in loops), loops
 
 
 def test_the_words_of_inline_assembly_in_ir() -> None:
@@ -194,7 +194,7 @@ int main(void) {
         assemble(body(module, label).asm, tmp_path / f"{label}.o", target, label)
         objects.append(str(tmp_path / f"{label}.o"))
     (tmp_path / "main.c").write_text(main)
-    from mavcg.toolchain import run_zig
+    from mavcg.toolchain.zig import run_zig
 
     run_zig("cc", ["-target", target.zig_name, "-O1", str(tmp_path / "main.c"), *objects, "-o", str(tmp_path / "main")],
             "linking")  # fmt: skip
@@ -207,5 +207,5 @@ def test_a_process_that_ends_is_an_error_with_its_status(monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.executable", shutil.which("false") or "/bin/false")
     job = TuningJob(load_core("cortex-a55"), "f:\n\tret\n", "f", "f:\n\tret\n", "f")
 
-    with pytest.raises(ToolError, match="tuning f: the process ended with 1: it said nothing; .*--tune off"):
+    with pytest.raises(ToolError, match="tuning f: the process ended with 1: it printed nothing; .*--tune off"):
         tune_versions([job, job], 2, lambda: None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.hosts.host import host_board
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 # One iteration: 5 instructions, of which two q loads block a Cortex-A55 for 2 cycles each; 8 FLOP.
 DOT = """\

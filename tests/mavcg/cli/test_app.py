@@ -20,7 +20,7 @@ VERBS = (
     "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select",
     "explain", "tune-asm", "measure", "cores", "runtime", "launch",
 )  # fmt: skip
-HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_road.program"}
+HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_pipeline.program"}
 
 
 def imported_by(*arguments: str) -> set[str]:
@@ -72,7 +72,7 @@ def test_an_error_is_one_line_and_exit_code_2(mavcg: Any, monkeypatch: pytest.Mo
     def fail(name: str) -> None:
         raise MavcgError("place: what; way out")
 
-    monkeypatch.setattr("mavcg.inspection.model_of", fail)
+    monkeypatch.setattr("mavcg.objects.inspection.model_of", fail)
     ended = mavcg("inspect", "x.so")
     assert (ended.status, ended.stdout, ended.stderr) == (2, "", "mavcg: place: what; way out\n")
 
@@ -85,14 +85,14 @@ def test_what_the_system_refuses_is_no_traceback(mavcg: Any, monkeypatch: pytest
     def fail(name: str) -> None:
         raise OSError(28, "No space left on device", "/tmp/x.o")
 
-    monkeypatch.setattr("mavcg.inspection.model_of", fail)
+    monkeypatch.setattr("mavcg.objects.inspection.model_of", fail)
     ended = mavcg("inspect", "x.so")
     assert ended.status == 2
     assert ended.stderr == "mavcg: /tmp/x.o: No space left on device; make room\n"
 
 
 def test_a_fault_of_ours_is_exit_code_1() -> None:
-    code = "import mavcg.inspection as i; i.model_of = lambda p: 1 / 0; from mavcg.cli import main; main()"
+    code = "import mavcg.objects.inspection as i; i.model_of = lambda p: 1 / 0; from mavcg.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "inspect", "x"], capture_output=True, text=True)
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.timing_runs import parse_threads, time_runs
+from mavcg.runtime.timed_runs import parse_threads, time_runs
 
 
 def test_json_is_the_interface_that_scripts_rely_on(mavcg: Any, tiny_library: Path) -> None:

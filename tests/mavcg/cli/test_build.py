@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.elf import exported_symbols, loaded_bytes, needed
+from mavcg.objects.elf import exported_symbols, loaded_bytes, needed
 
 CXX = """\
 #include <cstddef>
@@ -184,7 +184,7 @@ def test_a_board_of_another_machine(mavcg: Any, kernel: Path) -> None:
 def test_measured_gains_and_growth_drop_versions(
     mavcg: Any, build_file: Path, cores: Sequence[str], tmp_path: Path
 ) -> None:
-    from mavcg.program_road.measurements import Measurement, save_measurements
+    from mavcg.program_pipeline.measurements import Measurement, save_measurements
 
     gains = [
         Measurement("dot", core, "cycles", (100.0,), (own,), 500, 500, 0.9)
@@ -224,7 +224,7 @@ def test_measured_gains_and_growth_drop_versions(
 def test_faults_are_exit_code_2(
     mavcg: Any, build_file: Path, cores: Sequence[str], arguments: list[str], message: str
 ) -> None:
-    from mavcg.target import host_target
+    from mavcg.hardware.target import host_target
 
     foreign = "cortex-a55" if host_target().arch == "x86_64" else "haswell"
     Path("perf.txt").write_text(PROFILE)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mavcg import load
-from mavcg.elf import exported_symbols, function_symbols, open_elf, protection
+from mavcg.objects.elf import exported_symbols, function_symbols, open_elf, protection
 
 
 def refused(ended: Any, here: Path, *words: str) -> None:
@@ -185,7 +185,7 @@ def test_an_operator_that_is_not_supported(mavcg: Any, here: Path) -> None:
 
 def test_results(tiny_library: Path, tiny_onnx: Path) -> None:
     ort = pytest.importorskip("onnxruntime")
-    from mavcg.loading import load
+    from mavcg.runtime.loading import load
 
     rng = np.random.default_rng(0)
     image, other = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 4, 6, 6), (2, 3)))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import mavcg as package
-from mavcg.elf import function_symbols
+from mavcg.objects.elf import function_symbols
 
 HOT = """\
 int dot(const short *a, const short *b, int n) {
@@ -120,7 +120,11 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
             [],
             "model[0].max_workspace = -1: is no",
         ),
-        (f'{PROGRAM}board = "rk3588"\nmax_functions = 0\nprofile = "x"', [], "build.max_functions 0: would version no"),
+        (
+            f'{PROGRAM}board = "rk3588"\nmax_functions = 0\nprofile = "x"',
+            [],
+            "build.max_functions 0: allows no version",
+        ),
         (f'{PROGRAM}board = "rk3588"', ["--threads", "2"], "--threads: is for models; name one"),
         (f'{PROGRAM}board = "rk3588"\ncommand = ["make"]', [], "mavcg.toml: build.command builds the program itself"),
         (
@@ -131,7 +135,7 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
         (
             '[build]\nsources = ["kernel.c"]\nboard = "rk3588"',
             [],
-            "mavcg.toml: nothing is said to be hot: build.hot is not given, and there is no profile "
+            "mavcg.toml: no hot function is named: build.hot is not given, and there is no profile "
             "mavcg-profile.json; add [profile] with command = [..] and run `mavcg profile`, or name functions by hot",
         ),
         (
@@ -165,7 +169,7 @@ def test_every_table_is_checked_before_the_first_is_built(mavcg: Any, kernel: Pa
 
 def test_named_sources_take_the_profile_that_was_kept_here(mavcg: Any, kernel: Path, cores: Sequence[str]) -> None:
     options = ("--source", "kernel.c", "--cores", cores[0], "-o", "k.so", "--json")
-    assert "nothing is said to be hot" in mavcg("build", *options).stderr
+    assert "no hot function is named" in mavcg("build", *options).stderr
     Path("mavcg-profile.json").write_text("app 1 [000] 1.0: 80 cycles: 10 dot+0x4 (/data/app)\n")
     ended = mavcg("build", *options)
     assert [f["name"] for f in json.loads(ended.stdout)["functions"]] == ["dot"]

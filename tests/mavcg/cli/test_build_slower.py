@@ -22,4 +22,4 @@ def test_a_version_that_the_model_says_is_slower_is_not_shipped(mavcg: Any, tmp_
         versions = {v["core"]: v for v in document["functions"][0]["versions"]}
         assert bool(versions["cortex-a55"]["dropped"]) == dropped
     again = next(each for each in kept["slower_by_model"] if each["core"] == "cortex-a55")
-    assert again["why"].endswith("kept as asked for") and again["more_time"] == slower["more_time"]
+    assert again["why"].endswith("kept as requested") and again["more_time"] == slower["more_time"]

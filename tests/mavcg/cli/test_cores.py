@@ -11,8 +11,8 @@ import mavcg.hosts.facts
 import mavcg.hosts.host
 from mavcg.cli.cores import cores, this_machine
 from mavcg.cli.cores_tables import recognised
-from mavcg.cpu_list import cpu_ranges
 from mavcg.errors import MavcgError
+from mavcg.hardware.cpu_list import cpu_ranges
 from mavcg.hosts.facts import CoreFacts, HostFacts
 from mavcg.profiles.board_files import parse_cpus
 from mavcg.profiles.load import load_boards, load_core, load_cores
@@ -175,7 +175,7 @@ def test_check_names_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_hybrid_processor_is_named_by_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many cores are of kind "core": only the model says that this one is a Golden Cove."""
-    from mavcg.target import Target
+    from mavcg.hardware.target import Target
 
     monkeypatch.setattr("mavcg.cli.cores.host_target", lambda: Target("x86_64", "linux-gnu", "2.36"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 
 def estimated(mavcg: Any, *arguments: str | Path) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from mavcg.board import Board, Cluster
-from mavcg.model_road import estimating
-from mavcg.target import host_target
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.target import host_target
+from mavcg.model_pipeline import estimating
+from mavcg.predict import spec_text
+from mavcg.predict.files import library_note
 
 
 def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
@@ -81,6 +83,46 @@ def test_a_library_gives_what_its_model_gives(mavcg: Any, tiny_onnx: Path, tiny_
     # A convolution of 3x3 from 4 to 5 channels, and all its bytes.
     conv = next(layer for layer in model["layers"] if layer["op"] == "conv2d" and layer["macs"])
     assert conv["macs"] % (9 * 4 * 5) == 0 and conv["bytes"]["weight"] >= 9 * 4 * 5 * 4
+
+
+def test_a_library_with_a_note_of_before(
+    mavcg: Any, tiny_library: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = {"x86_64": "alder-lake", "aarch64": "rk3399"}[host_target().arch]
+    now = mavcg("estimate", tiny_library, "--board", board, "--json").stdout
+    note = library_note(tiny_library)
+    assert note is not None
+    del note["spec_format"]
+    # Other names, as another digest gave them, and specs as repr() printed them.
+    note["kernels"] = {
+        f"old_{name}": {**kernel, "spec": old_repr(kernel["spec"])} for name, kernel in note["kernels"].items()
+    }
+    for step in note["steps"]:
+        step["kernel"] = "old_" + step["kernel"]
+    monkeypatch.setattr(estimating, "library_note", lambda path: note)
+
+    before = json.loads(mavcg("estimate", tiny_library, "--board", board, "--json").stdout)
+    for layer in before["layers"]:
+        assert layer["kernel"].startswith("old_")
+        layer["kernel"] = layer["kernel"].removeprefix("old_")
+    assert before == json.loads(now)
+
+    note["spec_format"] = 2
+    assert "its specs are in format 2" in mavcg("estimate", tiny_library, "--board", board).stderr
+
+
+def old_repr(value: Any) -> str:
+    """A serialised spec as repr() printed it before."""
+    if isinstance(value, list):
+        return f"({''.join(old_repr(item) + ',' for item in value)})"
+    if not isinstance(value, dict):
+        return repr(value)
+    ((tag, content),) = value.items()
+    for name, (known, members) in spec_text._OLD_MEMBERS.items():
+        if known == tag:
+            return f"<{name}.{next(m for m, v in members.items() if v == content)}: {content!r}>"
+    name, names = next((n, text.split()) for n, (known, text) in spec_text._OLD_FIELDS.items() if known == tag)
+    return f"{name}({', '.join(f'{n}={old_repr(v)}' for n, v in zip(names, content, strict=False))})"
 
 
 def test_a_library_of_another_architecture(mavcg: Any, tiny_library: Path, here: Path) -> None:

@@ -12,7 +12,7 @@ from mavcg.assembly.loop_estimates import estimate_function
 from mavcg.assembly.schedule_picture import as_text
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 
 def test_the_picture_is_that_of_the_loop(mavcg: Any, dot_file: Path) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import mavcg as package
-from mavcg.target import host_target
-from mavcg.toolchain import run_zig
+from mavcg.hardware.target import host_target
+from mavcg.toolchain.zig import run_zig
 from tests.mavcg.conftest import CORES
 
 CODE = '__attribute__((constructor)) static void hole(void) { puts("hole"); }'

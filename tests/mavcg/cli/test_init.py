@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.elf import function_symbols
+from mavcg.objects.elf import function_symbols
 from tests.mavcg.cli.test_two_words import APP, FILTER
 
 CMAKE = "cmake_minimum_required(VERSION 3.10)\nproject(smoothing C)\nadd_executable(smoothing app.c filter.c)\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.elf import loaded_bytes, symbol_bytes
+from mavcg.objects.elf import loaded_bytes, symbol_bytes
 
 SOURCE = """\
 #include <stdarg.h>

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mavcg.cli.app import run
-from mavcg.elf import function_symbols, notes
+from mavcg.objects.elf import function_symbols, notes
 
 EDGE_APP = Path(__file__).parents[3] / "examples/edge_app"
 QUICK = "CXXFLAGS=-O1"  # as edge_app_objects, for the files of the example that are not hot
@@ -142,8 +142,8 @@ def test_cold_assembly_and_cold_standard_input_are_left_alone(project: Path, run
 
 @pytest.mark.parametrize("word", ["-target", "--target="])
 def test_zig_compiles_for_the_target_that_it_is_told(mavcg: Any, project: Path, word: str) -> None:
-    from mavcg.elf import open_elf
-    from mavcg.target import host_target
+    from mavcg.hardware.target import host_target
+    from mavcg.objects.elf import open_elf
 
     target, cores = (
         ("aarch64-linux-musl", ["cortex-a55", "cortex-a76"])
@@ -176,7 +176,7 @@ def test_compiling_and_linking_at_once_says_what_it_misses(mavcg: Any, project: 
 def test_link_time_optimisation_says_what_it_misses(mavcg: Any, project: Path) -> None:
     ended = launch(mavcg, "gcc", "-flto", "-c", "hot.c")
     assert ended.status == 0
-    assert "hot.o: -flto leaves its code to the link, and versions are made before" in ended.stderr
+    assert "hot.o: -flto leaves code generation to the link, and versions are made before" in ended.stderr
     fat = launch(mavcg, "gcc", "-flto", "-ffat-lto-objects", "-c", "hot.c")
     assert fat.status == 0 and notes(project / "hot.o")
 
@@ -249,7 +249,7 @@ def test_a_function_that_comes_out_equal_keeps_the_plain_object(
     assert run_program("gcc", "-c", "cold.c", "-o", "plain.o").status == 0
     ended = launch(mavcg, "--strict", "gcc", "-c", "cold.c")
     assert ended.status == 0
-    assert ended.stderr == "mavcg: cold.o: cool (one body for all): the compiler's own object stays\n"
+    assert ended.stderr == "mavcg: cold.o: cool (one version for all): the compiler's own object stays\n"
     assert (project / "cold.o").read_bytes() == (project / "plain.o").read_bytes()
     assert not list(project.glob(".mavcg-*"))
 
@@ -297,7 +297,7 @@ def test_where_the_build_file_is_looked_for(
 
 
 def test_a_build_for_another_machine_keeps_its_objects(mavcg: Any, project: Path) -> None:
-    from mavcg.target import host_target
+    from mavcg.hardware.target import host_target
 
     config(project, "dot", ["cortex-a55" if host_target().arch == "x86_64" else "haswell"])
     ended = launch(mavcg, "gcc", "-c", "hot.c")
@@ -305,7 +305,7 @@ def test_a_build_for_another_machine_keeps_its_objects(mavcg: Any, project: Path
 
 
 def test_a_fault_of_ours_breaks_no_build(mavcg: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mavcg.program_road.program.make_versions", lambda *_: 1 / 0)
+    monkeypatch.setattr("mavcg.program_pipeline.program.make_versions", lambda *_: 1 / 0)
     ended = launch(mavcg, "gcc", "-c", "hot.c")
     assert ended.status == 0 and (project / "hot.o").is_file()
     assert "the plain object stays: a fault of ours: ZeroDivisionError" in ended.stderr
@@ -318,9 +318,9 @@ def test_a_file_without_hot_functions_costs_few_imports(project: Path, run_progr
     ended = run_program(*command)
     assert ended.status == 0
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
-    assert "mavcg.program_road.launching" in imported
+    assert "mavcg.program_pipeline.launching" in imported
     heavy = {"typer", "pandas", "llvmlite", "rich", "matplotlib"}
-    assert not imported & (heavy | {"mavcg.program_road.program", "mavcg.program_road.request"})
+    assert not imported & (heavy | {"mavcg.program_pipeline.program", "mavcg.program_pipeline.request"})
 
 
 PROFILE = """\
@@ -343,7 +343,7 @@ def test_a_profile_says_what_is_hot_and_is_ranked_once(
     assert len(remembered) == 1
 
     with monkeypatch.context() as patched:
-        patched.setattr("mavcg.program_road.request.profile_hot", lambda *_: pytest.fail("ranked again"))
+        patched.setattr("mavcg.program_pipeline.request.profile_hot", lambda *_: pytest.fail("ranked again"))
         assert "dot (generic" in launch(mavcg, "gcc", "-c", "hot.c").stderr
     remembered[0].write_text("[{")  # a garbled one is made again
     assert launch(mavcg, "gcc", "-c", "cold.c").stderr == ""
@@ -485,7 +485,7 @@ def test_an_unchanged_make_build(
 
 def contents(path: Path) -> dict[str, bytes]:
     """An object's sections that are loaded, and their relocations."""
-    from mavcg.elf import open_elf
+    from mavcg.objects.elf import open_elf
 
     sections = {s.name: s.data() for s in open_elf(path).iter_sections() if s["sh_type"] != "SHT_NOBITS"}
     wanted = {name for name in sections if name.removeprefix(".rela").startswith((".text", ".data", ".rodata"))}

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from mavcg.cli.app import run
-from mavcg.inspection import inspect_library
-from mavcg.program_road.measurements import load_measurements, read_measurements
-from mavcg.program_road.measuring import places
-from mavcg.program_road.perf_runs import Place, machine_words
-from mavcg.program_road.version_symbols import VersionedLibrary, read_library
+from mavcg.objects.inspection import inspect_library
+from mavcg.program_pipeline.measure_versions import measurable_groups
+from mavcg.program_pipeline.measurements import load_measurements, read_measurements
+from mavcg.program_pipeline.perf_runs import CpuGroup, describe_machine
+from mavcg.program_pipeline.version_symbols import VersionedLibrary, read_library
 from mavcg.runtime.binding import DetectedCpu
 
 # Samples by what the library is told that the CPUs are; "TOLD" in a symbol is that label. Each run takes the next list.
@@ -167,9 +167,7 @@ def test_another_version_than_the_one_told_is_no_measurement(
     ended = mavcg("measure", library, "--runs", "1", "-o", tmp_path / "g.json", "--", "true", "x")
 
     assert ended.status == 0 and load_measurements(tmp_path / "g.json") == ()
-    assert f"no gain stated: told to run as {cores[0]}, it ran its version for generic" in " ".join(
-        ended.stdout.split()
-    )
+    assert f"no gain stated: set to run as {cores[0]}, it ran its version for generic" in " ".join(ended.stdout.split())
 
 
 def test_a_file_is_updated_and_build_drops_by_it(
@@ -244,7 +242,7 @@ def test_no_perf(mavcg: Any, library: Path, as_cores: Any, monkeypatch: pytest.M
     as_cores(0)
     monkeypatch.setenv("PATH", str(tmp_path))
     ended = mavcg("measure", library, "--", "/bin/sh", "x")
-    assert ended.status == 2 and "perf: is not installed, and gains are measured by it; install it" in ended.stderr
+    assert ended.status == 2 and "perf: is not installed, and measuring gains needs it; install it" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -330,14 +328,14 @@ def detected(*cores: str | None) -> Sequence[DetectedCpu]:
 
 def test_places_are_the_allowed_cpus_of_the_librarys_cores() -> None:
     found = detected("b", "b", "c", None, "other", "a")
-    assert places(SHARED, found, frozenset(range(5))) == (Place("b", (0, 1)), Place("c", (2,)))
+    assert measurable_groups(SHARED, found, frozenset(range(5))) == (CpuGroup("b", (0, 1)), CpuGroup("c", (2,)))
 
 
 def test_cpus_that_may_not_be_used_are_told() -> None:
     from mavcg.errors import MavcgError
 
     with pytest.raises(MavcgError, match=r"none of them \(CPUs 0-1 b not allowed here; CPU 2 of no known core\)"):
-        places(SHARED, detected("b", "b", None), frozenset({2}))
+        measurable_groups(SHARED, detected("b", "b", None), frozenset({2}))
 
 
 def test_machine_in_words(tmp_path: Path) -> None:
@@ -347,15 +345,15 @@ def test_machine_in_words(tmp_path: Path) -> None:
     (clock / "scaling_governor").write_text("schedutil\n")
     (tmp_path / "proc/device-tree").mkdir(parents=True)
     (tmp_path / "proc/device-tree/model").write_text("Some Board\0")
-    assert machine_words((4, 5), tmp_path) == "Some Board CPUs 4-5 up to 2314 MHz governor schedutil"
-    assert machine_words((0,), tmp_path) == "Some Board CPU 0"
+    assert describe_machine((4, 5), tmp_path) == "Some Board CPUs 4-5 up to 2314 MHz governor schedutil"
+    assert describe_machine((0,), tmp_path) == "Some Board CPU 0"
 
 
 def test_with_the_real_perf(
     mavcg: Any, perf: str, tmp_path: Path, run_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine's own core against generic, on a product that its vector instructions speed up."""
-    from mavcg.program_road.perf_runs import this_machine
+    from mavcg.program_pipeline.perf_runs import this_machine
 
     monkeypatch.delenv("MAVCG_CPU_MAP", raising=False)
     core = next((cpu.core for cpu in this_machine() if cpu.core), None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.elf import exported_symbols
+from mavcg.objects.elf import exported_symbols
 from tests.mavcg.cli.debian_sources import source_tarball
 
 FIVE_LINES = """\

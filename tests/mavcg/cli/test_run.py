@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mavcg.loading import load
+from mavcg.runtime.loading import load
 
 Array = NDArray[Any]
 

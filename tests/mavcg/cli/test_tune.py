@@ -16,10 +16,10 @@ from onnx import TensorProto, helper
 
 from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
+from mavcg.hardware.target import host_target
 from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.planner.networks import network
-from mavcg.primitive import Layout, Scenario
+from mavcg.planner.accelerators.networks import network
 from mavcg.runners import spot as spots
 from mavcg.runners import tune_network
 from mavcg.runners.bench_program import BenchProgram
@@ -27,11 +27,11 @@ from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
-from mavcg.selection.cost_db import Conversion, open_db
-from mavcg.selection.costs import MODELLED, Cost
+from mavcg.selection.costs.database import Conversion, open_db
+from mavcg.selection.costs.provider import MODELLED, Cost
+from mavcg.selection.measure.work_list import fastest, plan_of
 from mavcg.selection.network import network_of
-from mavcg.selection.tuning import fastest, plan_of
-from mavcg.target import host_target
+from mavcg.specs.primitive import Layout, Scenario
 from mavcg.trials.run import find_machine
 
 PRIMITIVES = [p for p in all_primitives() if p.family == "sum2d"]

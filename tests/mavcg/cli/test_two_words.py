@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.elf import function_symbols
+from mavcg.objects.elf import function_symbols
 
 FILTER = """\
 void smooth(const float *in, float *out, int n) {

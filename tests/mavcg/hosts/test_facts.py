@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 import mavcg.hosts.facts
 import mavcg.hosts.host
 import mavcg.hosts.probe
-from mavcg.board import Cluster
+from mavcg.cost_model.board_machine import cluster_machines
 from mavcg.errors import MavcgError
+from mavcg.hardware.board import Cluster
 from mavcg.hosts.caches import Caches, processor_name, read_caches
 from mavcg.hosts.facts import (
     CoreFacts,
@@ -27,8 +28,7 @@ from mavcg.hosts.facts import (
     read_facts,
 )
 from mavcg.hosts.host import measured_host_board
-from mavcg.hosts.probe import CHAIN, GROUP, clock_ghz, compiled, fma_gvectors_per_s, read_gb_per_s, written_memory
-from mavcg.planner.board_machine import cluster_machines
+from mavcg.hosts.probe import CHAIN, GROUP, clock_ghz, compile_probe, fma_gvectors_per_s, read_gb_per_s, written_memory
 from mavcg.runtime.binding import DetectedCpu
 
 FACTS = HostFacts(
@@ -233,7 +233,7 @@ def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reading_loop_reads_all_of_the_memory() -> None:
-    probe = compiled(32, 16)
+    probe = compile_probe(32, 16)
     memory = np.zeros(8 * GROUP * 32 + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
     groups = 8
@@ -253,11 +253,11 @@ def test_clock_loop_does_every_step(turns: int) -> None:
     x = 3
     for _ in range(turns * CHAIN // 2):
         x = ((x + 3) ^ 5) & (1 << 64) - 1
-    assert compiled(32, 16).chain(turns, 3, 5) == x - (1 << 64 if x >> 63 else 0)
+    assert compile_probe(32, 16).chain(turns, 3, 5) == x - (1 << 64 if x >> 63 else 0)
 
 
 def test_multiply_add_loop_does_every_step() -> None:
-    probe = compiled(16, 16)
+    probe = compile_probe(16, 16)
     bits = 0
     for start in range(1, probe.accumulators + 1):
         value = np.float32(start)
@@ -268,7 +268,7 @@ def test_multiply_add_loop_does_every_step() -> None:
 
 
 def test_probes_agree_with_themselves() -> None:
-    probe = compiled(16, 16)
+    probe = compile_probe(16, 16)
     assert 0.1 < clock_ghz(probe) < 10
     assert 0.1 < fma_gvectors_per_s(probe) < 60
     assert read_gb_per_s(probe, written_memory(8192)) > 0.5
@@ -278,7 +278,7 @@ def test_bandwidth_is_that_of_the_undisturbed_runs(monkeypatch: pytest.MonkeyPat
     """Four of five runs take five times as long, as where a dozen processes take turns."""
     runs = itertools.count()
     monkeypatch.setattr(mavcg.hosts.probe, "_ns", lambda run, turns: turns * 1000 * (5 if next(runs) % 5 else 1))
-    probe, memory = compiled(16, 16), written_memory(8192)
+    probe, memory = compile_probe(16, 16), written_memory(8192)
     read_bytes = (8192 - -memory.ctypes.data % 64) // (GROUP * 16) * GROUP * 16
 
     assert read_gb_per_s(probe, memory) == pytest.approx(read_bytes / 1000)

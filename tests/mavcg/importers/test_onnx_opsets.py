@@ -66,12 +66,12 @@ def compare(tmp_path: Path, message: Any, arrays: Sequence[Any], rtol: float = 1
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    wanted = session.run(None, dict(zip([i.name for i in session.get_inputs()], arrays, strict=True)))
+    required = session.run(None, dict(zip([i.name for i in session.get_inputs()], arrays, strict=True)))
     graph = import_onnx(path)
     verify(graph)
     made = run(graph, *arrays)
-    assert len(made) == len(wanted)
-    for have, want in zip(made, wanted, strict=True):
+    assert len(made) == len(required)
+    for have, want in zip(made, required, strict=True):
         assert have.dtype == want.dtype and have.shape == want.shape
         if have.dtype.kind == "f":
             np.testing.assert_allclose(have, want, rtol=rtol, atol=1e-5)

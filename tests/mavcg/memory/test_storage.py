@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
 from mavcg.memory.arena import Lifetime, place_buffers
 from mavcg.memory.storage import Storage, assign_storage, lifetimes_of
 from mavcg.reference import evaluate, run

@@ -6,9 +6,9 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.ops.verify import verify
-from mavcg.planner.layers import layers_of
-from mavcg.planner.networks import NAMES, network
-from mavcg.planner.networks.yolov2 import yolov2
+from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.planner.accelerators.networks.yolov2 import yolov2
+from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.reference import run
 
 # Uncached and cached layers (table 4.1; AlexNet is not in it). The paper has 15 for YOLOv2: two of its layers have

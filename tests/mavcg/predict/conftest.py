@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import pytest
 from llvmlite import ir
 
-from mavcg.accelerator import Accelerator, MemoryLevel
-from mavcg.board import Cluster
-from mavcg.kernel import Machine, View, dense_strides
-from mavcg.kernels.conv_spec import Conv2d
-from mavcg.planner.board_machine import ClusterMachine
+from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.hardware.accelerator import Accelerator, MemoryLevel
+from mavcg.hardware.board import Cluster
+from mavcg.kernels.conv.spec import Conv2d
 from mavcg.predict.kernel_cycles import WORK, KernelModel
 from mavcg.predict.latency import StepModel, Worker
 from mavcg.predict.memory import Distances
 from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
+from mavcg.specs.kernel import Machine, View, dense_strides
 
 X86 = Machine("generic", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
 
@@ -67,7 +67,7 @@ def worker(
         for i, (rate, size) in enumerate(zip(bandwidths, sizes, strict=True))
     )
     array = Accelerator("core", ghz, levels, (8, 2), (("OC",), ("OW",)))
-    return Worker(cluster, ClusterMachine(Cluster("core", (cluster,)), None, array))
+    return Worker(cluster, ClusterMachine(Cluster("core", (cluster,)), None, array, 2.0))
 
 
 def model(work: StepWork, cycles_a_row: float = 1000.0, far: int = 1 << 20, slower: float = 1.0) -> StepModel:

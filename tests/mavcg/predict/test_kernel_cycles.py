@@ -4,14 +4,19 @@ from typing import Any
 
 import pytest
 
-from mavcg.machines import machines_for
+from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine
+from mavcg.cost_model.core_rates import core_rates
+from mavcg.cost_model.fits import fit_of_kind
+from mavcg.cost_model.instruction_mix import x86_rates
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.cost_fit import X86
+from mavcg.hardware.target import Target, parse_target
+from mavcg.lowering.machines import machines_for
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
-from mavcg.predict.kernel_cycles import PIPELINE, RATES, KernelModel, core_model, kernel_models, task_cycles
-from mavcg.predict.mix import USUAL, rates_of_core
+from mavcg.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
 from mavcg.predict.predict import _version
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.target import parse_target
 
 # The loop of tests/mavcg/cli/conftest.py's dot: 8 cycles on an A55, by the facts of its file.
 NAMED = """\
@@ -33,6 +38,11 @@ NAMED = """\
 \tret
 \t.size\t"k.cortex-a55", .-"k.cortex-a55"
 """
+
+
+def alone(core: str, target: Target) -> ClusterMachine:
+    """One core of its type, of a board that says nothing else."""
+    return cluster_machine(Board("one", "", target.zig_name, (Cluster(core, (0,)),)), 0)
 
 
 def whole_cycles(kernel: KernelModel, rows: int, grain: int) -> float:
@@ -61,7 +71,7 @@ def test_a_kernel_on_an_arm_core_is_put_to_its_pipeline_model(make: Any) -> None
     core, target = load_core("cortex-a55"), parse_target("aarch64-linux-gnu.2.17")
     machine = machines_for([core], target)["cortex-a55"]
     spec = make.conv(lanes=8)
-    (kernel,) = kernel_models([spec], core_model("cortex-a55", machine, core), target).values()
+    (kernel,) = kernel_models([spec], core_rates("cortex-a55", machine, alone("cortex-a55", target)), target).values()
     cycles = whole_cycles(kernel, spec.rows, 1)
 
     assert kernel.how == PIPELINE
@@ -74,7 +84,7 @@ def test_a_kernel_on_x86_is_near_its_multiply_add_roof(make: Any) -> None:
     core = load_core("znver3")
     machine = machines_for([core], target)["znver3"]
     spec = make.conv(14, 14, 64, 64)
-    (kernel,) = kernel_models([spec], core_model("znver3", machine, core), target).values()
+    (kernel,) = kernel_models([spec], core_rates("znver3", machine, alone("znver3", target)), target).values()
     cycles = whole_cycles(kernel, spec.rows, 2)
 
     assert kernel.how == RATES
@@ -83,10 +93,10 @@ def test_a_kernel_on_x86_is_near_its_multiply_add_roof(make: Any) -> None:
 
 
 def test_what_a_core_s_file_lacks_is_said() -> None:
-    rates, assumed = rates_of_core(None)
+    rates, assumed = x86_rates(None)
 
-    assert rates == USUAL and "not recognised" in assumed[0]
-    assert rates_of_core(load_core("znver3"))[1] == ()
+    assert rates == fit_of_kind(X86).typical_rates and "not recognised" in assumed[0]
+    assert x86_rates(load_core("znver3"))[1] == ()
 
 
 def test_a_core_runs_its_version_or_a_stand_in_s_or_the_generic_one() -> None:

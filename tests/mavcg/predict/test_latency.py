@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.planner.claims import shared_ns
+from mavcg.cost_model.guided_chunks import simulated_ns
 from mavcg.predict.latency import MEMORY, OVERHEAD, total_ms
 
 ROWS = st.integers(1, 60)
@@ -61,7 +61,7 @@ def test_unequal_cores_end_near_the_ideal_split(rows: int, ratios: list[float]) 
     per_row = [100.0, *(100.0 * ratio for ratio in ratios)]
     ideal = rows / sum(1 / ns for ns in per_row)
 
-    ends = shared_ns(rows, 1, per_row, [0.0] * len(per_row))
+    ends = simulated_ns(rows, 1, per_row, [0.0] * len(per_row))
     assert ideal * (1 - 1e-9) <= ends <= ideal + 2 * max(per_row)
 
 
@@ -72,16 +72,17 @@ def test_a_single_task_is_one_core_s(make: Any) -> None:
 
 
 def test_claims_smaller_than_a_task_end_together(make: Any) -> None:
-    """14 rows in tasks of 5, of which two cores do 9 and 5; a claim of channels may be less than a task as well."""
+    """14 rows in tasks of 5, of which two cores do 9 and 5; a chunk of channels may be less than a task as well."""
     tasks = make.step(rows=14, grain=5)
-    claims, channels = replace(tasks, claim=1), replace(tasks, claim=1, by_channels=True)
+    chunks, channels = replace(tasks, min_chunk_rows=1), replace(tasks, min_chunk_rows=1, by_channels=True)
     both = [make.worker(ghz=2.0)] * 2
-    by_tasks, by_claims, by_channels = (make.model(step, 2e6).together(both) for step in (tasks, claims, channels))
+    by_tasks, by_claims, by_channels = (make.model(step, 2e6).together(both) for step in (tasks, chunks, channels))
 
-    assert (tasks.claimed, claims.claimed, channels.claimed) == (5, 1, 1)
+    assert (tasks.chunk_rows, chunks.chunk_rows, channels.chunk_rows) == (5, 1, 1)
     assert by_tasks == pytest.approx(9.0, rel=0.01) and by_claims == pytest.approx(7.0, rel=0.01)
     assert by_channels == pytest.approx(by_claims, rel=0.01)
-    assert make.model(replace(make.step(rows=4, grain=4), claim=2), 2e6).together(both) == pytest.approx(2.0, rel=0.01)
+    halves = replace(make.step(rows=4, grain=4), min_chunk_rows=2)
+    assert make.model(halves, 2e6).together(both) == pytest.approx(2.0, rel=0.01)
 
 
 def test_the_bound_is_what_most_of_the_time_is(make: Any) -> None:

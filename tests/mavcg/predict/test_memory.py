@@ -6,8 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.accelerator import MemoryLevel
-from mavcg.predict.memory import level_of, moved, reuse_distances
+from mavcg.cost_model.memory import level_for
+from mavcg.hardware.accelerator import MemoryLevel
+from mavcg.predict.memory import moved, reuse_distances
 from mavcg.predict.work import INPUT, OUTPUT, StepWork, Touch
 
 BLOCK = 16
@@ -58,7 +59,7 @@ def test_half_of_an_operand_that_was_just_written_counts_as_there(make: Any) -> 
 def test_the_nearest_level_that_holds_it() -> None:
     levels = [MemoryLevel("L1", 10, shared_bytes=100), MemoryLevel("L2", 5, shared_bytes=1000)]
 
-    assert [level_of(far, levels) for far in (0, 100, 101, 1000, 1001)] == [0, 0, 1, 1, 2]
+    assert [level_for(far, levels) for far in (0, 100, 101, 1000, 1001)] == [0, 0, 1, 1, 2]
 
 
 def test_what_is_written_moves_twice_and_weights_move_for_every_task(make: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.model_program import ThreadPlan
 from mavcg.predict.predict import (
     ClusterInfo,
     LayerPrediction,
@@ -18,6 +17,7 @@ from mavcg.predict.predict import (
 )
 from mavcg.predict.report import prediction_json, slower_sets
 from mavcg.predict.timeline import lanes_of, timeline_svg, write_timeline
+from mavcg.specs.model_program import ThreadPlan
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.board import Board, Cluster
+from mavcg.hardware.board import Board, Cluster
 from mavcg.profiling.profile import Profile
-from mavcg.profiling.reading import Key, sample_frame
+from mavcg.profiling.sample_table import Key, sample_frame
 
 DATA = Path(__file__).parent / "data"
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mavcg.board import Board
 from mavcg.errors import MavcgError, ProfileError, ToolError
+from mavcg.hardware.board import Board
 from mavcg.profiling.load import load_profile
 from mavcg.profiling.perf_data import check_header, read_perf_data
 from mavcg.profiling.profile import Profile
@@ -103,7 +103,7 @@ def test_a_few_unnamed_functions_are_no_error(tmp_path: Path) -> None:
         (b"\x1f\x8b\x08\0\0\0", "it is binary and starts with 1f 8b 08 00 00 00"),
         (b"{}", "its format is not mavcg-profile"),
         (b'{"a"', "not a whole JSON file"),
-        (b"PERFILE2", "truncated: 8 bytes, less than a perf.data header"),
+        (b"PERFILE2", "truncated: 8 bytes, fewer than a perf.data header"),
         (b"PERFILE2" + b"\xff" * 200, "garbled: its header is 18446744073709551615 bytes long"),
         (
             b"PERFILE2" + struct.pack("<QQQQQQ", 104, 128, 104, 128, 232, 0) + bytes(48),

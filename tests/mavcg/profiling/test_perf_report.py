@@ -7,18 +7,18 @@ import pytest
 from mavcg.errors import ProfileError
 from mavcg.profiling.perf_report import looks_like_perf_report, read_perf_report
 from mavcg.profiling.perf_script import read_perf_script
-from mavcg.profiling.reading import Reading
+from mavcg.profiling.sample_table import SampleTable
 
 GEMM = "nn::Gemm<float, 3>::operator()"
 
 
-def read(path: Path) -> Reading:
+def read(path: Path) -> SampleTable:
     lines = path.read_text().splitlines(keepends=True)
     assert looks_like_perf_report(lines)
     return read_perf_report(lines, path.name)
 
 
-def shares(reading: Reading) -> dict[str, float]:
+def shares(reading: SampleTable) -> dict[str, float]:
     by_symbol = reading.frame.groupby("symbol")["samples"].sum()
     return {str(symbol): float(value) / float(by_symbol.sum()) for symbol, value in by_symbol.items()}
 

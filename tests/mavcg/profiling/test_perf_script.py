@@ -6,10 +6,10 @@ import pytest
 
 from mavcg.errors import ProfileError
 from mavcg.profiling.perf_script import looks_like_perf_script, parse_frame, read_perf_script, split_object
-from mavcg.profiling.reading import Reading
+from mavcg.profiling.sample_table import SampleTable
 
 
-def rows(reading: Reading) -> dict[tuple[str, str], tuple[float, int]]:
+def rows(reading: SampleTable) -> dict[tuple[str, str], tuple[float, int]]:
     """(symbol, object) -> samples and records."""
     frame = reading.frame
     return {
@@ -20,7 +20,7 @@ def rows(reading: Reading) -> dict[tuple[str, str], tuple[float, int]]:
     }
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> SampleTable:
     assert looks_like_perf_script(text.splitlines())
     return read_perf_script(text.splitlines(keepends=True))
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mavcg.board import Board
 from mavcg.errors import ProfileError
+from mavcg.hardware.board import Board
 from mavcg.profiling.load import load_profile
 from mavcg.profiling.perf_script import read_perf_script
 from mavcg.profiling.profile import Profile, on_board, profile_of
 from mavcg.profiling.profile_file import parse_profile, save_profile
-from mavcg.profiling.reading import Key, sample_frame
+from mavcg.profiling.sample_table import Key, sample_frame
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 ROWS = st.dictionaries(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mavcg.profiling.clonable import is_nameless, why_not_clonable
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.ranking import MIN_CORE_RECORDS, hot, rank
-from mavcg.profiling.reading import sample_frame
+from mavcg.profiling.sample_table import sample_frame
 
 Make = Callable[..., Profile]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.errors import ProfileError
-from mavcg.profiling.reading import Reading
+from mavcg.profiling.sample_table import SampleTable
 from mavcg.profiling.simpleperf import looks_like_simpleperf, read_simpleperf
 
 CONTEXT = """\
@@ -16,7 +16,7 @@ Event count: 1000000
 """
 
 
-def read(table: str) -> Reading:
+def read(table: str) -> SampleTable:
     lines = (CONTEXT + table).splitlines(keepends=True)
     assert looks_like_simpleperf(lines)
     return read_simpleperf(lines)

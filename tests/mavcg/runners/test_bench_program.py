@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Machine
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.primitive import Layout, Scenario
 from mavcg.profiles.load import load_core
 from mavcg.runners import bench_program
-from mavcg.runners.bench_lines import JobTimes, Turns
+from mavcg.runners.bench_lines import InterleavedTimes, JobTimes
 from mavcg.runners.bench_program import BenchProgram, bench_target, build_program
-from mavcg.runners.bench_run import BenchOptions, run_bench, run_turns
+from mavcg.runners.bench_run import BenchOptions, run_bench, run_interleaved
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import WITH_BIAS, bench_job_of
-from mavcg.selection.cost_db import Conversion
-from mavcg.selection.tuning import Job
-from mavcg.toolchain import run_zig
+from mavcg.selection.costs.database import Conversion
+from mavcg.selection.measure.work_list import Job
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Layout, Scenario
+from mavcg.toolchain.zig import run_zig
 from mavcg.trials.check import block_of
 from mavcg.trials.jobs import BASES, all_rows, memory
-from mavcg.trials.jobs import Job as Run
+from mavcg.trials.jobs import TrialJob as Run
 from mavcg.trials.run import find_machine, run_jobs
 
 SMALL, LARGE = Scenario(8, 10, 10, 1, 3, 8, 1), Scenario(32, 20, 20, 1, 3, 16, 1)  # the second is 32 times the work
@@ -120,14 +120,14 @@ def test_times_are_of_the_work(program: BenchProgram) -> None:
 
 
 def test_jobs_in_turns_compute_and_take_what_they_do_alone(program: BenchProgram) -> None:
-    alone, found = run(open_runner("local"), program, HERE), dict[int, Turns]()
+    alone, found = run(open_runner("local"), program, HERE), dict[int, InterleavedTimes]()
 
     def taken(result: object) -> None:
-        assert isinstance(result, Turns), result
+        assert isinstance(result, InterleavedTimes), result
         found[result.job] = result
 
     with open_runner("local") as runner:
-        run_turns(runner, program, [(2, 0, 1), (3,)], HERE, None, BRIEF, taken)
+        run_interleaved(runner, program, [(2, 0, 1), (3,)], HERE, None, BRIEF, taken)
     assert list(found) == [0, 1, 2, 3]
     assert {n: turns.checksum for n, turns in found.items()} == {n: times.checksum for n, times in alone.items()}
     assert all(len(turns.ms) == len(turns.lost) == BRIEF.rounds and turns.runs >= 3 for turns in found.values())

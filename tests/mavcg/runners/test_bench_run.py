@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.core import Core, Midr, X86Model
+from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runners import bench_lines, bench_run
 from mavcg.runners.bench_lines import JobFailed, JobTimes
 from mavcg.runners.bench_program import BenchProgram

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.primitive import Layout
 from mavcg.profiles.load import load_board
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.open import open_runner
-from mavcg.runners.tune_network import TunedCore, _disagreements, board_of, facts_document, places_of
+from mavcg.runners.tune_network import TunedCore, _disagreements, board_cores, board_of, facts_document
 from mavcg.runners.tuning_run import TunedOn
-from mavcg.selection.cost_rows import Conversion
-from mavcg.selection.tuning import Job, Plan
+from mavcg.selection.costs.rows import Conversion
+from mavcg.selection.measure.work_list import Job, Plan
+from mavcg.specs.primitive import Layout
 
 S10 = load_board("exynos9820")
 
@@ -27,14 +27,14 @@ def phone() -> MachineFacts:
 
 
 def test_every_core_of_a_board_or_those_that_are_named(phone: MachineFacts) -> None:
-    places, warnings = places_of(S10, (), "adb:R58M", phone)
+    places, warnings = board_cores(S10, (), "adb:R58M", phone)
     assert [(p.machine.name, p.cpus, p.cluster.cluster.core) for p in places] == [
         ("cortex-a55", (3,), "cortex-a55"), ("cortex-a75", (5,), "cortex-a75"), ("exynos-m4", (7,), "exynos-m4")
     ]  # fmt: skip
     assert warnings == () and [p.machine.in_order for p in places] == [True, False, False]
-    # Integers may use what only some cores have; f32 is the same on all (profiles/mates).
+    # Integers may use what only some cores have; f32 is the same on all (profiles/sibling_cores).
     assert all(p.core is not None and p.core.name == p.machine.name for p in places)
-    (one,), _ = places_of(S10, ("exynos-m4", "exynos-m4"), "adb:R58M", phone, threads=2)
+    (one,), _ = board_cores(S10, ("exynos-m4", "exynos-m4"), "adb:R58M", phone, threads=2)
     assert (one.machine.name, one.cpus, one.threads) == ("exynos-m4", (7, 6), 2)
 
 
@@ -53,7 +53,7 @@ def test_what_the_board_has_not(
 ) -> None:
     facts = replace(phone, **change)  # type: ignore[arg-type]
     with pytest.raises(MavcgError, match=words):
-        places_of(S10, cores, "adb:R58M", facts, threads)
+        board_cores(S10, cores, "adb:R58M", facts, threads)
 
 
 def test_another_machine_is_of_some_board() -> None:
@@ -63,7 +63,7 @@ def test_another_machine_is_of_some_board() -> None:
 
 
 def test_cores_that_compute_other_bits_are_told(phone: MachineFacts) -> None:
-    places, _ = places_of(S10, (), "adb:R58M", phone)
+    places, _ = board_cores(S10, (), "adb:R58M", phone)
     same, other = (Job(Conversion(Layout.CHW, Layout.HWC, 4, n, n), 0.0) for n in (5, 6))
     plan = Plan((), (), (same, other), 0)
 

@@ -14,12 +14,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from mavcg.hardware.target import host_target
 from mavcg.runners import spot
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.shell_runner import FOLDER_VARIABLE
 from mavcg.runtime.binding import detect
-from mavcg.selection.cost_db import open_db
-from mavcg.target import host_target
+from mavcg.selection.costs.database import open_db
 
 ROOT = Path(__file__).parents[3]
 HERE = next(((cpu.core, cpu.cpu) for cpu in reversed(detect()) if cpu.core), None)

@@ -10,15 +10,15 @@ import pytest
 from bench.selection_networks import Net, squeezenet
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.layout import Layout
-from mavcg.primitive import Primitive, Scenario
 from mavcg.selection.arena_need import copies_of, image_bytes, need_at, peak, steps_of
 from mavcg.selection.choice import Choice, MemoryLimit, Problem, instance_of, make_choice, make_problem
-from mavcg.selection.costs import MODELLED, Cost
+from mavcg.selection.costs.provider import MODELLED, Cost
 from mavcg.selection.dt_graph import Size
 from mavcg.selection.network import Network
 from mavcg.selection.pbqp import Infeasible, total_cost
 from mavcg.selection.strategies import LOCAL, PBQP, NothingFor, compare, select
+from mavcg.specs.layout import Layout
+from mavcg.specs.primitive import Primitive, Scenario
 
 BLOCK = 8
 NAMES = ("im2row_hwc_hwc", "im2col_chw_chw", "im2row_strips_hwc_hwc", "direct_blocked_outer_chwc_chwc")

@@ -6,10 +6,10 @@ from itertools import permutations
 
 import pytest
 
-from mavcg.primitive import Layout, Primitive, Scenario
-from mavcg.selection.costs import MODELLED, Cost
+from mavcg.selection.costs.provider import MODELLED, Cost
 from mavcg.selection.dt_graph import LAYOUTS, Size, dt_graph, dt_graphs, same_in_memory
 from mavcg.selection.sharing import cheapest_sets
+from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 CHW, HCW, HWC, CHWC = Layout.CHW, Layout.HCW, Layout.HWC, Layout.CHWC
 

@@ -3,12 +3,12 @@
 import pytest
 
 from mavcg.graph import Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.networks import NAMES, network
-from mavcg.primitive import Scenario
+from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.selection.dt_graph import Size
 from mavcg.selection.network import Kind, Network, network_of
+from mavcg.specs.primitive import Scenario
 
 
 def image(*shape: int, dtype: str = "f32") -> TensorType:

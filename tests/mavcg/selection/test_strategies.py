@@ -9,19 +9,19 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.networks import network
-from mavcg.planner.networks.builder import NetworkBuilder
-from mavcg.primitive import Layout, Primitive, Scenario
+from mavcg.planner.accelerators.networks import network
+from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 from mavcg.selection.choice import Limits, Problem, instance_of, make_choice, make_problem
-from mavcg.selection.costs import MODELLED, Cost
-from mavcg.selection.modelled import modelled_costs
+from mavcg.selection.costs.modelled import modelled_costs
+from mavcg.selection.costs.provider import MODELLED, Cost
 from mavcg.selection.network import Kind, network_of
 from mavcg.selection.pbqp import Infeasible
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import CANONICAL, LOCAL, PBQP, SUM2D, compare, select, strategy_names
+from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 
 class Drawn:
@@ -193,7 +193,7 @@ def test_every_image_arrives_in_the_layout_that_is_read() -> None:
     choice = select(problem).choice
     converted = {(one.source, one.readers[0], one.tensor, one.chain[-1]): one for one in choice.conversions}
     for link in problem.network.links:
-        made, read = choice.chosen[link.source].layout_out, problem.wanted(link, choice.chosen[link.target])
+        made, read = choice.chosen[link.source].layout_out, problem.layout_read(link, choice.chosen[link.target])
         if made is not read:
             assert converted[link.source, link.target, link.tensor, read].chain[0] is made
     ends = [node for node in problem.network.nodes.values() if node.op in ("input", "output")]

@@ -107,7 +107,7 @@ def test_a_file_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
         ("gcc -c pch.h", "precompiles the header"),
         ("gcc -c x.f90", "not C or C++"),
         ("nvcc -x cu -c x.c", "not C or C++ (-x cu)"),
-        ("gcc --version", "asks for the version"),
+        ("gcc --version", "prints the version"),
         ("gcc", "names no source"),
         ("", "names no source"),
     ],

@@ -124,7 +124,7 @@ def test_a_hostile_compiler_word_is_not_run(
         assert not changed
         return
     assert status == 2 and not changed
-    assert "is not run to ask for its headers" in capsys.readouterr().err
+    assert "is not run to query its headers" in capsys.readouterr().err
 
 
 def test_an_allowed_one_is_run(hostile: Any, tmp_path: Path, gcc: object) -> None:

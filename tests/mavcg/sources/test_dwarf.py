@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.sources import dwarf
-from mavcg.sources.dwarf import Located, locate
+from mavcg.sources.dwarf import FunctionSources, locate
 
 GROW_INT, AREA_OF, IN_CLASS = "_Z4growIiET_S0_", "_ZNK4Area2ofEi", "_ZNK4Area8in_classEi"
 # symbol -> (source of its compile unit, or several where the linker chooses; file and line where it is written)
@@ -29,7 +29,7 @@ Program = Any
 Build = Callable[[Path, Sequence[str]], Program]
 
 
-def check(program: Program, found: Located, symbols: Sequence[str] = tuple(WHERE)) -> None:
+def check(program: Program, found: FunctionSources, symbols: Sequence[str] = tuple(WHERE)) -> None:
     assert not found.missing
     for symbol in symbols:
         sources, file, line = WHERE[symbol]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.sources.load_ir import load_ir
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 from tests.conftest import examples
 
 C_SOURCE = "static int helper(int x) { return x / 3; }\nint work(int *v, int n) {\n  int s = 0;\n" + (
@@ -100,6 +100,7 @@ def refused(path: Path, data: bytes) -> str:
         (b"define i32 @f() {\n ret i32 undefined_thing\n}\n", "not LLVM IR that LLVM 22"),
         (b"define i32 @f() {\n ret i64 0\n}\n", "doesn't match"),
         (b"; \xff\xfe\n", "byte 2 is not UTF-8"),
+        (b'target triple = "x86_64\\00-linux"\n', "end of file in string constant"),
         (b"\0" * 64, "only blanks"),
         (b"\x01\0\x02\0" * 64, "a binary file of no known kind"),
         (b"!<arch>\nx.o/", "an archive"),

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.kernel import Array
-from mavcg.kernels.primitives.kn2 import PRIMITIVES as KN2
+from mavcg.kernels.primitives.direct.sum2d import Sum2d
+from mavcg.kernels.primitives.kn2.family import PRIMITIVES as KN2
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.kernels.primitives.sum2d import Sum2d
-from mavcg.primitive import Epilogue, Layout, Lowering, Scenario
+from mavcg.specs.kernel import Array
+from mavcg.specs.primitive import Epilogue, Layout, Lowering, Scenario
 from mavcg.trials.cases import (
     EPILOGUES,
     OPTIMISED_EVERY,

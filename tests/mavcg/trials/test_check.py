@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mavcg.kernel import Array, KernelSpec, Machine
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.primitive import Epilogue, Layout, Lowering, Place, Primitive, Scenario, Stage
 from mavcg.reference.elementwise import activate
+from mavcg.specs.kernel import Array, KernelSpec, Machine
+from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 from mavcg.trials import check as primitive_check
 from mavcg.trials.cases import EPILOGUES, random_scenario
-from mavcg.trials.check import Case, Checked, check, check_all, reference, weight_factor
-from mavcg.trials.jobs import Job
+from mavcg.trials.check import CheckCase, Checked, check, check_all, reference, weight_factor
+from mavcg.trials.jobs import TrialJob
 from mavcg.trials.run import find_machine
 
 Sums = Callable[[Array, Array], Array]  # of an image and weights
@@ -54,7 +54,10 @@ class _InNumpy(Primitive):
         return 0
 
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        return Lowering((Stage(_Spec(scenario, epilogue), (Place("x"), Place("weights"), Place("out"))),), weights)
+        return Lowering(
+            (Stage(_Spec(scenario, epilogue), (StageOperand("x"), StageOperand("weights"), StageOperand("out"))),),
+            weights,
+        )
 
 
 def _without(weights: Array, where: tuple[slice | int, ...]) -> Array:
@@ -93,7 +96,7 @@ class _Run:
     fault: Fault
     changed: int = 0
 
-    def __call__(self, jobs: Sequence[Job], machine: Machine, optimised: bool = True) -> None:
+    def __call__(self, jobs: Sequence[TrialJob], machine: Machine, optimised: bool = True) -> None:
         for job in jobs:
             spec = job.lowering.stages[0].spec
             assert isinstance(spec, _Spec)
@@ -203,6 +206,6 @@ class _Faulty(Primitive):
 def test_kernels_that_leave_something_out_are_found_out(name: str, where: tuple[slice | int, ...]) -> None:
     right, s, machine = find_primitive(name), Scenario(5, 6, 7, 1, 3, 19, 1), find_machine("host")
     wrong = _Faulty(right.layout_in, right.layout_out, right, where)
-    as_it_is, without = check_all([Case(p, s, EPILOGUES[-1]) for p in (right, wrong)], machine, optimised=False)
+    as_it_is, without = check_all([CheckCase(p, s, EPILOGUES[-1]) for p in (right, wrong)], machine, optimised=False)
 
     assert as_it_is.ok and not without.ok and without.max_error > 100 * without.bound

@@ -1,4 +1,4 @@
-"""Hand-made cores with few, published facts, and a way to write ops: the pipeline models' tests need nothing else.
+"""Hand-made cores with few, published facts, and a notation for ops: the pipeline models' tests need nothing else.
 
 Sources of the facts: D. Mansell (Arm) in gemmlowp standalone/neon-gemm-kernel-benchmark.cc on what A53 and A55 r1 issue
 together; insn_bench on an A53 (fmla: 8 cycles, 4 to an accumulator); sonos/tract #2241 on an A55 (pair costs);
@@ -7,20 +7,20 @@ SLOTHY cortex_a55.py, from Arm's Software Optimization Guide (q loads, ins, one 
 
 import pytest
 
-from mavcg.instr_classes import CLASSES
-from mavcg.passes.asm.op import Op, Read
-from mavcg.timing import Apart, ClassTiming, Spacing, Timing, UnitUse
+from mavcg.hardware.instr_classes import CLASSES
+from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, Timing, UnitUse
+from mavcg.passes.asm.isa.op import Op, RegisterRead
 
 
 class Write:
     """Ops by mnemonic; registers as on whole ones (v0, x0)."""
 
     def fmla(self, acc: str, left: str, right: str, op_class: str = "fmla_lane_q") -> Op:
-        reads = (Read(acc, "acc"), Read(left), Read(right))
+        reads = (RegisterRead(acc, "acc"), RegisterRead(left), RegisterRead(right))
         return Op(f"fmla {acc}.4s, {left}.4s, {right}.s[0]", op_class, reads, (acc,))
 
     def sdot(self, acc: str, left: str, right: str) -> Op:
-        reads = (Read(acc, "acc"), Read(left), Read(right))
+        reads = (RegisterRead(acc, "acc"), RegisterRead(left), RegisterRead(right))
         return Op(f"sdot {acc}.4s, {left}.16b, {right}.4b[0]", "dot_lane_q", reads, (acc,))
 
     def ldr(self, register: str, base: str, step: int = 0) -> Op:
@@ -28,37 +28,42 @@ class Write:
         whole = f"v{register[1:]}" if register[0] in "dq" else register
         text = f"ldr {register}, [{base}]" + (f", #{step}" if step else "")
         writes = (whole, base) if step else (whole,)
-        return Op(text, f"ldr_{register[0]}", (Read(base, "addr"),), writes, base if step else None)
+        return Op(text, f"ldr_{register[0]}", (RegisterRead(base, "addr"),), writes, base if step else None)
 
     def ldp_q(self, first: str, second: str, base: str) -> Op:
         text = f"ldp q{first[1:]}, q{second[1:]}, [{base}]"
-        return Op(text, "ldp_q", (Read(base, "addr"),), (first, second))
+        return Op(text, "ldp_q", (RegisterRead(base, "addr"),), (first, second))
 
     def ld1_lane(self, register: str, base: str) -> Op:
         return Op(
-            f"ld1 {{{register}.d}}[0], [{base}]", "ld1_lane", (Read(base, "addr"), Read(register, "acc")), (register,)
+            f"ld1 {{{register}.d}}[0], [{base}]",
+            "ld1_lane",
+            (RegisterRead(base, "addr"), RegisterRead(register, "acc")),
+            (register,),
         )
 
     def ins(self, register: str, source: str) -> Op:
-        return Op(f"ins {register}.d[1], {source}", "ins", (Read(register, "acc"), Read(source)), (register,))
+        return Op(
+            f"ins {register}.d[1], {source}", "ins", (RegisterRead(register, "acc"), RegisterRead(source)), (register,)
+        )
 
     def prfm(self, base: str) -> Op:
-        return Op(f"prfm pldl1keep, [{base}, #448]", "prfm", (Read(base, "addr"),))
+        return Op(f"prfm pldl1keep, [{base}, #448]", "prfm", (RegisterRead(base, "addr"),))
 
     def add(self, target: str, source: str) -> Op:
-        return Op(f"add {target}, {source}, #32", "alu", (Read(source),), (target,))
+        return Op(f"add {target}, {source}, #32", "alu", (RegisterRead(source),), (target,))
 
     def subs(self, counter: str) -> Op:
-        return Op(f"subs {counter}, {counter}, #1", "alu_flags", (Read(counter),), (counter, "nzcv"))
+        return Op(f"subs {counter}, {counter}, #1", "alu_flags", (RegisterRead(counter),), (counter, "nzcv"))
 
     def branch(self) -> Op:
-        return Op("b.ne .Lloop", "branch_cond", (Read("nzcv"),))
+        return Op("b.ne .Lloop", "branch_cond", (RegisterRead("nzcv"),))
 
     def nop(self) -> Op:
         return Op("nop", "nop")
 
     def plain(self, op_class: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Op:
-        return Op(f"{op_class} {', '.join((*writes, *reads))}", op_class, tuple(Read(r) for r in reads), writes)
+        return Op(f"{op_class} {', '.join((*writes, *reads))}", op_class, tuple(RegisterRead(r) for r in reads), writes)
 
 
 def timing_class(
@@ -69,7 +74,12 @@ def timing_class(
     return ClassTiming(name, latency, per_cycle, uses, blocks, "hand-made")
 
 
-def _in_order(core: str, fmla_latency: int, apart: tuple[Apart, ...], spacings: tuple[Spacing, ...]) -> Timing:
+def _in_order(
+    core: str,
+    fmla_latency: int,
+    no_dual_issue: tuple[NoDualIssue, ...],
+    forbidden_distances: tuple[ForbiddenDistance, ...],
+) -> Timing:
     rows = (
         timing_class("alu", 1, "alu"),
         timing_class("alu_shifted", 2, "alu"),
@@ -95,7 +105,7 @@ def _in_order(core: str, fmla_latency: int, apart: tuple[Apart, ...], spacings: 
     pools = {"load": 1, "store": 1, "alu": 2, "mul": 1, "div": 1, "branch": 1, "vec": 2, "ins": 1}
     forwards = {("fmla_q", "fmla_q", "acc"): 4, ("fmla_lane_q", "fmla_lane_q", "acc"): 4}
     classes = {row.name: row for row in rows}
-    return Timing(core, "in", 2, pools, classes, forwards, apart, spacings)
+    return Timing(core, "in", 2, pools, classes, forwards, no_dual_issue, forbidden_distances)
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +124,7 @@ def a53() -> Timing:
     """Cortex-A53: a vector load and an ins stand in cycles without an fmla, and none in the 4th after one."""
     fmla = frozenset({"fmla_q", "fmla_lane_q"})
     vector_loads = frozenset({"ldr_d", "ldr_q", "ld1_lane", "ins"})
-    return _in_order("hand-made-a53", 8, (Apart(fmla, vector_loads, "gemmlowp, D. Mansell"),), ())
+    return _in_order("hand-made-a53", 8, (NoDualIssue(fmla, vector_loads, "gemmlowp, D. Mansell"),), ())
 
 
 @pytest.fixture(scope="session")

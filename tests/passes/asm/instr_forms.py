@@ -1,7 +1,7 @@
-"""Every mnemonic that passes/asm/isa.py knows, in every form: texts for tests of its tables.
+"""Every mnemonic that passes/asm/isa/instruction.py knows, in every form: texts for tests of its tables.
 
 Each row: mnemonics = operands = arrangements. <a|b> makes a form of each. `@` stands for an arrangement, `%` for the
-second one of a pair such as 8h/8b. Registers differ from operand to operand, so that each can be told from the others.
+second one of a pair such as 8h/8b. Registers differ from operand to operand, so that each can be identified.
 """
 
 import itertools

@@ -1,17 +1,17 @@
-"""What the scheduler tests share: two small cores, loops, edges from registers, and a checker of their own."""
+"""Shared by the scheduler tests: two small cores, loops, edges from registers, and a checker of their own."""
 
 from collections.abc import Sequence
 
-from mavcg.instr_classes import lineage
-from mavcg.passes.asm.op import Edge, Op, Read, Schedule
-from mavcg.timing import Apart, ClassTiming, Spacing, Timing, UnitUse
+from mavcg.hardware.instr_classes import lineage
+from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, Timing, UnitUse
+from mavcg.passes.asm.isa.op import Edge, Op, RegisterRead, Schedule
 
 
 def _class(name: str, latency: int, *pools: str, cycles: int = 1, blocks: int = 0) -> ClassTiming:
     return ClassTiming(name, latency, 1.0, tuple(UnitUse((pool,), cycles) for pool in pools), blocks)
 
 
-def _timing(core: str, **more: tuple[Apart, ...] | tuple[Spacing, ...]) -> Timing:
+def _timing(core: str, **more: tuple[NoDualIssue, ...] | tuple[ForbiddenDistance, ...]) -> Timing:
     classes = [
         _class("fmla_q", 4, "fp", "fp"),
         _class("fmla_lane_q", 4, "fp", "fp"),
@@ -41,14 +41,17 @@ MULTIPLY = frozenset({"fmla_q", "fmla_lane_q"})
 LIKE_A55 = _timing("like-a55")
 LIKE_A53 = _timing(
     "like-a53",
-    apart=(Apart(MULTIPLY, frozenset({"ldr_d"}), "test"), Apart(MULTIPLY, frozenset({"ins"}), "test")),
-    spacings=(Spacing(MULTIPLY, frozenset({"ldr_d"}), 4, "test"),),
+    no_dual_issue=(
+        NoDualIssue(MULTIPLY, frozenset({"ldr_d"}), "test"),
+        NoDualIssue(MULTIPLY, frozenset({"ins"}), "test"),
+    ),
+    forbidden_distances=(ForbiddenDistance(MULTIPLY, frozenset({"ldr_d"}), 4, "test"),),
 )
 
 
 def op(op_class: str, writes: str = "", *reads: str) -> Op:
-    """op("ins", "v0", "v0/acc", "x8"): registers apart by blanks, a role after a slash."""
-    read = tuple(Read(*register.split("/")) for register in reads)
+    """op("ins", "v0", "v0/acc", "x8"): registers separated by blanks, a role after a slash."""
+    read = tuple(RegisterRead(*register.split("/")) for register in reads)
     return Op(f"{op_class} {writes} <- {' '.join(reads)}", op_class, read, tuple(writes.split()))
 
 
@@ -98,7 +101,7 @@ def outer_product(rows: int, cols: int, unroll: int = 1, scratch: int = 4) -> li
 
 
 def complaints(schedule: Schedule, ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int) -> list[str]:
-    """What is wrong with a schedule of a loop, found by running many iterations of it cycle by cycle."""
+    """Return the faults of a schedule of a loop, found by running many iterations of it cycle by cycle."""
     interval, found = schedule.interval, []
     if schedule.cycles[last] != interval - 1:
         found.append("the branch is not at the end of stage 0")
@@ -125,7 +128,7 @@ def complaints(schedule: Schedule, ops: Sequence[Op], edges: Sequence[Edge], tim
 
 
 def cycle_complaints(issued: Sequence[tuple[int, Op]], timing: Timing) -> list[str]:
-    """What single cycles hold that the core cannot; (cycle, op) in any order."""
+    """Return the violations of the core's limits in single cycles; (cycle, op) in any order."""
     found = []
     by_cycle: dict[int, list[Op]] = {}
     busy: dict[int, list[tuple[str, ...]]] = {}
@@ -142,17 +145,17 @@ def cycle_complaints(issued: Sequence[tuple[int, Op]], timing: Timing) -> list[s
             company = sum(len(by_cycle.get(at, [])) for at in range(cycle, cycle + blocks))
             if blocks and company > 1:
                 found.append(f"cycle {cycle}: {one.op_class} is not alone")
-        for apart in timing.apart:
+        for rule in timing.no_dual_issue:
             for a, first in enumerate(here):
                 for b, then in enumerate(here):
-                    if a != b and _is(first, apart.these) and _is(then, apart.those):
+                    if a != b and _is(first, rule.these) and _is(then, rule.those):
                         found.append(f"cycle {cycle}: {first.op_class} beside {then.op_class}")
-        for spacing in timing.spacings:
+        for spacing in timing.forbidden_distances:
             for first in here:
                 for then in by_cycle.get(cycle + spacing.cycles, []):
                     if _is(first, spacing.first) and _is(then, spacing.then):
                         found.append(f"cycle {cycle}: {first.op_class} too near to {then.op_class}")
-    found += [f"cycle {cycle}: {asked} find no units" for cycle, asked in busy.items() if not _served(asked, timing)]
+    found += [f"cycle {cycle}: {uses} find no units" for cycle, uses in busy.items() if not _served(uses, timing)]
     return found
 
 
@@ -160,12 +163,12 @@ def _is(one: Op, classes: frozenset[str]) -> bool:
     return any(name in classes for name in lineage(one.op_class))
 
 
-def _served(asked: Sequence[tuple[str, ...]], timing: Timing) -> bool:
-    """By trying: whether each of these finds a unit of its own."""
+def _served(uses: Sequence[tuple[str, ...]], timing: Timing) -> bool:
+    """True if each of these finds a unit of its own, by backtracking."""
 
     def serve(rest: Sequence[tuple[str, ...]], free: dict[str, int]) -> bool:
         if not rest:
             return True
         return any(free[pool] and serve(rest[1:], {**free, pool: free[pool] - 1}) for pool in rest[0])
 
-    return serve(asked, dict(timing.pools))
+    return serve(uses, dict(timing.pools))

@@ -21,7 +21,7 @@ ARRANGEMENTS = {"16b": 16, "8b": 8, "8h": 16, "4h": 8, "4s": 16, "2s": 8, "2d": 
 
 @dataclass(frozen=True)
 class Registers:
-    """What a function's instructions may use, by number.
+    """Registers that a function's instructions may use, by number.
 
     sources: read, never written (counters, limits). fixed: pointers that only their loop moves.
     """
@@ -214,8 +214,8 @@ def _fill(dice: Random, registers: Registers, template: str) -> str:
         if word in ("v", "low"):
             return str(dice.choice([v for v in registers.vectors if v < 16 or word == "v"]))
         if word in ("p", "p2"):
-            movable = [p for p in registers.pointers if p not in registers.fixed]
-            return str(dice.choice(movable))
+            may_update = [p for p in registers.pointers if p not in registers.fixed]
+            return str(dice.choice(may_update))
         if word in ("x", "r"):
             return str(dice.choice(registers.ints if word == "x" else registers.ints + registers.sources))
         if word == "c":
@@ -240,11 +240,11 @@ def _base(dice: Random, registers: Registers) -> tuple[str, bool]:
 
 def _address(dice: Random, registers: Registers, width: int, stride: int | None = None) -> str:
     """An address of str and ldr. stride: bytes from one register to the next (pairs have no register offsets)."""
-    base, movable = _base(dice, registers)
+    base, may_update = _base(dice, registers)
     if base == "sp":
         return f"[sp, #{dice.randrange(FRAME_SLOTS // 32) * 32}]"
     mode = dice.choice(("plain", "offset", "offset", "post", "post", "pre", "index", "index"))
-    if mode in ("post", "pre") and not movable:
+    if mode in ("post", "pre") and not may_update:
         mode = "offset"
     if mode == "index" and stride is None:
         index = dice.choice(registers.ints + registers.sources * 3)
@@ -282,7 +282,7 @@ def _pair(dice: Random, registers: Registers, name: str) -> str:
 
 def _structure(dice: Random, registers: Registers, name: str) -> str:
     """ld1 and its kin: several registers, one lane, all lanes; ld2 to ld4."""
-    base, movable = _base(dice, registers)
+    base, may_update = _base(dice, registers)
     first = dice.choice(registers.vectors)
     forms = ("several", "several", "several", "lane", "lane", "all") if name == "ld" else ("several", "lane")
     form = dice.choice(forms)
@@ -298,7 +298,7 @@ def _structure(dice: Random, registers: Registers, name: str) -> str:
     else:
         arrangement = dice.choice(list(ARRANGEMENTS))
         text, size = f"ld1r {{ v{first}.{arrangement} }}", WIDTHS[arrangement[-1]]
-    post = dice.choice(("", f", #{size}", f", #{size}", f", x{dice.choice(registers.ints)}")) if movable else ""
+    post = dice.choice(("", f", #{size}", f", #{size}", f", x{dice.choice(registers.ints)}")) if may_update else ""
     return f"{text}, [{base}]{post}"
 
 
@@ -464,7 +464,7 @@ def _registers(dice: Random, has_frame: bool) -> Registers:
 
 @dataclass(frozen=True)
 class RandomFunction:
-    """What hypothesis draws. body: of the loop; empty for straight-line code."""
+    """The parts of a random function that hypothesis draws. body: of the loop; empty for straight-line code."""
 
     shape: int
     before: tuple[int, ...]

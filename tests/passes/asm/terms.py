@@ -1,14 +1,14 @@
 """Instructions carried out on symbols: each result is a term of the instruction and what it read.
 
-Two pieces of code do the same when they leave the same terms; nothing but the tables of isa.py is believed.
+Two pieces of code do the same when they leave the same terms; nothing but the tables of instruction.py is believed.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mavcg.passes.asm.effects import FLAGS, Access
-from mavcg.passes.asm.isa import effects
-from mavcg.passes.asm.syntax import Instr
+from mavcg.passes.asm.isa.effects import FLAGS, Access
+from mavcg.passes.asm.isa.instruction import effects
+from mavcg.passes.asm.isa.syntax import Instr
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Symbols:
             self.memory = hash((self.memory, term))
         for access in effect.accesses:
             if access.write:
-                self.values[access.register] = hash((term, access.place))
+                self.values[access.register] = hash((term, access.position))
         if effect.writes_flags:
             self.values[FLAGS] = hash((term, FLAGS))
 
@@ -51,4 +51,4 @@ class Symbols:
 
 
 def _place(access: Access) -> int:
-    return access.place
+    return access.position

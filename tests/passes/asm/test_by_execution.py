@@ -22,14 +22,18 @@ import mavcg.passes.asm.tune as tune_module
 from mavcg.assembly.code_image import assemble_image
 from mavcg.assembly.emulation import State, start_state
 from mavcg.assembly.equivalence import Comparison, compare
-from mavcg.core import LoadPolicy
-from mavcg.passes.asm import dependences, liveness, loop_forms, loop_tuning, pipelining, rename, split
-from mavcg.passes.asm.loop_tuning import Effort
-from mavcg.passes.asm.syntax import Instr
+from mavcg.hardware.core import LoadPolicy
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm import loop_context, loop_tuning
+from mavcg.passes.asm.analysis import dependences, liveness
+from mavcg.passes.asm.isa.syntax import Instr
+from mavcg.passes.asm.loop_schedule import SchedulingEffort
+from mavcg.passes.asm.schedule import software_pipeline
+from mavcg.passes.asm.transforms import rename_registers as rename
+from mavcg.passes.asm.transforms import split_loads as split
 from mavcg.passes.asm.tune import Tuned, tune
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import Timing
 
 if TYPE_CHECKING:
     from tests.passes.asm import random_code
@@ -42,8 +46,8 @@ pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not instal
 
 SEEDS = range(4)
 FUNCTIONS = 10  # in one text
-TURNS = (*("cortex-a55", "cortex-a510", "cortex-a75") * 2, "cortex-a53")  # one of them for each text
-MANY_TURNS = ("cortex-a55", "cortex-a510", "cortex-a75", "cortex-a55", "cortex-a53")
+CORES = (*("cortex-a55", "cortex-a510", "cortex-a75") * 2, "cortex-a53")  # one of them for each text
+MANY_CORES = ("cortex-a55", "cortex-a510", "cortex-a75", "cortex-a55", "cortex-a53")
 
 
 @lru_cache
@@ -54,11 +58,11 @@ def _core(name: str) -> tuple[Timing, LoadPolicy]:
 
 def transform(text: str, core: str) -> Tuned:
     """The passes under test, with the heuristic alone: it finds the same schedules on a busy machine."""
-    return tune(text, *_core(core), Effort(0.0))
+    return tune(text, *_core(core), SchedulingEffort(0.0))
 
 
 def start(seed: int) -> State:
-    """As start_state, but x0 to x7 are pointers: a small number less an offset would be near the end of all memory,
+    """Return start_state, but x0 to x7 are pointers: a small number less an offset would be near the end of all memory,
     where the emulator gives up."""
     state = start_state(seed)
     x = [value if 1 << 20 <= value < 1 << 63 else (value + (1 << 42)) % (1 << 64) for value in state.x[:8]]
@@ -131,8 +135,8 @@ def crowded_loops() -> st.SearchStrategy[random_code.RandomFunction]:
     return st.builds(CrowdedLoop, seed, st.just(()), body, st.lists(seed, max_size=3).map(tuple))
 
 
-def _parked(text: str) -> int:
-    """Loops in front of which general registers are parked in vector registers, from which they come back."""
+def _spilled(text: str) -> int:
+    """Count loops around which general registers are spilled to vector registers and restored."""
     found = 0
     for remark in re.finditer(r"// mavcg:.*\n((?:\t(?:fmov\td|ins\tv).*\n)+)", text):
         first = re.match(r"\tfmov\td(\d+), x(\d+)\n", remark[1])
@@ -142,29 +146,29 @@ def _parked(text: str) -> int:
 
 @dataclass
 class _Tally:
-    """What the passes did to the functions that were checked, so that none of it can pass idly."""
+    """Counts of what the passes did to the checked functions, so that no check passes without work."""
 
     functions: set[random_code.RandomFunction] = field(default_factory=set)
     loops: int = 0
     changed: Counter[str] = field(default_factory=Counter)
-    turns: int = 0
+    texts_checked: int = 0
 
     def add(self, functions: Sequence[random_code.RandomFunction], tuned: Tuned) -> None:
         self.functions.update(functions)
         loops = [loop for function in tuned.functions for loop in function.loops]
         self.loops += len(loops)
-        self.turns += 1
+        self.texts_checked += 1
         self.changed += Counter(
             pipelined=sum(loop.stages > 1 for loop in loops),
             unrolled=sum(loop.unrolled > 1 for loop in loops),
             split=sum(loop.splits > 0 for loop in loops),
             unpaired=sum(loop.unpaired > 0 for loop in loops),
             blocks=sum(function.blocks > 0 for function in tuned.functions),
-            parked=_parked(tuned.text),
+            spilled=_spilled(tuned.text),
         )
 
 
-def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[random_code.RandomFunction]) -> _Tally:
+def _check_many(least: int, cores: Sequence[str], kinds: st.SearchStrategy[random_code.RandomFunction]) -> _Tally:
     tally = _Tally()
     failing: list[tuple[random_code.RandomFunction, str]] = []
 
@@ -173,7 +177,7 @@ def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[rando
     def check(functions: list[random_code.RandomFunction]) -> None:
         new = [function for function in dict.fromkeys(functions) if function not in tally.functions]
         if len(tally.functions) < least and not failing and len(new) > FUNCTIONS / 2:  # hypothesis likes to repeat
-            core = turns[tally.turns % len(turns)]
+            core = cores[tally.texts_checked % len(cores)]
             tuned, wrong = _checked(new, core)
             tally.add(new, tuned)
             failing.extend((function, core) for function, _ in wrong)
@@ -186,9 +190,9 @@ def _check_many(least: int, turns: Sequence[str], kinds: st.SearchStrategy[rando
 
 
 def test_random_functions_stay_the_same() -> None:
-    tally = _check_many(40, TURNS, random_code.functions())
+    tally = _check_many(40, CORES, random_code.functions())
     assert tally.loops >= 16, tally
-    # What is drawn decides, not the passes alone; of 1200 functions the long test asks for shares.
+    # What is drawn decides, not the passes alone; of 1200 functions the long test expects shares.
     assert tally.changed["pipelined"] >= 3, tally.changed
     assert tally.changed["split"] >= 2, tally.changed
     assert min(tally.changed[what] for what in ("unrolled", "unpaired", "blocks")) >= 1, tally.changed
@@ -197,13 +201,13 @@ def test_random_functions_stay_the_same() -> None:
 @pytest.mark.long
 def test_random_loops_that_leave_no_register_free_stay_the_same() -> None:
     tally = _check_many(40, ("cortex-a75", "cortex-a55"), crowded_loops())
-    assert tally.changed["parked"] >= 8, tally.changed
+    assert tally.changed["spilled"] >= 8, tally.changed
     assert tally.changed["pipelined"] >= 3, tally.changed
 
 
 @pytest.mark.long
 def test_many_random_functions_stay_the_same() -> None:
-    tally = _check_many(1200, MANY_TURNS, random_code.functions())
+    tally = _check_many(1200, MANY_CORES, random_code.functions())
     assert tally.changed["pipelined"] >= 0.2 * tally.loops, tally.changed
     assert tally.changed["split"] >= 0.2 * tally.loops, tally.changed
     assert tally.changed["unrolled"] >= 0.05 * tally.loops, tally.changed
@@ -211,8 +215,8 @@ def test_many_random_functions_stay_the_same() -> None:
 
 @pytest.mark.long
 def test_many_random_loops_that_leave_no_register_free_stay_the_same() -> None:
-    tally = _check_many(300, MANY_TURNS, crowded_loops())
-    assert tally.changed["parked"] >= 60, tally.changed
+    tally = _check_many(300, MANY_CORES, crowded_loops())
+    assert tally.changed["spilled"] >= 60, tally.changed
 
 
 def _random_functions(count: int) -> list[random_code.RandomFunction]:
@@ -224,7 +228,7 @@ def _random_functions(count: int) -> list[random_code.RandomFunction]:
     return [random_code.RandomFunction(dice.randrange(1 << 24), seeds(1, 3), seeds(6, 16), ()) for _ in range(count)]
 
 
-# Broken passes, each in the way of a fault that is easily made: the name that is replaced, and by what.
+# Broken passes, each with a plausible fault: the name that is replaced, and by what.
 
 
 def _forgetful_renaming(
@@ -239,7 +243,7 @@ def _no_memory_edges(code: Any, later: int) -> Iterator[Any]:
 
 def _short_drain(*what: Any) -> Any:
     """The last instruction of the epilogue is left out."""
-    found = pipelining.pipelined(*what)
+    found = software_pipeline.emit_pipeline(*what)
     parts = tuple(
         (name, instrs[:-1] if "_out" in name and instrs and instrs[-1].mnemonic != "b" else instrs)
         for name, instrs in found.parts
@@ -263,9 +267,9 @@ def _no_live_out(function: Any, *more: Any) -> Any:
 dependences_of_registers = dependences._register_edges
 real_liveness = liveness.liveness
 BROKEN = {
-    "a renaming that forgets what comes in": (loop_forms, "allocate", _forgetful_renaming),
+    "a renaming that forgets what comes in": (loop_context, "allocate", _forgetful_renaming),
     "stores and loads in any order": (dependences, "_memory_edges", _no_memory_edges),
-    "an epilogue that ends early": (loop_tuning, "pipelined", _short_drain),
+    "an epilogue that ends early": (loop_tuning, "emit_pipeline", _short_drain),
     "registers overwritten before they are read": (dependences, "_register_edges", _only_true_dependences),
     "a split that inserts into the wrong half": (split, "_insert", _wrong_lane),
     "a liveness that forgets results": (tune_module, "liveness", _no_live_out),
@@ -448,7 +452,7 @@ def _named(line: str) -> set[str]:
 
 
 def swapped_dependences(lines: Sequence[str]) -> Iterator[Mutant]:
-    """Neighbours of which one writes a register that the other names, the other way round."""
+    """Neighbours of which one writes a register that the other names, swapped."""
     for at in _code(lines)[:-1]:
         first, second = lines[at], lines[at + 1]
         if second.endswith(":") or _is_frame(first) or second == "ret" or second.startswith(("b.", "cb")):

@@ -1,14 +1,15 @@
-"""One loop: never worse by the model than it was, why it was kept, what is stored, and values parked for it."""
+"""Tuning of one loop: never worse by the model, reasons for no change, stored schedules, and spills."""
 
 from dataclasses import replace
 
 import pytest
 
-from mavcg.core import LoadPolicy
+from mavcg.hardware.core import LoadPolicy
+from mavcg.passes.asm.isa.op import Schedule
+from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.passes.asm.loop_forms import is_kernel
-from mavcg.passes.asm.loop_tuning import Effort, LoopReport, NewLoop, tune_loop
-from mavcg.passes.asm.op import Schedule
-from mavcg.passes.asm.syntax import parse_instr
+from mavcg.passes.asm.loop_schedule import SchedulingEffort
+from mavcg.passes.asm.loop_tuning import LoopReport, NewLoop, tune_loop
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 
@@ -32,25 +33,25 @@ class Store:
     """Schedules kept in memory, with a count of questions that found nothing."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Schedule] = {}
+        self.schedules: dict[str, Schedule] = {}
         self.missed = 0
 
     def get(self, key: str) -> Schedule | None:
-        self.missed += key not in self.kept
-        return self.kept.get(key)
+        self.missed += key not in self.schedules
+        return self.schedules.get(key)
 
     def put(self, key: str, schedule: Schedule) -> None:
-        self.kept[key] = schedule
+        self.schedules[key] = schedule
 
 
 def _tuned(
     core: str = "cortex-a55", live: frozenset[str] = LIVE, policy: LoadPolicy | None = None,
-    effort: Effort | None = None, lines: list[str] = BODY,
+    effort: SchedulingEffort | None = None, lines: list[str] = BODY,
 ) -> tuple[LoopReport, NewLoop | None]:  # fmt: skip
     profile = load_core(core)
     code = [parse_instr(line) for line in lines]
     timing = load_timing(profile)
-    return tune_loop(code, live, live, timing, policy or profile.policy, effort or Effort(), ("t", 1, ".Ln"))
+    return tune_loop(code, live, live, timing, policy or profile.policy, effort or SchedulingEffort(), ("t", 1, ".Ln"))
 
 
 def _text(new: NewLoop | None) -> str:
@@ -63,44 +64,44 @@ def test_a_new_form_is_better_by_the_model(core: str) -> None:
     report, new = _tuned(core)
     assert new is not None and report.cycles_before is not None and report.cycles_after is not None
     assert report.cycles_after < report.cycles_before
-    assert report.scheduled_by == "heuristic" and not report.kept
+    assert report.scheduled_by == "heuristic" and not report.unchanged_because
     assert f"{report.cycles_before:.2f} -> {report.cycles_after:.2f}" in new.remark
 
 
 def test_what_is_best_already_is_kept() -> None:
     report, new = _tuned(lines=["subs x0, x0, #1", "fmul v16.4s, v16.4s, v16.4s", "b.ne .Lt"])
     assert report.cycles_before is not None
-    assert new is None and report.kept == "no better form was found" and report.scheduled_by == "kept"
+    assert new is None and report.unchanged_because == "no better form was found" and report.scheduled_by == "kept"
     assert report.cycles_after == report.cycles_before and report.instructions_after == report.instructions_before
 
 
 def test_schedules_are_looked_up_the_second_time() -> None:
     store = Store()
-    first = _tuned(effort=Effort(0.0, store))
-    kept = dict(store.kept)
+    first = _tuned(effort=SchedulingEffort(0.0, store))
+    kept = dict(store.schedules)
     missed = store.missed
     assert kept and first[1] is not None
-    assert _tuned(effort=Effort(0.0, store)) == first
-    assert store.kept == kept
+    assert _tuned(effort=SchedulingEffort(0.0, store)) == first
+    assert store.schedules == kept
     assert store.missed == missed and len(kept) == missed  # searches that found nothing are not made again either
 
 
-def test_another_core_asks_for_other_schedules() -> None:
+def test_another_core_has_its_own_schedules() -> None:
     store = Store()
-    _tuned(effort=Effort(0.0, store))
-    one = set(store.kept)
-    _tuned("cortex-a53", effort=Effort(0.0, store))
-    assert len(store.kept) > len(one)
+    _tuned(effort=SchedulingEffort(0.0, store))
+    one = set(store.schedules)
+    _tuned("cortex-a53", effort=SchedulingEffort(0.0, store))
+    assert len(store.schedules) > len(one)
 
 
-def test_values_are_parked_where_no_register_is_free() -> None:
+def test_values_are_spilled_where_no_register_is_free() -> None:
     report, new = _tuned(live=LIVE | GENERAL)
     text = _text(new)
     assert report.splits == 2
     lines = text.splitlines()
     assert lines[1].startswith("fmov d") and lines[-1].startswith(("fmov x", "umov x"))
-    holder, parked = lines[1].removeprefix("fmov ").split(", ")
-    assert f"fmov {parked}, {holder}" in lines
+    holder, spilled = lines[1].removeprefix("fmov ").split(", ")
+    assert f"fmov {spilled}, {holder}" in lines
     assert not any(f"ldr {name}," in text for name in ("x18", "x29", "x30"))
 
 
@@ -111,7 +112,7 @@ def test_with_no_register_and_no_holder_loads_stay_whole() -> None:
     assert new is None or "ldr d" not in _text(new)
 
 
-def test_a_profile_that_asks_for_nothing_but_order_gets_no_split() -> None:
+def test_a_profile_with_scheduling_alone_gets_no_split() -> None:
     report, new = _tuned(policy=LoadPolicy(schedule=True))
     assert report.splits == 0 and new is not None and "ldr q24" in _text(new).replace("q26", "q24")
 
@@ -121,8 +122,8 @@ def test_a_missing_fact_is_named() -> None:
     timing = load_timing(core)
     without = replace(timing, classes={n: row for n, row in timing.classes.items() if n != "fmla_lane_q"})
     code = [parse_instr(line) for line in BODY]
-    report, new = tune_loop(code, LIVE, LIVE, without, core.policy, Effort(), ("t", 1, ".Ln"))
-    assert new is None and "fmla_lane_q" in report.kept and report.cycles_before is None
+    report, new = tune_loop(code, LIVE, LIVE, without, core.policy, SchedulingEffort(), ("t", 1, ".Ln"))
+    assert new is None and "fmla_lane_q" in report.unchanged_because and report.cycles_before is None
 
 
 def test_a_kernel_is_a_loop_that_is_there_for_its_arithmetic() -> None:
@@ -130,7 +131,7 @@ def test_a_kernel_is_a_loop_that_is_there_for_its_arithmetic() -> None:
     assert not is_kernel(parse_instr(line) for line in ["ldr x3, [x1], #8", "str x3, [x2], #8", *BODY[-2:]])
 
 
-# 16 sums, 24 vector registers wanted throughout, the others in turn for what is loaded; no general one to spare.
+# 16 sums, 24 vector registers live throughout, the others in rotation for what is loaded; no general one to spare.
 CROWDED = [
     *(f"ldr q{8 + n}, [x1, #{16 * n}]" for n in range(4)),
     *(f"fmla v{n % 8 + 16 * (n > 7)}.4s, v{8 + n % 2}.4s, v{10 + n % 2}.s[{n % 4}]" for n in range(16)),
@@ -143,19 +144,19 @@ CROWDED = [
 CROWDED_LIVE = GENERAL | {"sp", *(f"v{i}" for i in (*range(8), *range(16, 32)))}
 
 
-def test_a_loop_does_without_some_vector_registers_that_general_ones_are_parked_in() -> None:
+def test_a_loop_releases_vector_registers_for_spills() -> None:
     report, new = _tuned(live=CROWDED_LIVE, lines=CROWDED)
     assert report.splits == 8, "no register of any kind is free, and all loads are split"
     assert report.cycles_after is not None and report.cycles_after <= 34  # of 32 products
     text = _text(new)
-    parked = [line for line in text.split("\n") if line.startswith(("fmov d", "ins")) and ", x" in line]
-    holders = {line.split()[1].split(".")[0].lstrip("vd,").rstrip(",") for line in parked[:1]}
+    spilled = [line for line in text.split("\n") if line.startswith(("fmov d", "ins")) and ", x" in line]
+    holders = {line.split()[1].split(".")[0].lstrip("vd,").rstrip(",") for line in spilled[:1]}
     kernel = text.split("_kernel:")[1].split("_out")[0]
     assert holders and not any(f"v{name}." in kernel or f"d{name}," in kernel for name in holders)
 
 
 def test_where_all_vector_registers_hold_values_loads_stay_whole() -> None:
-    live = CROWDED_LIVE | {f"v{i}" for i in range(32)}  # what is loaded is wanted after the loop, too
+    live = CROWDED_LIVE | {f"v{i}" for i in range(32)}  # what is loaded is live after the loop, too
     report, _ = _tuned(live=live, lines=CROWDED)
     assert report.splits == 0
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mavcg.passes.asm.inorder import simulate, steady_cycles
-from mavcg.passes.asm.op import Op
+from mavcg.hardware.timing import ForbiddenDistance, Timing
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.models.in_order import simulate, steady_cycles
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import Spacing, Timing
 
 if TYPE_CHECKING:
     from tests.passes.asm.conftest import Write
@@ -144,8 +144,8 @@ def test_sgemm_8x12_on_a53(write: "Write", a53: Timing) -> None:
 def test_blocks_of_four_meet_the_rule_of_the_fourth_cycle(write: "Write", a53: Timing) -> None:
     # ncnn docs/developer-guide/arm-a53-a55-dual-issue.md. A block's load comes four cycles after the last one's, and
     # so four after none of the products: why Arm's kernel holds that distance with nops.
-    rule = Spacing(frozenset({"fmla_lane_q"}), frozenset({"ldr_d"}), 4, "ncnn")
-    core = replace(a53, spacings=(rule,))
+    rule = ForbiddenDistance(frozenset({"fmla_lane_q"}), frozenset({"ldr_d"}), 4, "ncnn")
+    core = replace(a53, forbidden_distances=(rule,))
     assert steady_cycles(_for_a53(write), core) == 64
     without_nops = [op for op in _for_a53(write) if op.op_class != "nop"]
     assert steady_cycles(without_nops, a53) < 64 < steady_cycles(without_nops, core)

@@ -1,12 +1,12 @@
-"""Straight lines: better order or none, loads split where asked for, registers chosen anew in loops alone."""
+"""Straight-line code: better order or none, loads split where enabled, registers renamed in loops alone."""
 
 from dataclasses import replace
 
 import pytest
 
-from mavcg.core import LoadPolicy
+from mavcg.hardware.core import LoadPolicy
+from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.passes.asm.straight_tuning import NewSegment, tune_segment
-from mavcg.passes.asm.syntax import parse_instr
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.passes.asm.loop_tuning import Effort
-from mavcg.passes.asm.main_loop import main_loop
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.loop_schedule import SchedulingEffort
+from mavcg.passes.asm.models.main_loop import main_loop
 from mavcg.passes.asm.tune import Tuned, tune
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.timing import Timing
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 if TYPE_CHECKING:
     from tests.conftest import Golden
@@ -75,8 +75,10 @@ def _timing(core: str) -> Timing:
     return load_timing(load_core(core))
 
 
-def _tuned(text: str, core: str, timing: Timing | None = None, effort: Effort | None = None, **more: Any) -> Tuned:
-    return tune(text, timing or _timing(core), load_core(core).policy, effort or Effort(0.0), **more)
+def _tuned(
+    text: str, core: str, timing: Timing | None = None, effort: SchedulingEffort | None = None, **more: Any
+) -> Tuned:
+    return tune(text, timing or _timing(core), load_core(core).policy, effort or SchedulingEffort(0.0), **more)
 
 
 def _per_cycle(text: str, function: str, timing: Timing) -> float:
@@ -87,7 +89,7 @@ def _per_cycle(text: str, function: str, timing: Timing) -> float:
 
 @pytest.mark.parametrize("cycles", [2, 3, 4])
 def test_an_fp32_outer_product_from_c_reaches_7_8_flop_a_cycle_on_a55(cycles: int) -> None:
-    """Of 8; as LLVM leaves it: below 5. cycles: from ldr x to ins, which sources give differently."""
+    """The most is 8; LLVM's order reaches less than 5. cycles: from ldr x to ins, which sources give differently."""
     text = _compiled("cortex_a55", one_step=True)
     timing = _timing("cortex-a55").with_forward("ldr_x", "ins", "", cycles)
     assert _per_cycle(text, "outer_8x8", timing) < 5
@@ -151,7 +153,7 @@ def test_text_without_functions_stays(text: str) -> None:
 
 def test_an_out_of_order_core_without_policy_gets_its_text_back() -> None:
     tuned = _tuned(OUTER, "cortex-a57")
-    assert tuned.text == OUTER and "asks for nothing" in tuned.functions[0].kept
+    assert tuned.text == OUTER and "asks for nothing" in tuned.functions[0].unchanged_because
 
 
 def test_an_a75_loop_is_not_made_slower_by_the_model_without_a_measurement_of_its_kind() -> None:
@@ -167,7 +169,7 @@ def test_a510_and_a76_do_not_split() -> None:
 
 def test_skipped_functions_stay() -> None:
     tuned = _tuned(OUTER, "cortex-a55", skip=lambda name: f"{name} is not asked for")
-    assert tuned.text == OUTER and tuned.functions[0].kept == "outer_8x8 is not asked for"
+    assert tuned.text == OUTER and tuned.functions[0].unchanged_because == "outer_8x8 is not asked for"
 
 
 def _with_line(line: str) -> str:
@@ -178,24 +180,28 @@ def _with_line(line: str) -> str:
 def test_a_fence_in_a_loop_keeps_it(line: str) -> None:
     tuned = _tuned(_with_line(line), "cortex-a55")
     loops = tuned.functions[0].loops
-    assert all(loop.kept and loop.stages == 1 and not loop.splits for loop in loops)
+    assert all(loop.unchanged_because and loop.stages == 1 and not loop.splits for loop in loops)
     assert line in tuned.text and "mavcg:" not in tuned.text
 
 
 def test_an_instruction_that_is_not_known_is_named() -> None:
     tuned = _tuned(_with_line("\tfrobnicate\tx9, x10\n"), "cortex-a55")
     assert "mavcg:" not in tuned.text
-    assert [loop.kept for loop in tuned.functions[0].loops] == ["line 8: `frobnicate\tx9, x10` is not known"]
+    assert [loop.unchanged_because for loop in tuned.functions[0].loops] == [
+        "line 8: `frobnicate\tx9, x10` is not known"
+    ]
 
 
 @pytest.mark.parametrize("directive", [".fnord 3", ".p2align 4", ".loc 1 2 3"])
 def test_a_directive_that_keeps_a_loop_is_named(directive: str) -> None:
     """Also one that nobody knows: it may put anything where it stands."""
     tuned = _tuned(_with_line(f"\t{directive}\n"), "cortex-a55")
-    assert [loop.kept for loop in tuned.functions[0].loops] == [f"line 8: {directive.split()[0]} stands in its body"]
+    assert [loop.unchanged_because for loop in tuned.functions[0].loops] == [
+        f"line 8: {directive.split()[0]} stands in its body"
+    ]
 
 
-def test_inline_prefetches_are_opened_only_where_asked_for() -> None:
+def test_inline_prefetches_are_opened_only_on_request() -> None:
     text = _with_line("\t//APP\n\tprfm\tpldl1keep, [x1, #448]\n\t//NO_APP\n")
     assert _tuned(text, "cortex-a55").functions[0].loops[0].stages == 1
     opened = _tuned(text, "cortex-a55", open_inline=True)
@@ -206,7 +212,7 @@ def test_inline_prefetches_are_opened_only_where_asked_for() -> None:
 def test_byte_jump_tables_freeze_their_function() -> None:
     table = "\t.section\t.rodata\n.LJTI0_0:\n\t.byte\t(.LBB0_1-.LBB0_1)>>2\n"
     tuned = _tuned(OUTER + table, "cortex-a55")
-    assert tuned.text == OUTER + table and ".byte" in tuned.functions[0].kept
+    assert tuned.text == OUTER + table and ".byte" in tuned.functions[0].unchanged_because
 
 
 def test_a_fact_that_lacks_is_why_a_loop_is_kept() -> None:
@@ -214,7 +220,7 @@ def test_a_fact_that_lacks_is_why_a_loop_is_kept() -> None:
     classes = {name: row for name, row in timing.classes.items() if name != "fmla_lane_q"}
     tuned = _tuned(OUTER, "cortex-a55", replace(timing, classes=classes))
     loop = tuned.functions[0].loops[0]
-    assert "fmla_lane_q" in loop.kept and loop.cycles_before is None and "mavcg:" not in tuned.text
+    assert "fmla_lane_q" in loop.unchanged_because and loop.cycles_before is None and "mavcg:" not in tuned.text
 
 
 def test_garbled_text_is_an_error_with_its_place() -> None:
@@ -224,10 +230,11 @@ def test_garbled_text_is_an_error_with_its_place() -> None:
 
 def test_the_same_input_gives_the_same_output_in_any_process() -> None:
     program = (
-        "import sys\nfrom mavcg.passes.asm.tune import tune\nfrom mavcg.passes.asm.loop_tuning import Effort\n"
+        "import sys\nfrom mavcg.passes.asm.tune import tune\n"
+        "from mavcg.passes.asm.loop_schedule import SchedulingEffort\n"
         "from mavcg.profiles.load import load_core\nfrom mavcg.profiles.timing import load_timing\n"
         "core = load_core('cortex-a55')\n"
-        "sys.stdout.write(tune(sys.stdin.read(), load_timing(core), core.policy, Effort(0.0)).text)\n"
+        "sys.stdout.write(tune(sys.stdin.read(), load_timing(core), core.policy, SchedulingEffort(0.0)).text)\n"
     )
     found = set()
     for seed in ("0", "1", "77"):
@@ -270,7 +277,7 @@ def test_a_function_that_would_outgrow_a_test_and_branch_is_kept() -> None:
     core = load_core("cortex-a55")
     timing = load_timing(core)
     small = tune(function(4), timing, core.policy)
-    assert small.text != function(4) and not small.functions[0].kept
+    assert small.text != function(4) and not small.functions[0].unchanged_because
     large = tune(function(8100), timing, replace(core.policy, schedule=True))
     assert large.text == function(8100)
-    assert "outgrow the reach of its tbz" in large.functions[0].kept
+    assert "outgrow the reach of its tbz" in large.functions[0].unchanged_because

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mavcg.graph import Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
 from mavcg.passes.graph.intrinsic import fold_scale_after, fold_scale_before
 
 

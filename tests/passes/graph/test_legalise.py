@@ -10,16 +10,16 @@ from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
-from mavcg.kernel import Packing
+from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.layout import Layout
-from mavcg.lowering import lower_graph
+from mavcg.lowering.lower import lower_graph
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise
 from mavcg.reference import run
 from mavcg.selection.network import Kind, network_of
+from mavcg.specs.kernel import Packing
+from mavcg.specs.layout import Layout
 
 BLOCK = 16
 

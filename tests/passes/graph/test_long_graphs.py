@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mavcg.graph import TensorType
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
 from mavcg.memory.storage import assign_storage
 from mavcg.passes.graph.pipeline import optimise
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mavcg.graph import DTYPES, Graph, TensorType
-from mavcg.graph_builder import GraphBuilder
+from mavcg.graph.builder import GraphBuilder
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.prune import prune

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.codegen import canonical
 from mavcg.passes.ir.arithmetic import (
     declare_fma,
     explicit_fmuladd,
@@ -16,6 +15,7 @@ from mavcg.passes.ir.arithmetic import (
     without_fast_math,
 )
 from mavcg.passes.ir.attributes import fused_types
+from mavcg.toolchain.codegen import canonical
 
 MULADDS = """\
 declare float @llvm.fmuladd.f32(float, float, float)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.core import Core
+from mavcg.hardware.core import Core
 from mavcg.passes.ir.attributes import (
     base_features,
     choose_cpu,
@@ -19,7 +19,7 @@ from mavcg.passes.ir.attributes import (
 from mavcg.passes.ir.hot_module import function_attributes
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.profiles.load import load_cores
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 A75_R0 = Core("cortex-a75-r0", "aarch64", "out", "cortex-a75", "", llvm_features=("-dotprod",))
 A55_R0 = Core("cortex-a55-r0", "aarch64", "in", "cortex-a55", "", llvm_tune="cortex-a53", llvm_features=("-dotprod",))

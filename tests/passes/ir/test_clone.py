@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.codegen import canonical
 from mavcg.passes.ir.clone import make_version, with_cpu
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
 from mavcg.passes.ir.hot_module import HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module, with_entities
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.shared import aliased, keep_for_versions
+from mavcg.toolchain.codegen import canonical
 
 ZOO = (Path(__file__).parent / "programs" / "zoo.ll").read_text()
 RUNTIME = RuntimeNames("mavcg_rseq_offset_set", "mavcg_core_of_cpu_set", "mavcg_select_set", 8192)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.codegen import canonical
 from mavcg.passes.ir.module_text import (
     Entity,
     is_local,
@@ -20,6 +19,7 @@ from mavcg.passes.ir.module_text import (
     with_entities,
     with_linkage,
 )
+from mavcg.toolchain.codegen import canonical
 
 PROGRAMS = Path(__file__).parent / "programs"
 ZOO = (PROGRAMS / "zoo.ll").read_text()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.runtime.build import SOURCES
-from mavcg.toolchain import run_zig
+from mavcg.runtime.amalgamation import SOURCES
+from mavcg.toolchain.zig import run_zig
 from tests.runtime.booted.machine import Lacking, Ran, boot
 
 HERE = Path(__file__).parent

@@ -16,13 +16,13 @@
 
 enum { LENGTH = 1000, THREADS = 3, MOST_TENSORS = 8 };
 
-#define NEED(condition)                                                     \
-    do                                                                      \
-        if (!(condition)) {                                                 \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);   \
-            fflush(stdout);                                                 \
-            _exit(3);                                                       \
-        }                                                                   \
+#define NEED(condition)                                                    \
+    do                                                                     \
+        if (!(condition)) {                                                \
+            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            fflush(stdout);                                                \
+            _exit(3);                                                      \
+        }                                                                  \
     while (0)
 
 extern const ptrdiff_t __rseq_offset;

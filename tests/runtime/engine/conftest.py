@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mavcg.core import Core
 from mavcg.graph import TensorType
-from mavcg.library import link_shared
-from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor, ThreadPlan
-from mavcg.runtime.build import SOURCES, compiler_needs
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target, host_target
+from mavcg.objects.library import link_shared
+from mavcg.runtime.amalgamation import SOURCES, write_unit
+from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
 from mavcg.runtime.model_text import constants_symbol, header_text, tables_text
-from mavcg.target import Target, host_target
-from mavcg.toolchain import run_tool, run_zig
+from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
+from mavcg.toolchain.zig import run_tool, run_zig
 
 HERE = Path(__file__).parent
 LENGTH, LAYERS, ROWS, NAPS, SCRATCH = 1000, 12, 96, 3, 4096  # as in kernels.c and driver.c
@@ -40,14 +41,14 @@ def exercise(name: str = "exercise", core_set: CoreSet | None = None, plans: tup
     first, last = names[0], names[-1]
     speeds = (((first, 1), (last, 65535)), ((last, 256), (first, 700)), ())
     x, ms = TensorType("f32", (1, LENGTH)), TensorType("i32", (1,))
-    halves = (Place("arena", 0), Place("arena", ARENA_HALF))
-    chain = [Place("input", 0, 0), *(halves[i % 2] for i in range(LAYERS - 1)), Place("output", 0, 0)]
+    halves = (OperandAddress("arena", 0), OperandAddress("arena", ARENA_HALF))
+    chain = [OperandAddress("input", 0, 0), *(halves[i % 2] for i in range(LAYERS - 1)), OperandAddress("output", 0, 0)]
     steps = [
         ProgramStep(
             f"layer {i}",
             "chain",
             "chain_1",
-            (chain[i], Place("constants", 64), chain[i + 1]),
+            (chain[i], OperandAddress("constants", 64), chain[i + 1]),
             LENGTH,
             64,
             2000,
@@ -57,9 +58,9 @@ def exercise(name: str = "exercise", core_set: CoreSet | None = None, plans: tup
         for i in range(LAYERS)
     ]
     for output, kernel, grain in ((1, "who_1", 1), (2, "modes_1", 1), (3, "intact_1", 5)):
-        steps.append(ProgramStep(kernel, kernel, kernel, (Place("output", 0, output),), ROWS, grain, ROWS))
+        steps.append(ProgramStep(kernel, kernel, kernel, (OperandAddress("output", 0, output),), ROWS, grain, ROWS))
     for nap in range(NAPS):
-        places = (Place("input", 0, 1), Place("output", 4 * nap, 4))
+        places = (OperandAddress("input", 0, 1), OperandAddress("output", 4 * nap, 4))
         steps.append(ProgramStep(f"nap {nap}", "nap", "nap_1", places, 1, 1 << 62, 1))
     rows = {"who": ("i32", ROWS), "modes": ("u32", ROWS), "intact": ("u8", ROWS), "naps": ("i32", NAPS)}
     outputs = {"y": x} | {name: TensorType(dtype, (length,)) for name, (dtype, length) in rows.items()}
@@ -176,8 +177,8 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         ]
         common += [*flags, f"-I{folder}", f"-I{SOURCES}"]
         jobs = [
-            (SOURCES / "engine.c", "engine.o", ["-Werror", *engine_flags]),
-            (SOURCES / "runtime.c", "runtime.o", []),
+            (write_unit("engine", folder), "engine.o", ["-Werror", *engine_flags]),
+            (write_unit("runtime", folder), "runtime.o", []),
             (HERE / "driver.c", "driver.o", []),
         ]
         for number, label in enumerate(("generic", "a", "b"), 1):

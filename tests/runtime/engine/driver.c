@@ -1,4 +1,5 @@
 /* Uses the engine as a program would. The first argument says what to do; 0 and a line "ok ..." when all is well. */
+#include <dirent.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -31,12 +32,12 @@ struct arrays {
     void *outputs[5];
 };
 
-#define NEED(condition)                                                            \
-    do                                                                             \
-        if (!(condition)) {                                                        \
+#define NEED(condition)                                                             \
+    do                                                                              \
+        if (!(condition)) {                                                         \
             fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(3);                                                              \
-        }                                                                          \
+            _exit(3);                                                               \
+        }                                                                           \
     while (0)
 
 static void fill(struct arrays *a, unsigned seed, int ms) {
@@ -334,8 +335,8 @@ static int errors(void) {
     size_t count;
     fill(&a, 1, 0);
     NEED(exercise_create(NULL, NULL) == MAVCG_ERROR_NULL);
-    exercise_options wrong[] = {
-        {-1, 0, {0, 0}}, {1025, 0, {0, 0}}, {INT32_MIN, 0, {0, 0}}, {1, 2, {0, 0}}, {1, 0, {1, 0}}, {1, 0, {0, 1}}};
+    exercise_options wrong[] = {{-1, 0, {0, 0}}, {1025, 0, {0, 0}}, {INT32_MIN, 0, {0, 0}},
+                                {1, 2, {0, 0}},  {1, 0, {1, 0}},    {1, 0, {0, 1}}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         NEED(exercise_create(&wrong[i], &none) == MAVCG_ERROR_OPTION && !none);
         none = context;
@@ -377,7 +378,8 @@ static int errors(void) {
     NEED(count == 2 && !strcmp(inputs[0].name, "x \"quoted\"") && inputs[0].type == MAVCG_F32 && inputs[0].rank == 2);
     NEED(inputs[0].dims[0] == 1 && inputs[0].dims[1] == LENGTH && inputs[0].bytes == sizeof a.x);
     const mavcg_tensor *outputs = exercise_outputs(NULL);
-    NEED(exercise_outputs(&count) == outputs && count == 5 && outputs[3].type == MAVCG_U8 && outputs[3].dims[0] == ROWS);
+    NEED(exercise_outputs(&count) == outputs && count == 5 && outputs[3].type == MAVCG_U8 &&
+         outputs[3].dims[0] == ROWS);
     const mavcg_step *steps = exercise_steps(&count);
     NEED(count == LAYERS + 3 + NAPS && !strcmp(steps[0].kernel, "chain_1") && steps[0].rows == LENGTH);
     memset(step_ns, 0, sizeof step_ns);
@@ -505,6 +507,95 @@ pid_t one_number(void);
 pid_t one_number(void) { return 7; }
 #endif
 
+/* Calls visit with the name and the state letter of each thread of this process. */
+static void each_thread(void (*visit)(const char *name, char state)) {
+    DIR *folder = opendir("/proc/self/task");
+    NEED(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        char path[300], name[64], state;
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/stat", entry->d_name);
+        FILE *file = fopen(path, "r");
+        NEED(file && fscanf(file, "%*d (%63[^)]) %c", name, &state) == 2);
+        fclose(file);
+        visit(name, state);
+    }
+    closedir(folder);
+}
+
+static void print_name(const char *name, char state) { (void)state, printf("%s\n", name); }
+
+static int named;
+
+static void count_named(const char *name, char state) { (void)state, named += !strncmp(name, "mavcg-", 6); }
+
+/* Prints the names of all threads while a context has some. A thread names itself once it runs, which the first run of the
+ * context does not wait for. */
+static int names(int threads) {
+    exercise_context *context = made(threads, 0);
+    run_many(context, 1, 1);
+    for (int i = 0; i < 10000; i++) {
+        named = 0;
+        each_thread(count_named);
+        if (named == threads - 1) break;
+        usleep(1000);
+    }
+    each_thread(print_name);
+    exercise_destroy(context);
+    return 0;
+}
+
+#ifdef NOTED_STACKS
+/* The stacks that the engine asks for; a system that refuses to make any of a stated size. */
+static int refuses;
+static size_t stack_bytes[64];
+static int noted;
+int noted_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+    if (attributes && refuses) return EINVAL;
+    if (attributes) NEED(!pthread_attr_getstacksize(attributes, &stack_bytes[noted]));
+    noted++;
+    return pthread_create(thread, attributes, start, argument);
+}
+
+static int stacks(int refuse) {
+    refuses = refuse;
+    exercise_context *context = made(3, 0);
+    run_many(context, 5, 1);
+    exercise_destroy(context);
+    for (int i = 0; i < noted; i++) printf("%zu\n", stack_bytes[i]);
+    return 0;
+}
+#endif
+
+#ifdef SLOW_CLOCK
+/* A clock that moves on by a microsecond whenever the engine reads it. */
+static uint64_t clock_reads;
+int slow_clock(clockid_t clock, struct timespec *time) {
+    uint64_t us = __atomic_add_fetch(&clock_reads, 1, __ATOMIC_RELAXED);
+    (void)clock;
+    time->tv_sec = (time_t)(us / 1000000), time->tv_nsec = (long)(us % 1000000) * 1000;
+    return 0;
+}
+
+static int awake;
+static void count_awake(const char *name, char state) { awake += !strncmp(name, "mavcg-", 6) && state != 'S'; }
+
+/* Prints how often the clock was read until the context's thread sleeps after a run. */
+static int spins(void) {
+    exercise_context *context = made(2, 0);
+    run_many(context, 1, 1);
+    do {
+        usleep(2000);
+        awake = 0;
+        each_thread(count_awake);
+    } while (awake);
+    printf("%llu\n", (unsigned long long)clock_reads);
+    exercise_destroy(context);
+    exercise_destroy(made(2, 0));
+    return 0;
+}
+#endif
+
 #ifdef FAILING
 /* The n-th allocation, or thread, is not to be had. */
 static int until_failure = -1;
@@ -555,7 +646,8 @@ long pretended_syscall(long number, ...) {
     va_end(list);
     if (number == SYS_sched_getaffinity && pretended_cpus < 0) return -1;
     if (number == SYS_sched_getaffinity) return *(uint64_t *)a[2] = (uint64_t)pretended_cpus, 8;
-    if (number == SYS_sched_setaffinity) return masks[__atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED)] = *(uint64_t *)a[2], 0;
+    if (number == SYS_sched_setaffinity)
+        return masks[__atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED)] = *(uint64_t *)a[2], 0;
     return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -615,6 +707,13 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "who")) failed = print_who(first);
 #if defined(__GLIBC__) && !defined(SANITIZED)
     if (!strcmp(what, "quiet")) failed = quiet(first);
+#endif
+    if (!strcmp(what, "names")) failed = names(first);
+#ifdef NOTED_STACKS
+    if (!strcmp(what, "stacks")) failed = stacks(first);
+#endif
+#ifdef SLOW_CLOCK
+    if (!strcmp(what, "spins")) failed = spins();
 #endif
 #ifdef FAILING
     if (!strcmp(what, "failures")) failed = failures();

@@ -6,7 +6,7 @@
 
 enum { LENGTH = 1000, SCRATCH = 4096 }; /* as in conftest.py */
 
-#define KERNEL(name)                                                                                          \
+#define KERNEL(name)                                                                                        \
     void name(void *const *operands, int64_t begin, int64_t end, void *scratch) __asm__(#name "_1." LABEL); \
     void name(void *const *operands, int64_t begin, int64_t end, void *scratch)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core, Midr
+from mavcg.hardware.core import Core, Midr
+from mavcg.hardware.target import host_target, parse_target
 from mavcg.runtime.coreset import CoreSet
-from mavcg.target import host_target, parse_target
 
 TWO_CORES = CoreSet(
     tuple(
@@ -177,6 +177,48 @@ def test_a_system_without_memory_or_threads(build_checked: Build, run: Run) -> N
     program = build_checked((*ASAN, "-DFAILING"), (*faults, "-Wno-implicit-function-declaration"))
 
     assert run(program, "failures").stdout == "ok\n"
+
+
+def test_threads_have_names(build_driver: Build, run: Run) -> None:
+    names = run(build_driver(), "names", "4").stdout.splitlines()
+
+    assert sorted(names) == ["driver", "mavcg-1", "mavcg-2", "mavcg-3", "ok"]
+
+
+STACKS = (("-DNOTED_STACKS",), ("-Dpthread_create=noted_create", "-Wno-implicit-function-declaration"))
+
+
+def test_threads_have_stacks_of_the_documented_size(build_checked: Build, run: Run) -> None:
+    assert run(build_checked(*STACKS), "stacks", "0").stdout.split() == ["524288", "524288", "ok"]
+    assert "512 KiB" in (Path(__file__).parents[3] / "docs/model-runtime.md").read_text()
+
+
+def test_a_system_that_takes_no_stack_of_that_size(build_checked: Build, run: Run) -> None:
+    """As glibc where the program's thread-local storage is larger: threads get the system's default size."""
+    assert run(build_checked(*STACKS), "stacks", "1").stdout.split() == ["0", "0", "ok"]
+
+
+@needs_two_cpus
+@pytest.mark.parametrize(
+    ("value", "spin_us", "reported"),
+    [
+        (None, 50, False), ("", 50, False), ("0", 0, False), ("7", 7, False), ("20000", 20000, False),
+        ("1000001", 50, True), ("-1", 50, True), ("5ms", 50, True),
+        (" 5", 50, True), ("99999999999999999999", 50, True),
+    ],
+)  # fmt: skip
+def test_the_time_that_threads_poll(
+    build_checked: Build, run: Run, value: str | None, spin_us: int, reported: bool
+) -> None:
+    """Counted by a clock that moves on by a microsecond whenever it is read: at least the last wait takes all of its
+    time, and each of the other waits of two threads at most that."""
+    program = build_checked(("-DSLOW_CLOCK",), ("-Dclock_gettime=slow_clock", "-Wno-implicit-function-declaration"))
+    done = run(program, "spins", **({} if value is None else {"MAVCG_SPIN_US": value}))
+    reads = int(done.stdout.split()[0])
+
+    assert (spin_us + 1 if spin_us else 0) <= reads <= 2 * 40 * (spin_us + 1 if spin_us else 0)
+    message = f"mavcg: MAVCG_SPIN_US: '{value}' is not 0 to 1000000 microseconds; the default of 50 is used\n"
+    assert done.stderr == (message if reported else "")
 
 
 @pytest.mark.skipif(host_target().arch != "x86_64", reason="needs an x86 processor")

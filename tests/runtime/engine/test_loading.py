@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 import mavcg
 from mavcg.errors import MavcgError
-from mavcg.runtime.build import SOURCES
-from mavcg.target import host_target
-from mavcg.toolchain import PLAIN_CODE_FLAGS, run_zig
+from mavcg.hardware.target import host_target
+from mavcg.runtime.amalgamation import SOURCES
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 Array = NDArray[Any]
 Build = Callable[..., Path]
@@ -214,7 +214,7 @@ def test_a_library_that_was_built_again(build_library: Build, tmp_path: Path) ->
 
 
 def test_dropped_models_are_closed(build_library: Build) -> None:
-    from mavcg.loading import _libraries
+    from mavcg.runtime.loading import _libraries
 
     before = dict(_libraries)
     mavcg.load(build_library())

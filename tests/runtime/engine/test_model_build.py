@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from mavcg.core import Core
-from mavcg.elf import exported_symbols, protection
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
-from mavcg.library import link_shared
-from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import host_target, parse_target
+from mavcg.objects.elf import exported_symbols, protection
+from mavcg.objects.library import link_shared
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
-from mavcg.target import host_target, parse_target
-from mavcg.toolchain import protection_flags, run_zig, zig_command
+from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.zig import protection_flags, run_zig, zig_command
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -35,7 +35,9 @@ API = {
 }  # fmt: skip
 LIBC = {
     "calloc", "free", "posix_memalign", "mmap", "munmap", "madvise", "memset", "getpid", "syscall", "clock_gettime",
-    "pthread_create", "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset",
+    "pthread_create", "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset", "pthread_attr_init",
+    "pthread_attr_setstacksize", "pthread_attr_destroy", "pthread_self", "pthread_setname_np", "getenv", "getauxval",
+    "strlen", "writev",
 }  # fmt: skip
 STACK_GUARD = {"__stack_chk_fail", "__stack_chk_guard"}  # in glibc for aarch64 the dynamic loader's
 TARGETS = [
@@ -64,7 +66,9 @@ def dynamic(path: Path) -> Any:
 
 def tiny(kernel: str = "k_1") -> Program:
     t = TensorType("f32", (4,))
-    step = ProgramStep("n", "k", kernel, (Place("input"), Place("constants"), Place("output")), 4, 4, 4)
+    step = ProgramStep(
+        "n", "k", kernel, (OperandAddress("input"), OperandAddress("constants"), OperandAddress("output")), 4, 4, 4
+    )
     return Program("tiny", (ProgramTensor("x", t),), (ProgramTensor("y", t),), (step,), 0, 0, 5000, 0)
 
 

@@ -6,21 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from mavcg import loading
-from mavcg.elf import undefined_symbols
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, TensorType
-from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor
-from mavcg.runtime.build import SOURCES
+from mavcg.hardware.target import host_target
+from mavcg.objects.elf import undefined_symbols
+from mavcg.profiles.load import load_board
+from mavcg.runtime import loading
+from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import engine_object
-from mavcg.runtime.model_text import api_name, header_text, kernels_of, tables_text
+from mavcg.runtime.model_text import api_name, default_spin_us, header_text, kernels_of, tables_text
 from mavcg.runtime.type_codes import TYPE_CODES
-from mavcg.target import host_target
-from mavcg.toolchain import run_zig
+from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.zig import run_zig
 
 T = TensorType("f32", (2, 3))
-STEP = ProgramStep("n", "op", "k_1", (Place("input"), Place("arena", 8), Place("output")), 6, 4, 6)
+STEP = ProgramStep(
+    "n", "op", "k_1", (OperandAddress("input"), OperandAddress("arena", 8), OperandAddress("output")), 6, 4, 6
+)
 PROGRAM = Program("m", (ProgramTensor("x", T),), (ProgramTensor("y", T),), (STEP,), 64, 0, 0, 64)
 VERSIONS = {"k_1": ("k_1.generic",)}
 
@@ -57,15 +60,15 @@ def test_kernels_are_numbered_by_first_use() -> None:
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (replace(STEP, rows=0), "0 rows in grains of 4"),
-        (replace(STEP, grain=0), "6 rows in grains of 0"),
-        (replace(STEP, block=-1), "blocks of -1"),
-        (replace(STEP, rows=1 << 31, grain=1 << 20), "2147483648 rows; the engine counts up to 2147483647"),
-        (replace(STEP, operands=(Place("arena", 65),)), "an operand at"),
-        (replace(STEP, operands=(Place("arena", -1),)), "an operand at"),
-        (replace(STEP, operands=(Place("input", 0, 1),)), "an operand at"),
-        (replace(STEP, operands=(Place("output", 25, 0),)), "an operand at"),
-        (replace(STEP, operands=(Place("constants", 1),)), "an operand at"),
+        (replace(STEP, rows=0), "0 rows in chunks of 4"),
+        (replace(STEP, min_chunk_rows=0), "6 rows in chunks of 0"),
+        (replace(STEP, call_rows=-1), "calls of -1"),
+        (replace(STEP, rows=1 << 31, min_chunk_rows=1 << 20), "2147483648 rows; the engine counts up to 2147483647"),
+        (replace(STEP, operands=(OperandAddress("arena", 65),)), "an operand at"),
+        (replace(STEP, operands=(OperandAddress("arena", -1),)), "an operand at"),
+        (replace(STEP, operands=(OperandAddress("input", 0, 1),)), "an operand at"),
+        (replace(STEP, operands=(OperandAddress("output", 25, 0),)), "an operand at"),
+        (replace(STEP, operands=(OperandAddress("constants", 1),)), "an operand at"),
     ],
 )
 def test_steps_that_the_engine_could_not_run(step: ProgramStep, words: str) -> None:
@@ -103,3 +106,11 @@ def test_the_program_of_the_readme_compiles(tmp_path: Path) -> None:
 
     called = {name for name in undefined_symbols(tmp_path / "app.o") if "mobilenet" in name}
     assert called == {f"mavcg_model_mobilenet_v2_{name}" for name in ("create", "run", "error_text", "destroy")}
+
+
+def test_the_time_that_threads_poll_is_short_on_battery_boards() -> None:
+    phone, workstation = load_board("exynos9820"), load_board("neoverse-n1-server")
+
+    assert (default_spin_us(phone), default_spin_us(workstation), default_spin_us(None)) == (10, 50, 50)
+    assert "#define SPIN_US 50\n" in tables_text(PROGRAM, CoreSet(()), VERSIONS)
+    assert "#define SPIN_US 10\n" in tables_text(PROGRAM, CoreSet(()), VERSIONS, spin_us=10)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
-from mavcg.model_program import Place, Program, ProgramStep, ProgramTensor, ThreadPlan
-from mavcg.runtime.core_speeds import plan_rows, weight_rows
+from mavcg.hardware.core import Core
+from mavcg.runtime.core_speeds import plan_rows, speed_rows
 from mavcg.runtime.coreset import CoreSet
+from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -30,7 +30,7 @@ PLANS = (
     ThreadPlan(("a",), 4, 1.0),
 )
 T = TensorType("f32", (8,))
-STEP = ProgramStep("n", "op", "k_1", (Place("input"), Place("output")), 8, 1, 8)
+STEP = ProgramStep("n", "op", "k_1", (OperandAddress("input"), OperandAddress("output")), 8, 1, 8)
 PROGRAM = Program("m", (ProgramTensor("x", T),), (ProgramTensor("y", T),), (STEP,), 0, 0, 0, 0)
 CORES = CoreSet(tuple(Core(name, "aarch64", "in", name, "") for name in ("little", "big")))
 
@@ -155,9 +155,9 @@ def test_equal_speeds_are_one_line() -> None:
         (), (("big", 700), ("little", 256)), (("big", 9), ("little", 9), ("generic", 9)), (("big", 700),), (),
         (("little", 256), ("big", 700), ("generic", 256)),
     )  # fmt: skip
-    program = replace(PROGRAM, steps=tuple(replace(STEP, weights=weights) for weights in given))
+    program = replace(PROGRAM, steps=tuple(replace(STEP, core_speeds=weights) for weights in given))
 
-    lines, numbers = weight_rows(program, CORES)
+    lines, numbers = speed_rows(program, CORES)
     assert lines == ["{256, 256, 256, 256},", "{256, 256, 256, 700},"]
     assert numbers == [0, 1, 0, 0, 0, 1]
 
@@ -165,11 +165,11 @@ def test_equal_speeds_are_one_line() -> None:
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        ((("big", 0),), "step 'n': weight 0 of big; give 1 to 65535"),
-        ((("big", 65536),), "weight 65536"),
+        ((("big", 0),), "step 'n': speed 0 of big; give 1 to 65535"),
+        ((("big", 65536),), "speed 65536"),
         ((("huge", 256),), "step 'n': the library has no version for 'huge'"),
     ],
 )
 def test_speeds_that_cannot_be(weights: tuple[tuple[str, int], ...], words: str) -> None:
     with pytest.raises(MavcgError, match=words):
-        weight_rows(replace(PROGRAM, steps=(replace(STEP, weights=weights),)), CORES)
+        speed_rows(replace(PROGRAM, steps=(replace(STEP, core_speeds=weights),)), CORES)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.core import Core, Midr
-from mavcg.runtime.build import SOURCES
+from mavcg.hardware.core import Core, Midr
+from mavcg.hardware.target import Target, host_target, parse_target
+from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
-from mavcg.target import Target, host_target, parse_target
-from mavcg.toolchain import run_zig
+from mavcg.toolchain.zig import run_zig
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -13,12 +13,12 @@
 
 enum { LENGTH = 1000, ROWS = 96, NAPS = 3 }; /* as in kernels.c */
 
-#define NEED(condition)                                                            \
-    do                                                                             \
-        if (!(condition)) {                                                        \
+#define NEED(condition)                                                             \
+    do                                                                              \
+        if (!(condition)) {                                                         \
             fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            _exit(3);                                                              \
-        }                                                                          \
+            _exit(3);                                                               \
+        }                                                                           \
     while (0)
 
 struct arrays {

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "detect.c"
+#include "detect_api.h"
+#include "mavcg_runtime.h"
 
 static uint8_t listed[MAVCG_CPUS], id[MAVCG_CPUS], how[MAVCG_CPUS];
 static uint32_t seen[MAVCG_CPUS];

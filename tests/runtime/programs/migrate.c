@@ -14,10 +14,10 @@ static inline float sum(const float *x) {
     return total;
 }
 
-#define VERSION(id)                                          \
+#define VERSION(id)                                                   \
     __attribute__((noinline)) static float sum_##id(const float *x) { \
-        ran[id]++;                                           \
-        return sum(x);                                       \
+        ran[id]++;                                                    \
+        return sum(x);                                                \
     }
 VERSION(1)
 VERSION(2)

@@ -28,8 +28,8 @@ static void before_constructors(int argc, char **argv, char **envp) {
     }
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **, char **) =
-    before_constructors;
+__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **,
+                                                                              char **) = before_constructors;
 
 int main(int argc, char **argv) {
     if (getenv("KILL_FILES")) deny(SYS_openat, SECCOMP_RET_KILL);

@@ -74,10 +74,10 @@ def test_shapes_computed_from_shapes_are_known(writer: Any, check: Any) -> None:
     shape = writer.op("SHAPE", [x], "i32", "ShapeOptions", outType=2)
     masks = {"options": "StridedSliceOptions", "shrinkAxisMask": 1}
     batch = writer.op("STRIDED_SLICE", [shape, *map(writer.constant, ([0], [1], [1]))], "i32", **masks)
-    wanted = writer.op(
+    required = writer.op(
         "PACK", [batch, writer.constant(6), writer.constant(2)], "i32", "PackOptions", valuesCount=3, axis=0
     )
-    graph = check.agrees(writer.bytes(writer.op("RESHAPE", [x, wanted], options="ReshapeOptions")))
+    graph = check.agrees(writer.bytes(writer.op("RESHAPE", [x, required], options="ReshapeOptions")))
     assert [n.op for n in graph.nodes] == ["reshape"] and graph.shape(graph.outputs[0]) == (2, 6, 2)
 
 

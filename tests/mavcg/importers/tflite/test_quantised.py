@@ -53,8 +53,8 @@ def test_exact_form_that_the_pass_recognises(writer: Any, check: Any) -> None:
     assert ops(graph) == {"dequantize": 3, "conv2d": 1, "clip": 1, "quantize": 1}
     assert ops(eight_bit(graph)) == {"qconv2d": 1}
     x = weights(5, 1, 7, 6, 4)
-    (wanted,), (found,) = run(graph, x), run(eight_bit(graph), x)
-    assert np.abs(wanted.astype(int) - found).max() <= 1
+    (required,), (found,) = run(graph, x), run(eight_bit(graph), x)
+    assert np.abs(required.astype(int) - found).max() <= 1
 
 
 @pytest.mark.parametrize("multiplier", [1, 2])

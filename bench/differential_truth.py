@@ -1,0 +1,314 @@
+"""The float64 result of a random graph, and how far rounding errors may move it: what bench.differential judges by.
+
+The graph is computed node by node in float64, by ONNX's reference implementation and the definitions below, once as it
+is and SAMPLES times with rounding errors put in: each node's result is moved by a few units in the last place of its
+type, up or down at random, and so are the arguments of operators that sum. A result that differs from the float64 one
+by no more than FACTOR times the largest of these movements is as accurate as can be expected: it is nearly the exact
+result for nearly the same arguments (mixed forward-backward stability: Higham, Accuracy and Stability of Numerical
+Algorithms, section 1.5). The bound follows the condition of the graph, element by element: it is wide behind a pole or
+a jump whose argument lies within rounding errors of it, and a few units in the last place elsewhere.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from bench.differential_graphs import IR_VERSIONS, MICROSOFT, Array, Part
+
+SAMPLES = 8
+FACTOR = 2.0
+UNITS = 4.0  # in the last place, that a node's result may be off by, and each argument of a sum
+# More for operators that compute in several steps.
+UNITS_OF: Mapping[str, float] = {"Pow": 16.0}
+SUMS = frozenset({
+    "Conv", "ConvTranspose", "MatMul", "Gemm", "FusedConv", "FusedMatMul", "AveragePool", "GlobalAveragePool", "LpPool",
+    "GlobalLpPool", "ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
+    "ReduceSumSquare", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
+    "RMSNormalization", "LpNormalization", "LRN", "Softmax", "LogSoftmax", "CumSum", "Resize", "Mean",
+    "Sum", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "BiasGelu", "Mod",
+    "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool",
+    "QLinearAveragePool", "QLinearConcat", "QLinearSoftmax", "QGemm",
+})  # fmt: skip
+# Computed in f32 whatever the type: ONNX's attribute stash_type says so by default.
+STASHED = frozenset({"LayerNormalization", "RMSNormalization", "GroupNormalization"})
+# Results with cancellation inside: the error is relative to this function of the argument, not to the result.
+SCALES: Mapping[str, Callable[[Array], Array]] = {
+    "Gelu": np.abs, "FastGelu": np.abs, "BiasGelu": np.abs, "Mish": np.abs, "QuickGelu": np.abs,
+    "Softplus": lambda x: np.minimum(1.0, np.exp(np.minimum(x, 0.0)) * 2),
+}  # fmt: skip
+# Above it a square overflows in the type, and sums of some numbers do: what comes of that depends on the order.
+LARGE = {"float16": 100.0, "float32": 1e18, "float64": 1e150}
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """An output's float64 result and what an accurate result may differ from it by, of the same shape.
+
+    large: True if an argument of any node is not finite, or so large that the order of a sum decides about overflow.
+    """
+
+    value: Array
+    bound: Array
+    large: bool
+
+
+def bounded(part: Part) -> list[Bounded] | None:
+    """The outputs' results and bounds; None where the reference does not compute the graph."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            types = {name: value.dtype for name, value in _values(part, {}, None).items()}
+            exact = _values(part, types, None)
+        except Exception:  # of the reference's own kinds, for an operator that it lacks or has otherwise
+            return None
+        rng = np.random.default_rng(0)
+        samples = [_values(part, types, rng) for _ in range(SAMPLES)]
+        large = any(_is_large(exact[name], types[name]) for node in part.nodes for name in node.input if name)
+        return [_bounded(exact[name], [s[name] for s in samples], types[name], large) for name in part.outputs]
+
+
+def _is_large(value: Array, dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" and not bool(np.all(np.abs(value) < LARGE[dtype.name]))
+
+
+def _bounded(exact: Array, samples: Sequence[Array], dtype: np.dtype[Any], large: bool) -> Bounded:
+    wide = np.asarray(exact, np.float64)
+    bound = np.zeros(wide.shape)
+    for sample in samples:
+        if sample.shape != wide.shape:  # a Resize whose length was within rounding errors of a whole number
+            return Bounded(wide, np.full(wide.shape, np.inf), large)
+        moved = sample.astype(np.float64)
+        alike = (wide == moved) | (np.isnan(wide) & np.isnan(moved))
+        movement = np.where(alike, 0.0, np.abs(moved - wide))
+        bound = np.maximum(bound, np.where(np.isnan(movement), np.inf, movement))
+    if dtype.kind == "f":
+        bound = FACTOR * bound + 2 * _eps(dtype) * np.where(np.isfinite(wide), np.abs(wide), 0) + _least(dtype)
+    return Bounded(wide, bound, large)
+
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    return float(np.finfo(dtype).eps)
+
+
+def _least(dtype: np.dtype[Any]) -> float:
+    return 2 * float(np.finfo(dtype).smallest_subnormal)
+
+
+def _values(part: Part, types: Mapping[str, np.dtype[Any]], rng: np.random.Generator | None) -> dict[str, Array]:
+    """All tensors of a graph. types: of each, for float64; empty: in the file's own types. rng: of rounding errors."""
+    from onnx import numpy_helper
+
+    values = {constant.name: numpy_helper.to_array(constant) for constant in part.constants} | dict(part.inputs)
+    values[""] = np.zeros(0)
+    for node in part.nodes:
+        given = [values[name] for name in node.input]
+        if types:
+            given = [x.astype(np.float64) if name and types[name].kind == "f" else x
+                     for name, x in zip(node.input, given, strict=True)]  # fmt: skip
+        if rng is not None and node.op_type in SUMS:
+            whole = node.op_type == "Resize"  # its scales: those that are whole numbers are exact
+            given = [_moved(x, types[name], UNITS, rng, whole and at > 0) if name else x
+                     for at, (name, x) in enumerate(zip(node.input, given, strict=True))]  # fmt: skip
+        try:
+            results = _computed(node, part.opset, given)
+        except Exception:
+            if not types:
+                raise
+            narrow = [x.astype(types[name]) if name else x for name, x in zip(node.input, given, strict=True)]
+            results = _computed(node, part.opset, narrow)
+        for name, result in zip(node.output, results, strict=True):
+            value = np.asarray(result)
+            if types and types[name].kind == "f":
+                value = _in_range(value.astype(np.float64), types[name])
+                if rng is not None:
+                    units = UNITS_OF.get(node.op_type, UNITS)
+                    if node.op_type in STASHED and types[name] == np.float64:
+                        units *= _eps(np.dtype(np.float32)) / _eps(types[name])
+                    value = _moved(value, types[name], units, rng)
+                    scale = SCALES.get(node.op_type)
+                    if scale is not None and given[0].shape == value.shape:
+                        step = units * _eps(types[name]) * scale(given[0])
+                        value = value + np.where(np.isfinite(step), step, 0) * _signs(value.shape, rng)
+            values[name] = value
+    return values
+
+
+def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    return rng.integers(0, 2, shape) * 2.0 - 1.0
+
+
+def _moved(
+    value: Array, dtype: np.dtype[Any], units: float, rng: np.random.Generator, whole_stay: bool = False
+) -> Array:
+    """A tensor with rounding errors; zero, infinities and NaN stay, and whole numbers where whole_stay."""
+    if dtype.kind != "f" or (whole_stay and bool(np.all(value == np.rint(value)))):
+        return value
+    step = units * _eps(dtype) * np.abs(value) + np.where(value != 0, _least(dtype), 0.0)
+    if whole_stay:
+        step = np.where(value == np.rint(value), 0, step)
+    return value + np.where(np.isfinite(step), step, 0) * _signs(value.shape, rng)
+
+
+def _in_range(value: Array, dtype: np.dtype[Any]) -> Array:
+    """Infinite where the type overflows, on the grid of its denormal numbers where these are."""
+    info = np.finfo(dtype)
+    value = np.where(np.abs(value) > float(info.max) * (1 + _eps(dtype) / 4), np.copysign(np.inf, value), value)
+    return np.where(np.abs(value) < float(info.tiny), value.astype(dtype).astype(np.float64), value)
+
+
+def _computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
+    from onnx import helper
+
+    if node.op_type == "DequantizeLinear":
+        return [_real(*given).astype(given[1].dtype)]
+    if node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and opset < 13:
+        # Over all dimensions from axis on, which ONNX's reference does not know.
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        x, flat = given[0], helper.make_node(node.op_type, ["x"], ["y"], axis=1)
+        rows = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
+        return [_reference(flat.SerializeToString(), 13).run(None, {"x": rows})[0].reshape(x.shape)]
+    own = DEFINITIONS.get(node.op_type)
+    if own is not None:
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        result = np.asarray(own(*given, **attributes))
+        of_float = result.dtype.kind == "f" and given[0].dtype.kind == "f"
+        return [result.astype(given[0].dtype) if of_float else result]
+    results: Sequence[Array] = _reference(node.SerializeToString(), opset).run(
+        None, {name: x for name, x in zip(node.input, given, strict=True) if name}
+    )
+    return results
+
+
+@cache
+def _reference(data: bytes, opset: int) -> Any:
+    from onnx import NodeProto, helper
+    from onnx.reference import ReferenceEvaluator
+
+    node = NodeProto.FromString(data)
+    inputs, outputs = (
+        [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(names) if name]
+        for names in (node.input, node.output)
+    )
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSIONS[opset]))
+
+
+def _erf(x: Array) -> Array:
+    return np.array([math.erf(v) for v in np.asarray(x, np.float64).reshape(-1).tolist()]).reshape(np.shape(x))
+
+
+def _gelu_tail(x: Array) -> Array:
+    """Phi(x), by erfc: accurate far below zero."""
+    return np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in x.reshape(-1).tolist()]).reshape(x.shape)
+
+
+def _gelu(x: Array, bias: Array | None = None, approximate: bytes = b"none") -> Array:
+    x = x if bias is None else x + bias
+    if approximate == b"tanh":
+        return np.asarray(x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+    return np.asarray(x * _gelu_tail(x))
+
+
+def _elu(x: Array, alpha: float = 1.0) -> Array:
+    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)
+
+
+def _selu(x: Array, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Array:
+    return np.where(x <= 0, gamma * alpha * np.expm1(np.minimum(x, 0)), gamma * x)
+
+
+def _celu(x: Array, alpha: float = 1.0) -> Array:
+    return np.where(x < 0, alpha * np.expm1(np.minimum(x, 0) / alpha), x)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.where(x < 0, np.exp(np.minimum(x, 0)) / (1 + np.exp(np.minimum(x, 0))), 1 / (1 + np.exp(-x)))
+
+
+def _fused_matmul(a: Array, b: Array, alpha: float = 1.0, transA: int = 0, transB: int = 0) -> Array:  # noqa: N803
+    a, b = (np.swapaxes(x, -1, -2) if turned else x for x, turned in ((a, transA), (b, transB)))
+    return np.asarray(alpha * (a @ b))
+
+
+def _real(x: Array, scale: Array, zero: Array) -> Array:
+    return (x.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64)
+
+
+def _stored(x: Array, scale: Array, zero: Array) -> Array:
+    info = np.iinfo(zero.dtype)
+    whole = np.rint(x / scale.astype(np.float64)) + zero.astype(np.float64)
+    return np.clip(whole, info.min, info.max).astype(zero.dtype)
+
+
+def _qlinear_binary(op: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    return lambda a, sa, za, b, sb, zb, s, z: _stored(op(_real(a, sa, za), _real(b, sb, zb)), s, z)
+
+
+def _qlinear_concat(s: Array, z: Array, *parts: Array, axis: int = 0) -> Array:
+    real = [_real(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    return _stored(np.concatenate(real, axis), s, z)
+
+
+def _softmax(x: Array, axis: int) -> Array:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(e / e.sum(axis, keepdims=True))
+
+
+def _qgemm(
+    a: Array, sa: Array, za: Array, b: Array, sb: Array, zb: Array, c: Array, s: Array, z: Array, **_: Any
+) -> Array:  # fmt: skip
+    real = _real(a, sa, za) @ _real(b, sb, zb) + c.astype(np.float64) * float(sa) * sb
+    return _stored(real, s, z)
+
+
+def _average_pool(x: Array, kernel_shape: Sequence[int]) -> Array:
+    from numpy.lib.stride_tricks import sliding_window_view
+
+    return np.asarray(sliding_window_view(x, tuple(kernel_shape), (2, 3)).mean((-1, -2)))
+
+
+def _global_lp_pool(x: Array, p: int = 2) -> Array:
+    return np.asarray((np.abs(x) ** p).sum(tuple(range(2, x.ndim)), keepdims=True) ** (1 / p))
+
+
+_ACTIVATIONS: Mapping[bytes, Callable[..., Array]] = {
+    b"Relu": lambda x: np.maximum(x, 0), b"Sigmoid": lambda x: _sigmoid(x), b"Tanh": np.tanh,
+    b"LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
+}  # fmt: skip
+
+
+def _fused_conv(
+    x: Array, w: Array, bias: Array, pads: Sequence[int], activation: bytes, activation_params: Sequence[float] = ()
+) -> Array:
+    from onnx import helper
+
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=pads)
+    (y,) = _reference(node.SerializeToString(), 11).run(None, {"x": x, "w": w, "b": bias})
+    return _ACTIVATIONS[activation](y, *activation_params)
+
+
+# com.microsoft, and those that ONNX's reference computes with cancellation (exp(x) - 1 for x near zero).
+DEFINITIONS: Mapping[str, Callable[..., Array]] = {
+    "Elu": _elu, "Selu": _selu, "Celu": _celu, "Gelu": _gelu, "BiasGelu": _gelu, "Sigmoid": _sigmoid,
+    "FastGelu": lambda x, bias=None: _gelu(x, bias, b"tanh"),
+    "QuickGelu": lambda x, alpha=1.702: x * _sigmoid(alpha * x),
+    "Softplus": lambda x: np.logaddexp(0.0, x), "Mish": lambda x: x * np.tanh(np.logaddexp(0.0, x)),
+    "FusedMatMul": _fused_matmul, "FusedConv": _fused_conv, "GlobalLpPool": _global_lp_pool,
+    "QLinearAveragePool": lambda x, sx, zx, s, z, kernel_shape, strides: _stored(
+        _average_pool(_real(x, sx, zx), kernel_shape), s, z),
+    "QLinearAdd": _qlinear_binary(np.add), "QLinearMul": _qlinear_binary(np.multiply),
+    "QLinearSigmoid": lambda x, sx, zx, s, z: _stored(_sigmoid(_real(x, sx, zx)), s, z),
+    "QLinearLeakyRelu": lambda x, sx, zx, s, z, alpha=0.01: _stored(
+        np.where(_real(x, sx, zx) < 0, alpha, 1.0) * _real(x, sx, zx), s, z),
+    "QLinearGlobalAveragePool": lambda x, sx, zx, s, z, channels_last=0: _stored(
+        _real(x, sx, zx).mean((2, 3), keepdims=True), s, z),
+    "QLinearConcat": _qlinear_concat,
+    "QLinearSoftmax": lambda x, sx, zx, s, z, axis=-1, opset=13: _stored(_softmax(_real(x, sx, zx), axis), s, z),
+    "QGemm": _qgemm,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Building blocks of kernels as LLVM IR: functions, loops, lanes, arithmetic and prefetch."""

@@ -1,0 +1,117 @@
+"""Unary operators on f32 values in registers: at the end of other kernels, and as kernels of their own."""
+
+from collections.abc import Callable, Sequence
+from math import inf, pi, sqrt
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import intrinsic
+from mavcg.kernels.builder.float_math import (
+    erf,
+    exp,
+    expm1,
+    like,
+    log_,
+    sigmoid,
+    softplus,
+    tanh,
+)
+from mavcg.kernels.builder.trigonometry import cos, sin, tan
+
+Value: TypeAlias = ir.Value
+
+
+def at_least(b: ir.IRBuilder, x: Value, low: Value) -> Value:
+    """max(x, low), NaN where x is NaN (on x86 not where low is): the form that the target has one instruction for."""
+    if b.module.triple.startswith("aarch64"):
+        return intrinsic(b, "maximum", [x, low])
+    return b.select(b.fcmp_ordered("<", x, low), low, x)
+
+
+def at_most(b: ir.IRBuilder, x: Value, high: Value) -> Value:
+    """min(x, high), NaN where x is NaN (on x86 not where high is)."""
+    if b.module.triple.startswith("aarch64"):
+        return intrinsic(b, "minimum", [x, high])
+    return b.select(b.fcmp_ordered(">", x, high), high, x)
+
+
+def clip(b: ir.IRBuilder, x: Value, low: float, high: float) -> Value:
+    """x between two bounds, of which either may be infinite; the upper one wins."""
+    x = at_least(b, x, like(x, low)) if low > -inf else x
+    return at_most(b, x, like(x, high)) if high < inf else x
+
+
+def _where_positive(b: ir.IRBuilder, x: Value, positive: Value, rest: Value) -> Value:
+    """positive where x is at least 0, else rest; -0 counts as 0, so that it keeps its sign, and NaN is in rest."""
+    return b.select(b.fcmp_ordered(">=", x, like(x, 0.0)), positive, rest)
+
+
+def _leaky(b: ir.IRBuilder, x: Value, alpha: float) -> Value:
+    return b.select(b.fcmp_ordered("<", x, like(x, 0.0)), b.fmul(x, like(x, alpha)), x)
+
+
+def _hard_sigmoid(b: ir.IRBuilder, x: Value, alpha: float, beta: float) -> Value:
+    return clip(b, b.fadd(b.fmul(x, like(x, alpha)), like(x, beta)), 0.0, 1.0)
+
+
+def _gelu(b: ir.IRBuilder, x: Value, approximate: float) -> Value:
+    half = b.fmul(x, like(x, 0.5))
+    if approximate:
+        cube = b.fmul(b.fmul(x, x), x)
+        inner = b.fmul(b.fadd(b.fmul(cube, like(x, 0.044715)), x), like(x, sqrt(2 / pi)))
+        return b.fadd(b.fmul(half, tanh(b, inner)), half)
+    return b.fadd(b.fmul(half, erf(b, b.fmul(x, like(x, 1 / sqrt(2))))), half)
+
+
+def _celu(b: ir.IRBuilder, x: Value, alpha: float) -> Value:
+    return _where_positive(b, x, x, b.fmul(expm1(b, b.fdiv(x, like(x, alpha))), like(x, alpha)))
+
+
+def _sign(b: ir.IRBuilder, x: Value) -> Value:
+    below = b.select(b.fcmp_ordered("<", x, like(x, 0.0)), like(x, -1.0), x)  # NaN and 0 stay what they are
+    return b.select(b.fcmp_ordered(">", x, like(x, 0.0)), like(x, 1.0), below)
+
+
+_ACTIVATIONS: dict[str, Callable[..., Value]] = {
+    "relu": lambda b, x: at_least(b, x, like(x, 0.0)),
+    "clip": clip,
+    "leaky_relu": _leaky,
+    "elu": lambda b, x, alpha: _where_positive(b, x, x, b.fmul(expm1(b, x), like(x, alpha))),
+    "selu": lambda b, x, alpha, gamma: b.fmul(
+        _where_positive(b, x, x, b.fmul(expm1(b, x), like(x, alpha))), like(x, gamma)
+    ),
+    "celu": _celu,
+    "thresholded_relu": lambda b, x, alpha: b.select(b.fcmp_unordered("<=", x, like(x, alpha)), like(x, 0.0), x),
+    "hard_sigmoid": _hard_sigmoid,
+    "hard_swish": lambda b, x: b.fmul(x, _hard_sigmoid(b, x, 1 / 6, 0.5)),
+    "sigmoid": sigmoid,
+    "silu": lambda b, x: b.fmul(x, sigmoid(b, x)),
+    "tanh": tanh,
+    "gelu": _gelu,
+    "mish": lambda b, x: b.fmul(x, tanh(b, softplus(b, x))),
+    "softplus": softplus,
+    "softsign": lambda b, x: b.fdiv(x, b.fadd(intrinsic(b, "fabs", [x]), like(x, 1.0))),
+    "erf": erf,
+    "exp": exp,
+    "log": log_,
+    "sin": sin,
+    "cos": cos,
+    "tan": tan,
+    "sqrt": lambda b, x: intrinsic(b, "sqrt", [x]),
+    "neg": lambda b, x: b.fneg(x),
+    "abs": lambda b, x: intrinsic(b, "fabs", [x]),
+    "reciprocal": lambda b, x: b.fdiv(like(x, 1.0), x),
+    "floor": lambda b, x: intrinsic(b, "floor", [x]),
+    "ceil": lambda b, x: intrinsic(b, "ceil", [x]),
+    "round": lambda b, x: intrinsic(b, "roundeven", [x]),
+    "sign": _sign,
+}
+
+
+def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:
+    """The operator `act` on f32 lanes; "" is none. args: its parameters, as mavcg.ops.elementwise.ACTIVATIONS has them.
+
+    The same operations on every core, so that results are bit-identical. NaN comes out as NaN.
+    """
+    return _ACTIVATIONS[act](b, x, *args) if act else x

@@ -1,0 +1,236 @@
+"""Arithmetic on lanes of every type of a graph: what an element-wise kernel does with its values.
+
+Lanes of bool are bytes, 0 or 1. What C leaves undefined is defined here, since it must be the same on every core:
+integers wrap around, a division by 0 gives 0, a float that an integer type cannot hold gives its nearest number, NaN
+gives 0.
+"""
+
+from collections.abc import Callable, Mapping
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.double_math import exp64, fmod64, log64
+from mavcg.kernels.builder.emit import F16, F32, I8, I32, TYPES, intrinsic, type_suffix, vector
+from mavcg.kernels.builder.power import fmod, power
+
+
+def is_float(dtype: str) -> bool:
+    """True if a graph's type is a float type."""
+    return dtype in ("f16", "f32", "f64")
+
+
+def is_signed(dtype: str) -> bool:
+    """True if a graph's type is a signed integer."""
+    return dtype in ("i8", "i16", "i32", "i64")
+
+
+def lanes_of(x: ir.Value) -> int:
+    """Number of elements of the value."""
+    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
+
+
+def with_element(x: ir.Value, element: ir.Type) -> ir.Type:
+    """The type of x with other elements."""
+    return vector(element, lanes_of(x))
+
+
+def number(x: ir.Value, value: float) -> ir.Constant:
+    """A constant in every lane of x's type."""
+    lanes = lanes_of(x)
+    return ir.Constant(x.type, value if lanes == 1 else [value] * lanes)
+
+
+def truth(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
+    """Lanes of one bit as lanes of bool."""
+    return b.zext(flags, with_element(flags, I8))
+
+
+def flags(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Lanes of bool as lanes of one bit."""
+    return b.icmp_signed("!=", x, number(x, 0))
+
+
+def compare(b: ir.IRBuilder, sign: str, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Lanes of one bit; false where one side is NaN."""
+    if is_float(dtype):
+        return b.fcmp_ordered(sign, x, y)
+    return b.icmp_signed(sign, x, y) if is_signed(dtype) else b.icmp_unsigned(sign, x, y)
+
+
+def larger(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The larger one, NaN where one is NaN; of two equal ones y."""
+    return _extreme(b, ">", dtype, x, y)
+
+
+def smaller(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """The smaller one, NaN where one is NaN; of two equal ones y."""
+    return _extreme(b, "<", dtype, x, y)
+
+
+def _extreme(b: ir.IRBuilder, sign: str, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    first = compare(b, sign, dtype, x, y)
+    if is_float(dtype):
+        first = b.or_(first, b.fcmp_unordered("uno", x, x))
+    return b.select(first, x, y)
+
+
+def _ints_or_floats(whole: str, floats: str) -> Callable[[ir.IRBuilder, str, ir.Value, ir.Value], ir.Value]:
+    def emit(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
+        return getattr(b, floats if is_float(dtype) else whole)(x, y)
+
+    return emit
+
+
+def _comparison(sign: str) -> Callable[[ir.IRBuilder, str, ir.Value, ir.Value], ir.Value]:
+    return lambda b, dtype, x, y: truth(b, compare(b, sign, dtype, x, y))
+
+
+def _safe_divisor(b: ir.IRBuilder, dtype: str, y: ir.Value) -> ir.Value:
+    """y, or 1 where the processor might trap: 0, and -1, by which the smallest number cannot be divided."""
+    trap = b.icmp_signed("==", y, number(y, 0))
+    if is_signed(dtype):
+        trap = b.or_(trap, b.icmp_signed("==", y, number(y, -1)))
+    return b.select(trap, number(y, 1), y)
+
+
+def _divide(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    if is_float(dtype):
+        return b.fdiv(x, y)
+    safe = _safe_divisor(b, dtype, y)
+    found = b.sdiv(x, safe) if is_signed(dtype) else b.udiv(x, safe)
+    if is_signed(dtype):
+        found = b.select(b.icmp_signed("==", y, number(y, -1)), b.sub(number(x, 0), x), found)
+    return b.select(b.icmp_signed("==", y, number(y, 0)), number(x, 0), found)
+
+
+def remainder(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value, like_c: bool) -> ir.Value:
+    """x mod y with the sign of y, or with that of x where like_c; 0 where an integer y is 0."""
+    if is_float(dtype):
+        rest = fmod64(b, x, y) if dtype == "f64" else fmod(b, x, y)
+        below = b.fcmp_ordered("<", rest, number(x, 0.0))
+        nothing = b.fcmp_ordered("==", rest, number(x, 0.0))
+        negative = b.fcmp_ordered("<", y, number(x, 0.0))
+        shifted = b.fadd(rest, y)
+    else:
+        safe = _safe_divisor(b, dtype, y)
+        rest = b.srem(x, safe) if is_signed(dtype) else b.urem(x, safe)
+        if not is_signed(dtype):
+            return b.select(b.icmp_signed("==", y, number(y, 0)), number(x, 0), rest)
+        below = b.icmp_signed("<", rest, number(x, 0))
+        nothing = b.icmp_signed("==", rest, number(x, 0))
+        negative = b.icmp_signed("<", y, number(x, 0))
+        shifted = b.add(rest, y)
+    if not like_c:
+        other_side = b.and_(b.xor(below, negative), b.not_(nothing))
+        rest = b.select(other_side, shifted, rest)
+    if is_signed(dtype):
+        rest = b.select(b.icmp_signed("==", y, number(y, 0)), number(x, 0), rest)
+    return rest
+
+
+BINARY: Mapping[str, Callable[[ir.IRBuilder, str, ir.Value, ir.Value], ir.Value]] = {
+    "add": _ints_or_floats("add", "fadd"),
+    "sub": _ints_or_floats("sub", "fsub"),
+    "mul": _ints_or_floats("mul", "fmul"),
+    "div": _divide,
+    "pow": power,
+    "max": larger,
+    "min": smaller,
+    "equal": _comparison("=="),
+    "less": _comparison("<"),
+    "less_equal": _comparison("<="),
+    "greater": _comparison(">"),
+    "greater_equal": _comparison(">="),
+    "and": lambda b, dtype, x, y: b.and_(x, y),
+    "or": lambda b, dtype, x, y: b.or_(x, y),
+    "xor": lambda b, dtype, x, y: b.xor(x, y),
+}
+
+
+def _sign(b: ir.IRBuilder, dtype: str, x: ir.Value) -> ir.Value:
+    above = b.zext(compare(b, ">", dtype, x, number(x, 0)), x.type)
+    return b.sub(above, b.zext(compare(b, "<", dtype, x, number(x, 0)), x.type))
+
+
+# Of integers; those of f32 are in activation.py.
+WHOLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, str, ir.Value], ir.Value]] = {
+    "neg": lambda b, dtype, x: b.sub(number(x, 0), x),
+    "abs": lambda b, dtype, x: b.select(b.icmp_signed("<", x, number(x, 0)), b.sub(number(x, 0), x), x),
+    "sign": _sign,
+    "relu": lambda b, dtype, x: larger(b, dtype, x, number(x, 0)),
+}
+
+
+def _exact_unary(stem: str) -> Callable[[ir.IRBuilder, ir.Value], ir.Value]:
+    return lambda b, x: intrinsic(b, stem, [x])
+
+
+# Of f64: what takes an instruction or two, and what compound operators are made of.
+DOUBLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, ir.Value], ir.Value]] = {
+    "neg": lambda b, x: b.fneg(x),
+    "abs": _exact_unary("fabs"),
+    "sqrt": _exact_unary("sqrt"),
+    "floor": _exact_unary("floor"),
+    "ceil": _exact_unary("ceil"),
+    "round": _exact_unary("roundeven"),
+    "reciprocal": lambda b, x: b.fdiv(number(x, 1.0), x),
+    "relu": lambda b, x: larger(b, "f64", x, number(x, 0.0)),
+    "exp": exp64,
+    "log": log64,
+}
+
+
+def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
+    """x as another type."""
+    typ = with_element(x, TYPES[target])
+    if source == target:
+        return x
+    if target == "bool":
+        return truth(b, b.fcmp_unordered("!=", x, number(x, 0.0)) if is_float(source) else flags(b, x))
+    if is_float(source) and is_float(target):
+        return _resized_float(b, x, source, target)
+    if is_float(source):
+        return _to_whole(b, x, typ, is_signed(target))
+    if is_float(target):
+        if target == "f16":  # through f32, which holds every i16 and u16; larger ones are beyond f16 or rounded twice
+            x = b.sitofp(x, with_element(x, F32)) if is_signed(source) else b.uitofp(x, with_element(x, F32))
+            return b.fptrunc(x, typ)
+        return b.sitofp(x, typ) if is_signed(source) else b.uitofp(x, typ)
+    before, after = TYPES[source].width, TYPES[target].width
+    if after < before:
+        return b.trunc(x, typ)
+    if after == before:
+        return x
+    return b.sext(x, typ) if is_signed(source) else b.zext(x, typ)
+
+
+def _resized_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
+    if source == "f64" and target == "f16":
+        # Cores without a direct conversion would call a function. Rounded to odd, then once more, is right.
+        x = _f32_to_odd(b, x)
+    elif source == "f16" and target == "f64":
+        x = b.fpext(x, with_element(x, F32))
+    typ = with_element(x, TYPES[target])
+    sizes = {F16: 0, F32: 1}
+    before = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+    return b.fpext(x, typ) if sizes.get(before, 2) < sizes.get(TYPES[target], 2) else b.fptrunc(x, typ)
+
+
+def _f32_to_odd(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """An f64 as f32, rounded to the neighbour with an odd last bit where it is between two."""
+    near = b.fptrunc(x, with_element(x, F32))
+    back = b.fpext(near, x.type)
+    bits = b.bitcast(near, with_element(x, I32))
+    magnitude, exact = intrinsic(b, "fabs", [back]), intrinsic(b, "fabs", [x])
+    down = b.sub(bits, b.zext(b.fcmp_ordered(">", magnitude, exact), bits.type))  # towards 0
+    inexact = b.fcmp_ordered("!=", back, x)
+    return b.bitcast(b.select(inexact, b.or_(down, number(bits, 1)), bits), near.type)
+
+
+def _to_whole(b: ir.IRBuilder, x: ir.Value, typ: ir.Type, signed: bool) -> ir.Value:
+    if (x.type.element if isinstance(x.type, ir.VectorType) else x.type) == F16:
+        x = b.fpext(x, with_element(x, F32))
+    stem = "llvm.fptosi.sat" if signed else "llvm.fptoui.sat"
+    full = f"{stem}.{type_suffix(typ)}.{type_suffix(x.type)}"
+    function = b.module.globals.get(full) or ir.Function(b.module, ir.FunctionType(typ, [x.type]), full)
+    return b.call(function, [x])

@@ -1,0 +1,269 @@
+"""The words that emitters are written in: functions, counted loops, vectors with whole and partial loads."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from llvmlite import ir
+
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import DIGEST_DIGITS, symbol_text
+from mavcg.specs.serialize import to_text
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+F32, F64, F16 = ir.FloatType(), ir.DoubleType(), ir.HalfType()
+PTR = ir.PointerType()
+TYPES: dict[str, ir.Type] = {
+    "f32": F32, "f16": F16, "f64": F64, "i8": I8, "u8": I8, "i16": I16, "u16": I16, "i32": I32, "u32": I32, "i64": I64,
+    "u64": I64, "bool": I8,
+}  # fmt: skip
+KERNEL_TYPE = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, PTR])
+
+Values = tuple[ir.Value, ...]
+
+
+TILES = "mavcg.tiles"  # metadata of a module: (function, tile) of each kind of tile that the function has
+
+
+def note_tile(b: ir.IRBuilder, pixels: int, vectors: int) -> None:
+    """Say in the module's metadata that the function has tiles of so many pixels by so many vectors of channels."""
+    entry = b.module.add_metadata([b.function.name, f"{pixels}x{vectors}"])
+    known = b.module.namedmetadata.get(TILES)
+    if known is None or entry not in known.operands:
+        b.module.add_named_metadata(TILES, entry)
+
+
+def kernel_name(spec: KernelSpec) -> str:
+    """Return the linkage name of a spec's function, by the grammar of specs/kernel_symbol.py."""
+    digest = hashlib.sha256(to_text(spec).encode()).hexdigest()[:DIGEST_DIGITS]
+    return symbol_text(spec.family, spec.symbol_shape, digest)
+
+
+def kernel_function(module: ir.Module, spec: KernelSpec, machine: Machine) -> tuple[ir.Function, ir.IRBuilder]:
+    """An empty kernel with its arguments named args, begin, end, scratch, and a builder in its first block."""
+    function = ir.Function(module, KERNEL_TYPE, kernel_name(spec))
+    for argument, name in zip(function.args, ("args", "begin", "end", "scratch"), strict=True):
+        argument.name = name
+    function.args[0].add_attribute("noalias")
+    function.args[3].add_attribute("noalias")
+    return function, ir.IRBuilder(function.append_basic_block("entry"))
+
+
+def operand(b: ir.IRBuilder, index: int, name: str = "") -> ir.Value:
+    """The pointer of the kernel's operand number `index`."""
+    return b.load(address(b, b.function.args[0], index * 8), name=name or f"operand_{index}", align=8, typ=PTR)
+
+
+def const(value: int, typ: ir.Type = I64) -> ir.Constant:
+    """An integer constant."""
+    return ir.Constant(typ, value)
+
+
+def address(b: ir.IRBuilder, base: ir.Value, offset_bytes: ir.Value | int, name: str = "") -> ir.Value:
+    """base + offset_bytes."""
+    offset = const(offset_bytes) if isinstance(offset_bytes, int) else offset_bytes
+    return b.gep(base, [offset], inbounds=True, name=name, source_etype=I8)
+
+
+def element(b: ir.IRBuilder, base: ir.Value, index: ir.Value | int, typ: ir.Type, name: str = "") -> ir.Value:
+    """The address of element `index` of an array of `typ`."""
+    return b.gep(base, [const(index) if isinstance(index, int) else index], inbounds=True, name=name, source_etype=typ)
+
+
+def scaled(b: ir.IRBuilder, index: ir.Value, factor: int, name: str = "") -> ir.Value:
+    """index * factor, without a multiplication where factor is 0 or 1."""
+    if factor == 1:
+        return index
+    return const(0) if factor == 0 else b.mul(index, const(factor), name=name)
+
+
+def for_range(
+    b: ir.IRBuilder,
+    begin: ir.Value,
+    end: ir.Value,
+    step: int,
+    init: Sequence[ir.Value],
+    body: Callable[[ir.Value, Values], Sequence[ir.Value]],
+    name: str = "i",
+) -> Values:
+    """for (i = begin; i < end; i += step) carried = body(i, carried), signed; returns what the last one carried.
+
+    The builder stands behind the loop afterwards. With begin >= end the loop runs no iteration and gives back `init`.
+    """
+    before = b.block
+    head = b.append_basic_block(f"{name}_head")
+    inside = b.append_basic_block(f"{name}_body")
+    after = b.append_basic_block(f"{name}_end")
+    b.branch(head)
+    b.position_at_end(head)
+    index = b.phi(I64, name=name)
+    index.add_incoming(begin, before)
+    carried = []
+    for value in init:
+        phi = b.phi(value.type, name=f"{name}_carried")
+        phi.add_incoming(value, before)
+        carried.append(phi)
+    b.cbranch(b.icmp_signed("<", index, end), inside, after)
+    b.position_at_end(inside)
+    results = tuple(body(index, tuple(carried)))
+    following = b.add(index, const(step), flags=["nsw"], name=f"{name}_next")
+    index.add_incoming(following, b.block)
+    for phi, value in zip(carried, results, strict=True):
+        phi.add_incoming(value, b.block)
+    b.branch(head)
+    b.position_at_end(after)
+    return tuple(carried)
+
+
+def repeat(
+    b: ir.IRBuilder,
+    begin: ir.Value | int,
+    end: ir.Value | int,
+    body: Callable[[ir.Value], Any],
+    name: str = "i",
+    step: int = 1,
+) -> None:
+    """for_range that carries nothing."""
+
+    def iteration(index: ir.Value, _: Values) -> Values:
+        body(index)
+        return ()
+
+    first, last = (const(v) if isinstance(v, int) else v for v in (begin, end))
+    for_range(b, first, last, step, (), iteration, name)
+
+
+# Types and constants have no module. They are made once: most of a text's time goes into spelling them.
+@lru_cache(256)
+def vector(typ: ir.Type, lanes: int) -> ir.Type:
+    """<lanes x typ>, or typ itself for one lane."""
+    return ir.VectorType(typ, lanes) if lanes > 1 else typ
+
+
+def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Value:
+    """`value` in every lane."""
+    if lanes == 1:
+        return value
+    if isinstance(value, ir.Constant):
+        return ir.Constant(vector(value.type, lanes), [value.constant] * lanes)
+    anything = _undefined(vector(value.type, lanes))
+    one = b.insert_element(anything, value, const(0, I32))
+    return b.shuffle_vector(one, anything, i32_lanes((0,) * lanes), name)
+
+
+@lru_cache(256)
+def _undefined(typ: ir.Type) -> ir.Constant:
+    return ir.Constant(typ, ir.Undefined)
+
+
+@lru_cache(4096)
+def i32_lanes(lanes: tuple[int, ...]) -> ir.Constant:
+    """A constant of several i32, such as the lanes that a shuffle takes."""
+    return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+
+
+def f32_splat(value: float, lanes: int) -> ir.Constant:
+    """A constant in every lane, as f32."""
+    return _f32_splat(float(value).hex(), lanes)
+
+
+@lru_cache(4096)
+def _f32_splat(spelt: str, lanes: int) -> ir.Constant:
+    """spelt: by its bits, as 0.0 equals -0.0 and NaN nothing."""
+    value = float.fromhex(spelt)
+    return ir.Constant(F32, value) if lanes == 1 else ir.Constant(vector(F32, lanes), [value] * lanes)
+
+
+def type_suffix(typ: ir.Type) -> str:
+    """Return the suffix of an overloaded intrinsic's name, such as v4f32."""
+    if isinstance(typ, ir.VectorType):
+        return f"v{typ.count}{type_suffix(typ.element)}"
+    if isinstance(typ, ir.IntType):
+        return f"i{typ.width}"
+    return {F16: "f16", F32: "f32", F64: "f64"}[typ]
+
+
+def intrinsic(b: ir.IRBuilder, stem: str, args: Sequence[ir.Value], name: str = "") -> ir.Value:
+    """Call llvm.<stem>.<type of the first argument>, whose arguments and result all have that type."""
+    typ = args[0].type
+    full = f"llvm.{stem}.{type_suffix(typ)}"
+    function = b.module.globals.get(full) or ir.Function(b.module, ir.FunctionType(typ, [typ] * len(args)), full)
+    return b.call(function, args, name=name)
+
+
+def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") -> ir.Value:
+    """x * y + z, rounded once."""
+    return intrinsic(b, "fma", (x, y, z), name)
+
+
+@lru_cache(4096)
+def tail_mask(lanes: int, used: int) -> ir.Constant:
+    """A mask of the first `used` lanes."""
+    return ir.Constant(vector(I1, lanes), [int(lane < used) for lane in range(lanes)])
+
+
+def load_vector(
+    b: ir.IRBuilder, place: ir.Value, typ: ir.Type, used: int | None = None, name: str = "", align: int = 0
+) -> ir.Value:
+    """A vector's load at any element's address; of the first `used` lanes only, the others 0, where `used` is given.
+
+    align: in bytes, where more than an element's is known.
+    """
+    lanes = typ.count if isinstance(typ, ir.VectorType) else 1
+    element_type = typ.element if isinstance(typ, ir.VectorType) else typ
+    align = align or element_bytes(element_type)
+    if used is None or used == lanes:
+        return b.load(place, name=name, align=align, typ=typ)
+    zero = ir.Constant(typ, [0] * lanes)
+    full = f"llvm.masked.load.{type_suffix(typ)}.p0"
+    kind = ir.FunctionType(typ, [PTR, vector(I1, lanes), typ])
+    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+    return b.call(function, [place, tail_mask(lanes, used), zero], name=name)
+
+
+def store_vector(b: ir.IRBuilder, value: ir.Value, place: ir.Value, used: int | None = None, align: int = 0) -> None:
+    """A vector's store at any element's address; of the first `used` lanes only, where that is given."""
+    typ = value.type
+    lanes = typ.count if isinstance(typ, ir.VectorType) else 1
+    element_type = typ.element if isinstance(typ, ir.VectorType) else typ
+    align = align or element_bytes(element_type)
+    if used is None or used == lanes:
+        b.store(value, place, align=align)
+        return
+    full = f"llvm.masked.store.{type_suffix(typ)}.p0"
+    kind = ir.FunctionType(ir.VoidType(), [typ, PTR, vector(I1, lanes)])
+    function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+    b.call(function, [value, place, tail_mask(lanes, used)])
+
+
+def element_bytes(typ: ir.Type) -> int:
+    """Size of a scalar type in memory, in bytes."""
+    if isinstance(typ, ir.IntType):
+        return max(1, int(typ.width) // 8)
+    return {F16: 2, F32: 4, F64: 8}[typ]
+
+
+# Features of every core of an architecture that kernels run on. Stated even where the CPU's name implies them:
+# a function without features of its own gets the compiler's, and those are of the oldest CPU.
+_EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
+
+
+# Vectors that belong to the caller: a function that says it changes them saves them all, and the machine passes have
+# them for loads in flight. With 20 sums of 32 registers an in-order core's loop would wait for the others.
+_SAVE_ALL = '  call void asm sideeffect "", "' + ",".join(f"~{{v{i}}}" for i in range(8, 16)) + '"()'
+
+
+def prepared(module: ir.Module, machine: Machine) -> str:
+    """Return the module's text with the core's attributes on every function that it defines."""
+    features = ",".join((_EVERYWHERE[machine.arch], *machine.llvm_features))
+    attributes = f'nounwind "target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'
+    rescheduled = machine.arch == "aarch64" and machine.in_order
+    lines, begins = list[str](), False
+    for line in str(module).splitlines():
+        lines.append(line + f" {attributes}" if line.startswith("define ") else line)
+        begins |= line.startswith("define ")
+        if begins and line.endswith(":"):
+            lines += [_SAVE_ALL] * rescheduled
+            begins = False
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,186 @@
+"""exp, log, tanh and their kin on vectors of f32: polynomials in explicit operations, the same on every core.
+
+Every function takes a builder and a value (f32 or a vector of it) and has a relative error of some 1e-7 to 1e-6 (the
+tests say how much); infinities and NaN go where IEEE 754 and C's <math.h> say. Methods: Cody and Waite, "Software
+Manual for the Elementary Functions" (range reduction); series whose remainder is below half a unit in the last place.
+"""
+
+from collections.abc import Sequence
+from math import factorial, inf, log, nan, pi, sqrt
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import F32, I32, f32_splat, fma, i32_lanes, intrinsic, vector
+
+ROUNDER = 12582912.0  # 1.5 * 2^23: added to a small number it leaves the nearest integer in the last bits
+
+
+def lanes_of(x: ir.Value) -> int:
+    """Number of f32 of the value."""
+    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
+
+
+def like(x: ir.Value, value: float) -> ir.Constant:
+    """A constant in every lane of x's type."""
+    return f32_splat(float(np.float32(value)), lanes_of(x))
+
+
+def ints_like(x: ir.Value, value: int) -> ir.Constant:
+    """An i32 constant for every lane of x."""
+    lanes = lanes_of(x)
+    return ir.Constant(I32, value) if lanes == 1 else i32_lanes((value,) * lanes)
+
+
+def _int_type(x: ir.Value) -> ir.Type:
+    return vector(I32, lanes_of(x))
+
+
+def as_bits(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The bits of f32 lanes as i32 lanes."""
+    return b.bitcast(x, _int_type(x))
+
+
+def as_floats(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """i32 lanes taken as the bits of f32 lanes."""
+    return b.bitcast(bits, F32 if not isinstance(bits.type, ir.VectorType) else ir.VectorType(F32, bits.type.count))
+
+
+def polynomial(b: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    """sum of coefficients[i] * x^i, by Horner's rule in fused multiply-adds."""
+    total: ir.Value = like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = fma(b, total, x, like(x, coefficient))
+    return total
+
+
+def _split(value: float, bits: int = 11) -> tuple[float, float]:
+    """value as a short f32, whose product with a small integer is exact, and the rest."""
+    mantissa = np.float32(value).view(np.uint32) & np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)
+    high = float(np.uint32(mantissa).view(np.float32))
+    return high, value - high
+
+
+def _power_of_two(b: ir.IRBuilder, n: ir.Value) -> ir.Value:
+    """2^n of i32 lanes from -126 to 127."""
+    return as_floats(b, b.shl(b.add(n, ints_like(n, 127)), ints_like(n, 23)))
+
+
+def _clamped(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
+    """x between two bounds; NaN stays NaN."""
+    x = b.select(b.fcmp_ordered("<", x, like(x, low)), like(x, low), x)
+    return b.select(b.fcmp_ordered(">", x, like(x, high)), like(x, high), x)
+
+
+# exp(r) - 1 - r = r^2 * (1/2 + r/6 + ..): for |r| <= ln(2)/2 the next term is below 1e-9.
+_EXP_TAIL = [1 / factorial(k) for k in range(2, 9)]
+
+
+def _reduced(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """(n as i32, r) with x = n ln 2 + r and |r| <= ln(2)/2."""
+    shifted = fma(b, x, like(x, 1 / log(2)), like(x, ROUNDER))
+    n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(ROUNDER).view(np.int32))))
+    whole = b.fsub(shifted, like(x, ROUNDER))
+    high, low = _split(log(2))
+    rest = fma(b, whole, like(x, -high), x)
+    return n, fma(b, whole, like(x, -low), rest)
+
+
+def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """e^x; denormal results too."""
+    x = _clamped(b, x, -104.0, 89.0)
+    n, r = _reduced(b, x)
+    value = b.fadd(fma(b, b.fmul(r, r), polynomial(b, r, _EXP_TAIL), r), like(x, 1.0))
+    half = b.ashr(n, ints_like(x, 1))  # in two steps: 2^n alone may be no f32 where the result is one
+    return b.fmul(b.fmul(value, _power_of_two(b, half)), _power_of_two(b, b.sub(n, half)))
+
+
+def expm1(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """e^x - 1, accurate near 0 too."""
+    small = fma(b, b.fmul(x, x), polynomial(b, x, [1 / factorial(k) for k in range(2, 11)]), x)
+    large = b.fsub(exp(b, x), like(x, 1.0))
+    return b.select(b.fcmp_ordered("<", intrinsic(b, "fabs", [x]), like(x, 0.5)), small, large)
+
+
+# 2 atanh(s) = 2s (1 + s^2/3 + s^4/5 + ..): for s <= 0.172 the next term is below 1e-9.
+_ATANH = [1 / k for k in range(3, 13, 2)]
+
+
+def log_(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The natural logarithm; -inf at 0, NaN below."""
+    tiny = b.fcmp_ordered("<", x, like(x, float(np.finfo(np.float32).tiny)))
+    scaled = b.select(tiny, b.fmul(x, like(x, 2.0**23)), x)
+    bits = as_bits(b, scaled)
+    # The mantissa between sqrt(1/2) and sqrt(2): the bits of sqrt(1/2) away from a whole exponent.
+    root_half = int(np.float32(sqrt(0.5)).view(np.int32))
+    away = b.sub(bits, ints_like(x, root_half))
+    exponent = b.ashr(away, ints_like(x, 23))
+    mantissa = as_floats(b, b.sub(bits, b.shl(exponent, ints_like(x, 23))))
+    exponent = b.sub(exponent, b.select(tiny, ints_like(x, 23), ints_like(x, 0)))
+    n = b.sitofp(exponent, x.type)
+    f = b.fsub(mantissa, like(x, 1.0))
+    s = b.fdiv(f, b.fadd(f, like(x, 2.0)))
+    z = b.fmul(s, s)
+    # log(1+f) = f - (f^2/2 - s (f^2/2 + R)), which keeps f's own bits.
+    rest = b.fmul(b.fmul(z, like(x, 2.0)), polynomial(b, z, _ATANH))
+    square = b.fmul(b.fmul(f, f), like(x, 0.5))
+    high, low = _split(log(2))
+    tail = fma(b, s, b.fadd(square, rest), b.fmul(n, like(x, low)))
+    value = fma(b, n, like(x, high), b.fsub(f, b.fsub(square, tail)))
+    value = b.select(b.fcmp_ordered("==", x, like(x, inf)), like(x, inf), value)
+    value = b.select(b.fcmp_ordered("==", x, like(x, 0.0)), like(x, -inf), value)
+    return b.select(b.fcmp_unordered("<", x, like(x, 0.0)), like(x, nan), value)
+
+
+def log1p(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """log(1 + x) for x of 0 to 2 and so on: the rounding of 1 + x is taken out again (Kahan)."""
+    one = b.fadd(x, like(x, 1.0))
+    corrected = b.fmul(log_(b, one), b.fdiv(x, b.fsub(one, like(x, 1.0))))
+    return b.select(b.fcmp_ordered("==", one, like(x, 1.0)), x, corrected)
+
+
+# tanh(x) = x + x^3 (..): Taylor's series up to x^17 with Bernoulli numbers; below 0.4 the next term is below 1e-8.
+_TANH = (
+    -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075, -929569 / 638512875, 6404582 / 10854718875
+)  # fmt: skip
+
+
+def tanh(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The hyperbolic tangent."""
+    size = intrinsic(b, "fabs", [x])
+    z = b.fmul(x, x)
+    small = fma(b, b.fmul(z, size), polynomial(b, z, _TANH), size)
+    doubled = exp(b, b.fmul(size, like(x, 2.0)))
+    large = b.fsub(like(x, 1.0), b.fdiv(like(x, 2.0), b.fadd(doubled, like(x, 1.0))))
+    value = b.select(b.fcmp_ordered("<", size, like(x, 0.4)), small, large)
+    return intrinsic(b, "copysign", [value, x])
+
+
+# erf(x) = 2/sqrt(pi) sum (-1)^n x^(2n+1) / (n! (2n+1)); for |x| <= 1 the next term is below 1e-9.
+_ERF = [2 / sqrt(pi) * (-1) ** n / (factorial(n) * (2 * n + 1)) for n in range(12)]
+# Abramowitz and Stegun, "Handbook of Mathematical Functions", 7.1.26: 1 - erf(x) within 1.5e-7.
+_ERFC_P = 0.3275911
+_ERFC = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+
+
+def erf(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The error function."""
+    size = intrinsic(b, "fabs", [x])
+    z = b.fmul(x, x)
+    small = b.fmul(size, polynomial(b, z, _ERF))
+    t = b.fdiv(like(x, 1.0), fma(b, size, like(x, _ERFC_P), like(x, 1.0)))
+    decay = exp(b, b.fneg(b.fmul(size, size)))
+    large = b.fsub(like(x, 1.0), b.fmul(b.fmul(t, polynomial(b, t, _ERFC)), decay))
+    value = b.select(b.fcmp_ordered("<=", size, like(x, 1.0)), small, large)
+    return intrinsic(b, "copysign", [value, x])
+
+
+def sigmoid(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """1 / (1 + e^-x)."""
+    return b.fdiv(like(x, 1.0), b.fadd(exp(b, b.fneg(x)), like(x, 1.0)))
+
+
+def softplus(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """log(1 + e^x), without overflow."""
+    positive = b.select(b.fcmp_ordered("<", x, like(x, 0.0)), like(x, 0.0), x)
+    return b.fadd(positive, log1p(b, exp(b, b.fneg(intrinsic(b, "fabs", [x])))))

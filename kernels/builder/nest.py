@@ -1,0 +1,265 @@
+"""Loops over the elements of several strided operands at once: what element-wise kernels and copies share.
+
+Dimensions that lie densely in every operand become one. A row of the kernel is a piece of about ROW_ELEMENTS elements,
+cut where the shape says, so that it is the same on every core. Only the innermost dimension is taken in vectors.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    I32,
+    address,
+    const,
+    element_bytes,
+    i32_lanes,
+    load_vector,
+    repeat,
+    scaled,
+    vector,
+)
+from mavcg.specs.kernel import View
+from mavcg.specs.serialize import spec_format
+
+ROW_ELEMENTS = 1024  # a multiple of every vector's length, so that only the last row of a line has a tail
+
+
+@spec_format("nest")
+@dataclass(frozen=True)
+class Nest:
+    """Loops over `shape`, outermost first; strides: of each operand, in elements, one a dimension, 0 to broadcast.
+
+    There is at least one dimension. None has length 1, but for the only one of a scalar.
+    """
+
+    shape: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def row_split(self) -> tuple[int, int]:
+        """(dimension, block): a row is `block` steps of this dimension with all that is inside."""
+        inner, at = 1, len(self.shape) - 1
+        while at > 0 and inner * self.shape[at] <= ROW_ELEMENTS:
+            inner *= self.shape[at]
+            at -= 1
+        return at, max(1, min(self.shape[at], ROW_ELEMENTS // max(1, inner)))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        at, block = self.row_split
+        return prod(self.shape[:at]) * -(-self.shape[at] // block)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements that the loops visit."""
+        return prod(self.shape)
+
+
+def broadcast_strides(view: View, shape: Sequence[int]) -> tuple[int, ...]:
+    """The view's strides when it is broadcast to `shape` as NumPy does, in elements."""
+    missing = len(shape) - len(view.shape)
+    return (0,) * missing + tuple(
+        0 if length == 1 else stride for length, stride in zip(view.shape, view.strides, strict=True)
+    )
+
+
+def collapsed(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
+    """The same loops with as few dimensions as can be, in the same order."""
+    if 0 in shape:
+        return Nest((0,), tuple((1,) for _ in strides))
+    lengths: list[int] = []
+    steps: list[tuple[int, ...]] = []  # of each dimension: the stride of each operand
+    for at, length in enumerate(shape):
+        step = tuple(s[at] for s in strides)
+        if length == 1:
+            continue
+        if steps and all(outer == inner * length for outer, inner in zip(steps[-1], step, strict=True)):
+            lengths[-1] *= length
+            steps[-1] = step
+        else:
+            lengths.append(length)
+            steps.append(step)
+    if not lengths:
+        return Nest((1,), tuple((1,) for _ in strides))
+    return Nest(tuple(lengths), tuple(tuple(step[i] for step in steps) for i in range(len(strides))))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run along the innermost dimension, from `begin` on.
+
+    length: of the whole dimension. block: elements of a run that is not the last; of a whole number of vectors, unless
+    the run is the whole dimension.
+    """
+
+    begin: ir.Value
+    length: int
+    block: int
+
+    def end(self, b: ir.IRBuilder) -> ir.Value:
+        """Index behind the last of the run."""
+        if self.block >= self.length:
+            return const(self.length)
+        return minimum(b, b.add(self.begin, const(self.block)), const(self.length), "run_end")
+
+
+Inner = Callable[[list[ir.Value], Line], None]
+
+
+def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[int]) -> list[ir.Value]:
+    """The indices whose flattened, row-major index is `index`."""
+    found: list[ir.Value] = []
+    for at in range(len(lengths) - 1, 0, -1):
+        length = const(lengths[at])
+        rest = b.udiv(index, length, name=f"rest_{at}")
+        found.insert(0, b.sub(index, b.mul(rest, length), name=f"index_{at}"))
+        index = rest
+    return [index, *found] if lengths else []
+
+
+def advance(
+    b: ir.IRBuilder,
+    pointers: Sequence[ir.Value],
+    steps: Sequence[int],
+    index: ir.Value,
+    item_bytes: Sequence[int],
+) -> list[ir.Value]:
+    """Each pointer moved by index x its step; steps in elements."""
+    return [
+        address(b, pointer, scaled(b, index, step * size)) if step else pointer
+        for pointer, step, size in zip(pointers, steps, item_bytes, strict=True)
+    ]
+
+
+def minimum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, name: str = "") -> ir.Value:
+    """The smaller of two signed integers."""
+    return b.select(b.icmp_signed("<", x, y), x, y, name=name)
+
+
+def maximum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, name: str = "") -> ir.Value:
+    """The larger of two signed integers."""
+    return b.select(b.icmp_signed(">", x, y), x, y, name=name)
+
+
+def nest_rows(
+    b: ir.IRBuilder, nest: Nest, pointers: Sequence[ir.Value], item_bytes: Sequence[int], inner: Inner
+) -> None:
+    """Loops over the kernel's range of rows and what is inside them; `inner` emits a run along the last dimension.
+
+    inner gets each operand's address at index 0 of that dimension. The kernel is closed by the caller.
+    """
+    at, block = nest.row_split
+    lengths, last = nest.shape, len(nest.shape) - 1
+    blocks = -(-lengths[at] // block)
+
+    def steps(dim: int) -> list[int]:
+        return [s[dim] for s in nest.strides]
+
+    def loops(dim: int, places: list[ir.Value]) -> None:
+        if dim == last:
+            inner(places, Line(const(0), lengths[last], lengths[last]))
+            return
+        repeat(
+            b,
+            0,
+            lengths[dim],
+            lambda i: loops(dim + 1, advance(b, places, steps(dim), i, item_bytes)),
+            f"i{dim}",
+        )
+
+    def row(index: ir.Value) -> None:
+        outer = decode(b, index, [*lengths[:at], blocks])
+        places = list(pointers)
+        for dim, i in enumerate(outer[:-1]):
+            places = advance(b, places, steps(dim), i, item_bytes)
+        begin = b.mul(outer[-1], const(block), name="begin_in_row") if blocks > 1 else const(0)
+        if at == last:
+            inner(places, Line(begin, lengths[last], block))
+            return
+        end: ir.Value = const(lengths[at])
+        if blocks > 1:
+            end = minimum(b, b.add(begin, const(block)), end, "end_in_row")
+        repeat(b, begin, end, lambda i: loops(at + 1, advance(b, places, steps(at), i, item_bytes)), f"i{at}")
+
+    repeat(b, b.function.args[1], b.function.args[2], row, "row")
+
+
+def along_line(
+    b: ir.IRBuilder, line: Line, lanes: int, unroll: int, body: Callable[[ir.Value, int, int], None]
+) -> None:
+    """Take a run in vectors of `lanes`: body(index, how many vectors, elements used of a vector).
+
+    `body` is emitted for `unroll` vectors at once, for one, and for the line's rest, which is shorter than a vector.
+    """
+    whole = line.length // lanes * lanes
+    tail = line.length - whole
+    blocked = line.block < line.length
+    if whole:
+        end: ir.Value = const(whole)
+        if blocked:
+            end = minimum(b, b.add(line.begin, const(line.block)), end, "vectors_end")
+        begin = line.begin
+        if unroll > 1 and min(line.block, whole) >= lanes * unroll:
+            group = lanes * unroll
+            groups = b.sub(b.sub(end, begin), b.urem(b.sub(end, begin), const(group)))
+            middle = b.add(begin, groups, name="groups_end")
+            repeat(b, begin, middle, lambda i: body(i, unroll, lanes), "group", group)
+            begin = middle
+        repeat(b, begin, end, lambda i: body(i, 1, lanes), "vector", lanes)
+    if tail:
+        if not blocked:
+            body(const(whole), 1, tail)
+            return
+        # A block that ends at the line's end holds the tail; blocks are whole vectors, so no other one does.
+        last = b.icmp_signed(">", b.add(line.begin, const(line.block)), const(whole), name="holds_tail")
+        with b.if_then(last):
+            body(const(whole), 1, tail)
+
+
+def load_lanes(b: ir.IRBuilder, place: ir.Value, typ: ir.Type, lanes: int, used: int, name: str = "") -> ir.Value:
+    """A vector of `lanes` of which the first `used` are read, in pieces of a power of two; the others are undefined."""
+    if used == lanes:
+        return load_vector(b, place, vector(typ, lanes), name=name)
+    whole = ir.Constant(ir.VectorType(typ, lanes), ir.Undefined)
+    at = 0
+    for size in _pieces(used):
+        piece = load_vector(b, address(b, place, at * element_bytes(typ)), vector(typ, size), name=name)
+        if size == 1:
+            whole = b.insert_element(whole, piece, const(at, I32))
+        else:
+            wide = [i % size for i in range(lanes)]  # LLVM sees that the rest is not used
+            spread = shuffle(b, piece, piece, wide)
+            whole = shuffle(b, whole, spread, [i - at + lanes if at <= i < at + size else i for i in range(lanes)])
+        at += size
+    return whole
+
+
+def store_lanes(b: ir.IRBuilder, value: ir.Value, place: ir.Value, lanes: int, used: int) -> None:
+    """Store the first `used` lanes of a vector of `lanes`, in pieces of a power of two."""
+    typ = value.type.element if isinstance(value.type, ir.VectorType) else value.type
+    size_of = element_bytes(typ)
+    if used == lanes:
+        b.store(value, place, align=size_of)
+        return
+    at = 0
+    for size in _pieces(used):
+        if size == 1:
+            piece = b.extract_element(value, const(at, I32))
+        else:
+            piece = shuffle(b, value, value, [at + i for i in range(size)])
+        b.store(piece, address(b, place, at * size_of), align=size_of)
+        at += size
+
+
+def _pieces(used: int) -> list[int]:
+    """Powers of two that add up to it, the largest first."""
+    return [1 << bit for bit in range(used.bit_length() - 1, -1, -1) if used >> bit & 1]
+
+
+def shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int], name: str = "") -> ir.Value:
+    """A vector of chosen lanes of x, then y."""
+    return b.shuffle_vector(x, y, i32_lanes(tuple(lanes)), name)

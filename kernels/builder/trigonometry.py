@@ -1,0 +1,194 @@
+"""sin, cos and tan of f32 lanes, within 2 units in the last place of all finite arguments; the same bits on every core.
+
+Up to LARGEST the argument is reduced as by Cody and Waite, in three fused steps. Beyond, and for infinities and NaN, a
+branch that ordinary arguments do not take multiplies by the bits of 2/pi that matter (Payne and Hanek, "Radian
+Reduction for Trigonometric Functions", SIGNUM 1983). Whether it is taken decides no lane's result.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import factorial, inf, nan, pi
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import F64, I1, I32, I64, fma, intrinsic, vector
+from mavcg.kernels.builder.float_math import ROUNDER, as_bits, as_floats, ints_like, lanes_of, like, polynomial
+
+Reduced: TypeAlias = tuple[ir.Value, ir.Value]
+LARGEST = 131072.0  # whose product with 2/pi, rounded to f32, is off by less than a hundredth
+# pi/2 to 272 bits: 2/pi's first 192 bits follow from it.
+_HALF_PI = Fraction(0xC90FDAA22168C234C4C6628B80DC1CD129024E088A67CC74020BBEA63B139B22514A, 1 << 271)
+_DOUBLE_ROUNDER = 1.5 * 2.0**52  # added to a small number it leaves the nearest integer in the last bits
+_SIN = [(-1) ** k / factorial(2 * k + 1) for k in range(1, 6)]
+_COS = [(-1) ** k / factorial(2 * k) for k in range(1, 7)]
+
+
+def _parts(value: Fraction, count: int) -> list[float]:
+    """f32 numbers whose sum is the value: each the nearest to what is left."""
+    parts = []
+    for _ in range(count):
+        parts.append(float(np.float32(float(value))))
+        value -= Fraction(parts[-1])
+    return parts
+
+
+_HALF_PI_PARTS = _parts(_HALF_PI, 3)
+# 2/pi = 0.w1 w2 .. in words of 32 bits, behind a word of zeros: bits above the point.
+_WORDS = [0, *(int((1 << 192) / _HALF_PI) >> shift & 0xFFFFFFFF for shift in range(160, -1, -32))]
+
+
+def sin(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The sine; that of -0 is -0 (IEEE 754, 9.2.1)."""
+    return _zero_kept(b, x, _sin_cos(b, x, 0))
+
+
+def cos(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The cosine."""
+    return _sin_cos(b, x, 1)
+
+
+def tan(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The tangent: sine over cosine of the reduced argument, or minus its inverse; in f64, as a quotient of f32 would
+    be off by three units in the last place."""
+    n, r = _merged(b, x, *_reduced_double(b, x), lambda n, r: (n, r))
+    z = b.fmul(r, r)
+    sine = fma(b, b.fmul(z, r), _double_series(b, z, _SIN), r)
+    cosine = fma(b, z, _double_series(b, z, _COS), _doubles(x, 1.0))
+    odd = _bit(b, n, 1)
+    quotient = b.fptrunc(b.fdiv(b.select(odd, cosine, sine), b.select(odd, sine, cosine)), x.type)
+    return _zero_kept(b, x, as_floats(b, b.xor(as_bits(b, quotient), b.shl(n, ints_like(x, 31)))))
+
+
+def _zero_kept(b: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Value:
+    """The value, or x where x is zero: its reduction loses the sign."""
+    return b.select(b.fcmp_ordered("==", x, like(x, 0.0)), x, value)
+
+
+def _sin_cos(b: ir.IRBuilder, x: ir.Value, quarter: int) -> ir.Value:
+    """sin(x + quarter * pi/2)."""
+    n, r = _reduced(b, x)
+    sine, cosine = _of_reduced(b, r)
+    n = b.add(n, ints_like(x, quarter)) if quarter else n
+    value = b.select(_bit(b, n, 1), cosine, sine)
+    flip = b.shl(b.and_(n, ints_like(x, 2)), ints_like(x, 30))
+    return as_floats(b, b.xor(as_bits(b, value), flip))
+
+
+def _of_reduced(b: ir.IRBuilder, r: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Sine and cosine of -0.8 to 0.8 by their series."""
+    z = b.fmul(r, r)
+    sine = fma(b, b.fmul(z, r), polynomial(b, z, _SIN), r)
+    return sine, fma(b, z, polynomial(b, z, _COS), like(r, 1.0))
+
+
+def _bit(b: ir.IRBuilder, n: ir.Value, bit: int) -> ir.Value:
+    return b.icmp_signed("!=", b.and_(n, ints_like(n, bit)), ints_like(n, 0))
+
+
+def _reduced(b: ir.IRBuilder, x: ir.Value) -> Reduced:
+    """(n as i32 whose last two bits count, r) with x = n pi/2 + r and |r| up to a hundredth over pi/4; r is NaN for
+    infinities and NaN."""
+    shifted = fma(b, x, like(x, 2 / pi), like(x, ROUNDER))
+    n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(ROUNDER).view(np.int32))))
+    whole = b.fsub(shifted, like(x, ROUNDER))
+    r = x
+    # The first difference is exact: both are multiples of the last bit of pi/2's first part, and it is below 1.
+    for part in _HALF_PI_PARTS:
+        r = fma(b, whole, like(x, -part), r)
+    return _merged(b, x, n, r, lambda n, r: (n, b.fptrunc(r, x.type)))
+
+
+def _reduced_double(b: ir.IRBuilder, x: ir.Value) -> Reduced:
+    """Reduce as _reduced does, with r in f64, for |x| up to LARGEST alone."""
+    wide = b.fpext(x, vector(F64, lanes_of(x)))
+    shifted = fma(b, wide, _doubles(x, 2 / pi), _doubles(x, _DOUBLE_ROUNDER))
+    whole = b.fsub(shifted, _doubles(x, _DOUBLE_ROUNDER))
+    high = float(_HALF_PI)
+    r = fma(b, whole, _doubles(x, -high), wide)
+    r = fma(b, whole, _doubles(x, -float(_HALF_PI - Fraction(high))), r)
+    lanes = b.bitcast(shifted, vector(I64, lanes_of(x)))
+    return b.trunc(lanes, vector(I32, lanes_of(x))), r
+
+
+def _merged(
+    b: ir.IRBuilder, x: ir.Value, n: ir.Value, r: ir.Value, narrow: Callable[[ir.Value, ir.Value], Reduced]
+) -> Reduced:
+    """n and r, but in lanes beyond LARGEST what _reduced_large has, through `narrow`."""
+    ordinary = b.fcmp_ordered("<=", intrinsic(b, "fabs", [x]), like(x, LARGEST))
+    before = b.block
+    with b.if_then(b.not_(_all(b, ordinary)), likely=False):
+        large_n, large_r = narrow(*_reduced_large(b, x))
+        large_n, large_r = b.select(ordinary, n, large_n), b.select(ordinary, r, large_r)
+        rare = b.block
+    merged = b.phi(n.type), b.phi(r.type)
+    for phi, common, seldom in zip(merged, (n, r), (large_n, large_r), strict=True):
+        phi.add_incoming(common, before)
+        phi.add_incoming(seldom, rare)
+    return merged
+
+
+def _all(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
+    """True if every lane is."""
+    lanes = lanes_of(flags)
+    if lanes == 1:
+        return flags
+    name = f"llvm.vector.reduce.and.v{lanes}i1"
+    kind = ir.FunctionType(I1, [vector(I1, lanes)])
+    return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), [flags])
+
+
+def _reduced_large(b: ir.IRBuilder, x: ir.Value) -> Reduced:
+    """Reduce as _reduced does, with r in f64, for |x| from 2 on, infinities and NaN.
+
+    With x = m 2^(e - 31), m of 32 bits, and w the 96 bits of 2/pi from number e - 32 behind the point on, m w 2^-94 is
+    x 2/pi but for multiples of 4 and less than 2^-62: what bits before and behind w add. The smallest distance of an
+    f32 from a multiple of pi/2 is above 2^-30.
+    """
+    lanes = lanes_of(x)
+    long = vector(I64, lanes)
+
+    def longs(value: int) -> ir.Constant:
+        return ir.Constant(long, value if lanes == 1 else [value] * lanes)
+
+    bits = as_bits(b, x)
+    exponent = b.and_(b.lshr(bits, ints_like(x, 23)), ints_like(x, 255))
+    m = b.or_(b.shl(bits, ints_like(x, 8)), ints_like(x, 0x80000000))
+    at = b.sub(exponent, ints_like(x, 128))  # e - 1, of the first bit, counted from the word of zeros on
+    shift = b.and_(at, ints_like(x, 31))
+    one, two = _bit(b, at, 32), _bit(b, at, 64)
+
+    def word(i: int) -> ir.Value:
+        """_WORDS[i + at / 32]; at / 32 is 0 to 3."""
+        low, high = (b.select(one, ints_like(x, _WORDS[j + 1]), ints_like(x, _WORDS[j])) for j in (i, i + 2))
+        return b.select(two, high, low)
+
+    words = [word(i) for i in range(4)]
+    high, middle, low = (intrinsic(b, "fshl", [words[i], words[i + 1], shift]) for i in range(3))
+    m_long = b.zext(m, long)
+    product = b.lshr(b.mul(m_long, b.zext(low, long)), longs(32))
+    product = b.add(b.mul(m_long, b.zext(middle, long)), product)
+    product = b.add(b.shl(b.zext(b.mul(m, high), long), longs(32)), product)  # x 2/pi, 62 bits behind the point
+    quarters = b.lshr(b.add(product, longs(1 << 61)), longs(62))
+    rest = b.sub(product, b.shl(quarters, longs(62)))
+    r = b.fmul(b.sitofp(rest, vector(F64, lanes)), _doubles(x, pi / 2 * 2.0**-62))
+    n = b.trunc(quarters, bits.type)
+    negative = b.icmp_signed("<", bits, ints_like(x, 0))
+    n, r = b.select(negative, b.neg(n), n), b.select(negative, b.fneg(r), r)
+    finite = b.fcmp_ordered("<", intrinsic(b, "fabs", [x]), like(x, inf))
+    return n, b.select(finite, r, _doubles(x, nan))
+
+
+def _doubles(x: ir.Value, value: float) -> ir.Constant:
+    """A constant of f64 for every lane of x."""
+    lanes = lanes_of(x)
+    return ir.Constant(vector(F64, lanes), value if lanes == 1 else [value] * lanes)
+
+
+def _double_series(b: ir.IRBuilder, z: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+    """sum of coefficients[i] * z^i on f64 lanes."""
+    total: ir.Value = _doubles(z, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = fma(b, total, z, _doubles(z, coefficient))
+    return total

@@ -1,0 +1,1 @@
+"""Convolutions, depthwise and transposed convolutions, and matrix products in f32, around the micro-kernel."""

@@ -1,0 +1,203 @@
+"""The code of a block of a convolution: chunks of output channels, their rows and pixels, around the micro-kernels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import address, const, operand, repeat, scaled
+from mavcg.kernels.conv.loop_plan import prefetches_inputs, register_tiling, share_bytes
+from mavcg.kernels.conv.spec import Conv2d, conv_sum
+from mavcg.kernels.gemm.micro_kernel import emit_tile
+from mavcg.kernels.gemm.register_tile import RegisterTiling, lanes_f32
+from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
+from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, WeightLayout
+from mavcg.specs.kernel import Machine, View
+from mavcg.specs.tile_plan import MacroTile
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class ChannelRun:
+    """A run of `count` output channels of a group from `first`, and which rows of pixels: from begin to end."""
+
+    group: Value
+    first: Value
+    count: int
+    begin: Value
+    end: Value
+
+
+class Blocks:
+    """A function's operands, and the loops of its blocks."""
+
+    def __init__(self, b: ir.IRBuilder, spec: Conv2d, machine: Machine, macro: MacroTile) -> None:
+        self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias = operand(b, 3, "bias") if spec.bias else None
+        self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
+        self.lanes = lanes_f32(machine)
+        self.total = conv_sum(spec)
+        k = self.total.length * F32_BYTES
+        if spec.packed:
+            ahead = macro.prefetch_distance_bytes or 0
+            self.weights = WeightLayout(spec.lanes * F32_BYTES, F32_BYTES, k * spec.lanes, spec.lanes, True, ahead)
+        else:
+            self.weights = WeightLayout(F32_BYTES, k, k * spec.lanes, spec.lanes, False)
+
+    def channels(self, run: ChannelRun) -> None:
+        """A block: for each block of terms, chunks of as many channels as a register tile has."""
+        sum_blocks(self.b, self.total, self.macro.kc, lambda block: self.chunks(run, block))
+
+    def chunks(self, run: ChannelRun, block: SumBlock) -> None:
+        """A block's chunks for a block of terms."""
+        b = self.b
+        tiling, crossing = register_tiling(self.spec, self.machine, self.macro, run.count)
+        step = tiling.vectors * self.lanes
+        chunks, rest = divmod(run.count, step)
+
+        def chunk(index: Value) -> None:
+            self.chunk(replace(run, first=b.add(run.first, index), count=step), tiling, crossing, block)
+
+        if chunks == 1:
+            chunk(const(0))
+        elif chunks:
+            repeat(b, 0, chunks * step, chunk, "channel", step)
+        if rest:
+            last = replace(run, first=b.add(run.first, const(chunks * step)), count=rest)
+            self.chunk(last, replace(tiling, widths=tiling.rest), crossing, block)
+
+    def chunk(self, run: ChannelRun, tiling: RegisterTiling, crossing: bool, block: SumBlock) -> None:
+        """Channels of one register tile, or fewer, of the rows of a block; these are all rows where crossing."""
+        b, spec = self.b, self.spec
+        vectors = -(-run.count // self.lanes)
+        used = run.count - (vectors - 1) * self.lanes
+        k_bytes = self.total.length * F32_BYTES
+        in_first = b.mul(run.group, const(spec.in_channels * F32_BYTES))
+        if block.part is not None:
+            in_first = b.add(in_first, block.in_bytes)
+        out_first = b.mul(b.add(b.mul(run.group, const(spec.out_channels)), run.first), const(F32_BYTES))
+        panel_channels = spec.panels * spec.lanes if spec.packed else spec.out_channels
+        w_first = b.mul(b.add(b.mul(run.group, const(panel_channels)), run.first), const(k_bytes))
+        if block.part is not None:
+            w_first = b.add(w_first, scaled(b, block.first_term, self.weights.k_step))
+        images = [(self.x, spec.x, in_first), (self.out, spec.out, out_first)]
+        if spec.residual is not None:
+            images.append((self.residual, spec.residual, out_first))
+
+        def pointers(row: Value | None) -> Pointers:
+            """Return the addresses of a row's first pixel, or of the first of all."""
+            places = []
+            for pointer, view, first in images:
+                offset = first if row is None else b.add(self.row_offset(view, row), first)
+                places.append(address(b, pointer, offset))
+            bias = address(b, self.bias, out_first) if self.bias is not None else None
+            residual = places[2] if len(places) > 2 else None
+            return Pointers(places[0], address(b, self.w, w_first), places[1], bias, residual)
+
+        def tile(shape: RegisterTile, at: Pointers) -> None:
+            part: Part | None = block.part
+            emit_tile(b, self.machine, block.total, self.weights, shape, at, spec.act, spec.act_args, part)
+
+        width = tiling.widths.count + tiling.widths.count_less
+        rows = 1 if crossing else self.pass_rows
+        size = share_bytes(self.spec, self.macro, vectors * self.lanes * F32_BYTES, width * rows)
+        share = size * block.total.length  # bytes
+
+        def with_next_weights(at: Pointers, row: Value | None) -> Pointers:
+            """Add the next chunk's weights, of which each tile prefetches a share."""
+            if not size:
+                return at
+            ahead = address(b, at.weights, vectors * self.lanes * k_bytes)
+            return replace(at, ahead=ahead if row is None else address(b, ahead, scaled(b, row, width * share)))
+
+        if crossing:
+            self.crossing(tiling, vectors, used, with_next_weights(pointers(None), None), tile, size, share)
+            return
+
+        def line(row: Value) -> None:
+            at = with_next_weights(pointers(row), b.sub(row, run.begin))
+            self.tiles(tiling, vectors, used, at, tile, size, share)
+
+        repeat(b, run.begin, run.end, line, "row")
+
+    @property
+    def pass_rows(self) -> int:
+        """Rows that pass over a chunk of channels, the most there can be."""
+        rows = self.spec.pixel_rows if self.spec.by_channels else min(self.macro.call_rows, self.spec.pixel_rows)
+        return min(self.macro.mc or rows, rows)
+
+    def row_offset(self, view: View, row: Value) -> Value:
+        """Return the offset of a row of output pixels in a view, or of its window in x, in bytes."""
+        b, height = self.b, self.spec.out.shape[1]
+        image, y = (b.udiv(row, const(height)), b.urem(row, const(height))) if height > 1 else (row, const(0))
+        if self.spec.out.shape[0] == 1:
+            image, y = const(0), row
+        down = view.strides[1] * F32_BYTES * (self.spec.stride[0] if view is self.spec.x else 1)
+        return b.add(scaled(b, image, view.strides[0] * F32_BYTES), scaled(b, y, down))
+
+    def crossing(
+        self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
+        emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
+    ) -> None:  # fmt: skip
+        """All pixels of all rows, counted through."""
+        b, spec = self.b, self.spec
+        width, done = spec.out.shape[2], 0
+        views = [spec.x, spec.out, spec.residual]
+        for mr, count in tiling.widths.tiles:
+
+            def one(pixel: Value, mr: int = mr) -> None:
+                offsets: list[list[Value]] = [[], [], []]
+                for p in range(mr):
+                    here = b.add(pixel, const(p))
+                    row, column = b.udiv(here, const(width), name="y"), b.urem(here, const(width), name="x")
+                    for view, found in zip(views, offsets, strict=True):
+                        if view is not None:
+                            step = view.strides[2] * F32_BYTES * (spec.stride[1] if view is spec.x else 1)
+                            found.append(b.add(self.row_offset(view, row), scaled(b, column, step), name="offset"))
+                tile = RegisterTile(
+                    tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used, share_bytes=size
+                )
+                emit(tile, self.moved_ahead(at, pixel, mr, share))
+
+            repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count
+
+    def moved_ahead(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
+        """Return the pointers with the weights that the tile from this pixel on prefetches, in shares of one size."""
+        if at.ahead is None:
+            return at
+        return replace(at, ahead=address(self.b, at.ahead, scaled(self.b, self.b.udiv(pixel, const(mr)), share)))
+
+    def tiles(
+        self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
+        emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
+    ) -> None:  # fmt: skip
+        """One row of pixels."""
+        b, spec = self.b, self.spec
+        steps = (
+            spec.x.strides[2] * spec.stride[1] * F32_BYTES,
+            spec.out.strides[2] * F32_BYTES,
+            spec.residual.strides[2] * F32_BYTES if spec.residual else 0,
+        )
+        prefetches, done = prefetches_inputs(spec, self.machine, tiling.vectors * self.lanes), 0
+        for mr, count in tiling.widths.tiles:
+            offsets = [tuple(step * p for p in range(mr)) for step in steps]
+            tile = RegisterTile(offsets[0], offsets[1], offsets[2], vectors, used, prefetches and mr > 1, size)
+
+            def one(pixel: Value, tile: RegisterTile = tile, mr: int = mr) -> None:
+                here = replace(
+                    self.moved_ahead(at, pixel, mr, share),
+                    inputs=address(b, at.inputs, scaled(b, pixel, steps[0])),
+                    out=address(b, at.out, scaled(b, pixel, steps[1])),
+                    residual=address(b, at.residual, scaled(b, pixel, steps[2])) if at.residual is not None else None,
+                )
+                emit(tile, here)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count

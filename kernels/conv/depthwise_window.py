@@ -1,0 +1,85 @@
+"""The window of a depthwise tile: its columns and rows, the sums over them, and their prefetch."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import F32, I32, PTR, Values, address, const, fma, for_range, load_vector, scaled
+from mavcg.kernels.builder.prefetch import LINE_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES
+
+Value: TypeAlias = ir.Value
+# Of more taps one row is written out, and the rest are iterations of a loop: as fast, and a third of the code.
+UNROLLED_TAPS = 9
+
+
+@dataclass(frozen=True)
+class DepthwiseWindow:
+    """The taps of a filter on an image whose rows and columns have x_strides elements between them."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    x_strides: tuple[int, ...]
+
+    def columns(self, pixels: int) -> list[int]:
+        """Columns of the image that so many neighbours see, from the first one's."""
+        taps = range(0, self.kernel[1] * self.dilation[1], self.dilation[1])
+        return sorted({p * self.stride[1] + tap for p in range(pixels) for tap in taps})
+
+    def inputs(self, rows: range, pixels: int) -> list[int]:
+        """Offsets of the inputs of neighbours in some rows, in bytes from the first; rows without a tap have none."""
+        seen = [y for y in rows if y % self.dilation[0] == 0]
+        down, across = self.x_strides
+        return [(y * down + x * across) * F32_BYTES for y in seen for x in self.columns(pixels)]
+
+    def sums(
+        self, b: ir.IRBuilder, at: tuple[Value, Value], tile: tuple[int, int], used: tuple[int, ...], start: Values
+    ) -> Values:
+        """start and all products, tap by tap: of each vector of channels every pixel's sum.
+
+        at: the first input; the weights, a cache line of channels a tap. tile: pixels; lanes of a vector. used: lanes
+        that there are of each vector.
+        """
+        pixels, lanes = tile
+        across, spacing = range(self.kernel[1]), self.dilation[1]
+        down, typ = self.dilation[0] * self.x_strides[0] * F32_BYTES, ir.VectorType(F32, lanes)
+
+        def row(x: Value, weights: Value, acc: Values) -> Values:
+            """A weight is loaded once for all pixels, an input once for all that see it."""
+            found = list(acc)
+            for v, count in enumerate(used):
+                side = v * lanes * F32_BYTES
+                places = [address(b, weights, kx * LINE_BYTES + side) for kx in across]
+                w = [load_vector(b, place, typ, name="w", align=lanes * F32_BYTES) for place in places]
+                for column in self.columns(pixels):
+                    value = load_vector(
+                        b, address(b, x, column * self.x_strides[1] * F32_BYTES + side), typ, count, "x"
+                    )
+                    for p in range(pixels):
+                        kx, rest = divmod(column - p * self.stride[1], spacing)
+                        if kx in across and not rest:
+                            i = v * pixels + p
+                            found[i] = fma(b, value, w[kx], found[i], f"acc_{p}")
+            return tuple(found)
+
+        def row_at(ky: Value, acc: Values) -> Values:
+            weights = address(b, at[1], scaled(b, ky, len(across) * LINE_BYTES))
+            return row(address(b, at[0], scaled(b, ky, down)), weights, acc)
+
+        if self.kernel[0] * self.kernel[1] > UNROLLED_TAPS:
+            return for_range(b, const(0), const(self.kernel[0]), 1, start, row_at, "ky")
+        acc = start
+        for ky in range(self.kernel[0]):
+            acc = row(address(b, at[0], ky * down), address(b, at[1], ky * len(across) * LINE_BYTES), acc)
+        return acc
+
+
+def prefetch(b: ir.IRBuilder, place: Value, offsets: Iterable[int]) -> None:
+    """Prefetch the data at these offsets, in bytes, into level 1."""
+    typ = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
+    function = b.module.globals.get("llvm.prefetch.p0") or ir.Function(b.module, typ, "llvm.prefetch.p0")
+    for offset in offsets:
+        b.call(function, [address(b, place, offset), const(0, I32), const(3, I32), const(1, I32)])

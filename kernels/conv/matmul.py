@@ -1,0 +1,242 @@
+"""Matrix products: with a constant matrix a convolution over pixels of 1x1, else over the right side where it lies."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.block_loops import block_channels, channel_blocks
+from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.conv.conv2d import conv_step
+from mavcg.kernels.gemm.micro_kernel import emit_tile
+from mavcg.kernels.gemm.packing import packed_matrix
+from mavcg.kernels.gemm.register_tile import BlockRegisters, choose, lanes_f32, tiling_of
+from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
+from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.tensor.plain_product import plain_matmul
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, SumsOfProducts, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+from mavcg.specs.tile_plan import MacroTile
+
+PLAIN = MacroTile()
+PIECE_ROWS = 24  # of the left side: what one task takes of a batch's product
+
+
+@spec_format("matmul")
+@dataclass(frozen=True)
+class MatMul(KernelSpec):
+    """act(a b + bias + residual), f32, neither side packed.
+
+    batch: the leading dimensions. m, k, n: of one product. Strides in elements: a_strides and so on have one for each
+    batch dimension, 0 to broadcast, then those of the matrix. A row of work is PIECE_ROWS rows of one product.
+    Operands: a, b, out, then bias and residual as far as there are any.
+    """
+
+    batch: tuple[int, ...]
+    m: int
+    k: int
+    n: int
+    a_strides: tuple[int, ...]
+    b_strides: tuple[int, ...]
+    out_strides: tuple[int, ...]
+    residual_strides: tuple[int, ...] | None
+    bias: bool
+    act: str
+    act_args: tuple[float, ...]
+
+    @property
+    def family(self) -> str:
+        return "matmul_f32"
+
+    @property
+    def products(self) -> SumsOfProducts:
+        # One piece after the other, each by itself: rows of a piece are the columns of a layer of one row.
+        columns = min(self.m, PIECE_ROWS)
+        return SumsOfProducts(self.n, self.k, 1, columns, read_columns=columns, groups=max(1, self.rows))
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*self.batch), f"m{self.m}n{self.n}k{self.k}")
+
+    @property
+    def macs(self) -> int:
+        return prod(self.batch) * self.m * self.k * self.n
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of the rows of one product."""
+        return -(-self.m // PIECE_ROWS)
+
+    @property
+    def rows(self) -> int:
+        return prod(self.batch) * self.pieces if self.n else 0
+
+    @property
+    def work(self) -> int:
+        return 2 * prod(self.batch) * self.m * self.k * self.n
+
+
+def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """A product with a packed constant where the left side's rows lie evenly, else one where both sides lie."""
+    a, right, out = views[node.inputs[0]], node.inputs[1], views[node.output]
+    if out.dtype != "f32":
+        return plain_matmul(node, views)
+    names = [node.inputs[0], node.output, *(n for n in node.inputs[3:] if n)]
+    images = {name: as_image(views[name]) for name in names}
+    constant = graph.constants.get(right)
+    if constant is not None and constant.ndim == 2 and all(view is not None for view in images.values()):
+        rows, columns = constant.shape
+        weights = packed_matrix(right, (rows, columns), bool(node.attr("transpose_b")), packing.lanes)
+        seen = {**views, **{name: view for name, view in images.items() if view is not None}}
+        one = (1, 1)
+        return conv_step(node, seen[node.inputs[0]], seen[node.output], one, one, one, 1, seen, packing, weights)
+    return _unpacked(node, a, views[right], out, views)
+
+
+def _unpacked(node: Node, a: View, right: View, out: View, views: Mapping[str, View]) -> tuple[Step, ...]:
+    bias, residual = (*node.inputs[2:], "", "")[:2]
+    if node.attr("transpose_b"):
+        shape, strides = right.shape, right.strides
+        right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
+    batch = out.shape[:-2]
+    spec = MatMul(
+        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batched(a, batch),
+        _batched(right, batch), out.strides, views[residual].strides if residual else None, bool(bias),
+        node.attr("act"), tuple(node.attr("act_args")),
+    )  # fmt: skip
+    operands = [Operand(node.inputs[0]), Operand(node.inputs[1]), Operand(node.output, written=True)]
+    operands += [Operand(name) for name in (bias, residual) if name]
+    return (Step(spec, tuple(operands), node.origin),)
+
+
+def _batched(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
+    lengths, strides = view.shape[:-2], view.strides[:-2]
+    missing = len(batch) - len(lengths)
+    outer = (0,) * missing + tuple(0 if n == 1 else s for n, s in zip(lengths, strides, strict=True))
+    return (*outer, *view.strides[-2:])
+
+
+def as_image(view: View) -> View | None:
+    """[.., M, K] as an image: the leading dimensions as height, M as width; None where these do not lie evenly."""
+    shape, strides = (1, 1, *view.shape), (0, 0, *view.strides)
+    outer = [(n, s) for n, s in zip(shape[:-2], strides[:-2], strict=True) if n != 1]
+    for (_, stride), (length, inside) in zip(outer, outer[1:], strict=False):
+        if stride != length * inside:
+            return None
+    if shape[-1] > 1 and strides[-1] != 1:
+        return None
+    height = prod(n for n, _ in outer)
+    return View(view.dtype, (1, height, shape[-2], shape[-1]), (0, outer[-1][1] if outer else 0, strides[-2], 1))
+
+
+def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """The function of a spec for a machine. Of the macro-tile only blocks of columns and of terms say something here:
+    rows are cut into pieces by the spec.
+    """
+    function, b = kernel_function(module, spec, machine)
+    bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]
+    bias = operand(b, 3, "bias") if spec.bias else None
+    strides = [spec.a_strides, spec.b_strides, spec.out_strides]
+    if spec.residual_strides is not None:
+        bases.append(operand(b, 3 + spec.bias, "residual"))
+        strides.append(spec.residual_strides)
+    lanes = lanes_f32(machine)
+    k_step, n_step = (s * F32_BYTES for s in spec.b_strides[-2:])
+    weights = WeightLayout(k_step, n_step if spec.n > 1 else F32_BYTES, lanes * n_step, lanes, False)
+    total = Sum(((spec.k, F32_BYTES),))
+
+    def piece(rows: int, starts: list[ir.Value]) -> None:
+        """`rows` rows of one product, all its columns."""
+        terms = block_terms(total, macro.kc)[0]
+        vectors = -(-spec.n // lanes)
+        if macro.nr is not None:
+            tiling = tiling_of(machine, rows, vectors, min(vectors, max(1, macro.nr // lanes)), terms)
+        else:
+            tiling = choose(machine, rows, vectors, terms)
+        steps = [s[-2] * F32_BYTES for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]
+        step = tiling.vectors * lanes
+
+        def columns(first: ir.Value, count: int, block: SumBlock) -> None:
+            """A register tile's columns, or fewer, for all rows."""
+            used = count - (-(-count // lanes) - 1) * lanes
+            column = b.mul(first, const(F32_BYTES))
+            inputs = address(b, starts[0], block.in_bytes)
+            place = b.add(scaled(b, first, n_step), scaled(b, block.first_term, k_step))
+            done = 0
+            for mr, tiles in (tiling.widths if count == step else tiling.rest).tiles:
+                offsets = [tuple(step * p for p in range(mr)) for step in steps]
+                tile = RegisterTile(offsets[0], offsets[1], offsets[2], -(-count // lanes), used)
+
+                def one(row: ir.Value, tile: RegisterTile = tile) -> None:
+                    at = Pointers(
+                        address(b, inputs, scaled(b, row, steps[0])),
+                        address(b, starts[1], place),
+                        address(b, starts[2], b.add(scaled(b, row, steps[1]), column)),
+                        address(b, bias, column) if bias is not None else None,
+                        address(b, starts[3], b.add(scaled(b, row, steps[2]), column)) if len(starts) > 3 else None,
+                    )
+                    emit_tile(b, machine, block.total, weights, tile, at, spec.act, spec.act_args, block.part)
+
+                repeat(b, done, done + mr * tiles, one, "row", mr)
+                done += mr * tiles
+
+        def chunks(first: ir.Value, count: int, block: SumBlock) -> None:
+            """A block of columns."""
+            whole = count // step * step
+            repeat(b, 0, whole, lambda column: columns(b.add(first, column), step, block), "column", step)
+            if count > whole:
+                columns(b.add(first, const(whole)), count - whole, block)
+
+        def block(first: ir.Value, count: int) -> None:
+            sum_blocks(b, total, macro.kc, lambda terms: chunks(first, count, terms))
+
+        channel_blocks(b, spec.n, block_channels(macro, step), block)
+
+    def task(index: ir.Value) -> None:
+        number = b.sdiv(index, const(spec.pieces))
+        part = b.srem(index, const(spec.pieces))
+        first = b.mul(part, const(PIECE_ROWS))
+        places = []
+        for base, all_strides in zip(bases, strides, strict=True):
+            at, left = scaled(b, first, all_strides[-2] * F32_BYTES), number
+            if all_strides is spec.b_strides:
+                at = const(0)
+            for length, stride in reversed(list(zip(spec.batch, all_strides[:-2], strict=True))):
+                at = b.add(at, scaled(b, b.srem(left, const(length)), stride * F32_BYTES))
+                left = b.sdiv(left, const(length))
+            places.append(address(b, base, at))
+        rest = spec.m % PIECE_ROWS
+        if not rest:
+            piece(PIECE_ROWS, places)
+        elif spec.pieces == 1:
+            piece(rest, places)
+        else:
+            with b.if_else(b.icmp_signed("==", part, const(spec.pieces - 1))) as (last, other):
+                with last:
+                    piece(rest, places)
+                with other:
+                    piece(PIECE_ROWS, places)
+
+    repeat(b, function.args[1], function.args[2], task, "task")
+    b.ret_void()
+    return function
+
+
+def matmul_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+    """Return the register tiles of all columns of a piece."""
+    assert isinstance(spec, MatMul)
+    lanes, rows = lanes_f32(machine), min(spec.m, PIECE_ROWS)
+    vectors = -(-spec.n // lanes)
+    tiling = choose(machine, rows, vectors, min(spec.k, macro.kc or spec.k))
+    cycles = tiling_of(machine, rows, vectors, tiling.vectors, 0).cycles
+    return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, False, cycles)
+
+
+LOWER = {"matmul": lower_matmul}
+EMIT = {MatMul: emit_matmul}
+EMIT_TILED = {MatMul: emit_matmul}
+REGISTERS = {MatMul: matmul_registers}

@@ -1,0 +1,161 @@
+"""A convolution's spec: all that decides its code but the core."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from math import prod
+
+from mavcg.graph import DTYPES
+from mavcg.kernels.gemm.register_tile import plain_rows
+from mavcg.kernels.gemm.tile import F32_BYTES, Sum, merged
+from mavcg.specs.kernel import KernelSpec, SumsOfProducts, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.serialize import spec_format
+
+# Where there are fewer rows than this, threads share the output channels instead.
+FEW_ROWS = 4
+MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
+
+
+class Convolution(KernelSpec):
+    """Common part of the specs of convolutions, of whatever types: how their work is cut.
+
+    x, out: N, H, W, C. groups: of channels. lanes: output channels of a panel of packed weights.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+
+    @property
+    def in_channels(self) -> int:
+        """Input channels of a group."""
+        return self.x.shape[3] // self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """Output channels of a group."""
+        return self.out.shape[3] // self.groups
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels of a group."""
+        return -(-self.out_channels // self.lanes)
+
+    @property
+    def pixel_rows(self) -> int:
+        """Rows of output pixels of all images."""
+        return self.out.shape[0] * self.out.shape[1]
+
+    @property
+    @abstractmethod
+    def weight_bytes(self) -> int:
+        """Bytes of the packed weights."""
+
+    @property
+    def by_channels(self) -> bool:
+        """True if work is cut along the output channels: there are more bytes of weights than of images.
+
+        Of an image what is seen counts: with steps longer than the filter that is a part.
+        """
+        enough = self.groups * self.panels >= FEW_ROWS
+        seen = min(self.x.elements, self.pixel_rows * self.out.shape[2] * prod(self.kernel) * self.x.shape[3])
+        images = seen * DTYPES[self.x.dtype].itemsize + self.out.elements * DTYPES[self.out.dtype].itemsize
+        heavy = self.weight_bytes > max(MANY_WEIGHTS, images)
+        return enough and (heavy or self.pixel_rows < FEW_ROWS)
+
+    @property
+    def products(self) -> SumsOfProducts:
+        n, height, width, _ = self.x.shape
+        read, stride = (n * height, width), self.stride
+        if self.kernel == (1, 1):  # of the image only the pixels that it steps on are read
+            read, stride = (self.pixel_rows, self.out.shape[2]), (1, 1)
+        return SumsOfProducts(
+            self.out_channels, self.in_channels, self.pixel_rows, self.out.shape[2], self.kernel, *read, stride,
+            self.dilation, self.groups, self.x.item_bytes, self.lanes, row_blocks=True,
+        )  # fmt: skip
+
+    @property
+    def out_view(self) -> View:
+        return self.out
+
+    @property
+    def macs(self) -> int:
+        return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+
+    @property
+    def rows(self) -> int:
+        if 0 in self.out.shape:
+            return 0
+        return self.groups * self.panels if self.by_channels else self.pixel_rows
+
+
+@spec_format("conv2d")
+@dataclass(frozen=True)
+class Conv2d(Convolution):
+    """act(bias + convolution + residual) of f32 images.
+
+    x, out, residual: N, H, W, C. kernel, stride, dilation: height, width. packed: weights are packed in panels of
+    `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else O, KH, KW, C/groups as in the graph. Operands: x,
+    weights, out, then bias and residual as far as there are any. A row of work is a row of output pixels, or, where
+    by_channels, `lanes` output channels of a group.
+    """
+
+    x: View
+    out: View
+    residual: View | None
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    bias: bool
+    packed: bool
+    act: str
+    act_args: tuple[float, ...]
+
+    @property
+    def family(self) -> str:
+        return "conv2d_f32" if self.packed else "conv2d_f32_unpacked"
+
+    @property
+    def products(self) -> SumsOfProducts:
+        row_bytes = self.out.shape[2] * self.stride[1] * self.stride[0] * self.x.shape[3] * F32_BYTES
+        rows = None if self.by_channels else plain_rows(row_bytes)
+        return replace(
+            super().products, packed=self.packed, residual=self.residual is not None, plain_rows=rows,
+            shared_prefetch=self.packed,
+        )  # fmt: skip
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(
+            "nhwc",
+            sizes_text(*self.out.shape),
+            window_text((*self.kernel, self.in_channels), self.stride, self.dilation, self.groups),
+        )
+
+    @property
+    def panel_channels(self) -> int:
+        return self.lanes if self.packed else 0
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.groups * self.panels * self.lanes * self.kernel[0] * self.kernel[1] * self.in_channels * F32_BYTES
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+
+
+def conv_sum(spec: Conv2d) -> Sum:
+    """Return the loops of a sum: rows of taps, taps, channels; neighbours in memory are one level."""
+    _, row, col, _ = spec.x.strides
+    return merged([
+        (spec.kernel[0], spec.dilation[0] * row * F32_BYTES),
+        (spec.kernel[1], spec.dilation[1] * col * F32_BYTES),
+        (spec.in_channels, F32_BYTES),
+    ])  # fmt: skip

@@ -1,0 +1,155 @@
+"""Transposed convolution with packed weights, phase by phase: conv_transpose says what a phase is."""
+
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.conv.transpose_spec import RowsOfPixels
+from mavcg.kernels.gemm.micro_kernel import emit_tile
+from mavcg.kernels.gemm.register_tile import choose, lanes_f32
+from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout, merged
+
+Value: TypeAlias = ir.Value
+
+
+class Phases(RowsOfPixels):
+    """Emit a transposed convolution with packed weights."""
+
+    def row(self, x: Value, y: Value, out: Value) -> None:
+        b, spec = self.b, self.spec
+        down, across = spec.taps
+        q = b.sdiv(y, const(spec.stride[0]), name="q")
+        phase_y = b.srem(y, const(spec.stride[0]), name="phase_y")
+
+        def fill(tap: Value) -> None:
+            self.fill(x, b.add(b.sub(q, const(down - 1)), tap), tap)
+
+        repeat(b, 0, down, fill, "tap")
+        panels = -(-self.out_ch // spec.lanes)
+        group_bytes = panels * spec.lanes * down * across * self.in_ch * F32_BYTES
+
+        def phase(phase_x: Value) -> None:
+            number = b.add(b.mul(phase_y, const(spec.stride[1])), phase_x)
+            weights = address(b, self.w, b.mul(number, const(spec.groups * group_bytes)))
+            # The first output pixel of the phase, and the scratch column its window begins at.
+            first = b.srem(b.add(b.sub(phase_x, const(spec.pads[1])), const(self.enough)), const(spec.stride[1]))
+            window = b.sdiv(b.add(first, const(spec.pads[1])), const(spec.stride[1]))
+            column = b.sub(window, const(spec.pads[1] // spec.stride[1]))
+            more = b.icmp_signed("<", b.add(first, const(self.fewest * spec.stride[1])), const(spec.out.shape[2]))
+            start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * F32_BYTES)))
+            place = address(b, out, scaled(b, first, spec.out.strides[2] * F32_BYTES))
+
+            def group(index: Value) -> None:
+                in_first = b.mul(index, const(self.in_ch * F32_BYTES))
+                out_first = b.mul(index, const(self.out_ch * F32_BYTES))
+                bias = address(b, self.bias, out_first) if self.bias is not None else None
+                w = address(b, weights, b.mul(index, const(group_bytes)))
+                self.channels(Pointers(address(b, start, in_first), w, address(b, place, out_first), bias), more)
+
+            repeat(b, 0, spec.groups, group, "group")
+
+        repeat(b, 0, spec.stride[1], phase, "phase_x")
+
+    @property
+    def enough(self) -> int:
+        """A multiple of the stride that is not less than the left pad."""
+        return -(-self.spec.pads[1] // self.spec.stride[1]) * self.spec.stride[1]
+
+    @property
+    def fewest(self) -> int:
+        """Pixels of a row that every phase has; some have one more."""
+        return self.spec.out.shape[2] // self.spec.stride[1]
+
+    def fill(self, x: Value, row: Value, tap: Value) -> None:
+        """Copy a row of the image into the scratch, zeros where the image has nothing."""
+        b, spec = self.b, self.spec
+        _, height, width, channels = spec.x.shape
+        target = address(b, self.scratch, b.mul(tap, const(spec.columns * channels * F32_BYTES)))
+        begin, end = (min(max(c - spec.first_column, 0), spec.columns) for c in (0, width))
+        inside = b.and_(b.icmp_signed(">=", row, const(0)), b.icmp_signed("<", row, const(height)))
+        with b.if_else(inside) as (there, absent):
+            with there:
+                self.zero(target, 0, begin * channels)
+                source = address(b, x, scaled(b, row, spec.x.strides[1] * F32_BYTES))
+                pitch = spec.x.strides[2] if width > 1 else channels
+
+                def column(index: Value) -> None:
+                    pixel = b.add(index, const(spec.first_column))
+                    here = address(b, source, scaled(b, pixel, pitch * F32_BYTES))
+                    self.run(address(b, target, scaled(b, index, channels * F32_BYTES)), 0, channels, here)
+
+                if pitch == channels:
+                    self.run(target, begin * channels, end * channels, source, spec.first_column * channels)
+                else:
+                    repeat(b, begin, end, column, "column")
+                self.zero(target, end * channels, spec.columns * channels)
+            with absent:
+                self.zero(target, 0, spec.columns * channels)
+
+    def zero(self, target: Value, begin: int, end: int) -> None:
+        """Elements begin to end become 0."""
+        self.run(target, begin, end, None)
+
+    def run(self, target: Value, begin: int, end: int, source: Value | None, moved: int = 0) -> None:
+        """Elements begin to end become those of source, `moved` further on, or 0."""
+        b, lanes = self.b, lanes_f32(self.machine)
+        typ = ir.VectorType(F32, lanes)
+
+        def some(index: Value, used: int) -> None:
+            offset = scaled(b, index, F32_BYTES)
+            value = f32_splat(0.0, lanes)
+            if source is not None:
+                place = address(b, source, scaled(b, b.add(index, const(moved)), F32_BYTES))
+                value = load_vector(b, place, typ, used, "copied")
+            store_vector(b, value, address(b, target, offset), used)
+
+        whole = begin + (end - begin) // lanes * lanes
+        if whole > begin:
+            repeat(b, begin, whole, lambda index: some(index, lanes), "element", lanes)
+        if end > whole:
+            some(const(whole), end - whole)
+
+    def channels(self, at: Pointers, more: Value) -> None:
+        """All channels of a group of one phase's pixels; more: whether there is one pixel beyond the fewest."""
+        b, spec = self.b, self.spec
+        lanes = lanes_f32(self.machine)
+        vectors, panel = -(-self.out_ch // lanes), max(1, spec.lanes // lanes)
+        down, across = spec.taps
+        pixel = spec.x.shape[3] * F32_BYTES
+        total = merged([(down, spec.columns * pixel), (across, pixel), (self.in_ch, F32_BYTES)])
+        tiling = choose(self.machine, max(1, self.fewest), vectors, total.length, panel)
+        step = tiling.vectors * lanes
+        weights = WeightLayout(
+            spec.lanes * F32_BYTES, F32_BYTES, total.length * spec.lanes * F32_BYTES, spec.lanes, True
+        )
+        pitch = spec.out.strides[2] * spec.stride[1] * F32_BYTES
+
+        def some(first: Value, count: int) -> None:
+            offset = scaled(b, first, F32_BYTES)
+            bias = address(b, at.bias, offset) if at.bias is not None else None
+            w = address(b, at.weights, scaled(b, first, total.length * F32_BYTES))
+            number = -(-count // lanes)
+
+            def tile(start: Value, pixels: int) -> None:
+                here = Pointers(
+                    address(b, at.inputs, scaled(b, start, pixel)), w,
+                    address(b, at.out, b.add(scaled(b, start, pitch), offset)), bias,
+                )  # fmt: skip
+                steps = (tuple(p * pixel for p in range(pixels)), tuple(p * pitch for p in range(pixels)))
+                shape = RegisterTile(*steps, (0,) * pixels, number, count - (number - 1) * lanes)
+                emit_tile(b, self.machine, total, weights, shape, here, spec.act, spec.act_args)
+
+            done = 0
+            for mr, tiles in tiling.widths.tiles if self.fewest else ():
+                repeat(b, done, done + mr * tiles, lambda start, mr=mr: tile(start, mr), "pixel", mr)  # type: ignore[misc]
+                done += mr * tiles
+            if spec.out.shape[2] % spec.stride[1]:
+                with b.if_then(more):
+                    tile(const(self.fewest), 1)
+
+        whole = self.out_ch // step * step
+        if whole:
+            repeat(b, 0, whole, lambda first: some(first, step), "channel", step)
+        if self.out_ch > whole:
+            some(const(whole), self.out_ch - whole)

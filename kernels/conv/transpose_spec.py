@@ -1,0 +1,109 @@
+"""A transposed convolution's spec, and what the code of both its forms begins with."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import operand
+from mavcg.kernels.gemm.packing import reach
+from mavcg.kernels.gemm.tile import F32_BYTES
+from mavcg.specs.kernel import KernelSpec, Machine, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+Pair = tuple[int, int]
+
+
+@spec_format("conv_transpose2d")
+@dataclass(frozen=True)
+class ConvTranspose2d(KernelSpec):
+    """act(bias + transposed convolution) of f32 images; the sizes of what is computed follow from `out`.
+
+    x, out: N, H, W, C. kernel, stride, dilation, pads (top, left): height, width. packed: weights are as phases() and
+    pack() make them, else O, KH, KW, C/groups as in the graph. Operands: x, weights, out, then bias if there is one.
+    A row of work is a row of output pixels.
+    """
+
+    x: View
+    out: View
+    kernel: Pair
+    stride: Pair
+    dilation: Pair
+    pads: Pair
+    groups: int
+    lanes: int
+    bias: bool
+    packed: bool
+    act: str
+    act_args: tuple[float, ...]
+
+    @property
+    def family(self) -> str:
+        return "conv_transpose2d_f32" if self.packed else "conv_transpose2d_f32_unpacked"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(
+            "nhwc",
+            sizes_text(*self.out.shape),
+            window_text((*self.kernel, self.x.shape[3] // self.groups), self.stride, self.dilation, self.groups),
+        )
+
+    @property
+    def out_view(self) -> View:
+        return self.out
+
+    @property
+    def macs(self) -> int:
+        return self.work // 2
+
+    @property
+    def panel_channels(self) -> int:
+        return self.lanes if self.packed else 0
+
+    @property
+    def taps(self) -> Pair:
+        """Taps of one phase, absent ones counted: the reach of the filter in pixels of the image."""
+        down, across = (reach(self.kernel[i], self.stride[i], self.dilation[i]) for i in (0, 1))
+        return down, across
+
+    @property
+    def first_column(self) -> int:
+        """The image's column that the scratch begins with, 0 or less but where pads crop much."""
+        return self.pads[1] // self.stride[1] - self.taps[1] + 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of the scratch."""
+        return (self.out.shape[2] - 1 + self.pads[1]) // self.stride[1] + 1 - self.first_column
+
+    @property
+    def rows(self) -> int:
+        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.taps[0] * self.columns * self.x.shape[3] * F32_BYTES if self.packed else 0
+
+    @property
+    def work(self) -> int:
+        taps = self.taps if self.packed else self.kernel
+        return 2 * self.out.elements * taps[0] * taps[1] * (self.x.shape[3] // self.groups)
+
+
+class RowsOfPixels(ABC):
+    """One function: its operands, sizes, and a row of output, which the two forms compute differently."""
+
+    def __init__(self, b: ir.IRBuilder, spec: ConvTranspose2d, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias = operand(b, 3, "bias") if spec.bias else None
+        self.scratch = b.function.args[3]
+        self.in_ch, self.out_ch = spec.x.shape[3] // spec.groups, spec.out.shape[3] // spec.groups
+
+    @abstractmethod
+    def row(self, x: Value, y: Value, out: Value) -> None:
+        """One row of output; x: the image, y: the row's number with the top pad, out: its first pixel."""

@@ -1,0 +1,208 @@
+"""The micro-kernel of convolution and matrix product: a tile of outputs held in registers while the sum runs.
+
+Each output is bias + sum over k of input * weight, one fused multiply-add a step in the order of k, whatever the tile:
+so all tilings give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    I32,
+    Values,
+    address,
+    const,
+    f32_splat,
+    fma,
+    for_range,
+    load_vector,
+    note_tile,
+    scaled,
+    splat,
+)  # fmt: skip
+from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
+from mavcg.kernels.gemm.register_tile import by_lane, holds_inputs, lanes_f32, unrolled
+from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.gemm.tile_ends import Ends, moved
+from mavcg.specs.kernel import Machine
+
+Value: TypeAlias = ir.Value
+
+
+def emit_tile(
+    b: ir.IRBuilder, machine: Machine, total: Sum, weights: WeightLayout, tile: RegisterTile, at: Pointers, act: str,
+    act_args: tuple[float, ...], part: Part | None = None,
+) -> None:  # fmt: skip
+    """Compute and store one tile; part: where `total` and the pointers are of a block of the terms only."""
+    note_tile(b, len(tile.in_offsets), tile.vectors)
+    lanes = lanes_f32(machine)
+    used = [lanes] * (tile.vectors - 1) + [tile.used]
+    ends = Ends(b, tile, at, used, lanes)
+    micro = _MicroKernel(b, machine, weights, tile, at, used)
+    ends.prefetch_residual(machine.arch == "x86_64")
+    if part is None:
+        ends.finish(micro.levels(total.levels, at.inputs, const(0), ends.start()), act, act_args)
+        return
+    with b.if_else(part.first) as (fresh, further):
+        with fresh:
+            begun, begun_in = ends.start(), b.block
+        with further:
+            sofar, sofar_in = ends.stored(), b.block
+    joined = []
+    for number, (one, other) in enumerate(zip(begun, sofar, strict=True)):
+        phi = b.phi(other.type, name=f"sum_{number}")
+        phi.add_incoming(one, begun_in)
+        phi.add_incoming(other, sofar_in)
+        joined.append(phi)
+    results = micro.levels(total.levels, at.inputs, const(0), tuple(joined))
+    with b.if_else(part.last) as (whole, partial):
+        with whole:
+            ends.finish(results, act, act_args)
+        with partial:
+            ends.store(results)
+
+
+@dataclass(frozen=True)
+class _MicroKernel:
+    """The loops of one tile's sum."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    weights: WeightLayout
+    tile: RegisterTile
+    at: Pointers
+    used: Sequence[int]
+
+    def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, k: Value, acc: Values) -> Values:
+        """Run the loops over k; `k` is the number of the first step."""
+        b = self.b
+        count, step = levels[0]
+        if len(levels) == 1:
+            return self.run(count, inputs, k, acc)
+        inside = Sum(tuple(levels[1:])).length
+
+        def iteration(index: Value, carried: Values) -> Values:
+            first = address(b, inputs, scaled(b, index, step), "taps")
+            return self.levels(levels[1:], first, b.add(k, scaled(b, index, inside)), carried)
+
+        return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
+
+    def run(self, count: int, inputs: Value, k: Value, acc: Values) -> Values:
+        """`count` steps whose inputs are neighbours in memory."""
+        b, unroll = self.b, unrolled(self.machine, count)
+        first = address(b, self.at.weights, scaled(b, k, self.weights.k_step), "panel")
+        whole = count - count % unroll
+
+        def iteration(index: Value, carried: Values) -> Values:
+            here = address(b, inputs, scaled(b, index, F32_BYTES), "x")
+            panel = address(b, first, scaled(b, index, self.weights.k_step), "w")
+            self.prefetch_inputs(unroll, count, inputs, index)
+            self.prefetch_share(unroll, b.add(k, index))
+            return self.steps(unroll, here, panel, carried)
+
+        if whole:
+            acc = for_range(b, const(0), const(whole), unroll, acc, iteration, "k")
+        if count % unroll:
+            here = address(b, inputs, whole * F32_BYTES)
+            if not whole:
+                self.prefetch_inputs(count, count, inputs, const(0))
+            acc = self.steps(count % unroll, here, address(b, first, whole * self.weights.k_step), acc)
+        return acc
+
+    def steps(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
+        """Some steps one after the other, without a loop."""
+        b, tile = self.b, self.tile
+        if self.at.ahead is None:
+            self.prefetch_weights(count, panel)
+        together = by_lane(self.machine) and count == 4
+        vectors4 = ir.VectorType(F32, 4)
+        held = [load_vector(b, moved(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
+        lanes, pixels = lanes_f32(self.machine), range(len(tile.in_offsets))
+        for u in range(count):
+
+            def x(p: int, u: int = u) -> Value:
+                if together:
+                    return _lane(b, held[p], u, lanes)
+                one = b.load(moved(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
+                return splat(b, one, lanes)
+
+            new = list(acc)
+            if holds_inputs(self.machine, len(pixels), tile.vectors):
+                xs = [x(p) for p in pixels]
+                for v in range(tile.vectors):
+                    weight = self.weight(panel, u, v)
+                    for p in pixels:
+                        i = p * tile.vectors + v
+                        new[i] = fma(b, xs[p], weight, acc[i], f"acc_{p}_{v}")
+            else:
+                w = [self.weight(panel, u, v) for v in range(tile.vectors)]
+                for p in pixels:
+                    value = x(p)
+                    for v in range(tile.vectors):
+                        i = p * tile.vectors + v
+                        new[i] = fma(b, value, w[v], acc[i], f"acc_{p}_{v}")
+            acc = tuple(new)
+        return acc
+
+    def prefetch_inputs(self, steps: int, count: int, inputs: Value, index: Value) -> None:
+        """Prefetch the next tile's inputs: of a run of `count` as many as are due in each iteration of `steps`.
+
+        A core that follows streams by itself does so within one run, and those of a tile are short.
+        """
+        tile, b = self.tile, self.b
+        if not tile.prefetch_next_inputs:
+            return
+        offsets = [offset for offset in tile.in_offsets if isinstance(offset, int)]
+        pixels, gap = len(offsets), offsets[1] - offsets[0]
+        if gap <= count * F32_BYTES:  # it is one piece of memory, gone through evenly
+            lines = -(-pixels * gap * steps // (count * LINE_BYTES))
+            first = address(b, inputs, scaled(b, index, lines * LINE_BYTES // steps))
+            places = [pixels * gap + line * LINE_BYTES for line in range(lines)]
+        else:
+            first = address(b, inputs, scaled(b, index, F32_BYTES))
+            places = [pixels * gap + offset for offset in offsets]
+        for place in places:
+            prefetch(b, first, place)
+
+    def prefetch_share(self, steps: int, k: Value) -> None:
+        """Prefetch this tile's share of weights that later tiles will read: what is due in `steps` terms from k on."""
+        if self.at.ahead is None:
+            return
+        b, size = self.b, self.tile.share_bytes
+        first = address(b, self.at.ahead, scaled(b, k, size))
+        for line in range(-(-steps * size // LINE_BYTES)):
+            prefetch(b, first, line * LINE_BYTES)
+
+    def prefetch_weights(self, count: int, panel: Value) -> None:
+        """Prefetch what the same steps, `ahead` bytes further on in each panel, will read."""
+        b, ws, lanes = self.b, self.weights, lanes_f32(self.machine)
+        if not ws.ahead:
+            return
+        firsts = dict.fromkeys(v * lanes // ws.lanes * ws.lanes for v in range(self.tile.vectors))
+        for first in firsts:
+            for offset in range(0, count * ws.k_step, LINE_BYTES):
+                prefetch(b, panel, ws.offset(first) + offset + ws.ahead)
+
+    def weight(self, panel: Value, step: int, vector: int) -> Value:
+        """The weights of one vector of channels."""
+        b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
+        typ = ir.VectorType(F32, lanes)
+        offset = step * ws.k_step + ws.offset(vector * lanes)
+        used = lanes if ws.padded else self.used[vector]
+        if ws.n_step == F32_BYTES:
+            return load_vector(b, address(b, panel, offset), typ, used, "w")
+        gathered: Value = f32_splat(0.0, lanes)
+        for lane in range(used):
+            place = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
+            gathered = b.insert_element(gathered, b.load(place, align=4, typ=F32), const(lane, I32))
+        return gathered
+
+
+def _lane(b: ir.IRBuilder, x4: Value, lane: int, lanes: int) -> Value:
+    """One lane of four in every lane of a vector."""
+    undefined = ir.Constant(x4.type, ir.Undefined)
+    return b.shuffle_vector(x4, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

@@ -1,0 +1,87 @@
+"""Prologue and epilogue of a register tile: bias or partial sums; then residual, activation, store."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.emit import F32, Values, address, f32_splat, load_vector, store_vector
+from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
+from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Emits prologue and epilogue of a register tile; its sums are one list, by pixel, then vector."""
+
+    b: ir.IRBuilder
+    tile: RegisterTile
+    at: Pointers
+    used: Sequence[int]
+    lanes: int
+
+    def places(self) -> list[tuple[int, int]]:
+        """(pixel, vector) of each sum."""
+        return [(p, v) for p in range(len(self.tile.in_offsets)) for v in range(self.tile.vectors)]
+
+    def start(self) -> Values:
+        """Return the sums that the tile begins with: the bias."""
+        vectors = [_bias(self.b, self.at.bias, v, self.lanes, used) for v, used in enumerate(self.used)]
+        return tuple(vectors[v] for _, v in self.places())
+
+    def prefetch_residual(self, next_too: bool) -> None:
+        """Prefetch the residual: as a rule it is far away, and the sum hides its latency.
+
+        next_too: for the tile that follows at the same distance as well: a short sum does not hide memory's time.
+        """
+        if self.at.residual is None:
+            return
+        offsets = self.tile.residual_offsets
+        known = [offset for offset in offsets if isinstance(offset, int)]
+        if next_too and len(known) > 1:
+            offsets += tuple(offset + len(known) * (known[1] - known[0]) for offset in known)
+        for offset in offsets:
+            for first in range(0, self.tile.vectors * self.lanes * F32_BYTES, LINE_BYTES):
+                prefetch(self.b, moved(self.b, self.at.residual, offset), first)
+
+    def out(self, pixel: int, vector: int) -> Value:
+        """Return the address of an output."""
+        return moved(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
+
+    def stored(self) -> Values:
+        """Load the partial sums that another block of terms left."""
+        typ = ir.VectorType(F32, self.lanes)
+        return tuple(load_vector(self.b, self.out(p, v), typ, self.used[v], "sofar") for p, v in self.places())
+
+    def store(self, results: Values) -> None:
+        """Store partial sums as they are."""
+        for (p, v), value in zip(self.places(), results, strict=True):
+            store_vector(self.b, value, self.out(p, v), self.used[v])
+
+    def finish(self, results: Values, act: str, act_args: tuple[float, ...]) -> None:
+        """Add the residual, apply the activation, and store."""
+        b, at = self.b, self.at
+        for (p, v), value in zip(self.places(), results, strict=True):
+            if at.residual is not None:
+                place = moved(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
+                residual = load_vector(b, place, value.type, self.used[v], "residual")
+                value = b.fadd(value, residual, name="with_residual")
+            value = activate(b, act, act_args, value)
+            store_vector(b, value, self.out(p, v), self.used[v])
+
+
+def moved(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
+    """base + offset + more."""
+    if isinstance(offset, int):
+        return address(b, base, offset + more)
+    return address(b, address(b, base, offset), more)
+
+
+def _bias(b: ir.IRBuilder, bias: Value | None, vector: int, lanes: int, used: int) -> Value:
+    if bias is None:
+        return f32_splat(0.0, lanes)
+    return load_vector(b, address(b, bias, vector * lanes * F32_BYTES), ir.VectorType(F32, lanes), used, "bias")

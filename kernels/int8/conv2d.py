@@ -1,0 +1,194 @@
+"""Convolution and products with a constant matrix over 8-bit numbers, as implicit GEMM on packed weights."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernels.conv.depthwise import MOST_TAPS
+from mavcg.kernels.conv.row_pieces import in_pieces
+from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
+from mavcg.kernels.int8.conv_spec import QConv2d
+from mavcg.kernels.int8.depthwise import CHANNELS, QDepthwise, emit_qdepthwise, in_vectors
+from mavcg.kernels.int8.micro_kernel import SumRun
+from mavcg.kernels.int8.register_tile import GROUP, sums_in_i16
+from mavcg.kernels.int8.requantize import epilogue_of
+from mavcg.specs.kernel import Operand, Packing, Step, View
+from mavcg.specs.packed_constant import PackedConstant
+
+Array: TypeAlias = NDArray[Any]
+
+FLIP, FLIP_WORDS = -0x7F7F7F80, 16  # four bytes of 128, and the number of them in the longest register
+PIECE_PIXELS = 96  # maximum pixels of a piece of a long row: its inputs stay in a level-1 cache
+
+
+class WeightForm(StrEnum):
+    """The meaning of a constant of weights: O, KH, KW, C/groups; or a matrix [O, C], or its transpose [C, O]."""
+
+    FILTERS = "filters"
+    MATRIX = "matrix"
+    TRANSPOSED = "transposed"
+
+    def filters(self, constant: Array) -> Array:
+        """The constant as O, KH, KW, C/groups."""
+        if self is WeightForm.FILTERS:
+            return constant
+        matrix = constant if self is WeightForm.MATRIX else constant.T
+        return np.ascontiguousarray(matrix)[:, None, None, :]
+
+
+def qconv_step(
+    node: Node, graph: Graph, x: View, out: View, form: WeightForm, packing: Packing, **window: Any
+) -> tuple[Step, ...]:
+    """Return the step of a node with inputs x, weights, bias, multiplier, with x and out given as images.
+
+    form: of the weights. window: stride, dilation, groups; none for a product.
+    """
+    constants_of(node, graph)
+    weights = form.filters(graph.constants[node.inputs[1]])
+    groups, kernel = window.get("groups", 1), (int(weights.shape[1]), int(weights.shape[2]))
+    stride, dilation = tuple(window.get("stride", (1, 1))), tuple(window.get("dilation", (1, 1)))
+    narrow = not bool((weights == -128).any())
+    spec = QConv2d(x, out, kernel, stride, dilation, groups, packing.lanes, epilogue_of(node), narrow)
+    if spec.kernel == spec.stride == (1, 1):
+        x, out = in_pieces((spec.x, spec.out), PIECE_PIXELS)
+        spec = replace(spec, x=x, out=out)
+    spec = replace(spec, in_i16=sums_in_i16(in_groups(weights, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
+    lanes, (tensor, bias, multiplier) = packing.lanes, node.inputs[1:4]
+    panels = -(-(weights.shape[0] // groups) // lanes)
+    zero = (x.dtype, int(node.attr("x_zero")))
+    constants = (
+        PackedConstant(
+            _pack_weights, (tensor,), (form, groups, lanes, spec.run), (groups, panels, spec.run.steps, lanes, GROUP),
+            "int8",
+        ),
+        PackedConstant(
+            _pack_sums, (bias, tensor), (form, *zero, groups, lanes), (2 * groups * panels * lanes + FLIP_WORDS,),
+            "int32",
+        ),
+        PackedConstant(_pack_factors, (multiplier,), (groups, lanes), (1, groups * panels * lanes)),
+    )  # fmt: skip
+    packed, sums, factors = (Operand(constant=constant) for constant in constants)
+    operands = (Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors)
+    return (Step(spec, operands, node.origin),)
+
+
+def folded_bias(bias: Array, weights: Array, dtype: str, zero: int) -> Array:
+    """Return the terms to add to sums of x * w with x taken as i8, and as u8: [2, O], in i32 that wraps as sums do.
+
+    Taken as the other type, x is 128 less, or more, and so is its zero point.
+    """
+    total = weights.astype(np.int64).reshape(weights.shape[0], -1).sum(axis=1)
+    zeros = (zero, zero + 128) if dtype == "i8" else (zero - 128, zero)
+    return np.stack([bias.astype(np.int64) - z * total for z in zeros]).astype(np.int32)
+
+
+def in_panels(values: Array, groups: int, lanes: int) -> Array:
+    """Fill each group of [rows, O] up to whole panels with zeros: [rows, groups * panels * lanes]."""
+    rows, out_ch = values.shape[0], values.shape[1] // groups
+    filled = np.zeros((rows, groups, -(-out_ch // lanes) * lanes), values.dtype)
+    filled[:, :, :out_ch] = values.reshape(rows, groups, out_ch)
+    return filled.reshape(rows, -1)
+
+
+def pack_weights(weights: Array, groups: int, lanes: int, run: SumRun) -> Array:
+    """Pack weights [O, KH, KW, C/groups] into [groups, panels, run.steps, lanes, 4], filled up with zeros."""
+    out_ch = weights.shape[0] // groups
+    panels = -(-out_ch // lanes)
+    filled = np.zeros((groups, panels * lanes, run.steps, GROUP), np.int8)
+    filled[:, :out_ch] = in_groups(weights, run).reshape(groups, out_ch, run.steps, GROUP)
+    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, run.steps, GROUP).transpose(0, 1, 3, 2, 4))
+
+
+def in_groups(weights: Array, run: SumRun) -> Array:
+    """[O, KH, KW, C/groups] -> [O, run.steps, 4]: each sum's weights in the groups that its inputs are read in."""
+    terms = np.array(run.terms(), np.int64)
+    flat = weights.reshape(weights.shape[0], -1, run.length)
+    return np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(weights.shape[0], run.steps, GROUP)
+
+
+def _pack_weights(constant: Array, form: WeightForm, groups: int, lanes: int, run: SumRun) -> Array:
+    return pack_weights(form.filters(constant), groups, lanes, run)
+
+
+def _pack_sums(
+    bias: Array, constant: Array, form: WeightForm, dtype: str, zero: int, groups: int, lanes: int
+) -> Array:  # fmt: skip
+    sums = in_panels(folded_bias(bias, form.filters(constant), dtype, zero), groups, lanes)
+    return np.concatenate([sums.reshape(-1), np.full(FLIP_WORDS, FLIP, np.int32)])
+
+
+def _pack_factors(multiplier: Array, groups: int, lanes: int) -> Array:
+    return in_panels(multiplier.astype(np.float32)[None], groups, lanes)
+
+
+def _pack_taps(weights: Array) -> Array:
+    return in_vectors(weights.reshape(weights.shape[0], -1).T)
+
+
+def _pack_depthwise_sums(bias: Array, weights: Array, dtype: str, zero: int) -> Array:
+    return in_vectors(folded_bias(bias, weights, dtype, zero))
+
+
+def _pack_depthwise_factors(multiplier: Array) -> Array:
+    return in_vectors(multiplier.astype(np.float32)[None])
+
+
+def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of a qconv2d node without padding. Raises: MavcgError for computed weights and for padding."""
+    weights = graph.constants.get(node.inputs[1])
+    if weights is None:
+        raise MavcgError(f"node '{node.origin}' (qconv2d): weights are computed; there is a kernel for constant ones")
+    if any(node.attr("pads")):
+        raise MavcgError(f"node '{node.origin}' (qconv2d): has pads; padding is a step of its own, before the kernel")
+    if 0 in weights.shape:
+        raise MavcgError(f"node '{node.origin}' (qconv2d): weights without elements")
+    if _is_depthwise(weights, views[node.inputs[0]], node.attr("groups")):
+        return (_depthwise_step(node, graph, views, weights),)
+    window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
+    return qconv_step(node, graph, views[node.inputs[0]], views[node.output], WeightForm.FILTERS, packing, **window)
+
+
+def _is_depthwise(weights: Array, x: View, groups: int) -> bool:
+    """Return True for a depthwise convolution that QDepthwise computes."""
+    alone = weights.shape[3] == 1 and groups == weights.shape[0] == x.shape[3] and groups > 1
+    return alone and weights.shape[1] * weights.shape[2] <= MOST_TAPS
+
+
+def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View], weights: Array) -> Step:
+    x, out = views[node.inputs[0]], views[node.output]
+    constants_of(node, graph)
+    kernel = (int(weights.shape[1]), int(weights.shape[2]))
+    narrow = not bool((weights == -128).any())
+    spec = QDepthwise(
+        x, out, kernel, tuple(node.attr("stride")), tuple(node.attr("dilation")), epilogue_of(node), narrow
+    )
+    tensor, bias, multiplier = node.inputs[1:4]
+    filled = -(-weights.shape[0] // CHANNELS) * CHANNELS
+    zero = (x.dtype, int(node.attr("x_zero")))
+    packed = (
+        PackedConstant(_pack_taps, (tensor,), (), (kernel[0] * kernel[1], filled), str(weights.dtype)),
+        PackedConstant(_pack_depthwise_sums, (bias, tensor), zero, (2, filled), "int32"),
+        PackedConstant(_pack_depthwise_factors, (multiplier,), (), (1, filled)),
+    )
+    taps, sums, factors = (Operand(constant=constant) for constant in packed)
+    return Step(spec, (Operand(node.inputs[0]), taps, Operand(node.output, written=True), sums, factors), node.origin)
+
+
+def constants_of(node: Node, graph: Graph) -> tuple[Array, Array]:
+    """Return bias and multiplier. Raises: MavcgError where the graph computes them."""
+    bias, multiplier = (graph.constants.get(name) for name in node.inputs[2:4])
+    if bias is None or multiplier is None:
+        raise MavcgError(f"node '{node.origin}' ({node.op}): bias or multiplier is computed; both must be constants")
+    return bias, multiplier
+
+
+LOWER = {"qconv2d": lower_qconv2d}
+EMIT = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}
+EMIT_TILED = {QConv2d: emit_qconv2d, QDepthwise: emit_qdepthwise}
+REGISTERS = {QConv2d: qconv2d_registers}

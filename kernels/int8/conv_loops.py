@@ -1,0 +1,214 @@
+"""The code of an 8-bit convolution: the loops over blocks of rows and channels around the micro-kernels."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.block_loops import blocks, row_blocks
+from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.conv.part_loops import check_parts, part_runs, rectangles, rows_of_parts
+from mavcg.kernels.gemm.register_tile import BlockRegisters
+from mavcg.kernels.int8.conv_spec import QConv2d
+from mavcg.kernels.int8.micro_kernel import F32_BYTES, QPointers, QTile, emit_qtile
+from mavcg.kernels.int8.register_tile import GROUP, Int8Tiling, choose_tiling, form_of, widths_of
+from mavcg.specs.kernel import KernelSpec, Machine, View
+from mavcg.specs.tile_plan import MacroTile, Order
+
+Value: TypeAlias = ir.Value
+
+# Suits any cache: each chunk of channels passes over all rows of a call, its weights stay in cache.
+PLAIN = MacroTile(order=Order.CHANNELS)
+
+
+def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """Emit the function of a spec for a machine. The macro-tile's kc says nothing here: 8-bit outputs hold no sums."""
+    assert isinstance(spec, QConv2d)
+    check_parts(spec, macro)
+    function, b = kernel_function(module, spec, machine)
+    _QConvEmitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
+    b.ret_void()
+    return function
+
+
+def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels: int) -> Int8Tiling:
+    """Return the register tiles for a run of `channels` output channels."""
+    form, registers, width = (
+        form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16),
+        machine.vector_registers,
+        spec.out.shape[2],
+    )
+    vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
+    if macro.nr is not None:
+        # Whole panels: a chunk that begins inside of one would read its weights from elsewhere.
+        chunk_vectors = min(vectors, max(1, macro.nr // (panel * form.lanes)) * panel)
+        if (widths := widths_of(form, registers, width, chunk_vectors)) is not None:
+            return Int8Tiling(chunk_vectors, widths)
+    return choose_tiling(form, registers, width, vectors, panel)
+
+
+def qconv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+    """Return the register tiles of a block of so many output channels."""
+    assert isinstance(spec, QConv2d)
+    chosen = register_tiling(spec, machine, macro, channels)
+    form = form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16)
+    per_chunk = sum(n * form.step_cycles(mr, chosen.vectors * form.parts) for mr, n in chosen.widths.tiles)
+    cycles = channels / (chosen.vectors * form.lanes) * per_chunk
+    return BlockRegisters(
+        chosen.widths, chosen.vectors * form.lanes, chosen.vectors * form.parts, cycles, False, cycles
+    )
+
+
+class _QConvEmitter:
+    """Emitter of the loops around the micro-kernels of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine, macro: MacroTile) -> None:
+        self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
+        self.form = form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16)
+        self.run = spec.run
+        names = ("x", "weights", "out", "bias", "multiplier")
+        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
+        outputs = spec.groups * spec.panels * spec.lanes
+        self.bias = address(b, bias, 0 if self.form.signed else outputs * F32_BYTES)
+        self.flip = None
+        if self.form.flip:
+            flip = address(b, bias, 2 * outputs * F32_BYTES)
+            self.flip = b.load(flip, name="flip", align=4, typ=ir.VectorType(I8, 4 * self.form.lanes))
+
+    def emit(self, begin: Value, end: Value) -> None:
+        b, spec = self.b, self.spec
+        if self.macro.parts > 1:
+            rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
+        elif spec.by_channels:
+            self.by_channels(begin, end, const(0), const(spec.pixel_rows))
+        elif self.macro.order is Order.ROWS and spec.groups > 1:
+
+            def rows(first: Value, last: Value) -> None:
+                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
+
+            row_blocks(b, begin, end, self.macro.mc, rows)
+        else:
+            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
+
+    def group(self, group: Value, begin: Value, end: Value) -> None:
+        """Emit all of a group's output channels for a range of rows."""
+
+        def block(channel: Value, count: int, first: Value, last: Value) -> None:
+            self.channels(group, channel, count, first, last)
+
+        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
+
+    def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Emit rows of pixels, in parts from low to high, of the only group's panels from first to last."""
+        self.by_channels(first, last, *rows_of_parts(self.b, self.spec, self.macro, low, high))
+
+    def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Emit output channels, in parts from low to high, of the rows from first to last; there is one group."""
+        b, spec, macro = self.b, self.spec, self.macro
+        chunk = register_tiling(spec, self.machine, macro, spec.out_channels).vectors * self.form.lanes
+
+        def rows(begin: Value, end: Value) -> None:
+            def part(channel: Value, count: int) -> None:
+                self.channels(const(0), channel, count, begin, end)
+
+            part_runs(b, macro, spec.out_channels, spec.lanes, chunk, low, high, part)
+
+        row_blocks(b, first, last, macro.mc, rows)
+
+    def by_channels(self, begin: Value, end: Value, low: Value, high: Value) -> None:
+        """Emit the panels from begin to end, one by one, for the rows of pixels from low to high."""
+        b, mc = self.b, self.macro.mc
+        rows = mc if mc is not None and mc < self.spec.pixel_rows else None
+        if self.macro.order is Order.ROWS:
+
+            def block(first: Value, last: Value) -> None:
+                repeat(b, begin, end, lambda index: self.panel(index, first, last), "panel")
+
+            row_blocks(b, low, high, rows, block)
+            return
+
+        def panel(index: Value) -> None:
+            row_blocks(b, low, high, rows, lambda first, last: self.panel(index, first, last))
+
+        repeat(b, begin, end, panel, "panel")
+
+    def panel(self, index: Value, begin: Value, end: Value) -> None:
+        """Emit one panel, counted through all groups, for a range of rows."""
+        b, spec = self.b, self.spec
+        rest = spec.out_channels % spec.lanes
+        group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
+        first = b.mul(number, const(spec.lanes))
+        if not rest or spec.panels == 1:
+            self.channels(group, first, rest or spec.lanes, begin, end)
+            return
+        with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, other):
+            with last:
+                self.channels(group, first, rest, begin, end)
+            with other:
+                self.channels(group, first, spec.lanes, begin, end)
+
+    def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
+        """`count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
+        b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
+        tiling = register_tiling(self.spec, self.machine, self.macro, count)
+        step = tiling.vectors * form.lanes
+        chunks, rest = divmod(count, step)
+        if chunks:
+
+            def chunk(index: Value) -> None:
+                self.rows(group, b.add(first, index), step, tiling, begin, end)
+
+            repeat(b, 0, chunks * step, chunk, "channel", step)
+        if rest:
+            fewer = -(-rest // form.lanes)
+            tiling = Int8Tiling(fewer, widths_of(form, registers, width, fewer) or tiling.widths)
+            self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
+
+    def rows(self, group: Value, channel: Value, count: int, tiling: Int8Tiling, begin: Value, end: Value) -> None:
+        """`count` channels, no more than a chunk, of the rows from begin to end."""
+        b, spec, lanes = self.b, self.spec, self.spec.lanes
+        used = count - (tiling.vectors - 1) * self.form.lanes
+        in_first = b.mul(group, const(spec.in_channels))
+        out_first = b.add(b.mul(group, const(spec.out_channels)), channel)
+        packed_first = b.mul(b.add(b.mul(group, const(spec.panels * lanes)), channel), const(F32_BYTES))
+        panel = b.add(b.mul(group, const(spec.panels)), b.udiv(channel, const(lanes)))
+        w_first = b.add(
+            b.mul(panel, const(spec.panel_bytes)), b.mul(b.urem(channel, const(lanes)), const(GROUP)), name="w_first"
+        )
+        weights = address(b, self.w, w_first)
+        bias, multiplier = (address(b, p, packed_first) for p in (self.bias, self.multiplier))
+
+        def row(index: Value) -> None:
+            height = spec.out.shape[1]
+            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+
+            def start(pointer: Value, view: View, down: int, first: Value) -> Value:
+                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                return address(b, pointer, b.add(offset, first))
+
+            x = start(self.x, spec.x, spec.stride[0], in_first)
+            out = start(self.out, spec.out, 1, out_first)
+            self.tiles(tiling, used, QPointers(x, weights, out, bias, multiplier, self.flip))
+
+        repeat(b, begin, end, row, "row")
+
+    def tiles(self, tiling: Int8Tiling, used: int, at: QPointers) -> None:
+        """One row of pixels."""
+        b, spec = self.b, self.spec
+        in_step, out_step = spec.x.strides[2] * spec.stride[1], spec.out.strides[2]
+        ahead, done = self.macro.prefetch_distance_bytes or 0, 0
+        for mr, count in tiling.widths.tiles:
+            offsets = [tuple(step * p for p in range(mr)) for step in (in_step, out_step)]
+            tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead)
+
+            def one(pixel: Value, tile: QTile = tile) -> None:
+                inputs = address(b, at.inputs, scaled(b, pixel, in_step))
+                out = address(b, at.out, scaled(b, pixel, out_step))
+                here = replace(at, inputs=inputs, out=out)
+                emit_qtile(b, self.machine, self.form, self.run, tile, here, spec.epilogue)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count

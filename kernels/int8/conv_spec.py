@@ -1,0 +1,92 @@
+"""An 8-bit convolution's spec: all that decides its code but the core."""
+
+from dataclasses import dataclass, replace
+
+from mavcg.kernels.conv.spec import Convolution
+from mavcg.kernels.int8.micro_kernel import SumRun
+from mavcg.kernels.int8.register_tile import GROUP
+from mavcg.kernels.int8.requantize import Int8Epilogue
+from mavcg.specs.kernel import SumsOfProducts, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("q_conv2d")
+@dataclass(frozen=True)
+class QConv2d(Convolution):
+    """Requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+
+    x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
+    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
+    point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
+    one becomes the other. narrow: no weight is -128. in_i16: how many groups' products i16 holds, as sums_in_i16 says
+    of the weights. A row of work is a row of output pixels, or, where by_channels, a panel.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    epilogue: Int8Epilogue
+    narrow: bool
+    in_i16: int = 0
+
+    @property
+    def family(self) -> str:
+        return f"qconv2d_{self.x.dtype}"
+
+    @property
+    def products(self) -> SumsOfProducts:
+        return replace(
+            super().products, packed=True, partial_sums=False, step_terms=GROUP, channels_outer=True, single_panels=True
+        )
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(
+            "nhwc",
+            sizes_text(*self.out.shape),
+            window_text((*self.kernel, self.in_channels), self.stride, self.dilation, self.groups),
+        )
+
+    @property
+    def panel_channels(self) -> int:
+        return self.lanes
+
+    @property
+    def run(self) -> SumRun:
+        """The loops of a sum over the inputs: rows of taps, taps, channels; neighbours in memory are one level."""
+        _, row, col, _ = self.x.strides
+        steps = (self.dilation[0] * row, self.dilation[1] * col)
+        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Size of the packed weights of one panel, in bytes."""
+        return self.run.steps * self.lanes * GROUP
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.groups * self.panels * self.panel_bytes
+
+    @property
+    def work(self) -> int:
+        return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+
+
+def merged_run(levels: list[tuple[int, int]], length: int) -> SumRun:
+    """Return equivalent loops around neighbours, as few as possible: a loop that continues the inner one is merged."""
+    found: list[tuple[int, int]] = []
+    for count, step in reversed(levels):
+        if count == 1:
+            continue
+        if not found and step == length:
+            length *= count
+        elif found and step == found[0][0] * found[0][1]:
+            found[0] = (count * found[0][0], found[0][1])
+        else:
+            found.insert(0, (count, step))
+    return SumRun(tuple(found), length)

@@ -1,0 +1,258 @@
+"""Depthwise convolution over 8-bit numbers: vectors along the channels, several pixels of a row at once.
+
+Products of two taps at a time are exact sums, by each core's own instructions, before they are added to those that came
+before.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    I8,
+    I16,
+    I32,
+    address,
+    const,
+    kernel_function,
+    note_tile,
+    operand,
+    repeat,
+    scaled,
+)
+from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
+from mavcg.kernels.gemm.register_tile import cut
+from mavcg.kernels.int8.micro_kernel import F32_BYTES
+from mavcg.kernels.int8.requantize import Int8Epilogue, to_eight_bits
+from mavcg.specs.kernel import KernelSpec, Machine, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.serialize import spec_format
+from mavcg.specs.tile_plan import MacroTile
+
+Array: TypeAlias = NDArray[Any]
+Value: TypeAlias = ir.Value
+
+PLAIN = MacroTile()
+CHANNELS = 32  # packed constants are filled up to a multiple of this, the channels of the longest vector
+LEAST_CHANNELS = 8  # minimum channels of a vector
+
+
+@spec_format("q_depthwise")
+@dataclass(frozen=True)
+class QDepthwise(KernelSpec):
+    """Requantized depthwise convolution of 8-bit images with as many channels out as in.
+
+    x, out: N, H, W, C. Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']; C' is C filled
+    up to whole vectors. The zero point of x is in the bias, as in QConv2d. narrow: no weight is -128. A row of work is
+    a row of output pixels.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    epilogue: Int8Epilogue
+    narrow: bool
+
+    @property
+    def family(self) -> str:
+        return f"qdepthwise_{self.x.dtype}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text("nhwc", sizes_text(*self.out.shape), window_text(self.kernel, self.stride, self.dilation))
+
+    @property
+    def out_view(self) -> View:
+        return self.out
+
+    @property
+    def macs(self) -> int:
+        return self.out.elements * self.kernel[0] * self.kernel[1]
+
+    @property
+    def padded(self) -> int:
+        """C': channels filled up to a multiple of CHANNELS."""
+        return -(-self.out.shape[3] // CHANNELS) * CHANNELS
+
+    @property
+    def rows(self) -> int:
+        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
+
+
+def in_vectors(values: Array) -> Array:
+    """Fill [rows, C] up to [rows, C'] with zeros, C' a multiple of CHANNELS."""
+    rows, channels = values.shape
+    filled = np.zeros((rows, -(-channels // CHANNELS) * CHANNELS), values.dtype)
+    filled[:, :channels] = values
+    return filled
+
+
+def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:
+    """Return all taps in pairs, vertical ones where possible: neighbouring pixels share the inputs of these."""
+    even = height - height % 2
+    pairs = [[(ky, kx), (ky + 1, kx)] for ky in range(0, even, 2) for kx in range(width)]
+    rest = [(height - 1, kx) for kx in range(width)] if height % 2 else []
+    return pairs + [rest[i : i + 2] for i in range(0, len(rest), 2)]
+
+
+def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+    """Emit the function of a spec for a machine; only the macro-tile's parts apply."""
+    assert isinstance(spec, QDepthwise)
+    channels = spec.out.shape[3]
+    check_groups(spec, macro, channels, CHANNELS)
+    function, b = kernel_function(module, spec, machine)
+    emitter, (begin, end) = _QDepthwiseEmitter(b, spec, machine), function.args[1:3]
+    if macro.parts > 1:
+
+        def group(first: Value, last: Value, low: Value, high: Value) -> None:
+            emitter.emit(first, last, (low, high))
+
+        channel_groups(b, macro, channels, begin, end, group)
+    else:
+        emitter.emit(begin, end)
+    b.ret_void()
+    return function
+
+
+class _QDepthwiseEmitter:
+    """Emitter of the loops: rows, vectors of channels, tiles of pixels, pairs of taps."""
+
+    def __init__(self, b: ir.IRBuilder, spec: QDepthwise, machine: Machine) -> None:
+        self.b, self.spec, self.machine, self.arm = b, spec, machine, machine.arch == "aarch64"
+        names = ("x", "weights", "out", "bias", "multiplier")
+        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
+        # NEON multiplies i8 only; x86 widens either type before it multiplies.
+        signed = self.arm or spec.x.dtype == "i8"
+        self.flip = self.arm and spec.x.dtype == "u8"
+        self.bias = address(b, bias, 0 if signed else spec.padded * F32_BYTES)
+        # Registers of 64 bytes come in thirty-twos, AVX-512.
+        longest = 64 if machine.vector_registers >= 32 else 32
+        self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
+        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], machine.vector_registers // 4))
+        rows, cols = (spec.dilation[i] * spec.x.strides[1 + i] for i in (0, 1))
+        # (number of the tap, offset) of one or two taps at a time.
+        self.pairs = [
+            [(ky * spec.kernel[1] + kx, ky * rows + kx * cols) for ky, kx in pair] for pair in tap_pairs(*spec.kernel)
+        ]
+
+    def emit(self, begin: Value, end: Value, between: tuple[Value, Value] | None = None) -> None:
+        """Emit the rows from begin to end; between: a range of channels as of channel_steps, None for all."""
+        b, spec = self.b, self.spec
+        height = spec.out.shape[1]
+
+        def row(index: Value) -> None:
+            image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
+
+            def start(pointer: Value, view: View, down: int) -> Value:
+                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                return address(b, pointer, offset)
+
+            x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
+
+            def vector(channel: Value, used: int) -> None:
+                lanes = self.lanes if used == self.lanes else max(LEAST_CHANNELS, 1 << (used - 1).bit_length())
+                wide = b.mul(channel, const(F32_BYTES))
+                moves = ((x, channel), (self.w, channel), (out, channel), (self.bias, wide), (self.multiplier, wide))
+                self.pixels([address(b, pointer, move) for pointer, move in moves], lanes, used)
+
+            channel_steps(b, spec.out.shape[3], self.lanes, vector, between)
+
+        repeat(b, begin, end, row, "row")
+
+    def pixels(self, at: list[Value], lanes: int, used: int) -> None:
+        """Emit all pixels of a row for one vector of channels; at: x, weights, out, bias, multiplier."""
+        b, spec = self.b, self.spec
+        in_step, out_step, done = spec.x.strides[2] * spec.stride[1], spec.out.strides[2], 0
+        for mr, count in self.widths.tiles:
+
+            def one(pixel: Value, mr: int = mr) -> None:
+                x, out = address(b, at[0], scaled(b, pixel, in_step)), address(b, at[2], scaled(b, pixel, out_step))
+                self.tile([x, at[1], out, *at[3:]], mr, lanes, used)
+
+            if count == 1:
+                one(const(done))
+            else:
+                repeat(b, done, done + mr * count, one, "pixel", mr)
+            done += mr * count
+
+    def tile(self, at: list[Value], pixels: int, lanes: int, used: int) -> None:
+        """Emit a tile of neighbouring pixels: weights are loaded and widened once for all of them."""
+        b, spec = self.b, self.spec
+        note_tile(b, pixels, 1)
+        x, weights, out, bias, multiplier = at
+        step = spec.x.strides[2] * spec.stride[1]
+        acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels
+        for pair in self.pairs:
+            ws = [self.weight(address(b, weights, number * spec.padded), lanes) for number, _ in pair]
+            ready = ws if self.arm else self.interleaved(ws)
+            for p in range(pixels):
+                xs = [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]
+                acc[p] = self.added(acc[p], xs, ready)
+        for p, total in enumerate(acc):
+            start = b.load(bias, name="bias", align=4, typ=total.type)
+            factor = b.load(multiplier, name="multiplier", align=4, typ=ir.VectorType(F32, lanes))
+            result = to_eight_bits(b, self.machine, b.add(self.in_order(total), start), factor, spec.epilogue)
+            store_lanes(b, result, address(b, out, p * spec.out.strides[2]), lanes, used)
+
+    def weight(self, place: Value, lanes: int) -> Value:
+        kind = ir.VectorType(I8, lanes)
+        return self.b.sext(self.b.load(place, name="w", align=8, typ=kind), ir.VectorType(I16, lanes))
+
+    def input(self, place: Value, lanes: int, used: int) -> Value:
+        """Load inputs and widen them to i16."""
+        b, wide = self.b, ir.VectorType(I16, lanes)
+        x = load_lanes(b, place, I8, lanes, used, "x")
+        if self.flip:
+            x = b.xor(x, ir.Constant(x.type, [-128] * lanes))
+        return b.sext(x, wide) if self.arm or self.spec.x.dtype == "i8" else b.zext(x, wide)
+
+    def added(self, acc: Value, xs: list[Value], ws: list[Value]) -> Value:
+        """Return acc plus the products of one or two taps; on x86 in the lane order of `interleaved`."""
+        b = self.b
+        if not self.arm:
+            parts = [self.call_madd(x, w) for x, w in zip(self.interleaved(xs), ws, strict=True)]
+            return b.add(acc, shuffle(b, parts[0], parts[1], range(acc.type.count)))
+        products = [b.mul(x, w) for x, w in zip(xs, ws, strict=True)]
+        if self.spec.narrow and len(products) == 2:
+            products = [b.add(*products)]
+        for product in products:
+            acc = b.add(acc, b.sext(product, acc.type))
+        return acc
+
+    def interleaved(self, pair: list[Value]) -> list[Value]:
+        """Two vectors of i16, the second of zeros where there is one only, as neighbours: the lower and the upper four
+        of each eight, which takes one instruction each."""
+        count = pair[0].type.count
+        other = pair[1] if len(pair) > 1 else ir.Constant(pair[0].type, [0] * count)
+        halves = [
+            [first + i + side for first in range(0, count, 8) for i in range(half, half + 4) for side in (0, count)]
+            for half in (0, 4)
+        ]
+        return [shuffle(self.b, pair[0], other, places) for places in halves]
+
+    def call_madd(self, x: Value, w: Value) -> Value:
+        """Emit products of i16, added in pairs."""
+        lanes = x.type.count // 2
+        name = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}[lanes]
+        kind = ir.FunctionType(ir.VectorType(I32, lanes), [x.type, x.type])
+        function = self.b.module.globals.get(name) or ir.Function(self.b.module, kind, name)
+        return self.b.call(function, [x, w])
+
+    def in_order(self, total: Value) -> Value:
+        """Return sums in order of channels: the inverse of `interleaved`."""
+        if self.arm:
+            return total
+        count = total.type.count
+        places = [c // 8 * 4 + c % 4 + (count // 2 if c % 8 >= 4 else 0) for c in range(count)]
+        return shuffle(self.b, total, total, places)

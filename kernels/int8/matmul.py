@@ -1,0 +1,159 @@
+"""Matrix products over 8-bit numbers: with a constant matrix a convolution over pixels of 1x1, else with both sides in
+place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.emit import (
+    F32,
+    I8,
+    I32,
+    Values,
+    address,
+    const,
+    for_range,
+    kernel_function,
+    operand,
+    repeat,
+    scaled,
+    splat,
+    vector,
+)
+from mavcg.kernels.builder.nest import decode, load_lanes, store_lanes
+from mavcg.kernels.builder.quantize import centred, requantised
+from mavcg.kernels.conv.matmul import as_image
+from mavcg.kernels.int8.conv2d import WeightForm, qconv_step
+from mavcg.kernels.int8.micro_kernel import F32_BYTES
+from mavcg.kernels.int8.requantize import Int8Epilogue, epilogue_of
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+
+@spec_format("q_matmul")
+@dataclass(frozen=True)
+class QMatMul(KernelSpec):
+    """Requantized product of 8-bit matrices, neither packed.
+
+    batch: the leading dimensions. m, k, n: of one product. Strides in elements: one for each batch dimension, 0 to
+    broadcast, then those of the matrix. A row of work is a row of one product. Operands: a, b, out, bias i32[n],
+    multiplier f32[n].
+    """
+
+    batch: tuple[int, ...]
+    m: int
+    k: int
+    n: int
+    a_strides: tuple[int, ...]
+    b_strides: tuple[int, ...]
+    out_strides: tuple[int, ...]
+    dtype: str
+    x_zero: int
+    epilogue: Int8Epilogue
+
+    @property
+    def family(self) -> str:
+        return f"qmatmul_{self.dtype}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*self.batch), f"m{self.m}n{self.n}k{self.k}")
+
+    @property
+    def macs(self) -> int:
+        return self.work // 2
+
+    @property
+    def rows(self) -> int:
+        return prod(self.batch) * self.m if self.n else 0
+
+    @property
+    def work(self) -> int:
+        return prod(self.batch) * self.m * self.k * self.n
+
+
+def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return a product with a packed constant where the left side's rows are evenly spaced, else one of both in
+    place."""
+    a, right, out = (views[name] for name in (node.inputs[0], node.inputs[1], node.output))
+    constants = [graph.constants.get(name) for name in node.inputs[1:4]]
+    x, y = as_image(a), as_image(out)
+    weights = constants[0]
+    if weights is not None and weights.ndim == 2 and all(c is not None for c in constants) and x and y and weights.size:
+        form = WeightForm.MATRIX if node.attr("transpose_b") else WeightForm.TRANSPOSED
+        return qconv_step(node, graph, x, y, form, packing)
+    if node.attr("transpose_b"):
+        shape, strides = right.shape, right.strides
+        right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
+    batch = out.shape[:-2]
+    spec = QMatMul(
+        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batched(a, batch), _batched(right, batch), out.strides,
+        a.dtype, node.attr("x_zero"), epilogue_of(node),
+    )  # fmt: skip
+    names = (node.inputs[0], node.inputs[1], node.output, *node.inputs[2:4])
+    return (Step(spec, tuple(Operand(name, written=name == node.output) for name in names), node.origin),)
+
+
+def _batched(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
+    lengths, strides = view.shape[:-2], view.strides[:-2]
+    outer = (0 if n == 1 else s for n, s in zip(lengths, strides, strict=True))
+    return (*(0,) * (len(batch) - len(lengths)), *outer, *view.strides[-2:])
+
+
+def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Emit the product: vectors of columns where these are neighbours, else one column after the other."""
+    assert isinstance(spec, QMatMul)
+    function, b = kernel_function(module, spec, machine)
+    names = ("a", "b", "out", "bias", "multiplier")
+    bases = [operand(b, i, name) for i, name in enumerate(names)]
+    beside = spec.n == 1 or (spec.b_strides[-1] == 1 and spec.out_strides[-1] == 1)
+    lanes = machine.vector_bytes // 4 if beside and spec.n > 1 else 1
+    a_step, b_step = spec.a_strides[-1], spec.b_strides[-2]
+
+    def columns(places: list[Value], first: Value, used: int) -> None:
+        """Emit the outputs of one row from column `first` on."""
+        right = address(b, places[1], scaled(b, first, spec.b_strides[-1]))
+        bias, multiplier = (address(b, p, scaled(b, first, F32_BYTES)) for p in bases[3:])
+
+        def term(k: Value, acc: Values) -> Values:
+            x = b.load(address(b, places[0], scaled(b, k, a_step)), name="x", align=1, typ=I8)
+            w = load_lanes(b, address(b, right, scaled(b, k, b_step)), I8, lanes, used, "w")
+            wide = splat(b, centred(b, x, spec.dtype, spec.x_zero), lanes)
+            return (b.add(acc[0], b.mul(wide, b.sext(w, wide.type))),)
+
+        start = load_lanes(b, bias, I32, lanes, used, "bias")
+        (total,) = for_range(b, const(0), const(spec.k), 1, (start,), term, "k")
+        factor = load_lanes(b, multiplier, F32, lanes, used, "multiplier")
+        value = b.fmul(b.sitofp(total, vector(F32, lanes)), factor)
+        result = requantised(b, value, spec.epilogue.zero, spec.epilogue.lo, spec.epilogue.hi)
+        store_lanes(b, result, address(b, places[2], scaled(b, first, spec.out_strides[-1])), lanes, used)
+
+    def row(index: Value) -> None:
+        places = list(bases[:3])
+        *outer, number = decode(b, index, (*spec.batch, spec.m))
+        for i, strides in enumerate((spec.a_strides, spec.b_strides, spec.out_strides)):
+            for at, stride in zip(outer, strides[:-2], strict=True):
+                places[i] = address(b, places[i], scaled(b, at, stride))
+        for i, strides in ((0, spec.a_strides), (2, spec.out_strides)):
+            places[i] = address(b, places[i], scaled(b, number, strides[-2]))
+        whole = spec.n // lanes * lanes
+        if whole:
+            repeat(b, 0, whole, lambda first: columns(places, first, lanes), "column", lanes)
+        if spec.n % lanes:
+            columns(places, const(whole), spec.n % lanes)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+LOWER = {"qmatmul": lower_qmatmul}
+EMIT = {QMatMul: emit_qmatmul}

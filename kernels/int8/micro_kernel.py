@@ -1,0 +1,340 @@
+"""The micro-kernel over 8-bit numbers: a tile of exact sums in registers, requantized at its end.
+
+Packed weights hold four terms of a sum beside each other for each channel of a panel, so that one instruction takes
+four terms of a vector of channels. Inputs are read in place, four bytes at a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import F32, I8, I16, I32, Values, address, const, for_range, note_tile, scaled, splat
+from mavcg.kernels.builder.nest import shuffle, store_lanes
+from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
+from mavcg.kernels.int8.register_tile import GROUP, ProductForm, chains
+from mavcg.kernels.int8.requantize import Int8Epilogue, joined, to_eight_bits
+from mavcg.specs.kernel import F32_BYTES as F32_BYTES
+from mavcg.specs.kernel import Machine
+
+Value: TypeAlias = ir.Value
+# Groups of terms per iteration; half of them on x86 with 16 registers, and IN_ORDER_NEIGHBOURS on NEON's in-order
+# cores.
+UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2, "maddubs": 2}
+# Groups of a pixel's inputs in one load, where products read them by lane. An in-order core issues a load of 64 bits
+# beside a product, and does one of 128 bits as three instructions (passes/asm/transforms/split_loads.py): of the
+# slots beside the products of four groups eight pixels then take 16 and not 24. An iteration is then one load of each
+# pixel: two would become pairs, live for twice as long, in registers that the core does not have.
+NEIGHBOURS, IN_ORDER_NEIGHBOURS = 4, 2
+IN_ORDER_OUTPUTS = (
+    4  # with fewer of them an in-order core waits for results, unless an iteration's groups have several accumulators
+)
+
+# Instructions of x86 by i32 lanes of their registers: neighbouring products of i16, and of u8 x i8, added.
+MADD = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+MADDUBS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddubs.w.512"}
+
+
+@dataclass(frozen=True)
+class SumRun:
+    """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around a run of
+    neighbours.
+
+    length: bytes of a run, which is taken in groups of four; the last group ends where the run ends, so that some bytes
+    may be in two groups, in one of them with weights of zero. A run of less than four bytes is one group.
+    """
+
+    levels: tuple[tuple[int, int], ...]
+    length: int
+
+    @property
+    def groups(self) -> int:
+        """Groups of one run."""
+        return -(-self.length // GROUP)
+
+    @property
+    def steps(self) -> int:
+        """Groups of the whole sum."""
+        total = self.groups
+        for count, _ in self.levels:
+            total *= count
+        return total
+
+    def terms(self) -> list[tuple[int, ...]]:
+        """Return the byte of a run that each position of each group multiplies; -1: the weight there is zero."""
+        groups = []
+        for start in range(0, self.length, GROUP):
+            first = max(0, min(start, self.length - GROUP))
+            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
+        return groups
+
+
+@dataclass(frozen=True)
+class QTile:
+    """The tile of one micro-kernel: pixels x vectors of channels, `used` of the last vector.
+
+    in_offsets, out_offsets: of each pixel in bytes. panel: channels of a panel of weights; panel_bytes: of all of it.
+    narrow: no weight is -128, so that i16 holds the sum of two products. ahead: prefetch distance of
+    weights in bytes; 0: no prefetch.
+    """
+
+    in_offsets: tuple[int, ...]
+    out_offsets: tuple[int, ...]
+    vectors: int
+    used: int
+    panel: int
+    panel_bytes: int
+    narrow: bool
+    ahead: int = 0
+
+
+@dataclass(frozen=True)
+class QPointers:
+    """Pointers to the operands of the tile's first pixel and channel.
+
+    bias, i32, and multiplier, f32, are filled up to whole panels. flip: a register of bytes 128 where the form flips
+    inputs. It comes from memory: if LLVM knew that all bytes are equal it would flip single numbers before they are
+    broadcast, which the load then no longer does.
+    """
+
+    inputs: Value
+    weights: Value
+    out: Value
+    bias: Value
+    multiplier: Value
+    flip: Value | None
+
+
+def emit_qtile(
+    b: ir.IRBuilder,
+    machine: Machine,
+    form: ProductForm,
+    run: SumRun,
+    tile: QTile,
+    at: QPointers,
+    epilogue: Int8Epilogue,
+) -> None:
+    """Emit the computation and the stores of one tile."""
+    note_tile(b, len(tile.in_offsets), tile.vectors)
+    micro = _Int8MicroKernel(b, machine, form, tile, at, run)
+    pixels, lanes = len(tile.in_offsets), form.lanes
+    sums = micro.sums()
+    for p in range(pixels):
+        for first, count in _together(tile.vectors, lanes):
+            used = min(count * lanes, (tile.vectors - 1) * lanes + tile.used - first * lanes)
+            total = joined(b, [sums[p][v] for v in range(first, first + count)])
+            move = first * lanes * F32_BYTES
+            bias = b.load(address(b, at.bias, move), name="bias", align=4, typ=total.type)
+            kind = ir.VectorType(F32, count * lanes)
+            multiplier = b.load(address(b, at.multiplier, move), name="multiplier", align=4, typ=kind)
+            result = to_eight_bits(b, machine, b.add(total, bias), multiplier, epilogue)
+            store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
+
+
+def _together(vectors: int, lanes: int) -> list[tuple[int, int]]:
+    """Return (first, count) of vectors that are requantized at once: a power of two, at most 32 bytes."""
+    groups, first = [], 0
+    while first < vectors:
+        count = 1 << (min(vectors - first, max(1, 32 // lanes)).bit_length() - 1)
+        groups.append((first, count))
+        first += count
+    return groups
+
+
+class _Int8MicroKernel:
+    """Emitter of the loops of one tile's sums. Accumulators are one list: by chain, then pixel, then piece."""
+
+    def __init__(
+        self, b: ir.IRBuilder, machine: Machine, form: ProductForm, tile: QTile, at: QPointers, run: SumRun
+    ) -> None:  # fmt: skip
+        self.b, self.form, self.tile, self.at, self.run = b, form, tile, at, run
+        self.pixels, self.pieces = len(tile.in_offsets), tile.vectors * form.parts
+        self.unroll = UNROLL[form.kind] // (2 if form.kind == "vnni" and machine.vector_registers < 32 else 1)
+        self.by_lane_at_once = IN_ORDER_NEIGHBOURS if machine.in_order else NEIGHBOURS
+        if form.kind == "sdot" and machine.in_order and self.pixels * self.pieces >= IN_ORDER_OUTPUTS:
+            self.unroll = IN_ORDER_NEIGHBOURS
+        # Groups whose products are added before they are widened. An iteration has a multiple of them.
+        self.at_once = 2 if form.kind == "mull" and tile.narrow else form.together
+        self.unroll = max(self.unroll, self.at_once)
+        self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
+
+    def sums(self) -> list[list[Value]]:
+        """Emit the sums, [pixel][vector] of i32 lanes, a lane for each channel."""
+        b, form, size = self.b, self.form, self.pixels * self.pieces
+        zero = ir.Constant(ir.VectorType(I32, form.lanes), [0] * form.lanes)
+        acc = self.levels(self.run.levels, self.at.inputs, const(0), (zero,) * (size * self.chains))
+        total = list(acc[:size])
+        for chain in range(1, self.chains):
+            total = [b.add(x, y) for x, y in zip(total, acc[chain * size : (chain + 1) * size], strict=True)]
+        rows = [total[p * self.pieces : (p + 1) * self.pieces] for p in range(self.pixels)]
+        if form.parts == 1:
+            return rows
+        return [[self.add_neighbours(x, y) for x, y in zip(row[::2], row[1::2], strict=True)] for row in rows]
+
+    def add_neighbours(self, x: Value, y: Value) -> Value:
+        """Add neighbouring lanes of x, then of y."""
+        lanes = 2 * self.form.lanes
+        even, odd = (shuffle(self.b, x, y, range(i, lanes, 2)) for i in (0, 1))
+        return self.b.add(even, odd)
+
+    def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, step: Value, acc: Values) -> Values:
+        """Emit the loops; `step` is the number of the first group."""
+        b = self.b
+        if not levels:
+            return self.neighbours(inputs, step, acc)
+        count, stride = levels[0]
+        inside = SumRun(tuple(levels[1:]), self.run.length).steps
+
+        def iteration(index: Value, carried: Values) -> Values:
+            first = address(b, inputs, scaled(b, index, stride), "taps")
+            return self.levels(levels[1:], first, b.add(step, scaled(b, index, inside)), carried)
+
+        return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
+
+    def neighbours(self, inputs: Value, step: Value, acc: Values) -> Values:
+        """Emit one run of neighbouring inputs."""
+        b, unroll, group_bytes = self.b, self.unroll, self.tile.panel * GROUP
+        full = self.run.length // GROUP
+        panel = address(b, self.at.weights, scaled(b, step, group_bytes), "panel")
+        looped = full - full % unroll
+
+        def iteration(index: Value, carried: Values) -> Values:
+            here = address(b, inputs, scaled(b, index, GROUP), "x")
+            return self.groups(unroll, here, address(b, panel, scaled(b, index, group_bytes), "w"), carried)
+
+        if looped:
+            acc = for_range(b, const(0), const(looped), unroll, acc, iteration, "k")
+        if full % unroll:
+            here = address(b, inputs, looped * GROUP)
+            acc = self.groups(full % unroll, here, address(b, panel, looped * group_bytes), acc)
+        if self.run.length % GROUP:
+            here = address(b, inputs, max(0, self.run.length - GROUP))
+            acc = self.groups(1, here, address(b, panel, full * group_bytes), acc)
+        return acc
+
+    def groups(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
+        """Emit `count` groups one after the other, without a loop."""
+        new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
+        self.prefetch_weights(count * group_bytes, panel)
+        wide: list[Value] = []
+        done, index = 0, 0
+        while done < count:
+            several = range(done, min(count, done + self.at_once))
+            if self.by_lane(count) and done % self.by_lane_at_once == 0:
+                wide = [self.wide(address(self.b, inputs, o + done * GROUP)) for o in self.tile.in_offsets]
+            weights = [
+                [self.weight(address(self.b, panel, g * group_bytes), piece) for g in several]
+                for piece in range(self.pieces)
+            ]
+            for p, offset in enumerate(self.tile.in_offsets):
+                if wide:
+                    xs = [self.lane(wide[p], g % self.by_lane_at_once) for g in several]
+                else:
+                    xs = [self.word(address(self.b, inputs, offset + g * GROUP)) for g in several]
+                for piece in range(self.pieces):
+                    i = index % self.chains * size + p * self.pieces + piece
+                    new[i] = self.multiply_add(new[i], xs, weights[piece])
+            done, index = several.stop, index + 1
+        return tuple(new)
+
+    def prefetch_weights(self, size: int, panel: Value) -> None:
+        """Prefetch the `size` bytes of weights that lie `ahead` bytes further on in each panel."""
+        tile, form = self.tile, self.form
+        if not tile.ahead:
+            return
+        for number in dict.fromkeys(piece * form.piece // tile.panel for piece in range(self.pieces)):
+            for offset in range(0, size, LINE_BYTES):
+                prefetch(self.b, panel, number * tile.panel_bytes + offset + tile.ahead)
+
+    def by_lane(self, count: int) -> bool:
+        """Return True if inputs of `count` groups are loaded several groups at once, and multiplied lane by lane."""
+        return self.form.kind == "sdot" and count % self.by_lane_at_once == 0
+
+    def wide(self, place: Value) -> Value:
+        """Load the inputs of by_lane_at_once groups."""
+        typ = ir.VectorType(I8, self.by_lane_at_once * GROUP)
+        return self.flip_signs(self.b.load(place, name="xs", align=1, typ=typ))
+
+    def flip_signs(self, x: Value) -> Value:
+        """Convert u8 to i8 or i8 to u8 by a difference of 128, which the bias corrects."""
+        if self.at.flip is None:
+            return x
+        flip = self.at.flip
+        return self.b.xor(x, flip if flip.type == x.type else shuffle(self.b, flip, flip, range(x.type.count)))
+
+    def lane(self, groups: Value, group: int) -> Value:
+        """One group of several wherever a product reads it."""
+        words = self.b.bitcast(groups, ir.VectorType(I32, groups.type.count // GROUP))
+        copies = shuffle(self.b, words, words, [group] * (self.form.weight_bytes // GROUP))
+        return self.b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))
+
+    def word(self, place: Value) -> Value:
+        """Four neighbouring bytes, or as many as a run has, as a product reads them."""
+        b, length = self.b, min(GROUP, self.run.length)
+        if length == GROUP:
+            value = b.load(place, name="x4", align=1, typ=I32)
+        else:
+            value = b.zext(b.load(place, align=1, typ=I8), I32)
+            for i in range(1, length):
+                byte = b.zext(b.load(address(b, place, i), align=1, typ=I8), I32)
+                value = b.or_(value, b.shl(byte, const(8 * i, I32)))
+        words = splat(b, value, self.form.lanes)
+        x = self.flip_signs(b.bitcast(words, ir.VectorType(I8, 4 * self.form.lanes)))
+        if self.form.kind == "madd":
+            return self.widen_u8(x)
+        return x if self.form.parts == 1 else self.input(self.lane(x, 0))
+
+    def widen_u8(self, x: Value) -> Value:
+        """Widen u8 that are equal in each lane of i32 to i16.
+
+        Bytes are interleaved with zeros within 16 of them. An extension would bring bytes from one half of a register
+        to the other, which takes three times as long.
+        """
+        b, count = self.b, x.type.count
+        places = [half + i + side for half in range(0, count, 16) for i in range(8) for side in (0, count)]
+        pairs = shuffle(b, x, ir.Constant(x.type, [0] * count), places)
+        return b.bitcast(pairs, ir.VectorType(I16, count // 2))
+
+    def input(self, x: Value) -> Value:
+        """Return signed bytes in the type that the product takes."""
+        return x if self.form.parts == 1 else self.b.sext(x, ir.VectorType(I16, x.type.count))
+
+    def weight(self, group: Value, piece: int) -> Value:
+        """Load the weights of one piece; group: pointer to the group's weights in the chunk's first panel."""
+        form, tile = self.form, self.tile
+        channel = piece * form.piece
+        offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * GROUP
+        place, size = address(self.b, group, offset), form.weight_bytes
+        return self.input(self.b.load(place, name="w", align=size, typ=ir.VectorType(I8, size)))
+
+    def multiply_add(self, acc: Value, xs: Sequence[Value], weights: Sequence[Value]) -> Value:
+        """Return acc plus the products of some groups."""
+        b, kind = self.b, self.form.kind
+        if kind == "sdot":
+            return self.call("llvm.aarch64.neon.sdot.v4i32.v16i8", acc.type, acc, weights[0], xs[0])
+        if kind == "vnni":
+            name = f"llvm.x86.avx512.vpdpbusd.{self.form.lanes * 32}"
+            return self.call(name, acc.type, acc, xs[0], weights[0])
+        if kind == "madd":
+            return b.add(acc, self.call(f"llvm.x86.{MADD[self.form.lanes]}", acc.type, xs[0], weights[0]))
+        if kind == "maddubs":
+            total = self.pairs(xs[0], weights[0])
+            for x, w in zip(xs[1:], weights[1:], strict=True):
+                total = b.add(total, self.pairs(x, w))
+            ones = ir.Constant(total.type, [1] * total.type.count)
+            return b.add(acc, self.call(f"llvm.x86.{MADD[self.form.lanes]}", acc.type, total, ones))
+        product = b.mul(xs[0], weights[0])
+        for x, w in zip(xs[1:], weights[1:], strict=True):
+            product = b.add(product, b.mul(x, w))
+        return b.add(acc, self.call("llvm.aarch64.neon.saddlp.v4i32.v8i16", acc.type, product))
+
+    def pairs(self, x: Value, weights: Value) -> Value:
+        """Emit products u8 x i8, neighbours added, in i16. The instruction saturates, but sums of these weights fit."""
+        return self.call(f"llvm.x86.{MADDUBS[self.form.lanes]}", ir.VectorType(I16, 2 * self.form.lanes), x, weights)
+
+    def call(self, name: str, result: ir.Type, *args: Value) -> Value:
+        """Call an intrinsic of the machine."""
+        kind = ir.FunctionType(result, [a.type for a in args])
+        function = self.b.module.globals.get(name) or ir.Function(self.b.module, kind, name)
+        return self.b.call(function, args)

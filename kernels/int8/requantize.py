@@ -1,0 +1,95 @@
+"""Requantization of exact sums to 8 bits: one f32 product, rounded half to even, in as few instructions as possible."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.graph import Node
+from mavcg.kernels.builder.emit import I8, I16, I32, intrinsic
+from mavcg.kernels.builder.nest import shuffle
+from mavcg.kernels.builder.quantize import limits
+from mavcg.specs.kernel import Machine
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+SHORT = (-(1 << 15), (1 << 15) - 1)
+# Beyond i16, so that it becomes i16's end, and far within i32, beyond which x86 has no defined number but the lowest.
+TOP = 65536.0
+
+
+@spec_format("int8_epilogue")
+@dataclass(frozen=True)
+class Int8Epilogue:
+    """The requantization of a sum: clamp(round_half_even(f32(sum) * multiplier) + zero, lo, hi), i8 or u8 as `to`
+    says."""
+
+    zero: int
+    lo: int
+    hi: int
+    to: str
+
+
+def epilogue_of(node: Node) -> Int8Epilogue:
+    """Return the requantization of a node's sums."""
+    return Int8Epilogue(node.attr("out_zero"), node.attr("lo"), node.attr("hi"), node.attr("to"))
+
+
+def to_eight_bits(b: ir.IRBuilder, machine: Machine, sums: Value, multiplier: Value, epilogue: Int8Epilogue) -> Value:
+    """Requantize a vector of i32 sums by a vector of f32 multipliers, of at least four lanes, to 8-bit numbers.
+
+    Rounded numbers are saturated to i16: a number that this changes is far beyond lo or hi.
+    """
+    count = sums.type.count
+    real = b.fmul(b.sitofp(sums, multiplier.type), multiplier, name="real")
+    short = _saturated(b, _rounded(b, machine, real), SHORT, I16)
+    short = intrinsic(b, "sadd.sat", [short, _all(short, epilogue.zero)]) if epilogue.zero else short
+    least, most = limits(epilogue.to)
+    result = _saturated(b, short, (least, most), I8)
+    sign = "s" if epilogue.to == "i8" else "u"
+    if epilogue.lo > least:
+        result = intrinsic(b, f"{sign}max", [result, _all(result, epilogue.lo)])
+    if epilogue.hi < most:
+        result = intrinsic(b, f"{sign}min", [result, _all(result, epilogue.hi)])
+    assert result.type == ir.VectorType(I8, count)
+    return result
+
+
+def _rounded(b: ir.IRBuilder, machine: Machine, real: Value) -> Value:
+    """Round f32 to i32, half to even."""
+    # In registers: LLVM does not cut these operations into shorter ones.
+    arm = machine.arch == "aarch64"
+    lanes = 4 if arm else min(real.type.count, 16 if machine.vector_registers >= 32 else 8)
+    parts = [shuffle(b, real, real, range(i, i + lanes)) for i in range(0, real.type.count, lanes)]
+    if arm:
+        # Rounds and saturates in one; LLVM makes two of the general form.
+        return joined(b, [_converted(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts])
+    top = ir.Constant(parts[0].type, [TOP] * lanes)
+    bounded = [b.select(b.fcmp_ordered("<", part, top), part, top) for part in parts]
+    # As the processor rounds, which is half to even: nobody sets it otherwise, and all f32 arithmetic would change.
+    return joined(b, [_converted(b, f"llvm.lrint.v{lanes}i32.v{lanes}f32", part) for part in bounded])
+
+
+def _converted(b: ir.IRBuilder, name: str, x: Value) -> Value:
+    kind = ir.FunctionType(ir.VectorType(I32, x.type.count), [x.type])
+    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    return b.call(function, [x])
+
+
+def joined(b: ir.IRBuilder, parts: list[Value]) -> Value:
+    """Concatenate vectors of one length, a power of two of them."""
+    while len(parts) > 1:
+        count = 2 * parts[0].type.count
+        parts = [shuffle(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _saturated(b: ir.IRBuilder, x: Value, bounds: tuple[int, int], element: ir.Type) -> Value:
+    """Clamp to two bounds and truncate to shorter lanes."""
+    x = intrinsic(b, "smax", [x, _all(x, bounds[0])])
+    return b.trunc(intrinsic(b, "smin", [x, _all(x, bounds[1])]), ir.VectorType(element, x.type.count))
+
+
+def _all(x: Value, value: int) -> ir.Constant:
+    return ir.Constant(x.type, [value] * x.type.count)

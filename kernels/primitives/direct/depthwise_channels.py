@@ -1,0 +1,213 @@
+"""Depthwise convolutions with vectors along the channels, from and to HWC and CHWc: pixels of a row in registers."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    address,
+    const,
+    fma,
+    kernel_function,
+    load_vector,
+    note_tile,
+    operand,
+    repeat,
+    scaled,
+    vector,
+)
+from mavcg.kernels.conv.depthwise import MOST_TAPS, most_pixels
+from mavcg.kernels.gemm.register_tile import cut
+from mavcg.kernels.primitives.border import input_with_border
+from mavcg.kernels.primitives.common import (
+    MOST_BLOCK,
+    Image,
+    epilogue_operand_places,
+    epilogue_operands,
+    image_of,
+    lanes_of,
+    load_partial,
+)
+from mavcg.kernels.primitives.direct.tile_outputs import DirectTileOutputs
+from mavcg.specs.kernel import Array, KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text, window_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+CHUNK_CHANNELS = 64  # channels of a row of work: whole blocks, and at least a cache line
+
+
+@spec_format("depthwise_channels")
+@dataclass(frozen=True)
+class DepthwiseChannels(KernelSpec):
+    """act(bias + depthwise convolution + residual); operands: x, weights, out, bias?, residual?.
+
+    x: with its border; x and out in HWC or CHWc. weights: [K, K, C filled up to whole blocks of MOST_BLOCK]. A row of
+    work is CHUNK_CHANNELS channels of a row of outputs, or the remaining ones.
+    """
+
+    x: Image
+    out: Image
+    kernel: int
+    stride: int
+    dilation: int
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return "depthwise_channels_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        k = self.kernel
+        window = window_text((k, k), (self.stride,), (self.dilation,))
+        return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of channels of a row of outputs."""
+        return -(-self.out.channels // CHUNK_CHANNELS)
+
+    @property
+    def rows(self) -> int:
+        return self.out.height * self.chunks
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.channels * self.out.height * self.out.width * self.kernel * self.kernel
+
+
+def channels_of_whole_blocks(channels: int) -> int:
+    """Round channels up to whole blocks of every size that a library has."""
+    return -(-channels // MOST_BLOCK) * MOST_BLOCK
+
+
+def emit_depthwise(module: ir.Module, spec: DepthwiseChannels, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    repeat(b, function.args[1], function.args[2], _DepthwiseChannelsEmitter(b, spec, machine).row, "row")
+    b.ret_void()
+    return function
+
+
+class _DepthwiseChannelsEmitter:
+    """Emitter of the loops of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: DepthwiseChannels, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
+        blocks = [image.block for image in (spec.x, spec.out) if image.layout is Layout.CHWC]
+        self.lanes = lanes_of(machine, min(blocks, default=machine.vector_bytes))
+        self.widths = cut(spec.out.width, min(spec.out.width, most_pixels(machine, spec.kernel)))
+
+    def row(self, index: Value) -> None:
+        """Emit a row of work: a chunk of the channels of a row of outputs."""
+        b, spec = self.b, self.spec
+        chunks = spec.chunks
+        y, chunk = (b.udiv(index, const(chunks)), b.urem(index, const(chunks))) if chunks > 1 else (index, const(0))
+        x = address(b, self.x, scaled(b, y, spec.stride * spec.x.row_step * F32_BYTES))
+        down = scaled(b, y, spec.out.row_step * F32_BYTES)
+        out = address(b, self.out, down)
+        residual = address(b, self.residual, down) if self.residual is not None else None
+
+        def run(count: int) -> None:
+            first = scaled(b, chunk, CHUNK_CHANNELS)
+            stored = count
+            if spec.out.layout is Layout.CHWC:
+                stored = -(-count // spec.out.block) * spec.out.block
+            whole = count // self.lanes * self.lanes
+            if whole:
+                repeat(
+                    b, 0, whole, lambda c: self.pixels(x, out, residual, b.add(first, c), self.lanes), "c", self.lanes
+                )
+            for c in range(whole, stored, self.lanes):
+                self.pixels(x, out, residual, b.add(first, const(c)), max(0, count - c))
+
+        rest = spec.out.channels % CHUNK_CHANNELS
+        if not rest or chunks == 1:
+            run(min(CHUNK_CHANNELS, spec.out.channels))
+            return
+        with b.if_else(b.icmp_signed("==", chunk, const(chunks - 1))) as (last, before):
+            with last:
+                run(rest)
+            with before:
+                run(CHUNK_CHANNELS)
+
+    def pixels(self, x: Value, out: Value, residual: Value | None, channel: Value, used: int) -> None:
+        """Emit a vector of channels of a row of outputs."""
+        b, spec, done = self.b, self.spec, 0
+        source = address(b, x, spec.x.channel_bytes(b, channel), "channel_x")
+        weights = address(b, self.w, scaled(b, channel, F32_BYTES), "channel_w")
+        for count, tiles in self.widths.tiles:
+
+            def pixel_tile(column: Value, count: int = count) -> None:
+                window = address(b, source, scaled(b, column, spec.stride * spec.x.column_step * F32_BYTES), "window")
+                outputs = DirectTileOutputs(
+                    b, self.machine, spec.out, spec.epilogue, True, count, self.lanes, (used,), channel, column, out,
+                    self.bias, residual,
+                )  # fmt: skip
+                self.tile(outputs, window, weights, used)
+
+            if tiles == 1:
+                pixel_tile(const(done))
+            else:
+                repeat(b, done, done + count * tiles, pixel_tile, "column", count)
+            done += count * tiles
+
+    def tile(self, outputs: DirectTileOutputs, window: Value, weights: Value, used: int) -> None:
+        """Emit a tile of neighbouring pixels: each weight is loaded once for all, each input once for its users."""
+        b, spec = self.b, self.spec
+        note_tile(b, outputs.scalars, 1)
+        acc = list(outputs.initial_sums())
+        across = range(spec.kernel)
+        columns = sorted({p * spec.stride + kx * spec.dilation for p in range(outputs.scalars) for kx in across})
+        taps = channels_of_whole_blocks(spec.out.channels) * F32_BYTES
+        # A block of the input has all its lanes; past those of HWC's last vector is the next pixel, or nothing.
+        readable = self.lanes if spec.x.layout is Layout.CHWC else used
+        for ky in range(spec.kernel if used else 0):
+            places = [address(b, weights, (ky * spec.kernel + kx) * taps) for kx in across]
+            w = [load_vector(b, place, vector(F32, self.lanes), name="w") for place in places]
+            for column in columns:
+                offset = ky * spec.dilation * spec.x.row_step + column * spec.x.column_step
+                value = load_partial(b, self.machine, address(b, window, offset * F32_BYTES), self.lanes, readable, "x")
+                for p in range(outputs.scalars):
+                    kx, between = divmod(column - p * spec.stride, spec.dilation)
+                    if kx in across and not between:
+                        acc[p] = fma(b, value, w[kx], acc[p], f"acc_{p}")
+        outputs.store(tuple(acc))
+
+
+@dataclass(frozen=True)
+class DepthwisePrimitive(Primitive):
+    """A depthwise convolution as a primitive, vectors along the channels."""
+
+    @property
+    def family(self) -> str:
+        return "direct_blocked"
+
+    @property
+    def name(self) -> str:
+        return f"direct_blocked_depthwise_{self.layout_in.lower()}_{self.layout_out.lower()}"
+
+    def applies(self, scenario: Scenario) -> bool:
+        return scenario.c == scenario.m == scenario.groups and scenario.k * scenario.k <= MOST_TAPS
+
+    def workspace_bytes(self, scenario: Scenario) -> int:
+        return input_with_border(scenario, self.layout_in, MOST_BLOCK).workspace_bytes
+
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        s, x = scenario, input_with_border(scenario, self.layout_in, block)
+        out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
+        spec = DepthwiseChannels(x.image, out, s.k, s.stride, s.dilation, epilogue)
+        packed = np.zeros((s.k, s.k, channels_of_whole_blocks(s.c)), np.float32)
+        packed[:, :, : s.c] = weights[:, 0].transpose(1, 2, 0)
+        operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        return Lowering((*x.stages, Stage(spec, operands)), packed, x.workspace_bytes)
+
+
+EMIT = {DepthwiseChannels: emit_depthwise}

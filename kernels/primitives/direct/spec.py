@@ -1,0 +1,107 @@
+"""Direct convolutions: the spec that all their primitives share; its code is in loops.py.
+
+Vectors run along the output channels or along the columns of the output.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mavcg.kernels.primitives.common import Image
+from mavcg.kernels.primitives.direct.terms import TermOrder
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.kernel_symbol import shape_text, window_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("vector_axis")
+class VectorAxis(StrEnum):
+    """The dimension of the output that the lanes of a vector run along."""
+
+    CHANNELS = "channels"
+    COLUMNS = "columns"
+
+
+@spec_format("held_outputs")
+class TileExtent(StrEnum):
+    """The outputs that a register tile may have: several scalars and vectors, one scalar, or one vector."""
+
+    BOTH = "both"
+    ONE_SCALAR = "one scalar"
+    ONE_VECTOR = "one vector"
+
+
+@spec_format("direct_conv2d")
+@dataclass(frozen=True)
+class DirectConv(KernelSpec):
+    """act(bias + convolution + residual) of f32 images; operands: x, weights, out, bias?, residual?.
+
+    x: with its border; in phases by the stride where vectors run along columns. weights: packed in panels of `panel`
+    channels, [groups, panels, terms, panel], the terms in `order`. chunk: output channels of a row of work, whole
+    panels or a group's all; a row is a chunk of a row of outputs. rows_outer: all chunks of a row of outputs follow
+    each other; else all rows of a chunk. slack: a vector's length may be read past the end of x.
+    """
+
+    x: Image
+    out: Image
+    kernel: int
+    stride: int
+    dilation: int
+    groups: int
+    epilogue: Epilogue
+    order: TermOrder
+    along: VectorAxis
+    tile_extent: TileExtent
+    panel: int
+    chunk: int
+    rows_outer: bool
+    slack: bool
+    long_unroll: bool = False
+
+    @property
+    def family(self) -> str:
+        return f"direct_{self.along}_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        k = self.kernel
+        window = window_text((k, k, self.x.channels // self.groups), (self.stride,), (self.dilation,), self.groups)
+        return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
+
+    @property
+    def in_channels(self) -> int:
+        """Input channels of a group."""
+        return self.x.channels // self.groups
+
+    @property
+    def out_channels(self) -> int:
+        """Output channels of a group."""
+        return self.out.channels // self.groups
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of output channels of a group."""
+        return -(-self.out_channels // self.chunk)
+
+    @property
+    def terms(self) -> int:
+        """Terms of each sum."""
+        return self.in_channels * self.kernel * self.kernel
+
+    @property
+    def panel_bytes(self) -> int:
+        """Size of a panel of packed weights, in bytes."""
+        return self.terms * self.panel * F32_BYTES
+
+    @property
+    def group_bytes(self) -> int:
+        """Size of a group's packed weights, in bytes."""
+        return -(-self.out_channels // self.panel) * self.panel_bytes
+
+    @property
+    def rows(self) -> int:
+        return self.groups * self.chunks * self.out.height
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.channels * self.out.height * self.out.width * self.terms

@@ -1,0 +1,219 @@
+"""Sum of single channels: the baseline of Anderson and Gregg (CGO 2018), loops M x C x H x W x K x K.
+
+Each input channel's convolution is added to the output plane in memory, one plane after the other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    Values,
+    address,
+    const,
+    fma,
+    for_range,
+    kernel_function,
+    operand,
+    repeat,
+    scaled,
+    splat,
+)
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.border import input_with_border
+from mavcg.kernels.primitives.common import (
+    Image,
+    epilogue_operand_places,
+    epilogue_operands,
+    finish,
+    image_of,
+    load_partial,
+    store_partial,
+)
+from mavcg.specs.kernel import Array, KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text, window_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+
+@spec_format("sum2d")
+@dataclass(frozen=True)
+class SumOfChannels(KernelSpec):
+    """act(bias + convolution + residual), an input channel at a time; operands: x, weights, out, bias?, residual?.
+
+    x: with its border; where it has phases these are the stride. weights: [M, C / groups, K, K]. columns: True for
+    vectors along the columns, False for one output at a time. A row of work is an output channel.
+    """
+
+    x: Image
+    out: Image
+    kernel: int
+    stride: int
+    dilation: int
+    groups: int
+    epilogue: Epilogue
+    columns: bool
+
+    @property
+    def family(self) -> str:
+        return "sum2d_columns_f32" if self.columns else "sum2d_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        k = self.kernel
+        window = window_text((k, k, self.x.channels // self.groups), (self.stride,), (self.dilation,), self.groups)
+        return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
+
+    @property
+    def rows(self) -> int:
+        return self.out.channels
+
+    @property
+    def work(self) -> int:
+        return 2 * self.out.elements * self.kernel * self.kernel * (self.x.channels // self.groups)
+
+
+def emit_sum2d(module: ir.Module, spec: SumOfChannels, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    repeat(b, function.args[1], function.args[2], _Sum2dEmitter(b, spec, machine).channel, "channel")
+    b.ret_void()
+    return function
+
+
+class _Sum2dEmitter:
+    """Emitter of the loops of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: SumOfChannels, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
+        self.lanes = lanes_f32(machine) if spec.columns else 1
+
+    def channel(self, m: Value) -> None:
+        """Emit one output plane: the bias stored, the terms added, the epilogue applied."""
+        b, spec = self.b, self.spec
+        in_channels, taps = spec.x.channels // spec.groups, spec.kernel * spec.kernel
+        offset = scaled(b, m, spec.out.channel_step * F32_BYTES, "plane")
+        out = address(b, self.out, offset)
+        bias: Value = ir.Constant(F32, 0.0)
+        if self.bias is not None:
+            bias = b.load(address(b, self.bias, scaled(b, m, F32_BYTES)), name="bias", align=4, typ=F32)
+        self.outputs(lambda y, x, lanes, used: self.store(splat(b, bias, lanes), self.at(out, y, x), lanes, used))
+        group = b.udiv(m, const(spec.out.channels // spec.groups), name="group")
+        first = b.mul(group, const(in_channels * spec.x.channel_step * F32_BYTES))
+        source = address(b, self.x, first)
+        weights = address(b, self.w, b.mul(m, const(in_channels * taps * F32_BYTES)))
+
+        def add_channel(c: Value) -> None:
+            x = address(b, source, scaled(b, c, spec.x.channel_step * F32_BYTES), "channel")
+            w = address(b, weights, scaled(b, c, taps * F32_BYTES), "taps")
+            self.outputs(lambda y, column, lanes, used: self.add(x, w, out, y, column, lanes, used))
+
+        repeat(b, 0, in_channels, add_channel, "c")
+        if spec.epilogue.residual or spec.epilogue.act != "none":
+            residual = address(b, self.residual, offset) if self.residual is not None else None
+            self.outputs(lambda y, x, lanes, used: self.end(out, residual, y, x, lanes, used))
+
+    def outputs(self, body: Callable[[Value, Value, int, int], None]) -> None:
+        """Emit body(row, column, lanes, lanes used) over an output plane."""
+        b, width = self.b, self.spec.out.width
+        whole = width // self.lanes * self.lanes
+
+        def row(y: Value) -> None:
+            if whole:
+                repeat(b, 0, whole, lambda x: body(y, x, self.lanes, self.lanes), "x", self.lanes)
+            if width > whole:
+                body(y, const(whole), self.lanes, width - whole)
+
+        repeat(b, 0, self.spec.out.height, row, "y")
+
+    def at(self, plane: Value, y: Value, x: Value) -> Value:
+        """Emit the address of an output."""
+        b, out = self.b, self.spec.out
+        return address(b, address(b, plane, scaled(b, y, out.row_step * F32_BYTES)), scaled(b, x, F32_BYTES))
+
+    def store(self, value: Value, place: Value, lanes: int, used: int) -> None:
+        store_partial(self.b, self.machine, value, place, lanes, used)
+
+    def add(self, x: Value, w: Value, out: Value, y: Value, column: Value, lanes: int, used: int) -> None:
+        """Add one channel's K x K terms to a vector of outputs of a row."""
+        b, spec, image = self.b, self.spec, self.spec.x
+        place = self.at(out, y, column)
+        row = address(b, x, scaled(b, y, spec.stride * image.row_step * F32_BYTES))
+        across = image.column(spec.stride)  # 1 in phases: a stride further on is the next of the phase
+        corner = address(b, row, scaled(b, column, across * F32_BYTES), "corner")
+
+        def line(ky: Value, carried: Values) -> Values:
+            (acc,) = carried
+            source = address(b, corner, scaled(b, ky, spec.dilation * image.row_step * F32_BYTES))
+            taps = address(b, w, scaled(b, ky, spec.kernel * F32_BYTES))
+            for kx in range(spec.kernel):
+                tap = b.load(address(b, taps, kx * F32_BYTES), name="w", align=4, typ=F32)
+                at = address(b, source, image.column(kx * spec.dilation) * F32_BYTES)
+                value = load_partial(b, self.machine, at, lanes, used, "x")
+                acc = fma(b, value, splat(b, tap, lanes), acc, "acc")
+            return (acc,)
+
+        start = load_partial(b, self.machine, place, lanes, used, "sofar")
+        (total,) = for_range(b, const(0), const(spec.kernel), 1, (start,), line, "ky")
+        self.store(total, place, lanes, used)
+
+    def end(self, out: Value, residual: Value | None, y: Value, x: Value, lanes: int, used: int) -> None:
+        """Apply residual and activation to a vector of outputs."""
+        b, place = self.b, self.at(out, y, x)
+        value = load_partial(b, self.machine, place, lanes, used, "sum")
+        residual_value = (
+            load_partial(b, self.machine, self.at(residual, y, x), lanes, used, "residual") if residual else None
+        )
+        self.store(finish(b, self.spec.epilogue, value, residual_value), place, lanes, used)
+
+
+@dataclass(frozen=True)
+class Sum2d(Primitive):
+    """The sum of single channels as a primitive; columns: vectors along the columns, else scalars."""
+
+    columns: bool = False
+
+    @property
+    def family(self) -> str:
+        return "sum2d"
+
+    @property
+    def name(self) -> str:
+        variant = "columns" if self.columns else "scalar"
+        return f"sum2d_{variant}_{self.layout_in.lower()}_{self.layout_out.lower()}"
+
+    def applies(self, scenario: Scenario) -> bool:
+        return True
+
+    def workspace_bytes(self, scenario: Scenario) -> int:
+        return input_with_border(scenario, self.layout_in, 1, self.phases(scenario)).workspace_bytes
+
+    def phases(self, scenario: Scenario) -> int:
+        """Return the phases of the columns of the input's copy."""
+        return scenario.stride if self.columns else 1
+
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        x = input_with_border(scenario, self.layout_in, block, self.phases(scenario))
+        out = image_of(self.layout_out, scenario.m, scenario.out_h, scenario.out_w, block)
+        spec = SumOfChannels(
+            x.image, out, scenario.k, scenario.stride, scenario.dilation, scenario.groups, epilogue, self.columns
+        )
+        operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        packed = np.ascontiguousarray(weights, np.float32)
+        return Lowering((*x.stages, Stage(spec, operands)), packed, x.workspace_bytes)
+
+
+PRIMITIVES: tuple[Primitive, ...] = (
+    Sum2d(Layout.CHW, Layout.CHW),
+    Sum2d(Layout.CHW, Layout.CHW, columns=True),
+    Sum2d(Layout.HCW, Layout.HCW, columns=True),
+)
+EMIT = {SumOfChannels: emit_sum2d}

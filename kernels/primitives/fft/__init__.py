@@ -1,0 +1,1 @@
+"""The fft family of convolution primitives: one-dimensional Fourier transforms along rows."""

@@ -1,0 +1,223 @@
+"""Emitters of the stages whose specs are in specs.py."""
+
+from dataclasses import replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    address,
+    const,
+    f32_splat,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+    vector,
+)
+from mavcg.kernels.gemm.tile import Pointers, Sum
+from mavcg.kernels.primitives.common import (
+    MOST_BLOCK,
+    epilogue_operands,
+    finish,
+    load_partial,
+    store_partial,
+    zero_other_lanes,
+)
+from mavcg.kernels.primitives.fft.codelets import forward, inverse
+from mavcg.kernels.primitives.fft.lanes import ChannelLanes
+from mavcg.kernels.primitives.fft.specs import CoefficientProducts, ForwardRows, InverseRows
+from mavcg.kernels.primitives.matrix_product import PANEL, emit_product, packed_product
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import F32_BYTES
+
+Value: TypeAlias = ir.Value
+
+
+def _limited(b: ir.IRBuilder, value: Value, most: int) -> Value:
+    """Clamp a value to 0 .. most."""
+    value = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
+    return b.select(b.icmp_signed(">", value, const(most)), const(most), value)
+
+
+def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    x, inputs, scratch = operand(b, 0, "x"), operand(b, 1, "inputs"), function.args[3]
+    t, s, image = spec.transforms, spec.transforms.scenario, spec.x
+    lines = ChannelLanes(b, machine, image)
+    typ = vector(F32, lines.lanes)
+    half = t.in_channels * F32_BYTES  # bytes of one part of (re, im), (im, -re)
+
+    def row(number: Value) -> None:
+        y = b.sub(number, const(s.pad))
+        inside = b.icmp_unsigned("<", y, const(s.h))
+
+        def tile(index: Value) -> None:
+            start = b.sub(scaled(b, index, t.tile), const(s.pad))  # the first pixel
+            low = _limited(b, b.sub(const(0), start), t.length)
+            high = _limited(b, b.sub(const(s.w), start), t.length)
+            high = b.select(b.icmp_signed(">", high, low), high, low)
+
+            def channels(group: Value, first: Value, used: int) -> None:
+                if not used:
+                    return
+                place = b.add(scaled(b, group, t.tiles), index)
+                place = b.mul(b.add(b.mul(place, const(t.in_rows)), number), const(t.in_row_bytes))
+                to = address(b, inputs, b.add(place, scaled(b, first, F32_BYTES)))
+                with b.if_else(inside) as (in_image, in_border):
+                    with in_image:
+                        channel = b.add(scaled(b, group, t.in_channels), first)
+                        at = b.add(image.channel_bytes(b, channel), scaled(b, y, image.row_step * F32_BYTES))
+                        line = lines.pixel(address(b, x, at), start)
+                        transform(line, low, high, to, used)
+                    with in_border:
+                        zero = f32_splat(0.0, lines.lanes)
+                        repeat(b, 0, t.coefficients, lambda f: store(f, to, zero, zero, used), "coefficient")
+
+            lines.each(t.in_channels, s.groups, channels)
+
+        repeat(b, 0, t.tiles, tile, "tile")
+
+    def transform(line: Value, low: Value, high: Value, to: Value, used: int) -> None:
+        clear = f32_splat(0.0, lines.lanes)
+        repeat(b, 0, low, lambda i: store_vector(b, clear, lines.vector(scratch, i)), "before")
+        lines.gather(line, scratch, low, high, used)
+        repeat(b, high, t.length, lambda i: store_vector(b, clear, lines.vector(scratch, i)), "after")
+        pixels = [load_vector(b, lines.vector(scratch, const(i)), typ, name=f"x_{i}") for i in range(t.length)]
+        for f, (re, im) in enumerate(forward(b, pixels)):
+            store(const(f), to, re, clear if im is None else im, used)
+
+    def store(f: Value, to: Value, re: Value, im: Value, used: int) -> None:
+        place = address(b, to, scaled(b, f, t.in_bytes))
+        for number, value in enumerate((re, im, im, b.fneg(re))):
+            store_partial(b, machine, value, address(b, place, number * half), lines.lanes, used)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    inputs, weights, outputs = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "outputs")))
+    t, s = spec.transforms, spec.transforms.scenario
+    levels = Sum(((s.k, s.dilation * t.in_row_bytes), (2 * t.in_channels, F32_BYTES)))
+    product = packed_product(2 * s.out_h, t.out_channels, levels, t.in_row_bytes // 2, t.out_row_bytes // 2)
+    # Coefficients 0 and length / 2 are real: a quarter of the work. Their weights are the first of the panel's terms.
+    levels = Sum(((s.k, s.dilation * t.in_row_bytes), (t.in_channels, F32_BYTES)))
+    real = packed_product(s.out_h, t.out_channels, levels, t.in_row_bytes, t.out_row_bytes)
+    real = replace(real, panel_step=product.panel_step)
+    panels_bytes = -(-t.out_channels // PANEL) * product.panel_step
+
+    def row(index: Value) -> None:
+        """Emit a row of work; rows are in order of coefficient, then group, as inputs, weights and outputs are."""
+
+        def tile(number: Value) -> None:
+            place = b.add(scaled(b, index, t.tiles), number)
+            at = Pointers(
+                address(b, inputs, b.mul(place, const(t.in_rows * t.in_row_bytes))),
+                address(b, weights, b.mul(index, const(panels_bytes))),
+                address(b, outputs, b.mul(place, const(s.out_h * t.out_row_bytes))),
+            )
+            first = b.icmp_unsigned("<", index, const(s.groups))
+            last = b.icmp_unsigned(">=", index, const((t.coefficients - 1) * s.groups))
+            with b.if_else(b.or_(first, last)) as (is_real, is_complex):
+                with is_real:
+                    emit_product(b, machine, real, at)
+                with is_complex:
+                    emit_product(b, machine, product, at)
+
+        repeat(b, 0, t.tiles, tile, "tile")
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    outputs, out, scratch = operand(b, 0, "outputs"), operand(b, 1, "out"), function.args[3]
+    bias, residual = epilogue_operands(b, spec.epilogue, 2)
+    t, s, image = spec.transforms, spec.transforms.scenario, spec.out
+    lines = ChannelLanes(b, machine, image)
+    gathered = address(b, scratch, t.length * MOST_BLOCK * F32_BYTES)  # residuals of a line
+
+    def row(y: Value) -> None:
+        def tile(index: Value) -> None:
+            start = scaled(b, index, t.tile)
+            count = _limited(b, b.sub(const(s.out_w), start), t.tile)
+
+            def channels(group: Value, first: Value, used: int) -> None:
+                channel = b.add(scaled(b, group, t.out_channels), first)
+                at = b.add(image.channel_bytes(b, channel), scaled(b, y, image.row_step * F32_BYTES))
+                at = b.add(at, scaled(b, start, image.column_step * F32_BYTES))
+                if used:
+                    place = b.add(scaled(b, group, t.tiles), index)
+                    place = b.mul(b.add(b.mul(place, const(s.out_h)), y), const(t.out_row_bytes))
+                    transform(address(b, outputs, b.add(place, scaled(b, first, F32_BYTES))), used)
+                epilogue(at, channel, count, used)
+
+            lines.each(t.out_channels, s.groups, channels)
+
+        repeat(b, 0, t.tiles, tile, "tile")
+
+    def transform(from_: Value, used: int) -> None:
+        """Transform one vector of channels back into the scratch."""
+        spectrum = []
+        for f in range(t.coefficients):
+            place = address(b, from_, f * t.out_bytes)
+            re = load_partial(b, machine, place, lines.lanes, used, f"re_{f}")
+            real = f in (0, t.coefficients - 1)
+            imaginary = address(b, place, t.out_channels * F32_BYTES)
+            im = None if real else load_partial(b, machine, imaginary, lines.lanes, used, f"im_{f}")
+            spectrum.append((re, im))
+        for i, value in enumerate(inverse(b, spectrum)[: t.tile]):
+            store_vector(b, value, lines.vector(scratch, const(i)))
+
+    def epilogue(at: Value, channel: Value, count: Value, used: int) -> None:
+        """Store the scratch's outputs into the image through the epilogue; at: offset of the first pixel, in bytes."""
+        to = address(b, out, at)
+        from_ = address(b, residual, at) if residual is not None else None
+        start: Value = f32_splat(0.0, lines.lanes)
+        if bias is not None and used:
+            place = address(b, bias, scaled(b, channel, F32_BYTES))
+            start = load_partial(b, machine, place, lines.lanes, used, "bias")
+        if from_ is not None and not lines.dense:
+            lines.gather(from_, gathered, const(0), count, used)
+
+        def pixel(i: Value) -> None:
+            value: Value = f32_splat(0.0, lines.lanes)
+            if used:
+                value = load_vector(b, lines.vector(scratch, i), vector(F32, lines.lanes), name="y")
+                value = b.fadd(value, start) if bias is not None else value
+                addend = None
+                if from_ is not None and lines.dense:
+                    addend = load_partial(b, machine, lines.pixel(from_, i), lines.lanes, used, "residual")
+                elif from_ is not None:
+                    addend = load_vector(b, lines.vector(gathered, i), vector(F32, lines.lanes), name="residual")
+                value = finish(b, spec.epilogue, value, addend)
+            if lines.blocked:
+                store_vector(b, zero_other_lanes(b, value, lines.lanes, used), lines.pixel(to, i))
+            elif lines.dense:
+                store_partial(b, machine, value, lines.pixel(to, i), lines.lanes, used)
+            else:
+                store_vector(b, value, lines.vector(scratch, i))
+
+        repeat(b, 0, count, pixel, "pixel")
+        if not lines.dense:
+            lines.by_lane(
+                to, scratch, const(0), count, used,
+                lambda channel_line, scratch_lane, i: store_vector(
+                    b, load_vector(b, lines.vector(scratch_lane, i), F32, name="y"), lines.pixel(channel_line, i)
+                ),
+            )  # fmt: skip
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function

@@ -1,0 +1,83 @@
+"""The im2 family: patches of the image as a matrix, then one matrix product.
+
+im2col after Chellapilla, Puri and Simard, "High Performance Convolutional Neural Networks for Document Processing"
+(2006), as im2col, im2row and their transposed operands in Anderson and Gregg (CGO 2018). Where output pixels are
+neighbours in memory (CHW, HCW) vectors run along them, and weights are multiplied one by one; where output channels are
+(HWC, CHWc) channels are the vectors. In strips, a thread makes the matrix of a few pixels and multiplies it at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_places, image_of, pack_panels
+from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix, emit_patch_matrix
+from mavcg.kernels.primitives.im2.stages import PatchProduct, emit_patch_product
+from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups
+from mavcg.specs.kernel import Array
+from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
+
+
+@dataclass(frozen=True)
+class Im2(Primitive):
+    """A convolution by im2col or im2row.
+
+    columns: im2col, else im2row. transposed: the operand that is multiplied one by one is transposed: the weights where
+    vectors are of pixels, else the patches. strips: patches are copied for a few pixels at a time.
+    """
+
+    columns: bool
+    transposed: bool = False
+    strips: bool = False
+
+    @property
+    def family(self) -> str:
+        return "im2"
+
+    @property
+    def name(self) -> str:
+        parts = ["im2col" if self.columns else "im2row", "t" * self.transposed, "strips" * self.strips]
+        return "_".join(filter(None, [*parts, self.layout_in.lower(), self.layout_out.lower()]))
+
+    def applies(self, scenario: Scenario) -> bool:
+        """True for every scenario but those where CHWc blocks straddle groups."""
+        return blocks_within_groups(scenario, self.layout_in, self.layout_out)
+
+    def _patches(self, scenario: Scenario, block: int) -> Patches:
+        block = block if self.layout_in is Layout.CHWC else 1
+        return Patches(scenario, self.layout_in, block, self.columns, scenario.out_h * scenario.out_w)
+
+    def workspace_bytes(self, scenario: Scenario) -> int:
+        return 0 if self.strips else align_workspace(self._patches(scenario, 1).matrix_bytes)
+
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        s, patches = scenario, self._patches(scenario, block)
+        out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
+        along_pixels = self.layout_out.planar
+        spec = PatchProduct(patches, out, self.transposed and along_pixels, self.strips, epilogue)
+        ordered = weights.transpose(0, 2, 3, 1) if patches.taps_first else weights
+        matrix = np.ascontiguousarray(ordered.reshape(s.m, -1), np.float32)
+        packed = pack_panels(matrix, s.groups, PANEL) if self.transposed or not along_pixels else matrix
+        operands = (StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        if self.strips:
+            return Lowering((Stage(spec, (StageOperand("x"), *operands)),), packed)
+        matrix_stage = Stage(PatchMatrix(patches), (StageOperand("x"), StageOperand("workspace")))
+        product = Stage(spec, (StageOperand("workspace"), *operands))
+        return Lowering((matrix_stage, product), packed, self.workspace_bytes(s))
+
+
+def _primitives() -> tuple[Primitive, ...]:
+    chw, hcw, hwc, chwc = Layout.CHW, Layout.HCW, Layout.HWC, Layout.CHWC
+    along = [(chw, chw), (hcw, hcw), (chw, hcw), (hcw, chw), (hwc, chw), (chwc, chw)]
+    across = [(hwc, hwc), (chw, hwc), (hcw, hwc), (chwc, hwc), (chwc, chwc), (hwc, chwc), (chw, chwc)]
+    return (
+        *(Im2(i, o, columns=True, transposed=t) for i, o in along for t in (False, True)),
+        *(Im2(i, o, columns=True, transposed=t, strips=True) for i, o in along[:4] for t in (False, True)),
+        *(Im2(i, o, columns=False) for i, o in across),
+        *(Im2(i, o, columns=False, strips=True) for i, o in across),
+        *(Im2(i, o, columns=True, transposed=True) for i, o in ((chw, hwc), (hcw, hwc), (chw, chwc))),
+    )
+
+
+PRIMITIVES: tuple[Primitive, ...] = _primitives()
+EMIT = {PatchMatrix: emit_patch_matrix, PatchProduct: emit_patch_product}

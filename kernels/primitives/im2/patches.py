@@ -1,0 +1,324 @@
+"""Patches of an image as a matrix: for each output pixel all inputs of its sum, zeros for those in the border.
+
+im2col: a row for each of a pixel's terms, a column for each pixel. im2row: a row for each pixel.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    address,
+    const,
+    f32_splat,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+)
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import Image, image_of
+from mavcg.kernels.primitives.matrix_product import PANEL
+from mavcg.kernels.primitives.runs import copy_run, fill_zeros
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.primitive import F32_BYTES, Layout, Scenario
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+
+@spec_format("patches")
+@dataclass(frozen=True)
+class Patches:
+    """A matrix of patches of `pixels` output pixels of an image.
+
+    columns: im2col, [C * K * K, stride of a row], the terms in order of channel, then tap. Else im2row,
+    [pixels, C * K * K], the terms in that order too, or, where channels are neighbours in the image, in order of group,
+    tap, channel: neighbours in the image are neighbours in the matrix.
+    """
+
+    scenario: Scenario
+    layout: Layout
+    block: int
+    columns: bool
+    pixels: int
+
+    @property
+    def layout_text(self) -> str:
+        """The layout of x as kernels' symbols have it, such as chwc8."""
+        return self.layout.lower() + (str(self.block) if self.layout is Layout.CHWC else "")
+
+    @property
+    def image(self) -> Image:
+        """The image that the patches are of."""
+        s = self.scenario
+        return image_of(self.layout, s.c, s.h, s.w, self.block)
+
+    @property
+    def terms(self) -> int:
+        """Terms of a patch, of all groups."""
+        return self.scenario.c * self.scenario.k * self.scenario.k
+
+    @property
+    def group_terms(self) -> int:
+        """Terms of one group, that is of one output's sum."""
+        return self.terms // self.scenario.groups
+
+    @property
+    def taps_first(self) -> bool:
+        """True if a patch's terms are in order of tap, then channel."""
+        return not self.columns and self.layout in (Layout.HWC, Layout.CHWC)
+
+    @property
+    def row_bytes(self) -> int:
+        """Distance from a row of the matrix to the next, in bytes."""
+        return (-(-self.pixels // PANEL) * PANEL if self.columns else self.terms) * F32_BYTES
+
+    @property
+    def matrix_bytes(self) -> int:
+        """Size of the matrix in bytes; vectors that begin at any pixel may be read whole."""
+        return (self.terms if self.columns else self.pixels) * self.row_bytes + (PANEL * F32_BYTES)
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Distance from a pixel to the next, in bytes."""
+        return F32_BYTES if self.columns else self.row_bytes
+
+    @property
+    def term_bytes(self) -> int:
+        """Distance from a term to the next, in bytes."""
+        return self.row_bytes if self.columns else F32_BYTES
+
+
+@spec_format("im2_patches")
+@dataclass(frozen=True)
+class PatchMatrix(KernelSpec):
+    """The whole matrix of an image; operands: x, matrix.
+
+    A row of work is a channel's row of taps (im2col), or a row of output pixels (im2row).
+    """
+
+    patches: Patches
+
+    @property
+    def family(self) -> str:
+        return "im2col_f32" if self.patches.columns else "im2row_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        s = self.patches.scenario
+        return shape_text(self.patches.layout_text, sizes_text(s.out_h, s.out_w, s.c), s.window_text)
+
+    @property
+    def rows(self) -> int:
+        s = self.patches.scenario
+        return s.c * s.k if self.patches.columns else s.out_h
+
+    @property
+    def work(self) -> int:
+        return 2 * self.patches.terms * self.patches.pixels
+
+
+def emit_patch_matrix(module: ir.Module, spec: PatchMatrix, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    x, target = operand(b, 0, "x"), operand(b, 1, "matrix")
+    patches, s = spec.patches, spec.patches.scenario
+
+    def row(index: Value) -> None:
+        if patches.columns:
+            channel, ky = b.udiv(index, const(s.k)), b.urem(index, const(s.k))
+            tap_row(b, machine, patches, x, target, channel, ky, PixelRegion(const(0), const(0), s.out_h, s.out_w))
+        else:
+            first = address(b, target, b.mul(index, const(s.out_w * patches.pixel_bytes)))
+            emit_patches(b, machine, patches, x, first, PixelRegion(index, const(0), 1, s.out_w))
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+@dataclass(frozen=True)
+class PixelRegion:
+    """A rectangle of output pixels: `rows` x `columns` from (row, column) on."""
+
+    row: Value
+    column: Value
+    rows: int
+    columns: int
+
+
+def emit_patches(
+    b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, region: PixelRegion
+) -> None:  # fmt: skip
+    """Emit stores of the patches of a region; target: pointer to the first pixel's first term."""
+    if patches.taps_first:
+        _by_pixel(b, machine, patches, x, target, region)
+        return
+    s = patches.scenario
+
+    def channel(c: Value) -> None:
+        repeat(b, 0, s.k, lambda ky: tap_row(b, machine, patches, x, target, c, ky, region), "ky")
+
+    repeat(b, 0, s.c, channel, "channel")
+
+
+def tap_row(
+    b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, channel: Value, ky: Value,
+    region: PixelRegion,
+) -> None:  # fmt: skip
+    """Emit stores of the terms of one channel and row of taps, for a region; terms are in order of channel."""
+    s, image = patches.scenario, patches.image
+    plane = address(b, x, image.channel_bytes(b, channel))
+    first = b.mul(b.add(b.mul(channel, const(s.k)), ky), const(s.k))
+
+    def tap(kx: Value) -> None:
+        place = address(b, target, scaled(b, b.add(first, kx), patches.term_bytes))
+        repeat(b, 0, region.rows, lambda row: line(kx, place, row), "row")
+
+    def line(kx: Value, place: Value, row: Value) -> None:
+        to = address(b, place, scaled(b, row, region.columns * patches.pixel_bytes))
+        y = b.add(scaled(b, b.add(region.row, row), s.stride), b.sub(scaled(b, ky, s.dilation), const(s.pad)))
+        # Columns `low` to `high` read pixels of the image, the others zeros of the border.
+        shift = b.sub(const(s.pad), scaled(b, kx, s.dilation))
+        end = b.add(region.column, const(region.columns))
+        low = b.sdiv(b.add(shift, const(s.stride - 1)), const(s.stride))
+        low = _clamped(b, low, region.column, end)
+        high = b.sdiv(b.add(shift, const(s.w - 1 + s.stride * (s.pad + 1))), const(s.stride))
+        high = b.sub(high, const(s.pad))
+        high = _clamped(b, high, low, end)
+        in_image = b.icmp_unsigned("<", y, const(s.h))
+        low, high = b.select(in_image, low, end), b.select(in_image, high, end)
+        before, inside, after = b.sub(low, region.column), b.sub(high, low), b.sub(end, high)
+        step = patches.pixel_bytes
+        zero_run_of(b, machine, to, before, step)
+        column = b.sub(scaled(b, low, s.stride), shift)
+        offset = b.add(scaled(b, y, image.row_step * F32_BYTES), scaled(b, column, image.column_step * F32_BYTES))
+        source = address(b, plane, offset)
+        inner = address(b, to, scaled(b, before, step))
+        copy_run_of(b, machine, source, inner, inside, image.column_step * s.stride * F32_BYTES, step)
+        zero_run_of(b, machine, address(b, inner, scaled(b, inside, step)), after, step)
+
+    repeat(b, 0, s.k, tap, "kx")
+
+
+def _by_pixel(
+    b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, region: PixelRegion
+) -> None:  # fmt: skip
+    """Emit stores of patches in order of tap: for each pixel runs of channels, or of a row of taps' channels."""
+    s, image, lanes = patches.scenario, patches.image, lanes_f32(machine)
+    channels = s.c // s.groups
+    together = s.groups == 1 and s.dilation == 1 and image.layout is Layout.HWC
+
+    def pixel(row: Value, column: Value) -> None:
+        number = b.add(scaled(b, row, region.columns), column)
+        place = address(b, target, b.mul(number, const(patches.row_bytes)))
+        y0 = b.sub(scaled(b, b.add(region.row, row), s.stride), const(s.pad))
+        x0 = b.sub(scaled(b, b.add(region.column, column), s.stride), const(s.pad))
+
+        def tap_row_of(ky: Value) -> None:
+            y = b.add(y0, scaled(b, ky, s.dilation))
+            line = address(b, x, scaled(b, y, image.row_step * F32_BYTES))
+            here = address(b, place, scaled(b, ky, s.k * channels * F32_BYTES))
+            seen = b.icmp_unsigned("<", y, const(s.h))
+            if together:
+                low = _clamped(b, b.sub(const(0), x0), const(0), const(s.k))
+                high = _clamped(b, b.sub(const(s.w), x0), low, const(s.k))
+                low, high = b.select(seen, low, const(s.k)), b.select(seen, high, const(s.k))
+                unit = s.c * F32_BYTES
+                zero_run_of(b, machine, here, scaled(b, low, s.c), F32_BYTES)
+                source = address(b, line, b.mul(b.add(x0, low), const(unit)))
+                count = scaled(b, b.sub(high, low), s.c)
+                copy_run_of(b, machine, source, address(b, here, b.mul(low, const(unit))), count, F32_BYTES, F32_BYTES)
+                rest = scaled(b, b.sub(const(s.k), high), s.c)
+                zero_run_of(b, machine, address(b, here, b.mul(high, const(unit))), rest, F32_BYTES)
+                return
+
+            def tap(kx: Value) -> None:
+                column = b.add(x0, scaled(b, kx, s.dilation))
+                source = address(b, line, scaled(b, column, image.column_step * F32_BYTES))
+                to = address(b, here, scaled(b, kx, channels * F32_BYTES))
+                with b.if_else(b.and_(seen, b.icmp_unsigned("<", column, const(s.w)))) as (inside, border):
+                    with inside:
+                        groups(lambda group: _channels(b, image, source, to_group(to, group), group, channels, lanes))
+                    with border:
+                        groups(lambda group: fill_zeros(b, to_group(to, group), channels, lanes))
+
+            repeat(b, 0, s.k, tap, "kx")
+
+        def to_group(to: Value, group: Value) -> Value:
+            return address(b, to, scaled(b, group, patches.group_terms * F32_BYTES))
+
+        def groups(body: Callable[[Value], None]) -> None:
+            if s.groups == 1:
+                body(const(0))
+            else:
+                repeat(b, 0, s.groups, body, "group")
+
+        repeat(b, 0, s.k, tap_row_of, "ky")
+
+    repeat(b, 0, region.rows, lambda row: repeat(b, 0, region.columns, lambda c: pixel(row, c), "column"), "row")
+
+
+def _channels(
+    b: ir.IRBuilder, image: Image, source: Value, target: Value, group: Value, channels: int, lanes: int
+) -> None:  # fmt: skip
+    """Emit the copy of a group's channels of one pixel."""
+    first = scaled(b, group, channels)
+    if image.layout is Layout.HWC:
+        copy_run(b, address(b, source, scaled(b, first, F32_BYTES)), target, channels, lanes)
+        return
+    begin = address(b, source, image.channel_bytes(b, first))
+    whole, rest = divmod(channels, image.block)
+
+    def block(number: Value, count: int) -> None:
+        from_ = address(b, begin, scaled(b, number, image.block_step * F32_BYTES))
+        copy_run(b, from_, address(b, target, scaled(b, number, image.block * F32_BYTES)), count, lanes)
+
+    repeat(b, 0, whole, lambda number: block(number, image.block), "block")
+    if rest:
+        block(const(whole), rest)
+
+
+def _clamped(b: ir.IRBuilder, value: Value, low: Value, high: Value) -> Value:
+    """Clamp a value to low .. high."""
+    value = b.select(b.icmp_signed("<", value, low), low, value)
+    return b.select(b.icmp_signed(">", value, high), high, value)
+
+
+def copy_run_of(
+    b: ir.IRBuilder, machine: Machine, source: Value, target: Value, count: Value, source_step: int, target_step: int
+) -> None:  # fmt: skip
+    """Emit a copy of `count` elements, known at run time; steps in bytes; in vectors where both sides are dense."""
+
+    def move(index: Value, typ: ir.Type) -> None:
+        value = load_vector(b, address(b, source, scaled(b, index, source_step)), typ, name="value")
+        b.store(value, address(b, target, scaled(b, index, target_step)), align=F32_BYTES)
+
+    _run(b, machine, count, source_step == target_step == F32_BYTES, move)
+
+
+def zero_run_of(b: ir.IRBuilder, machine: Machine, target: Value, count: Value, step: int) -> None:
+    """Emit stores of `count` zeros, known at run time; step in bytes."""
+
+    def clear(index: Value, typ: ir.Type) -> None:
+        lanes = typ.count if isinstance(typ, ir.VectorType) else 1
+        b.store(f32_splat(0.0, lanes), address(b, target, scaled(b, index, step)), align=F32_BYTES)
+
+    _run(b, machine, count, step == F32_BYTES, clear)
+
+
+def _run(
+    b: ir.IRBuilder, machine: Machine, count: Value, dense: bool, body: Callable[[Value, ir.Type], None]
+) -> None:  # fmt: skip
+    first: Value = const(0)
+    if dense:
+        lanes = lanes_f32(machine)
+        first = b.and_(count, const(-lanes), name="whole")
+        repeat(b, 0, first, lambda i: body(i, ir.VectorType(F32, lanes)), "vector", lanes)
+    repeat(b, first, count, lambda i: body(i, F32), "element")

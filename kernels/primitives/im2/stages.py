@@ -1,0 +1,298 @@
+"""Products of patches with weights: the second stage of im2, or the only one in strips."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.gemm.tile import Pointers, Sum
+from mavcg.kernels.primitives.common import Image, epilogue_operands
+from mavcg.kernels.primitives.im2.patches import Patches, PixelRegion, emit_patches
+from mavcg.kernels.primitives.matrix_product import (
+    PANEL,
+    MatrixProduct,
+    activation_of,
+    emit_full_or_rest,
+    emit_in_blocks,
+    emit_product,
+    fill_last_block,
+    packed_product,
+)
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+STRIP_PIXELS = 64  # pixels of a piece: enough to use weights often, few enough that its patches stay in a level-2 cache
+FEW_PIECES = 8  # with fewer pieces the output channels are cut too, so that threads have work
+LEAST_CHANNELS = 32  # channels of such a part
+
+
+@dataclass(frozen=True)
+class PixelPieces:
+    """The pixels of an image in pieces: some whole rows, or a part of one row.
+
+    rows, columns: of every piece but the last one of the image or of a row.
+    """
+
+    height: int
+    width: int
+    rows: int
+    columns: int
+
+    @property
+    def across(self) -> int:
+        """Number of pieces of a row."""
+        return -(-self.width // self.columns)
+
+    @property
+    def count(self) -> int:
+        """Number of pieces of the image."""
+        return -(-self.height // self.rows) * self.across
+
+    @property
+    def rest(self) -> tuple[int, int]:
+        """Rows and columns of the last piece of the image, or of each row."""
+        if self.across > 1:
+            return 1, self.width - (self.across - 1) * self.columns
+        return self.height - (self.count - 1) * self.rows, self.columns
+
+
+def pieces_of(height: int, width: int, one_row: bool) -> PixelPieces:
+    """Cut an image of height x width pixels into pieces of about STRIP_PIXELS.
+
+    one_row: a piece must not continue in the next row.
+    """
+    if one_row or width >= STRIP_PIXELS:
+        columns = -(-width // -(-width // STRIP_PIXELS))
+        return PixelPieces(height, width, 1, min(width, -(-columns // PANEL) * PANEL))
+    down = -(-height // max(1, STRIP_PIXELS // width))
+    return PixelPieces(height, width, -(-height // down), width)
+
+
+def channels_of_part(channels: int, pieces: int) -> int:
+    """Return the output channels of a part: all of a group's unless there are few pieces for threads to share."""
+    parts = -(-FEW_PIECES // pieces)
+    return channels if parts == 1 else min(channels, max(LEAST_CHANNELS, -(-channels // (parts * PANEL)) * PANEL))
+
+
+@spec_format("im2_product")
+@dataclass(frozen=True)
+class PatchProduct(KernelSpec):
+    """act(bias + patches x weights + residual); operands: patches, weights, out, bias?, residual?.
+
+    With strips, the first operand is x, and the patches of each piece are copied into the thread's scratch. transposed:
+    weights that are multiplied one by one are in panels, as those in vectors are; else they are [M, terms]. A row of
+    work is a piece of the pixels, of a group's output channels or of a part of them.
+    """
+
+    patches: Patches
+    out: Image
+    transposed: bool
+    strips: bool
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return "im2_strips_f32" if self.strips else "im2_product_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(
+            self.patches.layout_text, self.out.layout_text, self.out.sizes_text, self.patches.scenario.window_text
+        )
+
+    @property
+    def along_pixels(self) -> bool:
+        """True if the lanes of vectors are pixels; else they are output channels."""
+        return self.out.layout.planar
+
+    @property
+    def pieces(self) -> PixelPieces:
+        """The pieces of the output."""
+        return pieces_of(self.out.height, self.out.width, self.out.layout is Layout.HCW)
+
+    @property
+    def groups(self) -> int:
+        """Groups of channels."""
+        return self.patches.scenario.groups
+
+    @property
+    def channels(self) -> int:
+        """Output channels of a group."""
+        return self.out.channels // self.groups
+
+    @property
+    def part_channels(self) -> int:
+        """Output channels of a part of a group."""
+        return self.channels if self.strips else channels_of_part(self.channels, self.pieces.count * self.groups)
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of a group's output channels."""
+        return -(-self.channels // self.part_channels)
+
+    @property
+    def rows(self) -> int:
+        return self.pieces.count * (1 if self.strips else self.groups * self.parts)
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.strip.matrix_bytes if self.strips else 0
+
+    @property
+    def strip(self) -> Patches:
+        """The patches of one piece; without strips all patches."""
+        if not self.strips:
+            return self.patches
+        p = self.patches
+        return Patches(p.scenario, p.layout, p.block, p.columns, self.pieces.rows * self.pieces.columns)
+
+    @property
+    def work(self) -> int:
+        return 2 * self.patches.scenario.macs
+
+
+def emit_patch_product(module: ir.Module, spec: PatchProduct, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    emitter = _PatchProductEmitter(b, spec, machine)
+    repeat(b, function.args[1], function.args[2], emitter.row, "row")
+    b.ret_void()
+    return function
+
+
+class _PatchProductEmitter:
+    """Emitter of the loops of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: PatchProduct, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.source, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("source", "weights", "out")))
+        self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
+
+    def row(self, index: Value) -> None:
+        """Emit one row of work."""
+        b, spec = self.b, self.spec
+        if spec.strips:
+            self.piece(index, self.strip)
+            return
+        number, part = b.udiv(index, const(spec.parts)), b.urem(index, const(spec.parts))
+        group, piece = b.udiv(number, const(spec.pieces.count)), b.urem(number, const(spec.pieces.count))
+
+        def sized(region: PixelRegion) -> None:
+            first = b.mul(b.add(b.mul(region.row, const(spec.out.width)), region.column), const(self.pixel_bytes))
+            matrix = address(b, self.source, first)
+            last = b.icmp_unsigned("==", part, const(spec.parts - 1))
+            rest = spec.channels - (spec.parts - 1) * spec.part_channels
+            channel = scaled(b, part, spec.part_channels)
+            emit_full_or_rest(
+                b, last, spec.part_channels, rest, lambda count: self.product(region, matrix, group, channel, count)
+            )
+
+        self.piece(piece, sized)
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Distance from a pixel's patch to the next, in bytes."""
+        return self.spec.strip.pixel_bytes
+
+    def piece(self, index: Value, body: Callable[[PixelRegion], None]) -> None:
+        """Emit body(region of a piece)."""
+        b, pieces = self.b, self.spec.pieces
+        down, across = b.udiv(index, const(pieces.across)), b.urem(index, const(pieces.across))
+        row, column = scaled(b, down, pieces.rows), scaled(b, across, pieces.columns)
+        rows, columns = pieces.rest
+        position, end = (across, pieces.across) if pieces.across > 1 else (index, pieces.count)
+        last = b.icmp_unsigned("==", position, const(end - 1))
+        full = pieces.rows * pieces.columns
+
+        def sized(count: int) -> None:
+            body(PixelRegion(row, column, *((rows, columns) if count != full else (pieces.rows, pieces.columns))))
+
+        emit_full_or_rest(b, last, full, rows * columns, sized)
+
+    def strip(self, region: PixelRegion) -> None:
+        """Emit the patches of a piece, then their products for all groups."""
+        b, spec = self.b, self.spec
+        scratch = b.function.args[3]
+        emit_patches(b, self.machine, spec.strip, self.source, scratch, region)
+
+        def group(index: Value) -> None:
+            self.product(region, scratch, index, const(0), spec.channels)
+
+        if spec.groups == 1:
+            group(const(0))
+        else:
+            repeat(b, 0, spec.groups, group, "group")
+
+    def product(self, region: PixelRegion, matrix: Value, group: Value, first: Value, count: int) -> None:
+        """Emit `count` output channels of a group from `first` on, for a region.
+
+        matrix: pointer to the patches of the region's first pixel, all groups.
+        """
+        b, spec, out = self.b, self.spec, self.spec.out
+        strip = spec.strip
+        terms = strip.group_terms
+        patches = address(b, matrix, b.mul(group, const(terms * strip.term_bytes)))
+        channel = b.add(b.mul(group, const(spec.channels)), first)
+        pixel = b.add(
+            scaled(b, region.row, out.row_step * F32_BYTES), scaled(b, region.column, out.column_step * F32_BYTES)
+        )
+        place = b.add(pixel, out.channel_bytes(b, channel))
+        bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
+        residual = address(b, self.residual, place) if self.residual is not None else None
+        act, args = activation_of(spec.epilogue)
+        pixels = region.rows * region.columns
+        if spec.along_pixels:
+            per_group = -(-spec.channels // PANEL) * PANEL if spec.transposed else spec.channels
+            before = b.mul(b.add(b.mul(group, const(per_group)), first), const(terms * F32_BYTES))
+            at = Pointers(address(b, self.w, before), patches, address(b, self.out, place), bias, residual)
+            self.by_rows(count, pixels, at)
+            return
+        levels = Sum(((terms, strip.term_bytes), (1, F32_BYTES)) if strip.columns else ((terms, F32_BYTES),))
+        panels = -(-spec.channels // PANEL)
+        step = out.column_step * F32_BYTES
+        product = packed_product(pixels, count, levels, strip.pixel_bytes, step, "columns", act, args)
+        panel = b.add(scaled(b, group, panels), b.udiv(first, const(PANEL)))
+        weights = address(b, self.w, b.mul(panel, const(product.panel_step)))
+        at = Pointers(patches, weights, address(b, self.out, place), bias, residual)
+        if out.layout is Layout.HWC:
+            emit_product(b, self.machine, product, at)
+        else:
+            emit_in_blocks(b, self.machine, product, at, out)
+            fill_last_block(b, address(b, self.out, place), out, count, pixels)
+
+    def by_rows(self, count: int, pixels: int, at: Pointers) -> None:
+        """Emit a product whose rows are `count` output channels; transposed weights panel by panel."""
+        b, spec, out = self.b, self.spec, self.spec.out
+        terms, act, args = spec.strip.group_terms, *activation_of(spec.epilogue)
+        levels = ((terms, PANEL * F32_BYTES), (1, F32_BYTES)) if spec.transposed else ((terms, F32_BYTES),)
+        product = MatrixProduct(
+            count, pixels, Sum(levels), F32_BYTES if spec.transposed else terms * F32_BYTES, spec.strip.row_bytes,
+            PANEL * F32_BYTES, True, out.channel_step * F32_BYTES, "rows", act, args, True,
+        )  # fmt: skip
+        if not spec.transposed:
+            emit_product(b, self.machine, product, at)
+            return
+
+        def panel(number: Value, rows: int) -> None:
+            def at_panel(base: Value | None, step: int) -> Value | None:
+                return address(b, base, scaled(b, number, PANEL * step)) if base is not None else None
+
+            step = out.channel_step * F32_BYTES
+            here = Pointers(
+                address(b, at.inputs, scaled(b, number, PANEL * terms * F32_BYTES)), at.weights,
+                address(b, at.out, scaled(b, number, PANEL * step)), at_panel(at.bias, F32_BYTES),
+                at_panel(at.residual, step),
+            )  # fmt: skip
+            emit_product(b, self.machine, replace(product, rows=rows), here)
+
+        whole, rest = divmod(count, PANEL)
+        if whole:
+            repeat(b, 0, whole, lambda number: panel(number, PANEL), "panel")
+        if rest:
+            panel(const(whole), rest)

@@ -1,0 +1,124 @@
+"""The engine's implicit GEMM (kernels.conv2d) as primitives: the sum runs over the input where it lies, no copy.
+
+Its outputs' channels are neighbours. Blocks of CHWc have that, too: each is a convolution of its own, whose weights and
+outputs lie where the block's do.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mavcg.kernels.conv.conv2d import PIECE_PIXELS
+from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
+from mavcg.kernels.conv.row_pieces import in_pieces
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.gemm.packing import pack, pack_depthwise
+from mavcg.kernels.primitives.border import BorderedInput, input_with_border
+from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operand_places
+from mavcg.specs.kernel import Array, KernelSpec, View
+from mavcg.specs.primitive import (
+    F32_BYTES,
+    Epilogue,
+    Layout,
+    Lowering,
+    Primitive,
+    Scenario,
+    Stage,
+    StageOperand,
+    image_view,
+)
+
+
+@dataclass(frozen=True)
+class Implicit(Primitive):
+    """The implicit GEMM from HWC to HWC, or to CHWc by a stage for each block."""
+
+    @property
+    def family(self) -> str:
+        return "implicit"
+
+    @property
+    def name(self) -> str:
+        return f"implicit_gemm_{self.layout_in.lower()}_{self.layout_out.lower()}"
+
+    def applies(self, scenario: Scenario) -> bool:
+        # Nothing would write the zeros that fill up a partial block.
+        return self.layout_out is Layout.HWC or (scenario.groups == 1 and scenario.m % MOST_BLOCK == 0)
+
+    def workspace_bytes(self, scenario: Scenario) -> int:
+        return input_with_border(scenario, self.layout_in, 1).workspace_bytes
+
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        s, x = scenario, input_with_border(scenario, self.layout_in, block)
+        blocked = self.layout_out is Layout.CHWC
+        channels = block if blocked else s.m
+        spec = _spec(s, _view(x), image_view(Layout.HWC, channels, s.out_h, s.out_w), epilogue, block)
+        packed = pack(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)), s.groups, block)
+        stages = list(x.stages)
+        for number in range(s.m // channels):
+            out = number * channels * s.out_h * s.out_w * F32_BYTES
+            places = [
+                x.place,
+                StageOperand("weights", number * packed[0, 0].nbytes if blocked else 0),
+                StageOperand("out", out),
+            ]
+            places += [StageOperand("bias", number * channels * F32_BYTES)] * epilogue.bias
+            places += [StageOperand("residual", out)] * epilogue.residual
+            stages.append(Stage(spec, tuple(places)))
+        return Lowering(tuple(stages), packed, x.workspace_bytes)
+
+
+def _view(x: BorderedInput) -> View:
+    return image_view(x.image.layout, x.image.channels, x.image.height, x.image.width)
+
+
+def _spec(s: Scenario, x: View, out: View, epilogue: Epilogue, lanes: int) -> Conv2d:
+    """Return the engine's spec; the pixels of a 1x1 convolution with stride 1 are in rows of another length."""
+    act = "" if epilogue.act == "none" else epilogue.act
+    spec = Conv2d(
+        x, out, out if epilogue.residual else None, (s.k, s.k), (s.stride, s.stride), (s.dilation, s.dilation),
+        s.groups, lanes, epilogue.bias, True, act, epilogue.act_args,
+    )  # fmt: skip
+    if (s.k, s.stride) != (1, 1):
+        return spec
+    x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)
+    return replace(spec, x=x, out=out, residual=rest[0] if rest else None)
+
+
+@dataclass(frozen=True)
+class ImplicitDepthwise(Primitive):
+    """The engine's depthwise kernel as a primitive, from HWC to HWC."""
+
+    @property
+    def family(self) -> str:
+        return "implicit"
+
+    @property
+    def name(self) -> str:
+        return f"implicit_depthwise_{self.layout_in.lower()}_{self.layout_out.lower()}"
+
+    def applies(self, scenario: Scenario) -> bool:
+        return scenario.c == scenario.m == scenario.groups > 1 and scenario.k * scenario.k <= MOST_TAPS
+
+    def workspace_bytes(self, scenario: Scenario) -> int:
+        return input_with_border(scenario, self.layout_in, 1).workspace_bytes
+
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        s, x = scenario, input_with_border(scenario, self.layout_in, block)
+        out = image_view(self.layout_out, s.m, s.out_h, s.out_w)
+        act = "" if epilogue.act == "none" else epilogue.act
+        spec = Depthwise(
+            _view(x), out, out if epilogue.residual else None, (s.k, s.k), (s.stride, s.stride),
+            (s.dilation, s.dilation), epilogue.bias, act, epilogue.act_args,
+        )  # fmt: skip
+        packed = pack_depthwise(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))
+        operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        return Lowering((*x.stages, Stage(spec, operands)), packed, x.workspace_bytes)
+
+
+PRIMITIVES: tuple[Primitive, ...] = (
+    Implicit(Layout.HWC, Layout.HWC),
+    Implicit(Layout.HWC, Layout.CHWC),
+    ImplicitDepthwise(Layout.HWC, Layout.HWC),
+)
+EMIT: dict[type[KernelSpec], object] = {}  # kernels.conv2d has them

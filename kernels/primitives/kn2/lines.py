@@ -1,0 +1,124 @@
+"""Rows of outputs that sums are added to in memory: prologue and epilogue."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    address,
+    const,
+    f32_splat,
+    load_vector,
+    repeat,
+    scaled,
+    splat,
+    store_vector,
+    vector,
+)
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import Image, finish
+from mavcg.kernels.primitives.matrix_product import fill_last_block
+from mavcg.kernels.primitives.runs import along
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout
+
+Value: TypeAlias = ir.Value
+Line = Callable[[Value, Value, int], None]  # (offset in the image in bytes, first channel, elements)
+
+
+@dataclass(frozen=True)
+class ChannelSpan:
+    """A span of `count` channels of an image from `first` on, which begins a block."""
+
+    first: Value
+    count: int
+
+
+@dataclass(frozen=True)
+class OutputRows:
+    """The prologue and epilogue of rows of an image; bias and residual are None where there is none."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    image: Image
+    epilogue: Epilogue
+    out: Value
+    bias: Value | None
+    residual: Value | None
+
+    def begin(self, row: Value, channels: ChannelSpan) -> None:
+        """Store the bias, or zeros, into a row."""
+        b, planar = self.b, self.image.layout.planar
+
+        def line(place: Value, channel: Value, length: int) -> None:
+            bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
+            scalar = load_vector(b, bias, F32, name="bias") if bias is not None and planar else None
+
+            def piece(index: Value, lanes: int) -> None:
+                value: Value = f32_splat(0.0, lanes)
+                if scalar is not None:
+                    value = splat(b, scalar, lanes)
+                elif bias is not None:
+                    value = load_vector(b, self.at(bias, index), vector(F32, lanes), name="bias")
+                store_vector(b, value, self.at(address(b, self.out, place), index))
+
+            along(b, length, lanes_f32(self.machine), piece)
+
+        self.lines(row, channels, line)
+
+    def finish(self, row: Value, channels: ChannelSpan) -> None:
+        """Add the residual, apply the activation, and fill up a last block of channels with zeros."""
+        b = self.b
+
+        def line(place: Value, _: Value, length: int) -> None:
+            def piece(index: Value, lanes: int) -> None:
+                to = self.at(address(b, self.out, place), index)
+                residual = None
+                if self.residual is not None:
+                    from_ = self.at(address(b, self.residual, place), index)
+                    residual = load_vector(b, from_, vector(F32, lanes), name="residual")
+                value = load_vector(b, to, vector(F32, lanes), name="sum")
+                store_vector(b, finish(b, self.epilogue, value, residual), to)
+
+            along(b, length, lanes_f32(self.machine), piece)
+
+        if self.epilogue.residual or self.epilogue.act != "none":
+            self.lines(row, channels, line)
+        if self.image.layout is Layout.CHWC:
+            place = b.add(self.image.channel_bytes(b, channels.first), self.row_bytes(row))
+            fill_last_block(b, address(b, self.out, place), self.image, channels.count, self.image.width)
+
+    def row_bytes(self, row: Value) -> Value:
+        """Emit the offset of a row in the image, in bytes."""
+        return scaled(self.b, row, self.image.row_step * F32_BYTES)
+
+    def at(self, base: Value, index: Value) -> Value:
+        """Emit the address of an element of a line."""
+        return address(self.b, base, scaled(self.b, index, F32_BYTES))
+
+    def lines(self, row: Value, channels: ChannelSpan, body: Line) -> None:
+        """Emit body for each run of neighbours in a row of these channels: a channel's pixels or a pixel's channels."""
+        b, image = self.b, self.image
+        start = b.add(image.channel_bytes(b, channels.first), self.row_bytes(row))
+
+        def run(number: Value, pixel: Value, count: int) -> None:
+            place = b.add(start, scaled(b, number, image.block_step * F32_BYTES))
+            channel = b.add(channels.first, scaled(b, number, image.block))
+            body(b.add(place, scaled(b, pixel, image.column_step * F32_BYTES)), channel, count)
+
+        if image.layout.planar:
+            step = image.channel_step * F32_BYTES
+
+            def channel(index: Value) -> None:
+                body(b.add(start, scaled(b, index, step)), b.add(channels.first, index), image.width)
+
+            repeat(b, 0, channels.count, channel, "channel")
+            return
+        size = image.block if image.layout is Layout.CHWC else channels.count
+        whole, rest = divmod(channels.count, size)
+        repeat(b, 0, whole, lambda n: repeat(b, 0, image.width, lambda pixel: run(n, pixel, size), "pixel"), "block")
+        if rest:
+            repeat(b, 0, image.width, lambda pixel: run(const(whole), pixel, rest), "pixel")

@@ -1,0 +1,124 @@
+"""The sum of the partial results of a convolution's taps, each shifted to the outputs that it belongs to."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    address,
+    const,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+)
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import Image, epilogue_operands
+from mavcg.kernels.primitives.kn2.lines import ChannelSpan, OutputRows
+from mavcg.kernels.primitives.runs import along
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Scenario
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+
+@spec_format("kn2_shifted_sum")
+@dataclass(frozen=True)
+class ShiftedSum(KernelSpec):
+    """act(bias + sum over taps of partial + residual); operands: partial, out, bias?, residual?.
+
+    partial: an image of x's size, layout as out, of taps x M channels, tap by tap. Stride 1. A row of work is a row of
+    output.
+    """
+
+    scenario: Scenario
+    partial: Image
+    out: Image
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return "kn2_shifted_sum_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(
+            self.partial.layout_text, self.out.layout_text, self.out.sizes_text, self.scenario.window_text
+        )
+
+    @property
+    def rows(self) -> int:
+        return self.out.height
+
+    @property
+    def work(self) -> int:
+        return self.out.elements * self.scenario.k * self.scenario.k
+
+
+def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    source, out = operand(b, 0, "partial"), operand(b, 1, "out")
+    outputs = OutputRows(b, machine, spec.out, spec.epilogue, out, *epilogue_operands(b, spec.epilogue, 2))
+    s, partial, lanes = spec.scenario, spec.partial, lanes_f32(machine)
+    channels = ChannelSpan(const(0), spec.out.channels)
+
+    def row(y: Value) -> None:
+        outputs.begin(y, channels)
+        repeat(b, 0, s.k, lambda ky: taps(y, ky), "ky")
+        outputs.finish(y, channels)
+
+    def taps(y: Value, ky: Value) -> None:
+        seen = b.add(y, b.sub(scaled(b, ky, s.dilation), const(s.pad)))
+        with b.if_then(b.icmp_unsigned("<", seen, const(s.h))):
+            line = address(b, source, scaled(b, seen, partial.row_step * F32_BYTES))
+            repeat(b, 0, s.k, lambda kx: tap(y, line, b.add(scaled(b, ky, s.k), kx), kx), "kx")
+
+    def tap(y: Value, line: Value, number: Value, kx: Value) -> None:
+        shift = b.sub(scaled(b, kx, s.dilation), const(s.pad))
+        zero, width = const(0), const(spec.out.width)
+        low = b.select(b.icmp_signed("<", shift, zero), b.sub(zero, shift), zero)
+        high = b.sub(const(s.w), shift)
+        high = b.select(b.icmp_signed("<", high, width), high, width)
+        first = b.add(low, shift)
+        from_ = address(b, line, partial.channel_bytes(b, scaled(b, number, s.m)))
+        from_ = address(b, from_, scaled(b, first, partial.column_step * F32_BYTES))
+        to = b.add(outputs.row_bytes(y), scaled(b, low, spec.out.column_step * F32_BYTES))
+        to = address(b, out, to)
+        count = b.sub(high, low)
+        count = b.select(b.icmp_signed("<", count, zero), zero, count)  # columns of border alone
+        if spec.out.layout is Layout.HWC:
+
+            def pixel(index: Value) -> None:
+                target = address(b, to, scaled(b, index, spec.out.column_step * F32_BYTES))
+                addend = address(b, from_, scaled(b, index, partial.column_step * F32_BYTES))
+                along(b, s.m, lanes, lambda i, n: add(target, addend, i, n))
+
+            repeat(b, 0, count, pixel, "pixel")
+            return
+
+        def channel(index: Value) -> None:
+            target = address(b, to, scaled(b, index, spec.out.channel_step * F32_BYTES))
+            addend = address(b, from_, scaled(b, index, partial.channel_step * F32_BYTES))
+            whole = b.and_(count, const(-lanes), name="whole")
+            repeat(b, 0, whole, lambda i: add(target, addend, i, lanes), "vector", lanes)
+            repeat(b, whole, count, lambda i: add(target, addend, i, 1), "element")
+
+        repeat(b, 0, s.m, channel, "channel")
+
+    def add(to: Value, from_: Value, index: Value, count: int) -> None:
+        typ = ir.VectorType(F32, count) if count > 1 else F32
+        at = scaled(b, index, F32_BYTES)
+        place = address(b, to, at)
+        value = load_vector(b, address(b, from_, at), typ, name="partial")
+        store_vector(b, b.fadd(load_vector(b, place, typ, name="sum"), value), place)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function

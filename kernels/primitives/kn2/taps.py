@@ -1,0 +1,244 @@
+"""Products of each tap's weights with the image: into the output, or as the partial results of all taps."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import I1, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.gemm.tile import Part, Pointers, Sum
+from mavcg.kernels.primitives.common import Image, epilogue_operands
+from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS, channels_of_part
+from mavcg.kernels.primitives.kn2.lines import ChannelSpan, OutputRows
+from mavcg.kernels.primitives.matrix_product import (
+    PANEL,
+    MatrixProduct,
+    emit_full_or_rest,
+    emit_in_blocks,
+    emit_product,
+    packed_product,
+)
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Scenario
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+
+@spec_format("kn2_products")
+@dataclass(frozen=True)
+class TapProducts(KernelSpec):
+    """Products of each tap's weights with rows of the image; operands: x, weights, out, bias?, residual?.
+
+    Accumulating: out is the convolution's output, and a row of work is a block of its rows and a group's output
+    channels, or a part of them. Else out has the channels of all taps' products, tap by tap, for each pixel of x, and a
+    row of work is a row of x for one tap and group. WeightLayout: [taps, M, terms] for vectors of pixels, else
+    [taps, groups, panels, terms, PANEL]; terms: of a group, with those that fill up blocks.
+    """
+
+    scenario: Scenario
+    x: Image
+    out: Image
+    accumulating: bool
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return "kn2_acc_f32" if self.accumulating else "kn2_taps_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, self.scenario.window_text)
+
+    @property
+    def channels(self) -> int:
+        """Output channels of a group."""
+        return self.scenario.m // self.scenario.groups
+
+    @property
+    def terms(self) -> int:
+        """Terms of one tap's sum."""
+        per_group = self.scenario.c // self.scenario.groups
+        return -(-per_group // self.x.block) * self.x.block if self.x.layout is Layout.CHWC else per_group
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of output of a block; a tap's weights are used for all of them before the next tap's."""
+        return min(self.out.height, max(1, STRIP_PIXELS // self.out.width)) if self.accumulating else 1
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of rows."""
+        return -(-self.out.height // self.block_rows)
+
+    @property
+    def part_channels(self) -> int:
+        """Output channels of a part of a group."""
+        if not self.accumulating:
+            return self.channels
+        return channels_of_part(self.channels, self.blocks * self.scenario.groups)
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of a group's output channels."""
+        return -(-self.channels // self.part_channels)
+
+    @property
+    def taps(self) -> int:
+        """Number of taps of the kernel."""
+        return self.scenario.k * self.scenario.k
+
+    @property
+    def rows(self) -> int:
+        return self.blocks * self.scenario.groups * (self.parts if self.accumulating else self.taps)
+
+    @property
+    def work(self) -> int:
+        return 2 * self.scenario.macs
+
+    def columns(self, kx: int) -> tuple[int, int]:
+        """Return the first output column that reads the image through a column of taps, and the number of them."""
+        shift = kx * self.scenario.dilation - self.scenario.pad
+        first = max(0, -shift)
+        return first, max(0, min(self.out.width, self.x.width - shift) - first)
+
+
+def emit_tap_products(module: ir.Module, spec: TapProducts, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    emitter = _TapProductEmitter(b, spec, machine)
+    row = emitter.block if spec.accumulating else emitter.partial
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+class _TapProductEmitter:
+    """Emitter of the loops of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: TapProducts, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        bias, residual = epilogue_operands(b, spec.epilogue, 3)
+        self.outputs = OutputRows(b, machine, spec.out, spec.epilogue, self.out, bias, residual)
+
+    def partial(self, index: Value) -> None:
+        """Emit one tap's product with a row of x."""
+        b, spec = self.b, self.spec
+        rest, y = b.udiv(index, const(spec.blocks)), b.urem(index, const(spec.blocks))
+        group, tap = b.udiv(rest, const(spec.taps)), b.urem(rest, const(spec.taps))
+        channel = b.add(scaled(b, tap, spec.scenario.m), scaled(b, group, spec.channels))
+        out = b.add(spec.out.channel_bytes(b, channel), self.outputs.row_bytes(y))
+        source = scaled(b, y, spec.x.row_step * F32_BYTES)
+        self.product(tap, group, const(0), spec.channels, spec.x.width, source, out, None)
+
+    def block(self, index: Value) -> None:
+        """Emit a block of rows of output, of a part of the channels."""
+        b, spec = self.b, self.spec
+        number, part = b.udiv(index, const(spec.parts)), b.urem(index, const(spec.parts))
+        group, block = b.udiv(number, const(spec.blocks)), b.urem(number, const(spec.blocks))
+        begin = scaled(b, block, spec.block_rows)
+        end = b.add(begin, const(spec.block_rows))
+        end = b.select(b.icmp_signed("<", end, const(spec.out.height)), end, const(spec.out.height))
+        first = scaled(b, part, spec.part_channels)
+        rest = spec.channels - (spec.parts - 1) * spec.part_channels
+        last = b.icmp_unsigned("==", part, const(spec.parts - 1))
+
+        def sized(count: int) -> None:
+            channels = ChannelSpan(b.add(scaled(b, group, spec.channels), first), count)
+            repeat(b, begin, end, lambda row: self.outputs.begin(row, channels), "row")
+            self.taps(group, first, channels, begin, end)
+            repeat(b, begin, end, lambda row: self.outputs.finish(row, channels), "row")
+
+        emit_full_or_rest(b, last, spec.part_channels, rest, sized)
+
+    def taps(self, group: Value, first: Value, channels: ChannelSpan, begin: Value, end: Value) -> None:
+        """Add all taps' products to a block of rows.
+
+        Columns of taps with equally many outputs share their code and follow each other. So a sum's order is that of
+        these numbers of outputs, as the columns first have them.
+        """
+        b, spec, s = self.b, self.spec, self.spec.scenario
+        widths: dict[int, list[int]] = {}
+        for kx in range(s.k):
+            widths.setdefault(spec.columns(kx)[1], []).append(kx)
+        widths.pop(0, None)
+        for width, columns in widths.items():
+
+            def column(number: Value, width: int = width, columns: list[int] = columns) -> None:
+                kx = table_entry(b, number, columns)
+                start = table_entry(b, number, [spec.columns(kx)[0] for kx in columns])
+                from_ = b.add(start, b.sub(scaled(b, kx, s.dilation), const(s.pad)))
+                repeat(b, 0, s.k, lambda ky: tap(ky, kx, start, from_, width), "ky")
+
+            def tap(ky: Value, kx: Value, start: Value, from_: Value, width: int) -> None:
+                shift = b.sub(scaled(b, ky, s.dilation), const(s.pad))
+                number = b.add(scaled(b, ky, s.k), kx)
+                low = b.select(b.icmp_signed("<", b.add(begin, shift), const(0)), b.sub(const(0), shift), begin)
+                stop = b.sub(const(s.h), shift)
+                high = b.select(b.icmp_signed(">", end, stop), stop, end)
+
+                def row(y: Value) -> None:
+                    source = scaled(b, b.add(y, shift), spec.x.row_step * F32_BYTES)
+                    source = b.add(source, scaled(b, from_, spec.x.column_step * F32_BYTES))
+                    out = b.add(self.outputs.row_bytes(y), scaled(b, start, spec.out.column_step * F32_BYTES))
+                    out = b.add(out, spec.out.channel_bytes(b, channels.first))
+                    part = Part(const(0, I1), const(0, I1))
+                    self.product(number, group, first, channels.count, width, source, out, part)
+
+                repeat(b, low, high, row, "row")
+
+            repeat(b, 0, len(columns), column, "kx")
+
+    def product(
+        self, tap: Value, group: Value, first: Value, count: int, width: int, source: Value, out: Value,
+        part: Part | None,
+    ) -> None:  # fmt: skip
+        """Emit `count` of a group's output channels from `first` on, for `width` pixels of a row.
+
+        source: offset of the pixels in x, out: offset of the outputs, in bytes.
+        """
+        b, spec, x = self.b, self.spec, self.spec.x
+        per_group = spec.scenario.c // spec.scenario.groups
+        source = b.add(source, x.channel_bytes(b, scaled(b, group, per_group)))
+        to, from_ = address(b, self.out, out), address(b, self.x, source)
+        if spec.out.layout.planar:
+            channel = b.add(b.add(scaled(b, tap, spec.scenario.m), scaled(b, group, spec.channels)), first)
+            weights = address(b, self.w, scaled(b, channel, spec.terms * F32_BYTES))
+            product = MatrixProduct(
+                count, width, Sum(((spec.terms, F32_BYTES),)), spec.terms * F32_BYTES, x.channel_step * F32_BYTES,
+                PANEL * F32_BYTES, False, spec.out.channel_step * F32_BYTES, "", "", (), True,
+            )  # fmt: skip
+            emit_product(b, self.machine, product, Pointers(weights, from_, to), part)
+            return
+        if x.layout is Layout.CHWC:
+            levels: tuple[tuple[int, int], ...] = (
+                (spec.terms // x.block, x.block_step * F32_BYTES),
+                (x.block, F32_BYTES),
+            )
+        elif x.layout is Layout.HWC:
+            levels = ((spec.terms, F32_BYTES),)
+        else:
+            levels = ((spec.terms, x.channel_step * F32_BYTES), (1, F32_BYTES))
+        steps = x.column_step * F32_BYTES, spec.out.column_step * F32_BYTES
+        product = packed_product(width, count, Sum(levels), *steps)
+        panels = -(-spec.channels // PANEL)
+        panel = b.add(scaled(b, tap, spec.scenario.groups * panels), scaled(b, group, panels))
+        panel = b.add(panel, b.udiv(first, const(PANEL)))
+        at = Pointers(from_, address(b, self.w, b.mul(panel, const(product.panel_step))), to)
+        if spec.out.layout is Layout.CHWC:
+            emit_in_blocks(b, self.machine, product, at, spec.out, part)
+        else:
+            emit_product(b, self.machine, product, at, part)
+
+
+def table_entry(b: ir.IRBuilder, index: Value, numbers: list[int]) -> Value:
+    """Emit numbers[index]: a product and a sum where the numbers are evenly spaced, else a chain of selects."""
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
+    if all(after - before == step for before, after in zip(numbers, numbers[1:], strict=False)):
+        return b.add(const(numbers[0]), scaled(b, index, step))
+    entry: Value = const(numbers[0])
+    for position, number in enumerate(numbers[1:], 1):
+        entry = b.select(b.icmp_unsigned("==", index, const(position)), const(number), entry)
+    return entry

@@ -1,0 +1,224 @@
+"""Matrix products of sizes known at compile time, around the micro-kernel; shared by families built on products.
+
+The left side's elements are multiplied one by one with vectors of the right side's columns: output pixels are the rows
+and output channels the columns, or vice versa. The order of each sum is that of the left side's rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scaled, splat, store_vector
+from mavcg.kernels.gemm.micro_kernel import emit_tile
+from mavcg.kernels.gemm.register_tile import choose, lanes_f32
+from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
+from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.primitives.common import MOST_BLOCK, Image
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Epilogue, Layout, Scenario
+
+Value: TypeAlias = ir.Value
+
+PANEL = 16  # columns of a panel of packed weights: the lanes of the longest vectors that there are
+# Terms for which all of a block is computed before the next ones: a panel of so many rows stays in a level-1 cache.
+TERMS_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """The product out[i, j] = act(start + sum over k of left[i, k] * right[k, j] + residual[i, j]).
+
+    total: levels of the loop over k along a row of the left side. left_step, out_step: bytes from a row to the next;
+    the columns of out are neighbours. right: k_step is bytes from k to k + 1, panel_step from PANEL columns to the next
+    ones, which are neighbours in the panel. packed: a panel's columns are all there. bias: "rows" or "columns", which
+    the bias is indexed by, or "" for sums that start at 0. rows_outer: rows are the outer loop, columns the inner one;
+    else vice versa.
+    """
+
+    rows: int
+    columns: int
+    total: Sum
+    left_step: int
+    k_step: int
+    panel_step: int
+    packed: bool
+    out_step: int
+    bias: str
+    act: str
+    act_args: tuple[float, ...]
+    rows_outer: bool
+
+
+def packed_product(
+    rows: int, columns: int, total: Sum, left_step: int, out_step: int, bias: str = "", act: str = "",
+    act_args: tuple[float, ...] = (),
+) -> MatrixProduct:  # fmt: skip
+    """Return a product whose right side is in panels of PANEL columns (common.pack_panels); columns are outside."""
+    k_step = PANEL * F32_BYTES
+    return MatrixProduct(
+        rows, columns, total, left_step, k_step, total.length * k_step, True, out_step, bias, act, act_args, False
+    )
+
+
+def blocks_within_groups(scenario: Scenario, layout_in: Layout, layout_out: Layout) -> bool:
+    """Return True if no block of a CHWc image has channels of two groups, however long blocks are."""
+    ends = ((layout_in, scenario.c), (layout_out, scenario.m))
+    return scenario.groups == 1 or all(
+        layout is not Layout.CHWC or channels // scenario.groups % MOST_BLOCK == 0 for layout, channels in ends
+    )
+
+
+def activation_of(epilogue: Epilogue) -> tuple[str, tuple[float, ...]]:
+    """Return the activation and its arguments as the micro-kernel names them: "" for none."""
+    return ("" if epilogue.act == "none" else epilogue.act), epilogue.act_args
+
+
+def emit_product(
+    b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointers, part: Part | None = None
+) -> None:
+    """Emit the loops over the tiles.
+
+    at: pointers to the first element of each operand; at.bias: to the first row's or column's. part: the block of each
+    sum to compute, the partial sums being in out; None: the whole sums, cut into blocks here where they are long.
+    """
+    if part is not None:
+        _tiles(b, machine, product, at, SumBlock(product.total, const(0), const(0), part))
+        return
+    sum_blocks(b, product.total, TERMS_BLOCK, lambda block: _tiles(b, machine, product, at, block))
+
+
+def _tiles(b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointers, block: SumBlock) -> None:
+    lanes = lanes_f32(machine)
+    vectors = -(-product.columns // lanes)
+    terms = block_terms(product.total, TERMS_BLOCK)[0]
+    panel = max(1, PANEL // lanes) if product.packed and product.columns > PANEL else 1
+    tiling = choose(machine, product.rows, vectors, terms, panel)
+    step = tiling.vectors * lanes
+    weights = WeightLayout(product.k_step, F32_BYTES, product.panel_step, PANEL, product.packed)
+    at = replace(
+        at,
+        inputs=address(b, at.inputs, block.in_bytes),
+        weights=address(b, at.weights, scaled(b, block.first_term, product.k_step)),
+    )
+
+    def tile(row: Value, column: Value, rows: int, columns: int) -> None:
+        steps = [tuple(s * i for i in range(rows)) for s in (product.left_step, product.out_step)]
+        used = columns - (-(-columns // lanes) - 1) * lanes
+        shape = RegisterTile(steps[0], steps[1], steps[1], -(-columns // lanes), used)
+        out = b.add(scaled(b, row, product.out_step), scaled(b, column, F32_BYTES))
+        here = Pointers(
+            address(b, at.inputs, scaled(b, row, product.left_step)),
+            address(b, at.weights, scaled(b, column, product.panel_step // PANEL)),
+            address(b, at.out, out),
+            None,
+            address(b, at.residual, out) if at.residual is not None else None,
+        )
+        now = block.part
+        if at.bias is not None and product.bias == "columns":
+            here = replace(here, bias=address(b, at.bias, scaled(b, column, F32_BYTES)))
+        elif at.bias is not None and product.bias == "rows":
+            now = _store_bias(b, address(b, at.bias, scaled(b, row, F32_BYTES)), here.out, shape, lanes, now)
+        emit_tile(b, machine, block.total, weights, shape, here, product.act, product.act_args, now)
+
+    def over_rows(body: Callable[[Value, int], None]) -> None:
+        done = 0
+        for mr, count in tiling.widths.tiles:
+            _repeat(b, done, count, mr, body, "row")
+            done += mr * count
+
+    def over_columns(body: Callable[[Value, int], None]) -> None:
+        whole = product.columns // step
+        _repeat(b, 0, whole, step, body, "column")
+        if product.columns % step:
+            body(const(whole * step), product.columns % step)
+
+    if product.rows_outer:
+        over_rows(lambda row, mr: over_columns(lambda column, nr: tile(row, column, mr, nr)))
+    else:
+        over_columns(lambda column, nr: over_rows(lambda row, mr: tile(row, column, mr, nr)))
+
+
+def _repeat(b: ir.IRBuilder, first: int, count: int, step: int, body: Callable[[Value, int], None], name: str) -> None:
+    """Emit body(first + i * step, step) for i < count, without a loop for a single iteration."""
+    if count == 1:
+        body(const(first), step)
+    elif count:
+        repeat(b, first, first + count * step, lambda i: body(i, step), name, step)
+
+
+def _store_bias(b: ir.IRBuilder, bias: Value, out: Value, shape: RegisterTile, lanes: int, part: Part | None) -> Part:
+    """Store each row's bias where its sums go, as if an earlier block of terms had left it there."""
+
+    def fill() -> None:
+        for row, offset in enumerate(shape.out_offsets):
+            scalar = b.load(address(b, bias, row * F32_BYTES), align=4, typ=F32, name="bias")
+            for v in range(shape.vectors):
+                used = shape.used if v == shape.vectors - 1 else lanes
+                place = address(b, address(b, out, offset), v * lanes * F32_BYTES)
+                store_vector(b, splat(b, scalar, lanes), place, used)
+
+    if part is None:
+        fill()
+        return Part(const(0, I1), const(1, I1))
+    with b.if_then(part.first):
+        fill()
+    return Part(const(0, I1), part.last)
+
+
+def emit_in_blocks(
+    b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointers, out: Image, part: Part | None = None
+) -> None:
+    """Emit a product whose columns are channels of a CHWc image; the first column begins a block and a panel."""
+
+    def block(number: Value, count: int) -> None:
+        channel = scaled(b, number, out.block)
+        inside = b.add(
+            b.mul(b.udiv(channel, const(PANEL)), const(product.panel_step)),
+            b.mul(b.urem(channel, const(PANEL)), const(F32_BYTES)),
+        )
+        place = scaled(b, number, out.block_step * F32_BYTES)
+        moved = Pointers(
+            at.inputs,
+            address(b, at.weights, inside),
+            address(b, at.out, place),
+            address(b, at.bias, scaled(b, channel, F32_BYTES)) if at.bias is not None else None,
+            address(b, at.residual, place) if at.residual is not None else None,
+        )
+        emit_product(b, machine, replace(product, columns=count), moved, part)
+
+    whole, rest = divmod(product.columns, out.block)
+    _repeat(b, 0, whole, 1, lambda number, _: block(number, out.block), "block")
+    if rest:
+        block(const(whole), rest)
+
+
+def fill_last_block(b: ir.IRBuilder, place: Value, out: Image, channels: int, pixels: int) -> None:
+    """Store the zeros that fill up the last block of a CHWc image, where these channels end.
+
+    place: pointer to the first pixel of the first channel.
+    """
+    whole, rest = divmod(channels, out.block)
+    if not rest:
+        return
+    last = address(b, place, whole * out.block_step * F32_BYTES + rest * F32_BYTES)
+
+    def pixel(index: Value) -> None:
+        to = address(b, last, scaled(b, index, out.block * F32_BYTES))
+        for i in range(out.block - rest):
+            b.store(f32_splat(0.0, 1), address(b, to, i * F32_BYTES), align=F32_BYTES)
+
+    repeat(b, 0, pixels, pixel, "pixel")
+
+
+def emit_full_or_rest(b: ir.IRBuilder, last: Value, full: int, rest: int, body: Callable[[int], None]) -> None:
+    """Emit body(rest) where `last` (i1) is true, else body(full); once where both are equal."""
+    if full == rest:
+        body(full)
+        return
+    with b.if_else(last) as (then, otherwise):
+        with then:
+            body(rest)
+        with otherwise:
+            body(full)

@@ -1,0 +1,82 @@
+"""Steps of nodes that name a primitive, and of conversions between layouts."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
+from mavcg.kernels.primitives.registry import find_primitive
+from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step, View
+from mavcg.specs.primitive import Epilogue, Layout, Scenario, StageOperand
+
+
+def scenario_of(node: Node, graph: Graph) -> Scenario:
+    """Return the scenario that a primitive_conv2d node computes."""
+    m, k, _, _ = graph.shape(node.inputs[1])
+    c, h, w, stride, pad, groups, dilation = (
+        int(node.attr(name)) for name in ("c", "h", "w", "stride", "pad", "groups", "dilation")
+    )
+    return Scenario(c, h, w, stride, k, m, pad, groups, dilation)
+
+
+def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return a step for each stage of the primitive that a node names.
+
+    Raises: MavcgError for an unknown primitive, one that reads or writes other layouts or does not compute this, and
+    for weights that are not known yet.
+    """
+    location = f"node '{node.origin or node.output}' (primitive_conv2d)"
+    primitive = find_primitive(node.attr("primitive"))
+    scenario, weights = scenario_of(node, graph), graph.constants.get(node.inputs[1])
+    _check_block(location, node, packing)
+    layouts = (Layout(node.attr("layout_in")), Layout(node.attr("layout_out")))
+    if layouts != (primitive.layout_in, primitive.layout_out):
+        raise MavcgError(
+            f"{location}: {primitive.name} reads {primitive.layout_in} and writes {primitive.layout_out}, and the node "
+            f"is from {layouts[0]} to {layouts[1]}; name a primitive of these"
+        )
+    if not primitive.applies(scenario):
+        raise MavcgError(f"{location}: {primitive.name} does not compute {scenario}; name one that does")
+    if weights is None:
+        raise MavcgError(
+            f"{location}: its weights are computed by the graph; primitives pack them before: take a conv2d"
+        )
+    bias, residual = (*node.inputs[2:], "", "")[:2]
+    act = str(node.attr("act")) or "none"
+    epilogue = Epilogue(bool(bias), bool(residual), act, tuple(node.attr("act_args")))
+    lowering = primitive.lower(scenario, np.asarray(weights).transpose(0, 3, 1, 2), epilogue, packing.lanes)
+    tensors = {"x": node.inputs[0], "out": node.output, "bias": bias, "residual": residual}
+
+    def operand(place: StageOperand) -> Operand:
+        if place.base == "weights":
+            return Operand(constant=lowering.weights, offset=place.offset)
+        if place.base == "workspace":
+            return Operand(workspace_bytes=lowering.workspace_bytes, offset=place.offset)
+        return Operand(tensors[place.base], written=place.base == "out", offset=place.offset)
+
+    return tuple(Step(stage.spec, tuple(map(operand, stage.operands)), node.origin) for stage in lowering.stages)
+
+
+def lower_convert_layout(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step that converts an image from a layout into another. Raises: MavcgError for anything but f32."""
+    location = f"node '{node.origin or node.output}' (convert_layout)"
+    if graph.types[node.inputs[0]].dtype != "f32":
+        raise MavcgError(f"{location}: of {graph.types[node.inputs[0]].dtype}; images of f32 are converted")
+    _check_block(location, node, packing)
+    conversion = find_conversion(Layout(node.attr("layout_from")), Layout(node.attr("layout_to")))
+    stage = lower_conversion(conversion, node.attr("c"), node.attr("h"), node.attr("w"), packing.lanes)
+    return (Step(stage.spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+
+
+def _check_block(location: str, node: Node, packing: Packing) -> None:
+    blocked = str(Layout.CHWC) in (node.attr(name) for name, _ in node.attrs if name.startswith("layout_"))
+    if blocked and node.attr("block") != packing.lanes:
+        raise MavcgError(
+            f"{location}: blocks of {node.attr('block')} channels where this library has {packing.lanes}; lay out anew"
+        )
+
+
+LOWER = {"primitive_conv2d": lower_primitive, "convert_layout": lower_convert_layout}
+EMIT: Mapping[type[KernelSpec], object] = {}  # kernels.primitives.registry has them

@@ -1,0 +1,240 @@
+"""The transform of tiles' inputs, B' d B: straight-line code over a vector of channels, a tile at a time.
+
+A tile inside the image is read in place where its vector of channels is whole; any other is first copied into a patch
+in the scratch, with zeros outside of the image. So the transform is emitted once.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.builder.nest import maximum, minimum, shuffle
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import lanes_of, load_partial, transpose_vectors
+from mavcg.kernels.primitives.winograd.linear import operations_of
+from mavcg.kernels.primitives.winograd.lines import over_cache_lines, prefetches_pixels
+from mavcg.kernels.primitives.winograd.spec import Located, Planes, Tiles
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import F32_BYTES
+
+Value: TypeAlias = ir.Value
+
+
+@dataclass(frozen=True)
+class _TileInputs:
+    """A tile's inputs: row and column of the first one, and the range of rows and columns inside the image."""
+
+    y: Value
+    x: Value
+    first_row: Value
+    last_row: Value
+    first_column: Value
+    last_column: Value
+    columns_inside: Value
+    inside: Value
+
+
+class InputTransform:
+    """Emitter of one kernel's input transform.
+
+    patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch pixels where prefetches_pixels says so.
+    """
+
+    def __init__(
+        self, b: ir.IRBuilder, machine: Machine, tiles: Tiles, image: Located, patch: Value, ahead: bool = False
+    ) -> None:
+        self.ahead = ahead and prefetches_pixels(machine, tiles, image)
+        self.b, self.machine, self.tiles, self.image = b, machine, tiles, image
+        self.lanes = lanes_of(machine, image.block) if image.block else lanes_f32(machine)
+        self.vector = ir.VectorType(F32, self.lanes)
+        self.pixel = self.lanes * F32_BYTES  # bytes of a patch's pixel
+        self.patch = patch
+        _, self.row_step, self.column_step, self.channel_step = (s * F32_BYTES for s in image.view.strides)
+
+    def emit(self, x: Value, planes: Planes, target: Value, first: Value, count: Value) -> None:
+        """Emit the transform of tiles first .. first + count - 1 of the image at x, into planes at target.
+
+        Tiles are counted along the rows of tiles; where the transform is by rows only, those of each row of inputs.
+        """
+        b, tiles = self.b, self.tiles
+        across = const(max(1, tiles.across))
+
+        def one(index: Value) -> None:
+            number = b.add(first, index)
+            window = self.window(b.udiv(number, across), b.urem(number, across))
+            corner = b.add(scaled(b, window.y, self.row_step), scaled(b, window.x, self.column_step))
+            self.tile(window, address(b, x, corner), planes, address(b, target, scaled(b, index, planes.pitch)))
+
+        repeat(b, const(0), count, one, "tile")
+
+    def window(self, row: Value, column: Value) -> _TileInputs:
+        """Emit the bounds of a tile."""
+        b, tiles = self.b, self.tiles
+        y = b.sub(scaled(b, row, tiles.m_h), const(tiles.pad[0]), name="y")
+        x = b.sub(scaled(b, column, tiles.m), const(tiles.pad[1]), name="x")
+
+        def bounds(start: Value, length: int, size: int) -> tuple[Value, Value, Value]:
+            low = maximum(b, b.neg(start), const(0))
+            high = minimum(b, b.sub(const(size), start), const(length))
+            return low, high, b.and_(b.icmp_signed("==", low, const(0)), b.icmp_signed("==", high, const(length)))
+
+        first_row, last_row, rows_inside = bounds(y, tiles.t_h, tiles.in_h)
+        first_column, last_column, columns_inside = bounds(x, tiles.t, tiles.in_w)
+        inside = b.and_(rows_inside, columns_inside)
+        if self.all_inside:
+            inside = const(1, I1)
+        return _TileInputs(y, x, first_row, last_row, first_column, last_column, columns_inside, inside)
+
+    @property
+    def all_inside(self) -> bool:
+        """True if no tile reaches beyond the image."""
+        tiles = self.tiles
+        rows = tiles.rows + tiles.taps - 1
+        below = (rows - 1) * tiles.m_h + tiles.t_h - tiles.in_h
+        return tiles.pad == (0, 0) and below <= 0 and (tiles.across - 1) * tiles.m + tiles.t <= tiles.in_w
+
+    def tile(self, window: _TileInputs, corner: Value, planes: Planes, target: Value) -> None:
+        """Emit all channels of one tile."""
+        b, tiles, lanes = self.b, self.tiles, self.lanes
+        if not self.all_inside:
+            with b.if_then(b.not_(window.inside)):
+                zero = f32_splat(0.0, lanes)
+                repeat(
+                    b, 0, tiles.t_h * tiles.t,
+                    lambda i: store_vector(b, zero, address(b, self.patch, scaled(b, i, self.pixel)), align=4), "zero",
+                )  # fmt: skip
+        vectors = -(-tiles.in_ch // lanes)
+        tail = 0 if self.image.block else tiles.in_ch % lanes
+
+        def one(number: Value) -> None:
+            place = address(b, corner, self.channel_bytes(number))
+            whole = b.icmp_signed("!=", number, const(vectors - 1)) if tail else const(1, I1)
+            if self.image.along_channels:
+                direct = b.and_(window.inside, whole, name="direct")
+                if not (self.all_inside and not tail):
+                    with b.if_then(b.not_(direct)):
+                        self.copy(window, place, whole, tail)
+            else:
+                direct = const(0, I1)
+                self.copy_transposed(window, place, number)
+            steps = self.row_step, self.column_step
+            own = tiles.t * self.pixel, self.pixel
+            start = b.select(direct, place, self.patch, name="start")
+            down, right = (b.select(direct, const(s), const(p)) for s, p in zip(steps, own, strict=True))
+            self.transform(start, down, right, planes, address(b, target, scaled(b, number, lanes * F32_BYTES)))
+
+        new = [i * self.row_step + j * self.column_step for i in range(tiles.t_h) for j in range(tiles.k - 1, tiles.t)]
+        pixels = address(b, corner, tiles.m * self.column_step) if self.ahead else None
+        over_cache_lines(b, planes, target, vectors, lanes, one, True, pixels, new)
+
+    def channel_bytes(self, number: Value) -> Value:
+        """Emit the offset of vector `number` of channels within a pixel, in bytes."""
+        b, block = self.b, self.image.block
+        if not block:
+            return scaled(b, number, self.lanes * self.channel_step)
+        per_block = const(block // self.lanes)
+        outer = scaled(b, b.udiv(number, per_block), self.image.block_step * F32_BYTES)
+        return b.add(outer, scaled(b, b.urem(number, per_block), self.lanes * F32_BYTES))
+
+    def patch_at(self, i: Value, j: Value, lane: Value | int = 0) -> Value:
+        """Emit the address of a pixel of the patch."""
+        b = self.b
+        place = b.add(scaled(b, i, self.tiles.t * self.pixel), scaled(b, j, self.pixel))
+        return address(b, address(b, self.patch, place), scaled(b, const(lane) if isinstance(lane, int) else lane, 4))
+
+    def copy(self, window: _TileInputs, place: Value, whole: Value, tail: int) -> None:
+        """Copy the part of the tile that is inside the image into the patch."""
+        b = self.b
+
+        def pixel(i: Value, j: Value, used: int) -> None:
+            source = address(b, place, b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step)))
+            value = load_partial(b, self.machine, source, self.lanes, used, "pixel")
+            store_vector(b, value, self.patch_at(i, j), align=4)
+
+        def every(used: int) -> None:
+            rows = window.first_row, window.last_row
+            columns = window.first_column, window.last_column
+            repeat(b, *rows, lambda i: repeat(b, *columns, lambda j: pixel(i, j, used), "j"), "i")
+
+        if not tail:
+            every(self.lanes)
+            return
+        with b.if_else(whole) as (full, part):
+            with full:
+                every(self.lanes)
+            with part:
+                every(tail)
+
+    def copy_transposed(self, window: _TileInputs, place: Value, number: Value) -> None:
+        """Copy the tile into the patch where neighbours in memory are of one channel: transposed in registers."""
+        b, tiles, lanes = self.b, self.tiles, self.lanes
+        used = minimum(b, b.sub(const(tiles.in_ch), scaled(b, number, lanes)), const(lanes))
+
+        def one(channel: Value, i: Value, j: Value) -> None:
+            offset = b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step))
+            source = address(b, address(b, place, offset), scaled(b, channel, self.channel_step))
+            b.store(b.load(source, name="pixel", align=4, typ=F32), self.patch_at(i, j, channel), align=4)
+
+        def singly() -> None:
+            def channel(lane: Value) -> None:
+                columns = window.first_column, window.last_column
+                rows = window.first_row, window.last_row
+                repeat(b, *rows, lambda i: repeat(b, *columns, lambda j: one(lane, i, j), "j"), "i")
+
+            repeat(b, const(0), used, channel, "lane")
+
+        if self.image.view.strides[2] != 1 or tiles.in_ch < lanes:
+            singly()
+            return
+        squares = b.and_(window.columns_inside, b.icmp_signed("==", used, const(lanes)))
+        with b.if_else(squares) as (fast, slow):
+            with fast:
+                repeat(b, window.first_row, window.last_row, lambda i: self.copy_row_transposed(place, i), "i")
+            with slow:
+                singly()
+
+    def copy_row_transposed(self, place: Value, i: Value) -> None:
+        """Copy a whole row of a tile, a whole vector of channels, transposed in registers."""
+        b, t, lanes = self.b, self.tiles.t, self.lanes
+        length = 1 << (t - 1).bit_length()
+        group = min(length, lanes)
+        start = address(b, place, scaled(b, i, self.row_step))
+        pieces: list[list[Value]] = []
+        for first in range(0, lanes, group):
+            rows = [
+                load_partial(b, self.machine, address(b, start, (first + c) * self.channel_step), length, t, "row")
+                for c in range(group)
+            ]
+            pieces.append(transpose_vectors(b, rows)[:t])
+        for j in range(t):
+            parts = [piece[j] for piece in pieces]
+            while len(parts) > 1:
+                count = 2 * parts[0].type.count
+                parts = [shuffle(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+            store_vector(b, parts[0], self.patch_at(i, const(j)), align=4)
+
+    def transform(self, start: Value, down: Value, right: Value, planes: Planes, target: Value) -> None:
+        """Emit the transform of one vector of channels of one tile."""
+        b, tiles = self.b, self.tiles
+        inputs = operations_of(tiles.filtering.inputs)
+        columns = [b.mul(right, const(j)) for j in range(tiles.t)]
+        rows = []
+        for i in range(tiles.t_h):
+            row = address(b, start, b.mul(down, const(i)), "row")
+            pixels = [
+                load_vector(b, address(b, row, columns[j]), self.vector, name=f"d_{i}_{j}") for j in range(tiles.t)
+            ]
+            rows.append(inputs.times(b, pixels))
+
+        def put(plane: int, value: Value) -> None:
+            store_vector(b, value, address(b, target, plane * planes.plane), align=4)
+
+        if not tiles.two_d:
+            for j, value in enumerate(rows[0]):
+                put(j, value)
+            return
+        for j in range(tiles.t):
+            for i, value in enumerate(inputs.times(b, [row[j] for row in rows])):
+                put(i * tiles.t + j, value)

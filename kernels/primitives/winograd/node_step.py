@@ -1,0 +1,64 @@
+"""Convolutions of a graph by Winograd's algorithm: the nodes that it applies to, and their steps.
+
+There are two forms of each tile, which give the same bits: one kernel, block by block of tiles, and three with a
+workspace, the name of which ends in _staged. In one kernel every thread reads all weights; in three only its part.
+"""
+
+from collections.abc import Mapping
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.conv.depthwise import MOST_TAPS
+from mavcg.kernels.primitives.winograd.family import ERROR_BOUNDS, packed_winograd, staged_kernels, winograd_spec
+from mavcg.specs.kernel import Operand, Packing, Step, View
+
+STAGED = "_staged"
+_TILES = {f"winograd_2d_f{m}_k{k}": (m, k) for two_d, m, k in ERROR_BOUNDS if two_d}
+
+
+def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
+    """Return the names of the algorithms that may compute a node of a storage's graph, whose padding is in its input.
+
+    max_error: maximum error bound of an algorithm, as a fraction of the largest sum before the activation.
+    """
+    if node.op != "conv2d" or node.inputs[1] not in graph.constants or graph.types[node.inputs[0]].dtype != "f32":
+        return ()
+    shape = graph.shape(node.inputs[1])
+    plain = (
+        tuple(node.attr("stride")) == tuple(node.attr("dilation")) == (1, 1)
+        and node.attr("groups") == 1
+        and not any(node.attr("pads"))
+        and shape[1] == shape[2]
+        and 0 not in graph.shape(node.output)
+    )
+    if not plain or (shape[3] == 1 and shape[0] == 1 and shape[1] * shape[2] <= MOST_TAPS):
+        return ()
+    tiles = [name for name, (m, k) in _TILES.items() if k == shape[1] and ERROR_BOUNDS[True, m, k] <= max_error]
+    # The three kernels are for one image.
+    return (*tiles, *(name + STAGED for name in tiles if graph.shape(node.output)[0] == 1))
+
+
+def winograd_steps(
+    name: str, node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
+) -> tuple[Step, ...]:
+    """Return the steps of a node by the algorithm of this name, one of winograd_choices."""
+    m, k = _TILES[name.removesuffix(STAGED)]
+    bias, residual = (*node.inputs[2:], "", "")[:2]
+    spec = winograd_spec(
+        views[node.inputs[0]], views[node.output], views[residual] if residual else None, m, k, True, packing.lanes,
+        bool(bias), node.attr("act"), tuple(node.attr("act_args")),
+    )  # fmt: skip
+    x, out = Operand(node.inputs[0]), Operand(node.output, written=True)
+    weights = Operand(constant=packed_winograd(spec.tiles, node.inputs[1]))
+    epilogue = tuple(Operand(tensor) for tensor in (bias, residual) if tensor)
+    if not name.endswith(STAGED):
+        return (Step(spec, (x, weights, out, *epilogue), node.origin),)
+    three = staged_kernels(spec)
+
+    def workspace(at: int, written: bool = False) -> Operand:
+        return Operand(written=written, workspace_bytes=three.workspace_bytes, offset=at)
+
+    return (
+        Step(three.inputs, (x, workspace(0, True)), node.origin),
+        Step(three.products, (workspace(0), weights, workspace(three.sums_at, True)), node.origin),
+        Step(three.output, (workspace(three.sums_at), out, *epilogue), node.origin),
+    )

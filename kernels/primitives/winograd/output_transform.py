@@ -1,0 +1,319 @@
+"""The inverse transform of tiles' sums, A' s A, with bias, residual and activation: straight-line code over channels.
+
+A tile inside the image is stored in place where its vector of channels is whole; any other goes through a patch in the
+scratch, of which the part inside the image is copied.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import lanes_of, load_partial, store_partial, transpose_vectors, zero_other_lanes
+from mavcg.kernels.primitives.winograd.linear import operations_of
+from mavcg.kernels.primitives.winograd.lines import over_cache_lines, prefetches_pixels
+from mavcg.kernels.primitives.winograd.spec import Located, Planes, Tiles
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import F32_BYTES
+
+Value: TypeAlias = ir.Value
+
+# Activations of a few operations. Any other is emitted for a row of a square's outputs, in a loop: for all outputs it
+# would be most of the kernel, and leave the sums no registers.
+LIGHT = ("", "relu", "clip", "leaky_relu", "abs", "neg", "hard_sigmoid", "hard_swish")
+
+
+@dataclass(frozen=True)
+class WinogradEpilogue:
+    """The epilogue of the outputs; bias: pointer to the first channel's, None where there is none."""
+
+    bias: Value | None
+    act: str
+    act_args: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _TileVector:
+    """A vector of channels of a tile's outputs.
+
+    out, residual: pointers to its first pixel there. rows, columns: of the tile that are inside the image.
+    """
+
+    out: Value
+    residual: Value | None
+    rows: Value
+    columns: Value
+    used: Value  # channels of the vector, from 0 to lanes
+
+
+class OutputTransform:
+    """Emitter of one kernel's output transform.
+
+    patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch pixels where prefetches_pixels says so.
+    """
+
+    def __init__(
+        self, b: ir.IRBuilder, machine: Machine, tiles: Tiles, image: Located, residual: Located | None,
+        epilogue: WinogradEpilogue, patch: Value, ahead: bool = False,
+    ) -> None:  # fmt: skip
+        self.ahead = ahead and prefetches_pixels(machine, tiles, image)
+        self.b, self.machine, self.tiles, self.image, self.epilogue = b, machine, tiles, image, epilogue
+        self.residual = residual
+        blocks = [i.block for i in (image, residual) if i is not None and i.block]
+        self.lanes = lanes_of(machine, min(blocks)) if blocks else lanes_f32(machine)
+        self.vector = ir.VectorType(F32, self.lanes)
+        self.pixel = self.lanes * F32_BYTES
+        self.patch = patch
+        self.vectorised = image.along_channels and (residual is None or residual.along_channels)
+
+    def emit(
+        self, planes: Planes, sums: Value, out: Value, residual: Value | None, first: Value, count: Value
+    ) -> None:  # fmt: skip
+        """Emit the transform of tiles first .. first + count - 1 of an image at out; sums: of the first of these."""
+        b, tiles = self.b, self.tiles
+        across = const(max(1, tiles.across))
+        vectors = -(-self.image.stored_channels // self.lanes)
+
+        def one(index: Value) -> None:
+            number = b.add(first, index)
+            y = scaled(b, b.udiv(number, across), tiles.m_h, "y")
+            x = scaled(b, b.urem(number, across), tiles.m, "x")
+            rows = minimum(b, b.sub(const(tiles.out_h), y), const(tiles.m_h))
+            columns = minimum(b, b.sub(const(tiles.out_w), x), const(tiles.m))
+            source = address(b, sums, scaled(b, index, planes.pitch))
+
+            def vector(number: Value) -> None:
+                here = scaled(b, number, self.lanes, "channel")
+                left = b.sub(const(tiles.out_ch), here)
+                used = minimum(b, left, const(self.lanes))
+                if self.image.block:
+                    used = b.select(b.icmp_signed("<", used, const(0)), const(0), used)
+                residual_pointer = None
+                if residual is not None and self.residual is not None:
+                    residual_pointer = self.place(self.residual, residual, y, x, here)
+                target = _TileVector(self.place(self.image, out, y, x, here), residual_pointer, rows, columns, used)
+                values = self.transform(planes, address(b, source, scaled(b, number, self.lanes * F32_BYTES)))
+                self.finish(target, values, here)
+
+            _, down, right, _ = (step * F32_BYTES for step in self.image.view.strides)
+            next_tile = [i * down + j * right for i in range(tiles.m_h) for j in range(tiles.m)]
+            corner = address(b, self.place(self.image, out, y, x, const(0)), tiles.m * right) if self.ahead else None
+            over_cache_lines(b, planes, source, vectors, self.lanes, vector, False, corner, next_tile)
+
+        repeat(b, const(0), count, one, "tile")
+
+    def place(self, image: Located, base: Value, y: Value, x: Value, channel: Value) -> Value:
+        """Emit the address of an output."""
+        b = self.b
+        _, down, right, across = (s * F32_BYTES for s in image.view.strides)
+        pixel = b.add(scaled(b, y, down), scaled(b, x, right))
+        if image.block:
+            block = const(image.block)
+            within = b.add(
+                scaled(b, b.udiv(channel, block), image.block_step * F32_BYTES), scaled(b, b.urem(channel, block), 4)
+            )
+        else:
+            within = scaled(b, channel, across)
+        return address(b, base, b.add(pixel, within), "place")
+
+    def transform(self, planes: Planes, source: Value) -> list[list[Value]]:
+        """Emit the outputs of one vector of channels, by row and column."""
+        b, tiles = self.b, self.tiles
+        inverse, t = operations_of(tiles.filtering.inverse), tiles.t
+
+        def get(plane: int) -> Value:
+            return load_vector(b, address(b, source, plane * planes.plane), self.vector, name=f"s_{plane}", align=4)
+
+        if not tiles.two_d:
+            return [inverse.times(b, [get(j) for j in range(t)])]
+        columns = [inverse.times(b, [get(i * t + j) for i in range(t)]) for j in range(t)]
+        return [inverse.times(b, [column[i] for column in columns]) for i in range(tiles.m)]
+
+    @property
+    def always_whole(self) -> bool:
+        """True if every vector of channels is whole."""
+        channels = self.tiles.out_ch
+        return channels % self.lanes == 0 and self.image.stored_channels == channels
+
+    def finish(self, target: _TileVector, values: list[list[Value]], channel: Value) -> None:
+        """Apply the epilogue and store the outputs that are inside the image."""
+        b, tiles = self.b, self.tiles
+        whole = const(1, I1) if self.always_whole else b.icmp_signed("==", target.used, const(self.lanes))
+        if self.epilogue.bias is not None:
+            bias = self.bias(self.epilogue.bias, channel, target.used, whole)
+            values = [[b.fadd(value, bias, name="with_bias") for value in row] for row in values]
+        inside = b.and_(
+            b.icmp_signed("==", target.rows, const(tiles.m_h)), b.icmp_signed("==", target.columns, const(tiles.m))
+        )
+        if tiles.out_h % tiles.m_h == 0 and tiles.out_w % tiles.m == 0:
+            inside = const(1, I1)
+        direct = b.and_(inside, whole, name="direct")
+        with b.if_else(direct) as (here, patched):
+            with here:
+                (self.store_all if self.vectorised else self.store_transposed)(target, values)
+            with patched:
+                self.store_partial(target, values, whole)
+
+    def bias(self, base: Value, channel: Value, used: Value, whole: Value) -> Value:
+        """Load the bias of a vector of channels; zeros where it has no channels."""
+        b, tail = self.b, self.tiles.out_ch % self.lanes
+        place = address(b, base, scaled(b, channel, F32_BYTES))
+        if self.always_whole:
+            return load_vector(b, place, self.vector, name="bias")
+        empty = b.icmp_signed("==", used, const(0))
+        join = b.append_basic_block("bias_join")
+        full, other, part = (b.append_basic_block(f"bias_{name}") for name in ("full", "other", "part"))
+        b.cbranch(whole, full, other)
+        b.position_at_end(full)
+        whole_bias = load_vector(b, place, self.vector, name="bias")
+        b.branch(join)
+        b.position_at_end(other)
+        b.cbranch(empty, join, part)
+        b.position_at_end(part)
+        partial_bias = (
+            load_partial(b, self.machine, place, self.lanes, tail, "bias") if tail else f32_splat(0.0, self.lanes)
+        )
+        part_end = b.block
+        b.branch(join)
+        b.position_at_end(join)
+        joined = b.phi(self.vector, name="bias")
+        joined.add_incoming(whole_bias, full)
+        joined.add_incoming(f32_splat(0.0, self.lanes), other)
+        joined.add_incoming(partial_bias, part_end)
+        return joined
+
+    def finish_value(self, value: Value, residual: Value | None) -> Value:
+        """Emit activation(value + residual)."""
+        b = self.b
+        if residual is not None:
+            value = b.fadd(value, residual, name="with_residual")
+        return activate(b, self.epilogue.act, self.epilogue.act_args, value)
+
+    def advanced(
+        self, image: Located | None, base: Value | None, i: Value | int, j: Value | int, lane: Value | int = 0
+    ) -> Value | None:
+        """Emit a pointer i rows, j columns and `lane` channels after base; None where there is no image."""
+        if image is None or base is None:
+            return None
+        b = self.b
+        _, down, right, across = (s * F32_BYTES for s in image.view.strides)
+        place = base
+        for index, step in ((i, down), (j, right), (lane, F32_BYTES if image.block else across)):
+            offset = index * step if isinstance(index, int) else scaled(b, index, step)
+            place = address(b, place, offset)
+        return place
+
+    def by_rows(self, values: list[list[Value]], store_row: Callable[[Value | int, list[Value]], None]) -> None:
+        """Emit store_row(number, outputs) for each row of a tile: in a loop where the activation is long."""
+        if self.epilogue.act in LIGHT or len(values) == 1:
+            for i, row in enumerate(values):
+                store_row(i, row)
+            return
+        self.to_patch(values)
+        m = self.tiles.m
+        repeat(self.b, 0, m, lambda i: store_row(i, [self.from_patch(i, const(j)) for j in range(m)]), "row")
+
+    def store_all(self, target: _TileVector, values: list[list[Value]]) -> None:
+        """Store a tile that is inside the image, channels being neighbours in memory."""
+
+        def store_row(i: Value | int, row: list[Value]) -> None:
+            for j, value in enumerate(row):
+                source = self.advanced(self.residual, target.residual, i, j)
+                residual = load_vector(self.b, source, self.vector, name="residual") if source is not None else None
+                store_vector(self.b, self.finish_value(value, residual), self.advanced(self.image, target.out, i, j))
+
+        self.by_rows(values, store_row)
+
+    def to_patch(self, values: list[list[Value]]) -> None:
+        """Store the outputs of a tile into the patch, before residual and activation."""
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                store_vector(self.b, value, address(self.b, self.patch, (i * self.tiles.m + j) * self.pixel), align=4)
+
+    def patch_at(self, i: Value, j: Value) -> Value:
+        """Emit the address of an output in the patch."""
+        b = self.b
+        return address(b, self.patch, b.add(scaled(b, i, self.tiles.m * self.pixel), scaled(b, j, self.pixel)))
+
+    def from_patch(self, i: Value, j: Value) -> Value:
+        """Load an output that to_patch stored."""
+        return load_vector(self.b, self.patch_at(i, j), self.vector, name="result", align=4)
+
+    def store_transposed(self, target: _TileVector, values: list[list[Value]]) -> None:
+        """Store a tile that is inside the image, transposed in registers where columns are neighbours in memory."""
+        b, lanes = self.b, self.lanes
+        neighbours = all(i is None or i.view.strides[2] == 1 for i in (self.image, self.residual))
+        largest = lanes if neighbours else 1
+
+        def store_row(i: Value | int, row: list[Value]) -> None:
+            at = 0
+            while at < len(row):
+                size = min(largest, 1 << ((len(row) - at).bit_length() - 1))
+                for lane, piece in enumerate(transpose_vectors(b, row[at : at + size])):
+                    source = self.advanced(self.residual, target.residual, i, at, lane)
+                    residual = load_vector(b, source, piece.type, name="residual") if source is not None else None
+                    store_vector(
+                        b, self.finish_value(piece, residual), self.advanced(self.image, target.out, i, at, lane)
+                    )
+                at += size
+
+        self.by_rows(values, store_row)
+
+    def store_partial(self, target: _TileVector, values: list[list[Value]], whole: Value) -> None:
+        """Store the part of a tile that is inside the image, through the patch."""
+        b, tiles, lanes = self.b, self.tiles, self.lanes
+        self.to_patch(values)
+
+        def every(body: Callable[[Value, Value], None]) -> None:
+            rows, columns = target.rows, target.columns
+            repeat(b, const(0), rows, lambda i: repeat(b, const(0), columns, lambda j: body(i, j), "j"), "i")
+
+        def pixel(i: Value, j: Value, used: int) -> None:
+            value = self.from_patch(i, j)
+            source = self.advanced(self.residual, target.residual, i, j)
+            residual = None
+            if source is not None:
+                residual = (
+                    load_partial(b, self.machine, source, lanes, used, "residual") if used else f32_splat(0.0, lanes)
+                )
+            value = self.finish_value(value, residual)
+            place = self.advanced(self.image, target.out, i, j)
+            if self.image.block:
+                store_vector(b, zero_other_lanes(b, value, lanes, used), place)
+            elif used:
+                store_partial(b, self.machine, value, place, lanes, used)
+
+        def single(i: Value, j: Value, lane: Value) -> None:
+            value = b.load(address(b, self.patch_at(i, j), scaled(b, lane, F32_BYTES)), name="result", align=4, typ=F32)
+            source = self.advanced(self.residual, target.residual, i, j, lane)
+            residual = b.load(source, name="residual", align=4, typ=F32) if source is not None else None
+            b.store(self.finish_value(value, residual), self.advanced(self.image, target.out, i, j, lane), align=4)
+
+        if not self.vectorised:
+            repeat(b, const(0), target.used, lambda lane: every(lambda i, j: single(i, j, lane)), "lane")
+            if self.image.block:
+                zero = ir.Constant(F32, 0.0)
+
+                def fill(lane: Value) -> None:
+                    every(
+                        lambda i, j: b.store(zero, self.advanced(self.image, target.out, i, j, lane), align=4) and None
+                    )
+
+                repeat(b, target.used, const(lanes), fill, "filled")
+            return
+        tail = tiles.out_ch % lanes
+        with b.if_else(whole) as (full, other):
+            with full:
+                every(lambda i, j: pixel(i, j, lanes))
+            with other, b.if_else(b.icmp_signed("!=", target.used, const(0))) as (part, empty):
+                with part:
+                    if tail:
+                        every(lambda i, j: pixel(i, j, tail))
+                with empty:
+                    if self.image.block:
+                        every(lambda i, j: pixel(i, j, 0))

@@ -1,0 +1,1 @@
+"""Operators on whole tensors: element-wise, reductions, pooling, copies, transposes, gathers."""

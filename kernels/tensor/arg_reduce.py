@@ -1,0 +1,101 @@
+"""Positions of the largest or smallest element along an axis: one element after the other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    Values,
+    address,
+    const,
+    for_range,
+    kernel_function,
+    operand,
+    repeat,
+    scaled,
+)
+from mavcg.kernels.builder.nest import Nest, decode
+from mavcg.kernels.tensor.reduce import kept_loops
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+
+@spec_format("arg_reduce")
+@dataclass(frozen=True)
+class ArgReduce(KernelSpec):
+    """The place of the largest (kind max) or smallest element along an axis, as i64; of equal ones the first, or the
+    last. A row is one output. Operands: x, out."""
+
+    kind: str
+    dtype: str
+    kept: Nest
+    length: int
+    stride: int
+    last: bool
+
+    @property
+    def family(self) -> str:
+        return f"arg_{self.kind}_{self.dtype}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*self.kept.shape), f"k{self.length}")
+
+    @property
+    def rows(self) -> int:
+        return self.kept.elements
+
+    @property
+    def work(self) -> int:
+        return self.kept.elements * self.length
+
+
+def lower_arg(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of an arg_max or arg_min node."""
+    x, out = views[node.inputs[0]], views[node.output]
+    axis = node.attr("axis") % len(x.shape)
+    kept = kept_loops(x, out, {axis}, node.attr("keepdims"))
+    spec = ArgReduce(node.op.removeprefix("arg_"), x.dtype, kept, x.shape[axis], x.strides[axis], node.attr("last"))
+    return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+
+
+def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """One element after the other."""
+    assert isinstance(spec, ArgReduce)
+    function, b = kernel_function(module, spec, machine)
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
+    sign = (">" if spec.kind == "max" else "<") + ("=" if spec.last else "")
+
+    def row(index: Value) -> None:
+        from_, to = x, out
+        for i, x_step, out_step in zip(decode(b, index, spec.kept.shape), *spec.kept.strides, strict=True):
+            from_ = address(b, from_, scaled(b, i, x_step * size))
+            to = address(b, to, scaled(b, i, out_step * 8))
+        first = b.load(from_, align=size, typ=typ)
+
+        def candidate(i: Value, best: Values) -> Values:
+            value = b.load(address(b, from_, scaled(b, i, spec.stride * size)), align=size, typ=typ)
+            if spec.dtype.startswith("f"):
+                better = b.fcmp_ordered(sign, value, best[0])
+            else:
+                better = (b.icmp_unsigned if spec.dtype[0] in "ub" else b.icmp_signed)(sign, value, best[0])
+            return b.select(better, value, best[0]), b.select(better, i, best[1])
+
+        _, place = for_range(b, const(1), const(spec.length), 1, (first, const(0)), candidate, "candidate")
+        b.store(place, to, align=8)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+LOWER = {"arg_max": lower_arg, "arg_min": lower_arg}
+EMIT = {ArgReduce: emit_arg}

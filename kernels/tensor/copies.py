@@ -1,0 +1,257 @@
+"""Copies between strided views: reshape, broadcast_to, concat and slice where storage could not make them views."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.emit import (
+    address,
+    const,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    splat,
+    store_vector,
+)
+from mavcg.kernels.builder.nest import (
+    ROW_ELEMENTS,
+    Line,
+    Nest,
+    along_line,
+    broadcast_strides,
+    collapsed,
+    decode,
+    load_lanes,
+    minimum,
+    nest_rows,
+    store_lanes,
+)
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View, dense_strides
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("copy")
+@dataclass(frozen=True)
+class CopySpec(KernelSpec):
+    """target[..] = source[..]; the nest has the strides of source and target, the offsets are in elements.
+
+    A stride of the source may be 0 or negative.
+    """
+
+    item_bytes: int
+    nest: Nest
+    source_offset: int = 0
+    target_offset: int = 0
+
+    @property
+    def family(self) -> str:
+        return f"copy_{self.item_bytes * 8}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def rows(self) -> int:
+        return self.nest.rows
+
+    @property
+    def work(self) -> int:
+        return self.nest.elements
+
+
+@spec_format("copy_strided")
+@dataclass(frozen=True)
+class RelaidSpec(KernelSpec):
+    """target = source in row-major order, where the shapes are cut so differently that no loops fit both."""
+
+    source: View
+    target: View
+
+    @property
+    def family(self) -> str:
+        return f"relaid_{self.source.item_bytes * 8}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.target.shape)
+
+    @property
+    def rows(self) -> int:
+        return -(-self.source.elements // ROW_ELEMENTS)
+
+    @property
+    def work(self) -> int:
+        return 8 * self.source.elements
+
+
+def copy_steps(
+    source: str,
+    target: str,
+    item_bytes: int,
+    nest: Nest,
+    source_offset: int = 0,
+    target_offset: int = 0,
+    origin: str = "",
+) -> tuple[Step, ...]:
+    """One copy, or none where there is nothing to copy."""
+    if nest.elements == 0:
+        return ()
+    spec = CopySpec(item_bytes, nest, source_offset, target_offset)
+    return (Step(spec, (Operand(source), Operand(target, written=True)), origin),)
+
+
+def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Lines that are dense on both sides, or in the target where one element is repeated, go in vectors."""
+    assert isinstance(spec, CopySpec)
+    function, b = kernel_function(module, spec, machine)
+    size = spec.item_bytes
+    typ = ir.IntType(size * 8)
+    source = address(b, operand(b, 0, "source"), spec.source_offset * size)
+    target = address(b, operand(b, 1, "target"), spec.target_offset * size)
+    from_step, to_step = (strides[-1] for strides in spec.nest.strides)
+    lanes = machine.vector_bytes // size
+
+    def dense(places: list[ir.Value], line: Line) -> None:
+        repeated = splat(b, load_vector(b, places[0], typ, name="value"), lanes) if from_step == 0 else None
+
+        def vectors(index: ir.Value, count: int, used: int) -> None:
+            at = [address(b, place, scaled(b, index, size)) for place in places]
+            step = lanes * size
+            values = [
+                repeated or load_lanes(b, address(b, at[0], i * step), typ, lanes, used, "value") for i in range(count)
+            ]
+            for i, value in enumerate(values):
+                store_lanes(b, value, address(b, at[1], i * step), lanes, used)
+
+        along_line(b, line, lanes, 4, vectors)
+
+    def strided(places: list[ir.Value], line: Line) -> None:
+        def one(index: ir.Value) -> None:
+            value = load_vector(b, address(b, places[0], scaled(b, index, from_step * size)), typ, name="value")
+            store_vector(b, value, address(b, places[1], scaled(b, index, to_step * size)))
+
+        repeat(b, line.begin, line.end(b), one, "element")
+
+    nest_rows(b, spec.nest, (source, target), (size, size), dense if to_step == 1 and from_step in (0, 1) else strided)
+    b.ret_void()
+    return function
+
+
+def emit_relaid(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """A row is a piece of the flattened elements; both places are computed anew for every element."""
+    assert isinstance(spec, RelaidSpec)
+    function, b = kernel_function(module, spec, machine)
+    size = spec.source.item_bytes
+    pointers = (operand(b, 0, "source"), operand(b, 1, "target"))
+    end = minimum(b, b.mul(function.args[2], const(ROW_ELEMENTS)), const(spec.source.elements))
+
+    def one(index: ir.Value) -> None:
+        at = [
+            advance_all(b, pointer, view, decode(b, index, view.shape))
+            for pointer, view in zip(pointers, (spec.source, spec.target), strict=True)
+        ]
+        store_vector(b, load_vector(b, at[0], ir.IntType(size * 8), name="value"), at[1])
+
+    repeat(b, b.mul(function.args[1], const(ROW_ELEMENTS)), end, one, "element")
+    b.ret_void()
+    return function
+
+
+def advance_all(b: ir.IRBuilder, pointer: ir.Value, view: View, indices: Sequence[ir.Value]) -> ir.Value:
+    """The address of one element of a view."""
+    for index, stride in zip(indices, view.strides, strict=True):
+        pointer = address(b, pointer, scaled(b, index, stride * view.item_bytes))
+    return pointer
+
+
+def relaid_steps(source: str, target: str, views: Mapping[str, View], origin: str) -> tuple[Step, ...]:
+    """A copy in row-major order between two views of equally many elements and whatever shapes."""
+    x, y = views[source], views[target]
+    if x.elements == 0:
+        return ()
+    size = x.item_bytes
+    if y.dense:
+        return copy_steps(source, target, size, collapsed(x.shape, (x.strides, dense_strides(x.shape))), origin=origin)
+    if x.dense:
+        return copy_steps(source, target, size, collapsed(y.shape, (dense_strides(y.shape), y.strides)), origin=origin)
+    lengths = _common_lengths(x.shape, y.shape)
+    if lengths:
+        return copy_steps(
+            source, target, size, collapsed(lengths, [_refined(v, lengths) for v in (x, y)]), origin=origin
+        )
+    return (Step(RelaidSpec(x, y), (Operand(source), Operand(target, written=True)), origin),)
+
+
+def _common_lengths(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
+    """Lengths whose runs multiply to the lengths of x and, cut elsewhere, to those of y; () where there are none."""
+    left, right = [n for n in reversed(x) if n != 1], [n for n in reversed(y) if n != 1]
+    found: list[int] = []
+    while left and right:
+        small = min(left[0], right[0])
+        if left[0] % small or right[0] % small:
+            return ()
+        found.insert(0, small)
+        for side in (left, right):
+            side[0] //= small
+            if side[0] == 1:
+                side.pop(0)
+    return tuple(found)
+
+
+def _refined(view: View, lengths: Sequence[int]) -> tuple[int, ...]:
+    """The view's strides when its dimensions are cut into `lengths`."""
+    dims = [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
+    strides: list[int] = []
+    left = 1
+    for length in lengths:
+        if left == 1:
+            (left, stride), dims = dims[0], dims[1:]
+        left //= length
+        strides.append(stride * left)
+    return tuple(strides)
+
+
+def _lower_reshape(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    return relaid_steps(node.inputs[0], node.output, views, node.origin)
+
+
+def _lower_broadcast(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    x, y = views[node.inputs[0]], views[node.output]
+    nest = collapsed(y.shape, (broadcast_strides(x, y.shape), y.strides))
+    return copy_steps(node.inputs[0], node.output, y.item_bytes, nest, origin=node.origin)
+
+
+def _lower_concat(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """One copy a part, so that each part's rows are of a size of their own."""
+    y, axis = views[node.output], node.attr("axis")
+    steps: list[Step] = []
+    start = 0
+    for name in node.inputs:
+        x = views[name]
+        nest = collapsed(x.shape, (x.strides, y.strides))
+        steps += copy_steps(name, node.output, y.item_bytes, nest, 0, start * y.strides[axis], node.origin)
+        start += x.shape[axis]
+    return tuple(steps)
+
+
+def _lower_slice(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    x, y = views[node.inputs[0]], views[node.output]
+    starts, steps = node.attr("starts"), node.attr("steps")
+    nest = collapsed(y.shape, ([s * step for s, step in zip(x.strides, steps, strict=True)], y.strides))
+    start = sum(s * first for s, first in zip(x.strides, starts, strict=True))
+    return copy_steps(node.inputs[0], node.output, y.item_bytes, nest, start, 0, node.origin)
+
+
+LOWER = {
+    "reshape": _lower_reshape,
+    "broadcast_to": _lower_broadcast,
+    "concat": _lower_concat,
+    "slice": _lower_slice,
+}
+EMIT = {CopySpec: emit_copy, RelaidSpec: emit_relaid}

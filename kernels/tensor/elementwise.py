@@ -1,0 +1,297 @@
+"""Operators that treat every element alone, with NumPy's broadcasting, on strided views of every type."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder import quantize
+from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.arithmetic import (
+    BINARY,
+    DOUBLE_UNARY,
+    WHOLE_UNARY,
+    convert,
+    flags,
+    is_float,
+    larger,
+    number,
+    remainder,
+    smaller,
+)
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    address,
+    element_bytes,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    splat,
+    store_vector,
+)
+from mavcg.kernels.builder.nest import (
+    Line,
+    Nest,
+    along_line,
+    broadcast_strides,
+    collapsed,
+    load_lanes,
+    nest_rows,
+    store_lanes,
+)
+from mavcg.kernels.builder.power import EXACT_EXPONENTS, fixed_power
+from mavcg.ops.elementwise import ACTIVATIONS, COMPARISONS
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.serialize import spec_format
+
+_CHEAP = (
+    "relu", "neg", "abs", "sqrt", "floor", "ceil", "round", "clip", "leaky_relu", "add", "sub", "mul", "max", "min",
+    "and", "or", "xor", "not", "where", "cast", "prelu", *COMPARISONS,
+)  # fmt: skip
+
+
+@spec_format("elementwise")
+@dataclass(frozen=True)
+class ElementwiseSpec(KernelSpec):
+    """output = op(inputs), element by element.
+
+    args: the operator's parameters, as it wants them (COMPUTE). dtypes: of the inputs, then of the output. nest: the
+    strides of the inputs, 0 where they are broadcast, then those of the output.
+    """
+
+    op: str
+    args: tuple[float, ...]
+    dtypes: tuple[str, ...]
+    nest: Nest
+
+    @property
+    def family(self) -> str:
+        return f"{self.op}_{self.dtypes[0]}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def rows(self) -> int:
+        return self.nest.rows
+
+    @property
+    def cheap(self) -> bool:
+        """True if memory takes longer than arithmetic."""
+        return self.op in _CHEAP
+
+    @property
+    def work(self) -> int:
+        return self.nest.elements * (1 if self.cheap else 8)
+
+
+def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: float) -> ir.Value:
+    """Between two bounds, which become integers, or say nothing where the type has no such number."""
+    info = np.iinfo(dtype.replace("u", "uint") if dtype[0] == "u" else dtype.replace("i", "int"))
+    if low > info.min:
+        x = larger(b, dtype, x, number(x, info.max if low > info.max else int(np.ceil(low))))
+    if high < info.max:
+        x = smaller(b, dtype, x, number(x, info.min if high < info.min else int(np.floor(high))))
+    return x
+
+
+def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
+    """An operator of one tensor, where `supported_unary` says that it is there."""
+    if dtype == "f32":
+        return activate(b, op, args, x)
+    if dtype == "f64":
+        return _clip_double(b, x, *args) if op == "clip" else DOUBLE_UNARY[op](b, x)
+    return _clip_whole(b, dtype, x, *args) if op == "clip" else WHOLE_UNARY[op](b, dtype, x)
+
+
+def _clip_double(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
+    """Between two bounds; NaN stays NaN."""
+    x = b.select(b.fcmp_ordered("<", x, number(x, low)), number(x, low), x)
+    return b.select(b.fcmp_ordered(">", x, number(x, high)), number(x, high), x)
+
+
+Values = Sequence[ir.Value]
+Compute = Callable[[ir.IRBuilder, Sequence[float], Sequence[str], Values], ir.Value]
+
+
+def _prelu(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
+    x, slope = values
+    return b.select(b.fcmp_ordered("<", x, number(x, 0.0)), b.fmul(slope, x), x)
+
+
+def _of_unary(op: str) -> Compute:
+    return lambda b, args, dtypes, values: unary(b, op, args, dtypes[0], values[0])
+
+
+def _of_binary(op: str) -> Compute:
+    return lambda b, args, dtypes, values: BINARY[op](b, dtypes[0], values[0], values[1])
+
+
+COMPUTE: Mapping[str, Compute] = {
+    **{op: _of_unary(op) for op in ACTIVATIONS},
+    **{op: _of_binary(op) for op in BINARY},
+    "not": lambda b, args, dtypes, values: b.xor(values[0], number(values[0], 1)),
+    "mod": lambda b, args, dtypes, values: remainder(b, dtypes[0], values[0], values[1], bool(args[0])),
+    "fixed_pow": lambda b, args, dtypes, values: fixed_power(b, values[0], args[0]),
+    "prelu": _prelu,
+    "where": lambda b, args, dtypes, values: b.select(flags(b, values[0]), values[1], values[2]),
+    "cast": lambda b, args, dtypes, values: convert(b, values[0], dtypes[0], dtypes[1]),
+    "quantize": lambda b, args, dtypes, values: quantize.quantized(b, dtypes[-1], *values),
+    "dequantize": lambda b, args, dtypes, values: quantize.dequantized(b, dtypes[0], *values),
+    "qadd": quantize.added,
+    "qmul": quantize.multiplied,
+}
+
+
+def _one_by_one(spec: ElementwiseSpec) -> bool:
+    """Return True for an operator without vectors: divisions of integers, and loops for every element."""
+    whole = not is_float(spec.dtypes[0])
+    return (spec.op in ("div", "pow", "mod") and whole) or spec.op == "mod"
+
+
+def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Vectors along the innermost dimension where all inputs are dense there or one element; else one by one."""
+    assert isinstance(spec, ElementwiseSpec)
+    function, b = kernel_function(module, spec, machine)
+    types = [TYPES[dtype] for dtype in spec.dtypes]
+    sizes = [element_bytes(typ) for typ in types]
+    pointers = [operand(b, i) for i in range(len(types))]
+    steps = [strides[-1] for strides in spec.nest.strides]
+    lanes = machine.vector_bytes // max(sizes)
+    compute = partial(COMPUTE[spec.op], b, spec.args, spec.dtypes)
+
+    def vectors(places: list[ir.Value], line: Line) -> None:
+        fixed = [
+            splat(b, load_vector(b, place, typ), lanes) if step == 0 else None
+            for place, typ, step in zip(places[:-1], types, steps, strict=False)
+        ]
+
+        def some(index: ir.Value, count: int, used: int) -> None:
+            at = [address(b, place, scaled(b, index, size)) for place, size in zip(places, sizes, strict=True)]
+            results = []
+            for i in range(count):
+                values = [
+                    same
+                    if same is not None
+                    else load_lanes(b, address(b, place, i * lanes * size), typ, lanes, used, f"x{n}")
+                    for n, (same, place, typ, size) in enumerate(zip(fixed, at, types, sizes, strict=False))
+                ]
+                results.append(compute(values))
+            for i, result in enumerate(results):
+                store_lanes(b, result, address(b, at[-1], i * lanes * sizes[-1]), lanes, used)
+
+        along_line(b, line, lanes, 2 if spec.cheap else 1, some)
+
+    def singly(places: list[ir.Value], line: Line) -> None:
+        def one(index: ir.Value) -> None:
+            at = [
+                address(b, place, scaled(b, index, step * size))
+                for place, step, size in zip(places, steps, sizes, strict=True)
+            ]
+            values = [load_vector(b, place, typ) for place, typ in zip(at[:-1], types, strict=False)]
+            store_vector(b, compute(values), at[-1])
+
+        repeat(b, line.begin, line.end(b), one, "element")
+
+    in_vectors = steps[-1] == 1 and all(step in (0, 1) for step in steps) and not _one_by_one(spec)
+    nest_rows(b, spec.nest, pointers, sizes, vectors if in_vectors else singly)
+    b.ret_void()
+    return function
+
+
+def supported_unary(op: str, dtype: str) -> bool:
+    """Return True if there is a kernel of an operator of one tensor for a type."""
+    if dtype in ("f16", "f64"):
+        return dtype == "f64" and (op in DOUBLE_UNARY or op == "clip")
+    return dtype == "f32" or op in WHOLE_UNARY or op == "clip"
+
+
+def _supported(op: str, dtype: str) -> bool:
+    if op in ACTIVATIONS:
+        return supported_unary(op, dtype)
+    return dtype != "f16" and not (dtype == "f64" and op == "pow")
+
+
+def elementwise_step(
+    node: Node, views: Mapping[str, View], op: str, args: tuple[float, ...], inputs: Sequence[str]
+) -> tuple[Step, ...]:
+    """The step of a node whose inputs broadcast to its output; none where the output is empty.
+
+    Raises: MavcgError for a type that there is no such arithmetic on.
+    """
+    out = views[node.output]
+    if out.elements == 0:
+        return ()
+    read = [views[name] for name in inputs]
+    dtypes = tuple(view.dtype for view in (*read, out))
+    if op not in ("cast", "where") and not _supported(op, dtypes[0]):
+        raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {dtypes[0]}; cast to f32 before it")
+    nest = collapsed(out.shape, [*(broadcast_strides(view, out.shape) for view in read), out.strides])
+    spec = ElementwiseSpec(op, args, dtypes, nest)
+    operands = (*(Operand(name) for name in inputs), Operand(node.output, written=True))
+    return (Step(spec, operands, node.origin),)
+
+
+def _lower_unary(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    args = tuple(float(node.attr(name)) for name in ACTIVATIONS.get(node.op, ()))
+    return elementwise_step(node, views, node.op, args, node.inputs)
+
+
+def _lower_plain(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    args = (float(node.attr("fmod")),) if node.op == "mod" else ()
+    return elementwise_step(node, views, node.op, args, node.inputs)
+
+
+def _lower_pow(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """A constant exponent that takes a few products or a root is not computed in general."""
+    base, exponent = node.inputs
+    known = graph.constants.get(exponent)
+    simple = known is not None and known.size > 0 and bool(np.all(known == known.flat[0]))
+    if known is not None and simple and views[base].dtype == "f32" and float(known.flat[0]) in EXACT_EXPONENTS:
+        return elementwise_step(node, views, "fixed_pow", (float(known.flat[0]),), (base,))
+    return elementwise_step(node, views, "pow", (), node.inputs)
+
+
+def _along_axis(node: Node, views: Mapping[str, View]) -> dict[str, View]:
+    """The views with those of scale and zero point as broadcast along the node's axis."""
+    rank = len(views[node.inputs[0]].shape)
+    found = dict(views)
+    for name in node.inputs[1:]:
+        view = views[name]
+        if view.shape:
+            after = rank - 1 - node.attr("axis")
+            found[name] = View(view.dtype, view.shape + (1,) * after, view.strides + (0,) * after)
+    return found
+
+
+def _lower_quantization(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    return elementwise_step(node, _along_axis(node, views), node.op, (), node.inputs)
+
+
+_EIGHT_BIT_ARGS = {
+    "qadd": ("a_scale", "a_zero", "b_scale", "b_zero", "out_zero", "lo", "hi"),
+    "qmul": ("multiplier", "a_zero", "b_zero", "out_zero", "lo", "hi"),
+}
+
+
+def _lower_eight_bit(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    args = tuple(float(node.attr(name)) for name in _EIGHT_BIT_ARGS[node.op])
+    return elementwise_step(node, views, node.op, args, node.inputs)
+
+
+LOWER = {
+    **dict.fromkeys(ACTIVATIONS, _lower_unary),
+    **dict.fromkeys(("not", "mod", "prelu", "where", "cast", *BINARY), _lower_plain),
+    "pow": _lower_pow,
+    **dict.fromkeys(("quantize", "dequantize"), _lower_quantization),
+    **dict.fromkeys(_EIGHT_BIT_ARGS, _lower_eight_bit),
+}
+EMIT = {ElementwiseSpec: emit_elementwise}

@@ -1,0 +1,229 @@
+"""Elements chosen by numbers that are read at run time: gather, and the 256 results of a function of 8-bit numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.emit import (
+    I8,
+    I64,
+    address,
+    const,
+    element,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+)
+from mavcg.kernels.builder.nest import (
+    Line,
+    Nest,
+    along_line,
+    collapsed,
+    load_lanes,
+    maximum,
+    minimum,
+    nest_rows,
+    store_lanes,
+)
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("gather")
+@dataclass(frozen=True)
+class GatherSpec(KernelSpec):
+    """out = x at indices along one axis of x.
+
+    nest: strides of x without that axis, of indices, of the output. index_bytes: 4 or 8. length, step: of x along the
+    axis, in elements. An index outside is taken for the nearest inside, so that nothing else is ever read.
+    """
+
+    item_bytes: int
+    nest: Nest
+    index_bytes: int
+    length: int
+    step: int
+
+    @property
+    def family(self) -> str:
+        return f"gather_{self.item_bytes * 8}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def rows(self) -> int:
+        return self.nest.rows
+
+    @property
+    def work(self) -> int:
+        return self.nest.elements
+
+
+def _lower_gather(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    x, indices = (views[name] for name in node.inputs)
+    out = views[node.output]
+    if out.elements == 0:
+        return ()
+    axis = node.attr("axis") % len(x.shape)
+    chosen = len(indices.shape)
+    before, after = x.strides[:axis], x.strides[axis + 1 :]
+    strides = (
+        (*before, *(0,) * chosen, *after),
+        (*(0,) * len(before), *indices.strides, *(0,) * len(after)),
+        out.strides,
+    )
+    nest = collapsed(out.shape, strides)
+    spec = GatherSpec(out.item_bytes, nest, indices.item_bytes, x.shape[axis], x.strides[axis])
+    return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
+
+
+def index_at(b: ir.IRBuilder, place: ir.Value, index_bytes: int, length: int) -> ir.Value:
+    """An index from memory between 0 and length - 1; negative ones count from the end."""
+    index = load_vector(b, place, ir.IntType(index_bytes * 8), name="index")
+    if index_bytes < 8:
+        index = b.sext(index, I64)
+    index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, const(length)), index)
+    return minimum(b, maximum(b, index, const(0)), const(length - 1), "index_inside")
+
+
+def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Lines that one index chooses are copied in vectors; where every element has its index, one by one."""
+    assert isinstance(spec, GatherSpec)
+    function, b = kernel_function(module, spec, machine)
+    size = spec.item_bytes
+    typ, lanes = ir.IntType(size * 8), machine.vector_bytes // size
+    sizes = (size, spec.index_bytes, size)
+    x_step, index_step, out_step = (strides[-1] for strides in spec.nest.strides)
+
+    def chosen(x: ir.Value, index_place: ir.Value) -> ir.Value:
+        index = index_at(b, index_place, spec.index_bytes, spec.length)
+        return address(b, x, scaled(b, index, spec.step * size), "chosen")
+
+    def lines(places: list[ir.Value], line: Line) -> None:
+        source = chosen(places[0], places[1])
+
+        def some(at: ir.Value, count: int, used: int) -> None:
+            for i in range(count):
+                offset = scaled(b, b.add(at, const(i * lanes)), size)
+                value = load_lanes(b, address(b, source, offset), typ, lanes, used, "value")
+                store_lanes(b, value, address(b, places[2], offset), lanes, used)
+
+        along_line(b, line, lanes, 2, some)
+
+    def singly(places: list[ir.Value], line: Line) -> None:
+        def one(at: ir.Value) -> None:
+            x, index, out = (
+                address(b, place, scaled(b, at, step * item))
+                for place, step, item in zip(places, (x_step, index_step, out_step), sizes, strict=True)
+            )
+            store_vector(b, load_vector(b, chosen(x, index), typ, name="value"), out)
+
+        repeat(b, line.begin, line.end(b), one, "element")
+
+    pointers = [operand(b, i, name) for i, name in enumerate(("x", "indices", "out"))]
+    nest_rows(b, spec.nest, pointers, sizes, lines if (x_step, index_step, out_step) == (1, 0, 1) else singly)
+    b.ret_void()
+    return function
+
+
+@spec_format("lookup")
+@dataclass(frozen=True)
+class LookupSpec(KernelSpec):
+    """out = table[x - smallest number of x's type]; nest: strides of x and of the output. Operands: x, table, out."""
+
+    signed: bool
+    nest: Nest
+
+    @property
+    def family(self) -> str:
+        return "lookup_i8" if self.signed else "lookup_u8"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def rows(self) -> int:
+        return self.nest.rows
+
+    @property
+    def work(self) -> int:
+        return 4 * self.nest.elements
+
+
+def _lower_lookup(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    x, out = views[node.inputs[0]], views[node.output]
+    if out.elements == 0:
+        return ()
+    spec = LookupSpec(x.dtype == "i8", collapsed(out.shape, (x.strides, out.strides)))
+    return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
+
+
+def emit_lookup(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """NEON looks 16 up at once in registers; elsewhere each is a load."""
+    assert isinstance(spec, LookupSpec)
+    function, b = kernel_function(module, spec, machine)
+    x, table, out = (operand(b, i, name) for i, name in enumerate(("x", "table", "out")))
+    steps = [strides[-1] for strides in spec.nest.strides]
+    flip = 0x80 if spec.signed else 0
+    in_registers = machine.arch == "aarch64" and steps == [1, 1]
+    quarters = _table_registers(b, table) if in_registers else []
+
+    def vectors(places: list[ir.Value], line: Line) -> None:
+        def some(at: ir.Value, count: int, used: int) -> None:
+            numbers = load_lanes(b, address(b, places[0], at), I8, 16, used, "numbers")
+            store_lanes(b, _looked_up(b, quarters, numbers, flip), address(b, places[1], at), 16, used)
+
+        along_line(b, line, 16, 1, some)
+
+    def singly(places: list[ir.Value], line: Line) -> None:
+        def one(at: ir.Value) -> None:
+            number = load_vector(b, address(b, places[0], scaled(b, at, steps[0])), I8, name="number")
+            index = b.zext(b.xor(number, const(flip, I8)), I64)
+            value = load_vector(b, element(b, table, index, I8), I8, name="value")
+            store_vector(b, value, address(b, places[1], scaled(b, at, steps[1])))
+
+        repeat(b, line.begin, line.end(b), one, "element")
+
+    nest_rows(b, spec.nest, (x, out), (1, 1), vectors if in_registers else singly)
+    b.ret_void()
+    return function
+
+
+_BYTES = ir.VectorType(I8, 16)
+
+
+def _table_registers(b: ir.IRBuilder, table: ir.Value) -> list[list[ir.Value]]:
+    """The table in 16 registers, four for each instruction."""
+    return [
+        [load_vector(b, address(b, table, 64 * q + 16 * r), _BYTES, name=f"table_{q}_{r}") for r in range(4)]
+        for q in range(4)
+    ]
+
+
+def _looked_up(b: ir.IRBuilder, quarters: list[list[ir.Value]], numbers: ir.Value, flip: int) -> ir.Value:
+    """tbl gives 0 for an index beyond its 64 bytes, tbx leaves what is there."""
+    index = b.xor(numbers, ir.Constant(_BYTES, [flip] * 16)) if flip else numbers
+    found = _neon(b, "tbl4", [*quarters[0], index])
+    for q in (1, 2, 3):
+        shifted = b.sub(index, ir.Constant(_BYTES, [64 * q] * 16))
+        found = _neon(b, "tbx4", [found, *quarters[q], shifted])
+    return found
+
+
+def _neon(b: ir.IRBuilder, name: str, args: list[ir.Value]) -> ir.Value:
+    full = f"llvm.aarch64.neon.{name}.v16i8"
+    kind = ir.FunctionType(_BYTES, [_BYTES] * len(args))
+    return b.call(b.module.globals.get(full) or ir.Function(b.module, kind, full), args, name=name)
+
+
+LOWER = {"gather": _lower_gather, "lookup": _lower_lookup}
+EMIT = {GatherSpec: emit_gather, LookupSpec: emit_lookup}

@@ -1,0 +1,248 @@
+"""Padding: the border alone where the inside is written in place by its producer, else border and inside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    address,
+    const,
+    element_bytes,
+    kernel_function,
+    operand,
+    repeat,
+    scaled,
+    splat,
+)
+from mavcg.kernels.builder.nest import Line, Nest, along_line, collapsed, decode, maximum, minimum, store_lanes
+from mavcg.kernels.tensor.copies import copy_steps
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.serialize import spec_format
+
+Region = tuple[tuple[int, int], ...]  # of each axis: from, to
+
+
+# Elementary operations that an element of a border counts for: it is written in short runs, to lines of the cache that
+# whoever computed the inside has.
+BORDER_WORK = 8
+
+
+@spec_format("pad_border")
+@dataclass(frozen=True)
+class PadBorder(KernelSpec):
+    """Everything of `out` but the inside is `bits`, the element's bytes as an unsigned number. Operand: out.
+
+    A row of work is an index along the first axis that is longer than 1, of images as a rule a row of pixels: so each
+    thread writes the border of about those rows that it computes before and after.
+    """
+
+    out: View
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bits: int
+
+    @property
+    def family(self) -> str:
+        return f"pad_border_{self.out.item_bytes * 8}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.out.shape)
+
+    @property
+    def out_view(self) -> View:
+        return self.out
+
+    @property
+    def accessed_elements(self) -> int:
+        return self.elements
+
+    @property
+    def axis(self) -> int:
+        """Axis that the work is cut along: the first one longer than 1."""
+        return next((i for i, length in enumerate(self.out.shape) if length > 1), 0)
+
+    @property
+    def rows(self) -> int:
+        return self.out.shape[self.axis] if self.elements else 0
+
+    @property
+    def elements(self) -> int:
+        """Number of elements of the border."""
+        inside = 1
+        for length, low, high in zip(self.out.shape, self.before, self.after, strict=True):
+            inside *= length - low - high
+        return self.out.elements - inside
+
+    @property
+    def work(self) -> int:
+        return BORDER_WORK * self.elements
+
+
+@spec_format("pad_mapped")
+@dataclass(frozen=True)
+class PadMapped(KernelSpec):
+    """Each element of `out` is one of x: the nearest (edge), or its mirror image (reflect). A row is one element along
+    all axes but the last. Operands: x, out."""
+
+    x: View
+    out: View
+    before: tuple[int, ...]
+    mode: str
+
+    @property
+    def family(self) -> str:
+        return f"pad_{self.mode}_{self.out.item_bytes * 8}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.out.shape)
+
+    @property
+    def out_view(self) -> View:
+        return self.out
+
+    @property
+    def rows(self) -> int:
+        return self.out.elements // self.out.shape[-1] if self.out.elements else 0
+
+    @property
+    def work(self) -> int:
+        return 4 * self.out.elements
+
+
+def lower_border(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of a pad with a constant whose input lies inside its output."""
+    out = views[node.output]
+    kind = DTYPES[out.dtype]
+    bits = int.from_bytes(kind.type(node.attr("value")).tobytes(), "little")
+    spec = PadBorder(out, tuple(node.attr("before")), tuple(node.attr("after")), bits)
+    return (Step(spec, (Operand(node.output, written=True),), node.origin),)
+
+
+def lower_pad(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of a pad whose input lies outside of its output."""
+    x, out = views[node.inputs[0]], views[node.output]
+    before = tuple(node.attr("before"))
+    if node.attr("mode") != "constant":
+        spec = PadMapped(x, out, before, node.attr("mode"))
+        return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+    start = sum(stride * first for stride, first in zip(out.strides, before, strict=True))
+    nest = collapsed(x.shape, (x.strides, out.strides))
+    copy = copy_steps(node.inputs[0], node.output, out.item_bytes, nest, 0, start, node.origin)
+    return (*lower_border(node, graph, views, packing), *copy)
+
+
+def border(shape: Sequence[int], before: Sequence[int], after: Sequence[int]) -> list[Region]:
+    """Boxes that together are all but the inside, none meeting another: of each axis the two ends, along the axes
+    before it only where these are inside."""
+    found: list[Region] = []
+    for axis, length in enumerate(shape):
+        outer = [(before[i], shape[i] - after[i]) for i in range(axis)]
+        inner = [(0, n) for n in shape[axis + 1 :]]
+        for low, high in ((0, before[axis]), (length - after[axis], length)):
+            if low < high:
+                found.append((*outer, (low, high), *inner))
+    return [region for region in found if all(low < high for low, high in region)]
+
+
+def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """One loop nest for each box."""
+    assert isinstance(spec, PadBorder)
+    function, b = kernel_function(module, spec, machine)
+    size = spec.out.item_bytes
+    typ = ir.IntType(8 * size)
+    lanes = machine.vector_bytes // size
+    base = operand(b, 0, "out")
+    value = splat(b, ir.Constant(typ, spec.bits), lanes, "value")
+
+    def fill(place: ir.Value, nest: Nest, axis: int) -> None:
+        (strides,) = nest.strides
+        length, stride = nest.shape[axis], strides[axis]
+        if axis + 1 < len(nest.shape) or stride != 1:
+
+            def border_line(index: ir.Value) -> None:
+                there = address(b, place, scaled(b, index, stride * size))
+                if axis + 1 < len(nest.shape):
+                    fill(there, nest, axis + 1)
+                else:
+                    b.store(ir.Constant(typ, spec.bits), there, align=size)
+
+            repeat(b, 0, length, border_line, "border")
+            return
+
+        def vectors(index: ir.Value, count: int, used: int) -> None:
+            for i in range(count):
+                there = address(b, place, b.add(scaled(b, index, size), const(i * lanes * size)))
+                store_lanes(b, value, there, lanes, used)
+
+        along_line(b, Line(const(0), length, length), lanes, 1, vectors)
+
+    _, begin, end, _ = function.args
+    step = spec.out.strides[spec.axis] * size if spec.rows else 0
+
+    def box(region: Region) -> None:
+        """The part of it that is in the rows from begin to end."""
+        low, high = region[spec.axis]
+        rest = [(to - from_, stride) for (from_, to), stride in zip(region, spec.out.strides, strict=True)]
+        del rest[spec.axis]
+        lengths, strides = zip(*rest, strict=True) if rest else ((1,), (1,))
+        nest = collapsed(lengths, (strides,))
+        first = sum(
+            from_ * s for i, ((from_, _), s) in enumerate(zip(region, spec.out.strides, strict=True)) if i != spec.axis
+        )
+        place = address(b, base, first * size)
+
+        def row(index: ir.Value) -> None:
+            fill(address(b, place, scaled(b, index, step)), nest, 0)
+
+        repeat(b, maximum(b, begin, const(low)), minimum(b, end, const(high)), row, "row")
+
+    for region in border(spec.out.shape, spec.before, spec.after) if spec.rows else ():
+        box(region)
+    b.ret_void()
+    return function
+
+
+def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Element by element: padding by edges is seldom and small."""
+    assert isinstance(spec, PadMapped)
+    function, b = kernel_function(module, spec, machine)
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    typ = TYPES[spec.out.dtype]
+    size = element_bytes(typ)
+    last = len(spec.out.shape) - 1
+
+    def source(index: ir.Value, axis: int) -> ir.Value:
+        at = b.sub(index, const(spec.before[axis]))
+        end = spec.x.shape[axis] - 1
+        if spec.mode == "reflect":
+            at = maximum(b, at, b.sub(const(0), at))
+            return b.sub(const(end), maximum(b, b.sub(const(end), at), b.sub(at, const(end))))
+        return minimum(b, maximum(b, at, const(0)), const(end))
+
+    def row(index: ir.Value) -> None:
+        outer = decode(b, index, spec.out.shape[:-1])
+        from_, to = x, out
+        for axis, i in enumerate(outer):
+            from_ = address(b, from_, scaled(b, source(i, axis), spec.x.strides[axis] * size))
+            to = address(b, to, scaled(b, i, spec.out.strides[axis] * size))
+
+        def one(i: ir.Value) -> None:
+            there = address(b, from_, scaled(b, source(i, last), spec.x.strides[last] * size))
+            value = b.load(there, align=size, typ=typ)
+            b.store(value, address(b, to, scaled(b, i, spec.out.strides[last] * size)), align=size)
+
+        repeat(b, 0, spec.out.shape[last], one, "element")
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+LOWER = {"pad": lower_pad}
+EMIT = {PadBorder: emit_border, PadMapped: emit_mapped}

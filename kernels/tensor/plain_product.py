@@ -1,0 +1,208 @@
+"""Convolutions and matrix products of rare types, f64 and whole numbers: one product per iteration.
+
+Both are one thing: out[i] = sum over j of a[i, j] * w[i, j], with strides over the dimensions of i and of j.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.arithmetic import is_float, number
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    Values,
+    address,
+    const,
+    fma,
+    for_range,
+    kernel_function,
+    operand,
+    repeat,
+    scaled,
+)
+from mavcg.kernels.builder.nest import decode
+from mavcg.kernels.tensor.elementwise import supported_unary, unary
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("product_dimension")
+@dataclass(frozen=True)
+class ProductDimension:
+    """A dimension of the result: its length, and the strides in elements of a, w, out, bias and residual."""
+
+    length: int
+    a: int
+    w: int
+    out: int
+    bias: int
+    residual: int
+
+
+@spec_format("plain_product")
+@dataclass(frozen=True)
+class PlainProduct(KernelSpec):
+    """act(sum + bias + residual), rounded or wrapped around after every product.
+
+    outer: the result's dimensions. inner: those that are summed over, (length, stride in a, stride in w). A row is an
+    index of all outer dimensions but the last. Operands: a, w, out, then bias and residual as far as there are any.
+    """
+
+    dtype: str
+    outer: tuple[ProductDimension, ...]
+    inner: tuple[tuple[int, int, int], ...]
+    bias: bool
+    residual: bool
+    act: str
+    act_args: tuple[float, ...]
+
+    @property
+    def family(self) -> str:
+        return f"plain_product_{self.dtype}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*(d.length for d in self.outer)), f"k{prod(n for n, _, _ in self.inner)}")
+
+    @property
+    def macs(self) -> int:
+        return prod(d.length for d in self.outer) * prod(n for n, _, _ in self.inner)
+
+    @property
+    def rows(self) -> int:
+        return prod(d.length for d in self.outer[:-1]) if self.outer[-1].length else 0
+
+    @property
+    def work(self) -> int:
+        return 8 * prod(d.length for d in self.outer) * prod(n for n, _, _ in self.inner)
+
+
+def plain_matmul(node: Node, views: Mapping[str, View]) -> tuple[Step, ...]:
+    """The step of a matmul of any type but f16. Raises: MavcgError for an activation that there is not for it."""
+    a, w, out, residual = (_seen(node, views, i) for i in (0, 1, -1, 3))
+    assert a is not None and w is not None and out is not None
+    k, n = w.strides[-2:] if not node.attr("transpose_b") else w.strides[:-3:-1]
+    rank = len(out.shape)
+    strides_a, strides_w = (_broadcast(view, out.shape) for view in (a, w))
+    strides_r = residual.strides if residual else (0,) * rank
+    outer = [
+        ProductDimension(out.shape[i], strides_a[i], strides_w[i], out.strides[i], 0, strides_r[i])
+        for i in range(rank - 2)
+    ]
+    outer.append(ProductDimension(out.shape[-2], a.strides[-2], 0, out.strides[-2], 0, strides_r[-2]))
+    outer.append(ProductDimension(out.shape[-1], 0, n, out.strides[-1], 1, strides_r[-1]))
+    return _step(node, out.dtype, outer, [(a.shape[-1], a.strides[-1], k)])
+
+
+def plain_conv2d(node: Node, graph: Graph, views: Mapping[str, View]) -> tuple[Step, ...]:
+    """The step of a conv2d of any type but f16, its image padded already. Raises: as plain_matmul."""
+    x, w, out, residual = (_seen(node, views, i) for i in (0, 1, -1, 3))
+    assert x is not None and w is not None and out is not None
+    groups, (down, right), (gap_h, gap_w) = (node.attr(n) for n in ("groups", "stride", "dilation"))
+    channels, filters = w.shape[3], w.shape[0] // groups
+    strides_r = residual.strides if residual else (0,) * 4
+    outer = [
+        ProductDimension(out.shape[0], x.strides[0], 0, out.strides[0], 0, strides_r[0]),
+        ProductDimension(out.shape[1], x.strides[1] * down, 0, out.strides[1], 0, strides_r[1]),
+        ProductDimension(out.shape[2], x.strides[2] * right, 0, out.strides[2], 0, strides_r[2]),
+        ProductDimension(
+            groups, x.strides[3] * channels, w.strides[0] * filters, out.strides[3] * filters, filters,
+            strides_r[3] * filters,
+        ),
+        ProductDimension(filters, 0, w.strides[0], out.strides[3], 1, strides_r[3]),
+    ]  # fmt: skip
+    inner = [
+        (w.shape[1], x.strides[1] * gap_h, w.strides[1]),
+        (w.shape[2], x.strides[2] * gap_w, w.strides[2]),
+        (channels, x.strides[3], w.strides[3]),
+    ]
+    return _step(node, out.dtype, outer, inner)
+
+
+def _seen(node: Node, views: Mapping[str, View], index: int) -> View | None:
+    names = (*node.inputs, "", "")
+    name = node.output if index < 0 else names[index]
+    return views[name] if name else None
+
+
+def _broadcast(view: View, shape: Sequence[int]) -> list[int]:
+    """Strides for each dimension of the result, 0 where the view repeats."""
+    missing = len(shape) - len(view.shape)
+    lengths = (1,) * missing + view.shape
+    return [0 if n == 1 else s for n, s in zip(lengths, (0,) * missing + view.strides, strict=True)]
+
+
+def _step(
+    node: Node, dtype: str, outer: Sequence[ProductDimension], inner: Sequence[tuple[int, int, int]]
+) -> tuple[Step, ...]:
+    bias, residual = (*node.inputs[2:], "", "")[:2]
+    act = node.attr("act")
+    if dtype == "f16" or (act and not supported_unary(act, dtype)):
+        raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {dtype} {act}; cast to f32 before it")
+    spec = PlainProduct(
+        dtype, tuple(outer), tuple(inner), bool(bias), bool(residual), act, tuple(node.attr("act_args"))
+    )
+    operands = [Operand(node.inputs[0]), Operand(node.inputs[1]), Operand(node.output, written=True)]
+    operands += [Operand(name) for name in (bias, residual) if name]
+    return (Step(spec, tuple(operands), node.origin),)
+
+
+def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Emit the loops: one accumulator, one product per iteration, in the order of the inner dimensions on every
+    core."""
+    assert isinstance(spec, PlainProduct)
+    function, b = kernel_function(module, spec, machine)
+    typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
+    pointers = [operand(b, i, name) for i, name in enumerate(("a", "w", "out"))]
+    steps = [[getattr(d, name) for d in spec.outer] for name in ("a", "w", "out")]
+    for present, name in ((spec.bias, "bias"), (spec.residual, "residual")):
+        if present:
+            pointers.append(operand(b, len(pointers), name))
+            steps.append([getattr(d, name) for d in spec.outer])
+
+    def moved(places: Sequence[ir.Value], indices: Sequence[ir.Value], dimensions: slice) -> list[ir.Value]:
+        found = []
+        for place, strides in zip(places, steps, strict=True):
+            for index, stride in zip(indices, strides[dimensions], strict=True):
+                place = address(b, place, scaled(b, index, stride * size))
+            found.append(place)
+        return found
+
+    def row(number_: ir.Value) -> None:
+        indices = decode(b, number_, [d.length for d in spec.outer[:-1]])
+        places = moved(pointers, indices, slice(0, -1))
+        repeat(b, 0, spec.outer[-1].length, lambda i: element(moved(places, [i], slice(-1, None))), "last")
+
+    def element(places: Sequence[ir.Value]) -> None:
+        total = summed(places[0], places[1], spec.inner, number(ir.Constant(typ, 0), 0))
+        for place in places[3:]:
+            more = b.load(place, align=size, typ=typ)
+            total = b.fadd(total, more) if is_float(spec.dtype) else b.add(total, more)
+        if spec.act:
+            total = unary(b, spec.act, spec.act_args, spec.dtype, total)
+        b.store(total, places[2], align=size)
+
+    def summed(a: ir.Value, w: ir.Value, inner: Sequence[tuple[int, int, int]], total: ir.Value) -> ir.Value:
+        if not inner:
+            x, y = (b.load(place, align=size, typ=typ) for place in (a, w))
+            return fma(b, x, y, total) if is_float(spec.dtype) else b.add(total, b.mul(x, y))
+        length, a_step, w_step = inner[0]
+
+        def term(i: ir.Value, carried: Values) -> Values:
+            places = [address(b, p, scaled(b, i, s * size)) for p, s in ((a, a_step), (w, w_step))]
+            return (summed(places[0], places[1], inner[1:], carried[0]),)
+
+        return for_range(b, const(0), const(length), 1, (total,), term, "k")[0]
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+EMIT = {PlainProduct: emit_plain_product}
+LOWER: dict[str, object] = {}  # conv2d and matmul call it where they have no kernel of their own

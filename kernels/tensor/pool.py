@@ -1,0 +1,222 @@
+"""Maximum and average over windows of an image: vectors along the channels, windows clamped at the image's edges."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.emit import (
+    TYPES,
+    Values,
+    address,
+    const,
+    for_range,
+    intrinsic,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    splat,
+    store_vector,
+    vector,
+)
+from mavcg.kernels.builder.nest import maximum, minimum
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+TOGETHER = 4  # vectors of channels whose windows are walked at once, to hide the latency of an addition
+
+
+@spec_format("pool2d")
+@dataclass(frozen=True)
+class Pool(KernelSpec):
+    """kind "max" (f32, i8, u8) or "avg" (f32) over windows; x, out: N, H, W, C; pads and count_pads: top, left, bottom,
+    right. A row of work is a row of output pixels. Operands: x, out."""
+
+    kind: str
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    count_pads: tuple[int, int, int, int]
+
+    @property
+    def family(self) -> str:
+        return f"{self.kind}_pool_{self.x.dtype}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text("nhwc", sizes_text(*self.out.shape), window_text(self.kernel, self.stride, self.dilation))
+
+    @property
+    def out_view(self) -> View:
+        return self.out
+
+    @property
+    def rows(self) -> int:
+        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
+
+    @property
+    def work(self) -> int:
+        return self.out.elements * self.kernel[0] * self.kernel[1]
+
+
+def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of a max_pool2d or avg_pool2d node."""
+    x, out = views[node.inputs[0]], views[node.output]
+    kind = node.op.partition("_")[0]
+    if x.dtype not in (("f32", "i8", "u8") if kind == "max" else ("f32",)):
+        raise MavcgError(f"node '{node.origin}' ({node.op}): of {x.dtype}; there is a kernel for f32 (max: i8, u8 too)")
+    counted = tuple(node.attr("count_pads")) if kind == "avg" else (0, 0, 0, 0)
+    spec = Pool(
+        kind, x, out, tuple(node.attr("kernel")), tuple(node.attr("stride")), tuple(node.attr("dilation")),
+        tuple(node.attr("pads")), counted,
+    )  # fmt: skip
+    return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+
+
+@dataclass(frozen=True)
+class _PoolWindow:
+    """Taps of one axis that are inside: from `low` to `high`; `counted`: how many count for an average."""
+
+    low: Value
+    high: Value
+    counted: Value
+
+
+def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Rows, pixels, groups of vectors of channels, taps."""
+    assert isinstance(spec, Pool)
+    function, b = kernel_function(module, spec, machine)
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    size, channels = spec.x.item_bytes, spec.x.shape[3]
+    typ = TYPES[spec.x.dtype]
+    lanes = machine.vector_bytes // size
+    of_vector = vector(typ, lanes)
+    combine = _combine(b, spec)
+    start = _start(b, spec, of_vector)
+
+    def window(axis: int, index: Value) -> _PoolWindow:
+        length, taps = spec.x.shape[1 + axis], spec.kernel[axis]
+        dilation, first = spec.dilation[axis], spec.pads[axis]
+        at = b.sub(scaled(b, index, spec.stride[axis]), const(first))
+
+        def taps_inside(low: int, high: int) -> tuple[Value, Value]:
+            """Return the range of taps t with low <= at + t * dilation < high."""
+            least = b.sdiv(b.add(b.sub(const(low), at), const(dilation - 1)), const(dilation))
+            most = b.sdiv(b.add(b.sub(const(high), at), const(dilation - 1)), const(dilation))
+            return maximum(b, least, const(0)), maximum(b, minimum(b, most, const(taps)), const(0))
+
+        low, high = taps_inside(0, length)
+        c_low, c_high = taps_inside(-spec.count_pads[axis], length + spec.count_pads[axis + 2])
+        return _PoolWindow(low, high, b.sub(c_high, c_low))
+
+    def row(index: Value) -> None:
+        height = spec.out.shape[1]
+        image, y = b.sdiv(index, const(height)), b.srem(index, const(height))
+        rows = window(0, y)
+        top = b.sub(scaled(b, y, spec.stride[0]), const(spec.pads[0]))
+        x_row = address(
+            b, x, b.mul(b.add(scaled(b, image, spec.x.strides[0]), scaled(b, top, spec.x.strides[1])), const(size))
+        )
+        out_row = address(
+            b, out, b.mul(b.add(scaled(b, image, spec.out.strides[0]), scaled(b, y, spec.out.strides[1])), const(size))
+        )
+
+        def pixel(i: Value) -> None:
+            columns = window(1, i)
+            left = b.sub(scaled(b, i, spec.stride[1]), const(spec.pads[1]))
+            x_at = address(b, x_row, scaled(b, left, spec.x.strides[2] * size))
+            out_at = address(b, out_row, scaled(b, i, spec.out.strides[2] * size))
+            divisor = None
+            if spec.kind == "avg":
+                divisor = splat(b, b.sitofp(b.mul(rows.counted, columns.counted), typ), lanes)
+
+            def group(channel: Value, count: int, used: int) -> None:
+                def tap_row(ky: Value, acc: Values) -> Values:
+                    def tap(kx: Value, acc: Values) -> Values:
+                        move = b.add(
+                            scaled(b, ky, spec.dilation[0] * spec.x.strides[1]),
+                            b.add(scaled(b, kx, spec.dilation[1] * spec.x.strides[2]), channel),
+                        )
+                        place = address(b, x_at, b.mul(move, const(size)))
+                        loaded = [
+                            load_vector(b, address(b, place, v * lanes * size), of_vector, used, "x")
+                            for v in range(count)
+                        ]
+                        return tuple(combine(a, value) for a, value in zip(acc, loaded, strict=True))
+
+                    return for_range(b, columns.low, columns.high, 1, acc, tap, "kx")
+
+                results = for_range(b, rows.low, rows.high, 1, (start,) * count, tap_row, "ky")
+                place = address(b, out_at, b.mul(channel, const(size)))
+                for v, value in enumerate(results):
+                    value = b.fdiv(value, divisor) if divisor is not None else value
+                    store_vector(b, value, address(b, place, v * lanes * size), used)
+
+            _along_channels(b, channels, lanes, group)
+
+        repeat(b, 0, spec.out.shape[2], pixel, "pixel")
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def _along_channels(b: ir.IRBuilder, channels: int, lanes: int, group: Callable[[Value, int, int], None]) -> None:
+    """group(first channel, vectors, elements used of each) over all channels."""
+    done = 0
+    for count in (TOGETHER, 1):
+        step = count * lanes
+        end = done + (channels - done) // step * step
+        if end - done == step:
+            group(const(done), count, lanes)
+        elif end > done:
+
+            def vector(channel: Value, count: int = count) -> None:
+                group(channel, count, lanes)
+
+            repeat(b, done, end, vector, "channel", step)
+        done = end
+    if done < channels:
+        group(const(done), 1, channels - done)
+
+
+def _start(b: ir.IRBuilder, spec: Pool, typ: ir.Type) -> Value:
+    """Return the result of a window without elements."""
+    if spec.kind == "avg":
+        return ir.Constant(typ, [0.0] * typ.count)
+    low = -inf if spec.x.dtype == "f32" else int(np.iinfo(DTYPES[spec.x.dtype]).min)
+    return ir.Constant(typ, [low] * typ.count)
+
+
+def _combine(b: ir.IRBuilder, spec: Pool) -> Callable[[Value, Value], Value]:
+    if spec.kind == "avg":
+        return lambda acc, value: b.fadd(acc, value)
+    if spec.x.dtype == "f32":
+        return lambda acc, value: _larger(b, acc, value)
+    compare = b.icmp_signed if spec.x.dtype == "i8" else b.icmp_unsigned
+    return lambda acc, value: b.select(compare(">", value, acc), value, acc)
+
+
+def _larger(b: ir.IRBuilder, acc: Value, value: Value) -> Value:
+    """max(acc, value), NaN where one is NaN; of equal ones value, but +0 of both zeros on Arm."""
+    if b.module.triple.startswith("aarch64"):
+        return intrinsic(b, "maximum", [acc, value])
+    # x86's maximum is the second one where one is NaN: what is in acc would be lost.
+    larger = b.select(b.fcmp_ordered(">", acc, value), acc, value)
+    return b.select(b.fcmp_unordered("uno", acc, acc), acc, larger)
+
+
+LOWER = {"max_pool2d": lower_pool, "avg_pool2d": lower_pool}
+EMIT = {Pool: emit_pool}

@@ -1,0 +1,264 @@
+"""Sums, means, products and extremes over axes. The order of the terms is part of the spec, the same on every core: one
+after the other for each output along the vectors' lanes, or PARTS partial results where the last axis itself goes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf, prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.arithmetic import is_signed, larger, number, smaller, with_element
+from mavcg.kernels.builder.emit import (
+    I64,
+    TYPES,
+    Values,
+    address,
+    const,
+    for_range,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+    vector,
+)
+from mavcg.kernels.builder.nest import Nest, collapsed, decode, load_lanes, shuffle
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+Combine = Callable[[ir.IRBuilder, Value, Value], Value]
+PARTS = 16  # partial results of a sum along the last axis; lane i takes every sixteenth term from i on
+TOGETHER = 4  # vectors of outputs that are computed at once
+
+
+@spec_format("reduce")
+@dataclass(frozen=True)
+class Reduce(KernelSpec):
+    """kind: sum, mean, max, min or prod. kept: loops over the outputs with strides of x and out; reduced: loops over
+    the terms with x's strides, row-major. along: whether the kept loops end with neighbours in x and out, taken as
+    vectors. A row is one output, or where along, a line of them. Operands: x, out."""
+
+    kind: str
+    dtype: str
+    kept: Nest
+    reduced: Nest
+    along: bool
+
+    @property
+    def family(self) -> str:
+        return f"reduce_{self.kind}_{self.dtype}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*self.kept.shape), f"k{self.reduced.elements}")
+
+    @property
+    def rows(self) -> int:
+        return prod(self.kept.shape[:-1]) if self.along else self.kept.elements
+
+    @property
+    def work(self) -> int:
+        return self.kept.elements * self.reduced.elements
+
+
+def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of a reduction: reduce_sum, reduce_max and the others."""
+    x, out = views[node.inputs[0]], views[node.output]
+    kind, rank = node.op.removeprefix("reduce_"), len(x.shape)
+    axes = {a % rank for a in node.attr("axes")}
+    if x.dtype == "f16":
+        raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for f16; cast to f32 before it")
+    kept = kept_loops(x, out, axes, node.attr("keepdims"))
+    gone = sorted(axes)
+    reduced = collapsed([x.shape[a] for a in gone], [[x.strides[a] for a in gone]])
+    along = kept.strides[0][-1] == kept.strides[1][-1] == 1 and kept.shape[-1] > 1
+    spec = Reduce(kind, x.dtype, kept, reduced, along)
+    return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+
+
+def kept_loops(x: View, out: View, axes: set[int], keepdims: bool) -> Nest:
+    """Loops over the outputs: strides of x, then of out."""
+    kept = [a for a in range(len(x.shape)) if a not in axes]
+    of_out = [out.strides[a] for a in kept] if keepdims else list(out.strides)
+    return collapsed([x.shape[a] for a in kept], [[x.strides[a] for a in kept], of_out])
+
+
+def combiner(kind: str, dtype: str) -> Combine:
+    """Return the function that emits the combination of two partial results."""
+    if dtype.startswith("f"):
+        floats: dict[str, Combine] = {
+            "sum": lambda b, x, y: b.fadd(x, y), "mean": lambda b, x, y: b.fadd(x, y),
+            "prod": lambda b, x, y: b.fmul(x, y),
+            "max": lambda b, x, y: larger(b, dtype, y, x), "min": lambda b, x, y: smaller(b, dtype, y, x),
+        }  # fmt: skip
+        return floats[kind]
+    if kind == "mean":  # the sum is wider than its terms
+
+        def summed(b: ir.IRBuilder, x: Value, y: Value) -> Value:
+            extend = b.sext if is_signed(dtype) else b.zext
+            return b.add(x, y if y.type == x.type else extend(y, x.type))
+
+        return summed
+
+    def pick(b: ir.IRBuilder, x: Value, y: Value) -> Value:
+        compare = b.icmp_unsigned if dtype[0] in "ub" else b.icmp_signed
+        return b.select(compare(">" if kind == "max" else "<", y, x), y, x)
+
+    whole: dict[str, Combine] = {"sum": lambda b, x, y: b.add(x, y), "prod": lambda b, x, y: b.mul(x, y)}
+    return whole.get(kind, pick)
+
+
+def partial_type(kind: str, dtype: str) -> ir.Type:
+    """Return the type of partial results."""
+    return I64 if kind == "mean" and not dtype.startswith("f") else TYPES[dtype]
+
+
+def identity(kind: str, dtype: str) -> Any:
+    """Return the identity element of a reduction's combination."""
+    if kind in ("sum", "mean"):
+        return 0.0 if dtype.startswith("f") else 0
+    if kind == "prod":
+        return 1.0 if dtype.startswith("f") else 1
+    if dtype.startswith("f"):
+        return -inf if kind == "max" else inf
+    if dtype == "bool":
+        return 0 if kind == "max" else 1
+    info = np.iinfo(DTYPES[dtype])
+    return int(info.min if kind == "max" else info.max)
+
+
+def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """The two orders that the spec knows."""
+    assert isinstance(spec, Reduce)
+    function, b = kernel_function(module, spec, machine)
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
+    combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
+    partial = partial_type(spec.kind, spec.dtype)
+
+    def finished(value: Value) -> Value:
+        if spec.kind != "mean":
+            return value
+        count = number(value, spec.reduced.elements)
+        if spec.dtype.startswith("f"):
+            return b.fdiv(value, count)
+        found = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
+        return found if partial == typ else b.trunc(found, with_element(value, typ))
+
+    outer = spec.kept.shape[:-1] if spec.along else spec.kept.shape
+
+    def row(index: Value) -> None:
+        from_, to = x, out
+        for i, x_step, out_step in zip(decode(b, index, outer), *spec.kept.strides, strict=False):
+            from_ = address(b, from_, scaled(b, i, x_step * size))
+            to = address(b, to, scaled(b, i, out_step * size))
+        if spec.along:
+            line(from_, to)
+        else:
+            b.store(finished(total_of(b, spec.reduced, spec.dtype, from_, combine, start, partial)), to, align=size)
+
+    def line(from_: Value, to: Value) -> None:
+        lanes, length = machine.vector_bytes // size, spec.kept.shape[-1]
+        of_vector = vector(typ, lanes)
+
+        def group(first: Value, count: int, used: int) -> None:
+            place = address(b, from_, b.mul(first, const(size)))
+
+            def term(there: Value, acc: Values) -> Values:
+                loaded = [load_vector(b, address(b, there, v * lanes * size), of_vector, used) for v in range(count)]
+                return tuple(combine(b, a, value) for a, value in zip(acc, loaded, strict=True))
+
+            starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
+            acc = walk(b, spec.reduced, size, place, starts, term)
+            for v, value in enumerate(acc):
+                at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
+                store_vector(b, finished(value), at, used)
+
+        done = 0
+        for count in (TOGETHER, 1):
+            step = count * lanes
+            end = done + (length - done) // step * step
+            repeat(b, done, end, lambda i, count=count: group(i, count, lanes), "group", step)  # type: ignore[misc]
+            done = end
+        if done < length:
+            group(const(done), 1, length - done)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def walk(
+    b: ir.IRBuilder, nest: Nest, size: int, place: Value, acc: Values, term: Callable[[Value, Values], Values]
+) -> Values:
+    """acc = term(address, acc) for every point of the nest in row-major order."""
+
+    def level(axis: int, at: Value, acc: Values) -> Values:
+        if axis == len(nest.shape):
+            return term(at, acc)
+
+        def iteration(index: Value, carried: Values) -> Values:
+            return level(axis + 1, address(b, at, scaled(b, index, nest.strides[0][axis] * size)), carried)
+
+        return for_range(b, const(0), const(nest.shape[axis]), 1, acc, iteration, f"term_{axis}")
+
+    return level(0, place, acc)
+
+
+def total_of(
+    b: ir.IRBuilder,
+    nest: Nest,
+    dtype: str,
+    place: Value,
+    combine: Combine,
+    start: Any,
+    partial: ir.Type | None = None,
+    term: Callable[[Value], Value] = lambda value: value,
+) -> Value:
+    """All terms of one output: by PARTS partial results where the innermost loop runs over neighbours.
+
+    partial: the type of partial results, where it is not that of the elements. term: of an element or a vector of them.
+    """
+    typ, size = TYPES[dtype], DTYPES[dtype].itemsize
+    partial = partial or typ
+    length = nest.shape[-1]
+    if nest.strides[0][-1] != 1 or length < PARTS:
+        one = (ir.Constant(partial, start),)
+        (value,) = walk(
+            b, nest, size, place, one, lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),)
+        )
+        return value
+    parts = vector(typ, PARTS)
+    filling = ir.Constant(parts, [start] * PARTS)
+    outer = Nest(nest.shape[:-1] or (1,), ((nest.strides[0][:-1] or (0,)),))
+    whole, rest = length // PARTS * PARTS, length % PARTS
+
+    def run(at: Value, acc: Values) -> Values:
+        def iteration(index: Value, carried: Values) -> Values:
+            there = address(b, at, scaled(b, index, size))
+            return (combine(b, carried[0], term(b.load(there, align=size, typ=parts))),)
+
+        (value,) = for_range(b, const(0), const(whole), PARTS, acc, iteration, "part")
+        if rest:
+            loaded = term(load_lanes(b, address(b, at, whole * size), typ, PARTS, rest))
+            lanes = [i if i < rest else PARTS + i for i in range(PARTS)]
+            value = combine(b, value, shuffle(b, loaded, filling, lanes))
+        return (value,)
+
+    (value,) = walk(b, outer, size, place, (ir.Constant(vector(partial, PARTS), [start] * PARTS),), run)
+    width = PARTS
+    while width > 1:  # halves onto each other: 8, 4, 2, 1
+        width //= 2
+        value = combine(b, shuffle(b, value, value, range(width)), shuffle(b, value, value, range(width, 2 * width)))
+    return b.extract_element(value, const(0, ir.IntType(32)))
+
+
+LOWER = {f"reduce_{kind}": lower_reduce for kind in ("sum", "mean", "max", "min", "prod")}
+EMIT = {Reduce: emit_reduce}

@@ -1,0 +1,184 @@
+"""Softmax and its logarithm along one axis: the largest element is subtracted first, so that nothing overflows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, prod
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.activation import at_least
+from mavcg.kernels.builder.emit import F32, Values, address, const, kernel_function, operand, repeat, scaled, splat
+from mavcg.kernels.builder.float_math import exp, log_
+from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
+from mavcg.kernels.tensor.reduce import combiner, total_of, walk
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+LANES = 8  # the same on every core: a vector of another length is made of these or cut into them
+
+
+@spec_format("softmax")
+@dataclass(frozen=True)
+class Softmax(KernelSpec):
+    """log: the logarithm of it. outer: the dimensions that are neither the axis nor the line, with strides of x and
+    out. axis, line: (length, stride in x, stride in out); line: neighbours that are taken as vectors, of length 1 where
+    the axis itself is the last. A row is one point of the outer dimensions. Operands: x, out, which may be one."""
+
+    log: bool
+    outer: Nest
+    axis: tuple[int, int, int]
+    line: int
+
+    @property
+    def family(self) -> str:
+        return "log_softmax_f32" if self.log else "softmax_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*self.outer.shape, self.line), f"k{self.axis[0]}")
+
+    @property
+    def rows(self) -> int:
+        return prod(self.outer.shape)
+
+    @property
+    def work(self) -> int:
+        return 30 * self.rows * self.axis[0] * self.line
+
+
+def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the step of a softmax or log_softmax node."""
+    x, out = views[node.inputs[0]], views[node.output]
+    if x.dtype != "f32":
+        raise MavcgError(f"node '{node.origin}' ({node.op}): of {x.dtype}; there is a kernel for f32 only")
+    rank = len(x.shape)
+    axis = node.attr("axis") % rank
+    last = rank - 1
+    others = [a for a in range(rank) if a != axis and (a != last or axis == last)]
+    line = x.shape[last] if axis != last else 1
+    outer = Nest(
+        tuple(x.shape[a] for a in others) or (1,),
+        (tuple(x.strides[a] for a in others) or (0,), tuple(out.strides[a] for a in others) or (0,)),
+    )
+    spec = Softmax(node.op == "log_softmax", outer, (x.shape[axis], x.strides[axis], out.strides[axis]), line)
+    if not x.elements:
+        return ()
+    return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+
+
+def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Three walks along the axis: the largest, the sum of exponentials, the results."""
+    assert isinstance(spec, Softmax)
+    function, b = kernel_function(module, spec, machine)
+    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+
+    def row(index: Value) -> None:
+        from_, to = x, out
+        for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
+            from_ = address(b, from_, scaled(b, i, x_step * F32_BYTES))
+            to = address(b, to, scaled(b, i, out_step * F32_BYTES))
+        (_along_axis if spec.line == 1 else _across_lines)(b, spec, from_, to)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
+    """One line: partial sums as in a reduction along the last axis."""
+    length, x_step, out_step = spec.axis
+    largest = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("max", "f32"), -inf)
+    dense = x_step == out_step == 1
+
+    def each(change: object) -> None:
+        assert callable(change)
+        if not dense:
+
+            def one(i: Value) -> None:
+                value = b.load(address(b, x, scaled(b, i, x_step * F32_BYTES)), align=F32_BYTES, typ=F32)
+                old = b.load(address(b, out, scaled(b, i, out_step * F32_BYTES)), align=F32_BYTES, typ=F32)
+                b.store(change(value, old, 1), address(b, out, scaled(b, i, out_step * F32_BYTES)), align=F32_BYTES)
+
+            repeat(b, 0, length, one, "element")
+            return
+
+        def vectors(i: Value, used: int) -> None:
+            at = [address(b, p, scaled(b, i, F32_BYTES)) for p in (x, out)]
+            value, old = (load_lanes(b, p, F32, LANES, used) for p in at)
+            store_lanes(b, change(value, old, LANES), at[1], LANES, used)
+
+        whole = length // LANES * LANES
+        repeat(b, 0, whole, lambda i: vectors(i, LANES), "vector", LANES)
+        if length % LANES:
+            vectors(const(whole), length % LANES)
+
+    def shifted(value: Value, lanes: int) -> Value:
+        return b.fsub(value, splat(b, largest, lanes))
+
+    if spec.log:
+
+        def term(value: Value) -> Value:
+            return exp(b, shifted(value, value.type.count if isinstance(value.type, ir.VectorType) else 1))
+
+        total = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("sum", "f32"), 0.0, term=term)
+        less = log_(b, total)
+        each(lambda value, _, lanes: b.fsub(shifted(value, lanes), splat(b, less, lanes)))
+    else:
+        each(lambda value, _, lanes: exp(b, shifted(value, lanes)))
+        total = total_of(b, Nest((length,), ((out_step,),)), "f32", out, combiner("sum", "f32"), 0.0)
+        factor = b.fdiv(ir.Constant(F32, 1.0), total)
+        each(lambda _, old, lanes: b.fmul(old, splat(b, factor, lanes)))
+
+
+def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
+    """Lines of neighbours, each lane an axis of its own."""
+    length, x_step, out_step = spec.axis
+
+    def vectors(first: Value, used: int) -> None:
+        from_, to = (address(b, p, scaled(b, first, F32_BYTES)) for p in (x, out))
+        typ = ir.VectorType(F32, LANES)
+
+        def load(at: Value) -> Value:
+            return load_lanes(b, at, F32, LANES, used)
+
+        along_x, along_out = Nest((length,), ((x_step,),)), Nest((length,), ((out_step,),))
+        low = ir.Constant(typ, [-inf] * LANES)
+        (largest,) = walk(b, along_x, F32_BYTES, from_, (low,), lambda at, acc: (at_least(b, load(at), acc[0]),))
+
+        def each(change: object) -> None:
+            assert callable(change)
+
+            def one(i: Value) -> None:
+                place = address(b, to, scaled(b, i, out_step * F32_BYTES))
+                value = load(address(b, from_, scaled(b, i, x_step * F32_BYTES)))
+                store_lanes(b, change(value, load(place)), place, LANES, used)
+
+            repeat(b, 0, length, one, "element")
+
+        zero = ir.Constant(typ, [0.0] * LANES)
+        if spec.log:  # x is read again at the end, and may lie where the results go
+
+            def term(at: Value, acc: Values) -> Values:
+                return (b.fadd(acc[0], exp(b, b.fsub(load(at), largest))),)
+
+            less = log_(b, walk(b, along_x, F32_BYTES, from_, (zero,), term)[0])
+            each(lambda value, _: b.fsub(b.fsub(value, largest), less))
+        else:
+            each(lambda value, _: exp(b, b.fsub(value, largest)))
+            (total,) = walk(b, along_out, F32_BYTES, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
+            factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
+            each(lambda _, old: b.fmul(old, factor))
+
+    whole = spec.line // LANES * LANES
+    repeat(b, 0, whole, lambda i: vectors(i, LANES), "line", LANES)
+    if spec.line % LANES:
+        vectors(const(whole), spec.line % LANES)
+
+
+LOWER = {"softmax": lower_softmax, "log_softmax": lower_softmax}
+EMIT = {Softmax: emit_softmax}

@@ -1,0 +1,273 @@
+"""Transposes between strided views: squares are transposed in registers, three or four planes are interleaved."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from llvmlite import ir
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.emit import (
+    address,
+    const,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scaled,
+    store_vector,
+)
+from mavcg.kernels.builder.nest import Nest, advance, collapsed, decode, minimum, shuffle
+from mavcg.kernels.tensor.copies import copy_steps
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.serialize import spec_format
+
+_BLOCK = 64  # elements of a side of a row's block: a multiple of every tile, and a few cache lines
+
+
+@spec_format("transpose")
+@dataclass(frozen=True)
+class TransposeSpec(KernelSpec):
+    """target[.., p, .., q] = source, dense along q in the target and along p in the source.
+
+    nest: strides of source and target; its last dimension is q. across: the dimension p.
+    """
+
+    item_bytes: int
+    nest: Nest
+    across: int
+
+    @property
+    def family(self) -> str:
+        return f"transpose_{self.item_bytes * 8}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Lengths of p and q."""
+        return self.nest.shape[self.across], self.nest.shape[-1]
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Elements along p and along q in a row's block."""
+        p, q = self.sides
+        narrow_p, narrow_q = min(p, _BLOCK), min(q, _BLOCK)
+        return min(p, _BLOCK * (_BLOCK // narrow_q)), min(q, _BLOCK * (_BLOCK // narrow_p))
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """The other dimensions, by number."""
+        return tuple(i for i in range(len(self.nest.shape) - 1) if i != self.across)
+
+    @property
+    def row_counts(self) -> tuple[int, ...]:
+        """Lengths of the loops over rows: the other dimensions, then blocks along p, then along q."""
+        blocks = [-(-side // block) for side, block in zip(self.sides, self.blocks, strict=True)]
+        return (*(self.nest.shape[i] for i in self.outer), *blocks)
+
+    @property
+    def rows(self) -> int:
+        return prod(self.row_counts)
+
+    @property
+    def work(self) -> int:
+        return 2 * self.nest.elements
+
+
+def transpose_steps(source: str, target: str, item_bytes: int, nest: Nest, origin: str = "") -> tuple[Step, ...]:
+    """Copy between any two views of one shape, the loops in the target's order."""
+    from_, to = nest.strides
+    dense = [i for i, step in enumerate(from_[:-1]) if step == 1 and nest.shape[i] > 1]
+    if nest.elements == 0 or to[-1] != 1 or from_[-1] in (0, 1) or not dense:
+        return copy_steps(source, target, item_bytes, nest, origin=origin)
+    spec = TransposeSpec(item_bytes, nest, dense[-1])
+    return (Step(spec, (Operand(source), Operand(target, written=True)), origin),)
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """A block of two dimensions in memory, dense along p in the source and along q in the target.
+
+    item, source_step (from one q to the next), target_step (from one p to the next): in bytes.
+    """
+
+    source: ir.Value
+    target: ir.Value
+    item: int
+    source_step: int
+    target_step: int
+
+    def source_at(self, b: ir.IRBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
+        return address(b, address(b, self.source, scaled(b, p, self.item)), scaled(b, q, self.source_step))
+
+    def target_at(self, b: ir.IRBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
+        return address(b, address(b, self.target, scaled(b, p, self.target_step)), scaled(b, q, self.item))
+
+
+Range = tuple[ir.Value, ir.Value]
+
+
+def _singly(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range) -> None:
+    typ = ir.IntType(plane.item * 8)
+
+    def one(p: ir.Value, q: ir.Value) -> None:
+        store_vector(b, load_vector(b, plane.source_at(b, p, q), typ, name="value"), plane.target_at(b, p, q))
+
+    repeat(b, *p_range, lambda p: repeat(b, *q_range, lambda q: one(p, q), "q"), "p")
+
+
+def _square(b: ir.IRBuilder, plane: _Plane, p: ir.Value, q: ir.Value, groups: int) -> None:
+    """n elements along p and groups x n along q, n elements being 16 bytes.
+
+    The vector of row r holds row r of every group, 16 bytes each, so that the transposition of a square never crosses
+    the 16 bytes, which is slow in wider registers.
+    """
+    n = 16 // plane.item
+    quarter = ir.VectorType(ir.IntType(plane.item * 8), n)
+    rows = []
+    for r in range(n):
+        corner = plane.source_at(b, p, q)
+        parts = [
+            load_vector(b, address(b, corner, (r + n * g) * plane.source_step), quarter, name=f"row_{r}_{g}")
+            for g in range(groups)
+        ]
+        rows.append(joined(b, parts))
+    for r, column in enumerate(transpose_squares(b, rows, n)):
+        store_vector(b, column, address(b, plane.target_at(b, p, q), r * plane.target_step))
+
+
+def joined(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    """Vectors of one type, a power of two of them, one behind the other."""
+    while len(parts) > 1:
+        lanes = list(range(2 * parts[0].type.count))
+        parts = [shuffle(b, x, y, lanes) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def transpose_squares(b: ir.IRBuilder, rows: Sequence[ir.Value], n: int) -> list[ir.Value]:
+    """The columns of n rows of n lanes; of every group of n lanes where there are more. n is a power of two.
+
+    Interleaving row i with row i + n/2, log2(n) times, transposes a square.
+    """
+    count = rows[0].type.count
+    found = list(rows)
+    for _ in range(n.bit_length() - 1):
+        pairs = []
+        for i in range(n // 2):
+            for half in (0, n // 2):
+                mask = [g + half + j // 2 + (count if j % 2 else 0) for g in range(0, count, n) for j in range(n)]
+                pairs.append(shuffle(b, found[i], found[i + n // 2], mask))
+        found = pairs
+    return found
+
+
+def _squares(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, groups: Sequence[int]) -> None:
+    """Squares of the largest number of groups first, then of smaller ones, single elements at the edges."""
+    n = 16 // plane.item
+    (p0, p1), (q0, q1) = p_range, q_range
+    if not groups:
+        _singly(b, plane, p_range, q_range)
+        return
+    wide = n * groups[0]
+    p_end = b.add(p0, b.and_(b.sub(p1, p0), const(-n)), name="p_end")
+    q_end = b.add(q0, b.and_(b.sub(q1, q0), const(-wide)), name="q_end")
+
+    def column(q: ir.Value) -> None:
+        repeat(b, p0, p_end, lambda p: _square(b, plane, p, q, groups[0]), "p", n)
+        _singly(b, plane, (p_end, p1), (q, b.add(q, const(wide))))
+
+    repeat(b, q0, q_end, column, "q", wide)
+    _squares(b, plane, p_range, (q_end, q1), groups[1:])
+
+
+def _interleaved(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
+    """q has `count` elements, 2 to 4, and lies densely with p in the target: lines along p are woven together."""
+    typ = ir.VectorType(ir.IntType(plane.item * 8), lanes)
+    p0, p1 = p_range
+    end = b.add(p0, b.and_(b.sub(p1, p0), const(-lanes)), name="p_end")
+
+    def weave(p: ir.Value) -> None:
+        corner = plane.source_at(b, p, q_range[0])
+        lines = [load_vector(b, address(b, corner, i * plane.source_step), typ, name=f"line_{i}") for i in range(count)]
+        if count == 2:
+            whole = shuffle(b, lines[0], lines[1], [j // 2 + (j % 2) * lanes for j in range(2 * lanes)])
+        else:
+            both = list(range(2 * lanes))
+            first, second = shuffle(b, lines[0], lines[1], both), shuffle(b, lines[2], lines[-1], both)
+            whole = shuffle(b, first, second, [j // count + (j % count) * lanes for j in range(count * lanes)])
+        store_vector(b, whole, plane.target_at(b, p, q_range[0]))
+
+    repeat(b, p0, end, weave, "p", lanes)
+    _singly(b, plane, (end, p1), q_range)
+
+
+def _separate(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
+    """p has `count` elements, 2 to 4, and lies densely with q in the source: its lines are separated."""
+    typ = ir.VectorType(ir.IntType(plane.item * 8), lanes * count)
+    q0, q1 = q_range
+    end = b.add(q0, b.and_(b.sub(q1, q0), const(-lanes)), name="q_end")
+
+    def separate(q: ir.Value) -> None:
+        whole = load_vector(b, plane.source_at(b, p_range[0], q), typ, name="woven")
+        corner = plane.target_at(b, p_range[0], q)
+        for i in range(count):
+            line = shuffle(b, whole, whole, [i + count * j for j in range(lanes)], f"line_{i}")
+            store_vector(b, line, address(b, corner, i * plane.target_step))
+
+    repeat(b, q0, end, separate, "q", lanes)
+    _singly(b, plane, p_range, (end, q1))
+
+
+def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuilder, _Plane, Range, Range], None]:
+    """Return the routine of a block, by the lengths of its sides and which of them are dense."""
+    size = spec.item_bytes
+    (p, q), n = spec.sides, 16 // size
+    lanes = machine.vector_bytes // size
+    source, target = spec.nest.strides
+    if 2 <= q <= 4 and target[spec.across] == q:
+        return lambda b, plane, ps, qs: _interleaved(b, plane, ps, qs, lanes, q)
+    if 2 <= p <= 4 and source[-1] == p:
+        return lambda b, plane, ps, qs: _separate(b, plane, ps, qs, lanes, p)
+    # Of bytes the square of 16 is enough.
+    most = machine.vector_bytes // 16 if size > 1 else 1
+    groups = [g for g in (4, 2, 1) if g <= most and n * g <= q] if p >= n else []
+    return lambda b, plane, ps, qs: _squares(b, plane, ps, qs, groups)
+
+
+def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """A row is a block of p and q at one place of the other dimensions."""
+    assert isinstance(spec, TransposeSpec)
+    function, b = kernel_function(module, spec, machine)
+    size = spec.item_bytes
+    pointers = [operand(b, 0, "source"), operand(b, 1, "target")]
+    source, target = spec.nest.strides
+    transpose_block = _block_routine(spec, machine)
+
+    def row(index: ir.Value) -> None:
+        *outer, p_block, q_block = decode(b, index, spec.row_counts)
+        places: list[ir.Value] = list(pointers)
+        for dim, i in zip(spec.outer, outer, strict=True):
+            places = advance(b, places, (source[dim], target[dim]), i, (size, size))
+        ranges = []
+        for block_index, block, side in zip((p_block, q_block), spec.blocks, spec.sides, strict=True):
+            begin = b.mul(block_index, const(block)) if block < side else const(0)
+            ranges.append((begin, minimum(b, b.add(begin, const(block)), const(side)) if block < side else const(side)))
+        transpose_block(b, _Plane(places[0], places[1], size, source[-1] * size, target[spec.across] * size), *ranges)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    x, y = views[node.inputs[0]], views[node.output]
+    nest = collapsed(y.shape, ([x.strides[i] for i in node.attr("perm")], y.strides))
+    return transpose_steps(node.inputs[0], node.output, y.item_bytes, nest, node.origin)
+
+
+LOWER = {"transpose": _lower}
+EMIT = {TransposeSpec: emit_transpose}

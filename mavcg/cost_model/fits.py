@@ -1,0 +1,31 @@
+"""The constants of the cost model for a core: profiles/fits, read once a process."""
+
+from functools import cache
+
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, AllCoresFit, CostFit
+from mavcg.profiles.cost_fits import load_all_cores_fit, load_cost_fit
+from mavcg.specs.kernel import Machine
+
+
+def core_kind(arch: str, in_order: bool) -> str:
+    """Return the kind of a core: the name of its file in profiles/fits."""
+    if arch == "x86_64":
+        return X86
+    return IN_ORDER if in_order else OUT_OF_ORDER_AARCH64
+
+
+def fit_of(machine: Machine) -> CostFit:
+    """Return the constants of a core's kind."""
+    return fit_of_kind(core_kind(machine.arch, machine.in_order))
+
+
+@cache
+def fit_of_kind(kind: str) -> CostFit:
+    """Return the constants of a kind of core."""
+    return load_cost_fit(kind)
+
+
+@cache
+def all_cores_fit() -> AllCoresFit:
+    """Return the constants that are taken for every core."""
+    return load_all_cores_fit()

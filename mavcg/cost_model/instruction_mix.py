@@ -1,0 +1,97 @@
+"""Cycles of a mix of instructions at a core's rates: the compute bound of the cost model.
+
+A throughput model: every kind of instruction at its rate, all of them at the issue width, a chain of sums at its
+latency. It knows no schedule; where a core has a timing profile, its pipeline model (passes/asm/models) counts.
+"""
+
+from dataclasses import dataclass
+
+from mavcg.cost_model.fits import fit_of_kind
+from mavcg.hardware.core import Core
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
+from mavcg.hardware.issue_rates import IssueRates
+from mavcg.hardware.timing import Timing
+
+
+@dataclass(frozen=True)
+class InstructionMix:
+    """Numbers of instructions by kind, in the machine's registers.
+
+    chain: dependent multiply-adds from one iteration to the next, where the mix is that of a loop's body.
+    """
+
+    fma: float = 0.0
+    vector: float = 0.0
+    loads: float = 0.0
+    stores: float = 0.0
+    divisions: float = 0.0
+    other: float = 0.0
+    chain: int = 0
+
+    @property
+    def moves_data(self) -> bool:
+        """True if it has anything but control instructions."""
+        return bool(self.fma or self.vector or self.loads or self.stores or self.divisions)
+
+    def cycles(self, rates: IssueRates) -> float:
+        """Cycles by the tightest of the bounds."""
+        return throughput_cycles(
+            rates, self.fma, self.loads, self.other, self.chain, self.vector, self.stores, self.divisions
+        )
+
+
+def throughput_cycles(
+    rates: IssueRates, fma: float, loads: float, other: float = 0.0, chain: int = 0, vector: float = 0.0,
+    stores: float = 0.0, divisions: float = 0.0,
+) -> float:  # fmt: skip
+    """Return the cycles of so many instructions by the tightest of the bounds; arguments as InstructionMix has them."""
+    arithmetic = fma + vector
+    return max(
+        fma / rates.fma_per_cycle + loads * rates.load_fma_cycles,
+        arithmetic / rates.vector_per_cycle + divisions * rates.div_cycles,
+        loads / rates.loads_per_cycle,
+        stores / rates.stores_per_cycle,
+        (arithmetic + loads + stores + divisions + other) / rates.width,
+        chain * rates.fma_latency,
+    )
+
+
+def x86_rates(core: Core | None) -> tuple[IssueRates, tuple[str, ...]]:
+    """Return an x86 core's rates from the facts in its file, and a sentence for each fact that had to be assumed."""
+    fit = fit_of_kind(X86)
+    typical = fit.typical_rates
+    if core is None:
+        return typical, ("the core is not recognised: rates of an x86-64-v3 processor are assumed (Haswell's)",)
+    facts = {fact.key: float(fact.value) for fact in core.facts if isinstance(fact.value, (int, float))}
+    kinds = ("zmm", "ymm")
+
+    def fact(instruction: str, what: str) -> float | None:
+        names = [f"instr.{instruction.format(kind)}.{what}" for kind in kinds]
+        return next((facts[name] for name in names if name in facts), None)
+
+    fma, load = fact("vfmadd231ps {}", "throughput"), fact("vmovups {}, [mem]", "throughput")
+    store, latency = fact("vmovups [mem], {}", "throughput"), fact("vfmadd231ps {}", "latency")
+    add, width = fact("vaddps {}", "throughput"), facts.get("issue.width")
+    missing = [
+        name
+        for name, value in (("fma", fma), ("loads", load), ("stores", store), ("width", width), ("latency", latency))
+        if value is None
+    ]
+    # Zen has two pipes that add beside the two that multiply, Intel's cores three vector ports in all.
+    vector = max(typical.vector_per_cycle, (fma or 0) + (add or 0) - 1)
+    rates = IssueRates(
+        fma or typical.fma_per_cycle, vector, load or typical.loads_per_cycle, store or typical.stores_per_cycle,
+        width or typical.width, latency or typical.fma_latency, typical.div_cycles, fit.typical.miss_cycles,
+    )  # fmt: skip
+    return rates, (f"cores/{core.name}.toml lacks {', '.join(missing)}: Haswell's are assumed",) if missing else ()
+
+
+def timing_rates(timing: Timing) -> IssueRates:
+    """Return the rates of a core that has a timing profile. Raises: MissingFact."""
+    kind = IN_ORDER if timing.order == "in" else OUT_OF_ORDER_AARCH64
+    fma, add = timing.of("fmla_q"), timing.of("fadd_q")
+    return IssueRates(
+        fma.per_cycle, max(fma.per_cycle, add.per_cycle), timing.of("ldr_q").per_cycle, timing.of("str_q").per_cycle,
+        float(timing.width), float(fma.latency), 1 / timing.of("fdiv_q").per_cycle,
+        fit_of_kind(kind).typical.miss_cycles,
+    )  # fmt: skip

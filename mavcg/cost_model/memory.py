@@ -1,0 +1,33 @@
+"""Time that bytes take through memory levels: the bandwidth bound of the cost model.
+
+The levels work at the same time, so the slowest one counts. Which level holds an operand follows from how many other
+bytes are touched between two uses of it, as in a least-recently-used cache.
+"""
+
+from collections.abc import Sequence
+
+from mavcg.hardware.accelerator import MemoryLevel
+
+
+def level_for(footprint: float, levels: Sequence[MemoryLevel]) -> int:
+    """Return the number of the nearest level that holds so many bytes; len(levels) if none does."""
+    for number, level in enumerate(levels):
+        if footprint <= level.shared_bytes:
+            return number
+    return len(levels)
+
+
+def transfer_ns(crossing: Sequence[float], levels: Sequence[MemoryLevel]) -> float:
+    """Return the nanoseconds of the slowest level, where crossing[n] bytes move between level n and what is behind it.
+
+    crossing: may be shorter than levels; nothing moves behind its end.
+    """
+    return max((size / level.bandwidth_gb_per_s for size, level in zip(crossing, levels, strict=False)), default=0.0)
+
+
+def read_ns(size: float, footprint: float, levels: Sequence[MemoryLevel]) -> float:
+    """Return the nanoseconds to read so many bytes of a footprint from the nearest level that holds it; 0 from level 1.
+
+    size, footprint: in bytes.
+    """
+    return transfer_ns([size] * level_for(footprint, levels), levels)

@@ -1,0 +1,67 @@
+"""Write pictures as .svg or .png, by the file's suffix: the same picture makes the same bytes, whole or not at all.
+
+Plots are figures of matplotlib; drawings are SVG that was written by hand, which svg_png.py makes a .png of.
+"""
+
+import io
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.files.whole_file import write_whole
+
+FORMATS = (".svg", ".png")
+_DPI = 150
+
+
+def check_plot(path: Path, option: str = "--plot") -> None:
+    """Refuse a path that cannot become the file of a picture, before the work is done. Raises: MavcgError."""
+    if path.suffix.lower() not in FORMATS:
+        raise MavcgError(f"{option} {path}: pictures are .svg or .png; name a file that ends in one of them")
+    if not path.parent.is_dir():
+        raise MavcgError(f"{option} {path}: the folder {path.parent} is not there; make it, or name another file")
+    if path.is_dir():
+        raise MavcgError(f"{option} {path}: is a folder; name another file")
+    if path.suffix.lower() == ".png":
+        start_plots(option)
+
+
+def start_plots(option: str = "--plot") -> None:
+    """Make matplotlib draw without a screen. Raises: MavcgError where it is not installed."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MavcgError(
+            f"{option}: pictures need matplotlib, which is not installed; pip install 'mavcg[plots]'"
+        ) from error
+    matplotlib.use("agg")
+    # Names in an SVG are drawn by a salt: a fixed one makes the same names. Text stays text.
+    matplotlib.rcParams.update({"svg.hashsalt": "mavcg", "svg.fonttype": "none"})
+
+
+def save_plot(figure: Any, path: Path, option: str = "--plot", tight: bool = True) -> None:
+    """Write a figure of matplotlib in the format that the ending names, without a date.
+
+    tight: lay its parts out anew, so that no text is cut. Raises: MavcgError where it cannot be written.
+    """
+    if tight:
+        figure.tight_layout()
+    picture = io.BytesIO()
+    kind = path.suffix.lower().lstrip(".")
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    figure.savefig(picture, format=kind, dpi=_DPI, metadata=metadata)
+    write_whole(path, picture.getvalue(), option)
+
+
+def save_drawing(svg: str, path: Path, option: str = "--plot") -> None:
+    """Write a drawing in the format that the ending names. svg: its whole text.
+
+    Raises: MavcgError for another ending, where a .png lacks matplotlib, or where the file cannot be written.
+    """
+    check_plot(path, option)
+    if path.suffix.lower() == ".svg":
+        write_whole(path, svg, option)
+        return
+    from mavcg.drawing.svg_png import png_of
+
+    write_whole(path, png_of(svg), option)

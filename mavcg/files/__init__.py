@@ -1,0 +1,1 @@
+"""Files and folders: temporary ones, ones that appear whole, TOML tables, isolated child processes."""

@@ -1,0 +1,147 @@
+"""Make temporary folders and files that are removed when the process ends, also if a signal ends it.
+
+Every folder for intermediate files is made here, and every file that is written beside its final path
+(mavcg/files/whole_file.py) is registered here. A context manager removes it on every exit from Python, Ctrl-C too; on
+SIGTERM and SIGHUP `remove_on_signals` removes all of them, after the processes that might still write there.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_KILL_ROUNDS, _ROUND_S, _GATE_S = 40, 0.025, 5
+_made: dict[str, None] = {}  # in this process, and not removed yet; the oldest first
+
+# Held while a path or a process is made, and by a signal's handler from its beginning: other threads make nothing then.
+making = threading.RLock()
+
+
+@contextlib.contextmanager
+def scratch_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
+    """Make a folder that nobody else can enter; it is removed with its contents.
+
+    Args:
+        beside: a folder to make it in, for files that are then renamed into that folder; None for the temporary one.
+    Raises: OSError where it cannot be made.
+    """
+    folder = fresh_path(beside or Path(tempfile.gettempdir()), prefix)
+    with registered(folder, lambda: folder.mkdir(mode=0o700)):  # fails for whatever is there already, a link too
+        yield folder
+
+
+@contextlib.contextmanager
+def registered(path: Path, make: Callable[[], object]) -> Iterator[None]:
+    """Make a path, and remove it at the end or at a signal.
+
+    Args:
+        make: makes the path; raises if it is there already.
+    """
+    with making:
+        _made[str(path)] = None  # first: a signal may come right after
+        try:
+            make()
+        except BaseException:
+            del _made[str(path)]
+            raise
+    try:
+        yield
+    finally:
+        _remove(str(path))
+        _made.pop(str(path), None)
+
+
+def fresh_path(folder: Path, prefix: str, suffix: str = "") -> Path:
+    """Return an unpredictable name of a path that is not made yet."""
+    return folder / f"{prefix}{secrets.token_hex(8)}{suffix}"
+
+
+def remove_on_signals() -> None:
+    """Let a signal that ends the process end its children first, then remove all registered paths.
+
+    For command lines: a library leaves signals to its program. Ignored signals (nohup) stay ignored.
+    """
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+@contextlib.contextmanager
+def interrupts_on_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt at SIGTERM and SIGHUP meanwhile, for work that has more to clean up than folders."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (ENDING_SIGNALS if main else ())}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def end_process(status: int, say: Callable[[], object]) -> None:
+    """End this process from any thread: its children first, then registered paths are removed, then `say` runs."""
+    _clear()
+    say()
+    os._exit(status)
+
+
+def _clear() -> None:
+    making.acquire(timeout=_GATE_S)
+    _end_children()
+    for path in reversed(list(_made)):
+        _remove(path)
+
+
+def _end(number: int, frame: object) -> None:
+    for each in ENDING_SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    _clear()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)  # whoever started us sees which signal it was
+
+
+def _end_children() -> None:
+    """Send SIGTERM to all processes that descend from this one, then SIGKILL to those that remain."""
+    for round_number in range(_KILL_ROUNDS):
+        running = descendants()
+        if not running:
+            return
+        for process in running:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL if round_number > _KILL_ROUNDS // 4 else signal.SIGTERM)
+        time.sleep(_ROUND_S)
+
+
+def descendants() -> list[int]:
+    """Return processes under this one that are not zombies, by Linux's /proc; none where there is no /proc."""
+    children: dict[int, list[int]] = {}
+    with contextlib.suppress(OSError):
+        for entry in os.scandir("/proc"):
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                # pid (name) state parent: the name may have spaces and parentheses
+                state, parent = Path(entry.path, "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+                if state != "Z":
+                    children.setdefault(int(parent), []).append(int(entry.name))
+    found, todo = list[int](), [os.getpid()]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)

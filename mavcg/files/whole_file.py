@@ -1,0 +1,90 @@
+"""Write files that appear whole or not at all."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.files.disk_space import NO_ROOM, with_room
+from mavcg.files.scratch import fresh_path, registered, scratch_folder
+
+
+@contextmanager
+def whole(path: Path, durable: bool = True) -> Iterator[Path]:
+    """Open a new file beside `path`; at the end it replaces `path`, and on failure it is removed.
+
+    The target of a link is replaced, not the link. A path that is not a file, such as /dev/null or a pipe, is written
+    directly. The new file's name is unpredictable, and never that of an existing file.
+
+    Args:
+        durable: True to have its content on the disk before it replaces `path`; otherwise a crash of the machine may
+            leave an empty file.
+    Raises: OSError for a folder, and where it cannot be moved there; it names `path` if a disk is full.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if is_special(path):
+        yield path
+        return
+    target = path.resolve()
+    made = fresh_path(target.parent, ".mavcg-", ".part")
+    with registered(made, lambda: os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))):
+        try:
+            yield made
+            put_in_place(made, target, durable)
+        except OSError as error:
+            if error.errno in NO_ROOM:  # says no name where it comes from a write
+                raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+            raise
+
+
+@contextmanager
+def whole_beside(path: Path) -> Iterator[Path]:
+    """Yield a path of the same name in a new folder, as `whole` does, for tools that make the file by themselves.
+
+    Raises: OSError, also for a path that is not a file: such tools seek in their output.
+    """
+    if is_special(path):
+        raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
+    target = path.resolve()
+    with scratch_folder(".mavcg-", target.parent) as folder:
+        made = folder / path.name
+        yield made
+        put_in_place(made, target)
+
+
+def is_special(path: Path) -> bool:
+    """True for an existing path that is neither a file nor a folder: a device, a pipe, a terminal."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def put_in_place(made: Path, target: Path, durable: bool = True) -> None:
+    """Rename a finished file to its final path on the same disk. durable: as for `whole`."""
+    if durable:
+        handle = os.open(made, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    os.replace(made, target)
+
+
+def write_whole(path: Path, content: bytes | str, option: str = "") -> None:
+    """Write a file, whole or not at all.
+
+    Args:
+        content: text is written as UTF-8.
+        option: the option that named the file, for errors.
+    Raises: MavcgError where it cannot be written.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        with whole(path) as made:
+            made.write_bytes(data)
+    except OSError as error:
+        location = f"{option} {path}".lstrip()
+        reason = with_room(error, path, len(data))
+        remedy = "make room, or name another file" if error.errno in NO_ROOM else "name another file"
+        raise MavcgError(f"{location}: cannot be written ({reason}); {remedy}") from error

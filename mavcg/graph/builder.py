@@ -1,0 +1,121 @@
+"""Build graphs node by node, for importers. Types are inferred."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Array, Graph, Node, TensorType, type_of
+from mavcg.ops import infer, make_node
+from mavcg.ops.op import check_type, node_location
+
+
+class GraphBuilder:
+    """A graph while it grows.
+
+    types: of every tensor so far. constants: the arrays so far. nodes: in order. Nothing is shared or left out: two
+    equal nodes stay two nodes.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, Array] = {}
+        self.nodes: list[Node] = []
+        self._inputs: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def input(self, name: str, type: TensorType) -> str:
+        """A new input of the graph. Returns: its name. Raises: MavcgError where the name is taken."""
+        self._take(name, type, f"graph {self.name}, its inputs")
+        self._inputs.append(name)
+        return name
+
+    def constant(self, array: Any, stem: str = "c") -> str:
+        """A constant. Returns: its name, `stem` with a number where that is taken.
+
+        array: a NumPy array is kept as it is, without a copy where its elements lie row-major; of Python's numbers and
+        lists of them a float becomes f32, a whole number i64, a truth value bool.
+        Raises: MavcgError for elements of a type that graphs do not have.
+        """
+        numpy = isinstance(array, np.ndarray | np.generic)
+        values = np.asarray(array, order="C")
+        if not numpy and values.dtype == np.float64:
+            values = values.astype(np.float32)
+        # A view of its own: the caller's array stays writable for the caller.
+        values = values.astype(values.dtype.newbyteorder("="), copy=False).view()
+        values.flags.writeable = False
+        name = self._fresh(stem)
+        self._take(name, type_of(values), f"graph {self.name}, its constants")
+        self.constants[name] = values
+        return name
+
+    def add(
+        self, op: str, inputs: Sequence[str], origin: str = "", outputs: Sequence[str] | None = None, **attrs: Any
+    ) -> str:
+        """A node with one output. Returns: the output's name.
+
+        inputs: names, "" for one that is absent. outputs: names where they matter, else made of the operator and a
+        number. attrs: as mavcg.ops.make_node takes them; axis and axes may count from the end here.
+        Raises: MavcgError that names the node.
+        """
+        (name,) = self.add_many(op, inputs, origin, outputs, **attrs)
+        return name
+
+    def add_many(
+        self, op: str, inputs: Sequence[str], origin: str = "", outputs: Sequence[str] | None = None, **attrs: Any
+    ) -> tuple[str, ...]:
+        """A node with any number of outputs, as `add`."""
+        names = list(outputs) if outputs is not None else [""]
+        node = make_node(op, inputs, names, origin, **attrs)
+        node = self._counted_from_start(node)
+        found = infer(node, self.types, self.constants)
+        if outputs is None:
+            names = [self._fresh(op) for _ in found]
+        if len(names) != len(found):
+            raise MavcgError(f"{node_location(node)}: {len(names)} outputs named where the operator has {len(found)}")
+        for name, type in zip(names, found, strict=True):
+            self._take(name, type, node_location(node))
+        self.nodes.append(Node(node.op, node.inputs, tuple(names), node.attrs, origin))
+        return tuple(names)
+
+    def finish(self, outputs: Sequence[str]) -> Graph:
+        """The graph. Raises: MavcgError where an output is not there, or none is named."""
+        if not outputs:
+            raise MavcgError(f"graph {self.name}: it has no outputs; nothing would be computed")
+        for name in outputs:
+            if name not in self.types:
+                raise MavcgError(f"graph {self.name}: its output %{name} is made by nothing")
+        return Graph(
+            self.name, tuple(self._inputs), tuple(outputs), tuple(self.nodes), dict(self.types), dict(self.constants)
+        )
+
+    def _take(self, name: str, type: TensorType, where: str) -> None:
+        if not name:
+            raise MavcgError(f"{where}: a tensor without a name")
+        if name in self.types:
+            raise MavcgError(f"{where}: the name %{name} is taken; every tensor is made once")
+        check_type(where, name, type)
+        self.types[name] = type
+
+    def _fresh(self, stem: str) -> str:
+        while True:
+            number = self._numbers.get(stem, 0)
+            self._numbers[stem] = number + 1
+            name = f"{stem}.{number}" if number else stem
+            if name not in self.types:
+                return name
+
+    def _counted_from_start(self, node: Node) -> Node:
+        """Negative axes count from the last dimension of the first input."""
+        first = self.types.get(node.inputs[0]) if node.inputs else None
+        if first is None:
+            return node
+        rank, attrs = len(first.shape), dict(node.attrs)
+        axis, axes = attrs.get("axis"), attrs.get("axes")
+        if isinstance(axis, int) and axis < 0:
+            return node.with_attrs(axis=axis + rank)
+        if isinstance(axes, tuple) and all(isinstance(a, int) for a in axes):
+            return node.with_attrs(axes=tuple(sorted(int(a) + rank if a < 0 else int(a) for a in axes)))
+        return node

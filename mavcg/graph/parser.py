@@ -1,0 +1,253 @@
+"""The text of a graph read again, for tests and experiments; its form is in graph_text."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph.parts import DTYPES, Array, AttrValue, Node, TensorType, type_of
+from mavcg.graph.printer import PLAIN, Fields, digest, scalar_text
+
+DIGITS = 400  # no number is longer: a long f64 in full has 309 before its point
+
+
+def parsed(text: str, constants: Mapping[str, Array]) -> Fields:
+    """Parse what `text` printed.
+
+    constants: the arrays of those constants that are too long to stand in the text, by name; each is checked against
+    the digest there. Raises: MavcgError with line and column.
+    """
+    return _Parser(text, constants).graph()
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<string>"(?:[^"\\\n]|\\.)*")"""
+    r"""|(?P<number>[-+]?(?:[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?|inf|nan)(?![\w.]))"""
+    r"""|(?P<type>[a-z]+[0-9]*\[[0-9,]*\])|(?P<word>[A-Za-z0-9_.:/$@+-]+)|(?P<mark>[%{}()\[\]=,:#]))"""
+)
+_TYPE = re.compile(r"([a-z]+[0-9]*)\[((?:[0-9]{1,18}(?:,[0-9]{1,18})*)?)\]")
+
+
+class _Parser:
+    """A recursive descent over the tokens of one text. at: where the next one is looked for; start: of the last one."""
+
+    def __init__(self, text: str, constants: Mapping[str, Array]) -> None:
+        self.text = text
+        self.given = constants
+        self.at = 0
+        self.start = 0
+        self.inputs: list[str] = []
+        self.types: dict[str, TensorType] = {}
+        self.constants: dict[str, Array] = {}
+
+    def fail(self, what: str) -> MavcgError:
+        line = self.text.count("\n", 0, self.start) + 1
+        column = self.start - (self.text.rfind("\n", 0, self.start) + 1) + 1
+        return MavcgError(f"graph text: line {line}, column {column}: {what}; the form is what a graph prints as")
+
+    def look(self) -> re.Match[str] | None:
+        """The next token; `start` becomes its place. None where the text ends or a character starts no token."""
+        match = _TOKEN.match(self.text, self.at)
+        if match is None or match.lastgroup is None:
+            self.start = len(self.text) - len(self.text[self.at :].lstrip())
+            return None
+        self.start = match.start(match.lastgroup)
+        return match
+
+    def peek(self) -> str:
+        match = self.look()
+        return match[match.lastgroup] if match and match.lastgroup else ""
+
+    def next(self, expected: str = "") -> tuple[str, str]:
+        """Kind and text of a token, which is taken. expected: what should be here, for the message where nothing is."""
+        match = self.look()
+        if match is None or match.lastgroup is None:
+            rest = self.text[self.start : self.start + 1]
+            what = f"{rest!r} starts nothing" if rest else "the text ends here"
+            raise self.fail(f"{what}, where {expected} should be" if expected else what)
+        self.at = match.end()
+        return match.lastgroup, match[match.lastgroup]
+
+    def take(self, expected: str) -> None:
+        _, found = self.next(f"'{expected}'")
+        if found != expected:
+            raise self.fail(f"{found!r} where '{expected}' should be")
+
+    def word(self, what: str) -> str:
+        kind, text = self.next(what)
+        if kind != "word":
+            raise self.fail(f"{text!r} where {what} should be")
+        return text
+
+    def name(self) -> str:
+        """A name: a plain run of characters, or a string."""
+        if self.text.startswith('"', self.at):
+            return self.string()
+        self.start = self.at
+        match = PLAIN.match(self.text, self.at)
+        if match is None:
+            raise self.fail("a name should be here")
+        self.at = match.end()
+        return match[0]
+
+    def tensor(self) -> str:
+        """%name, or _ for none."""
+        if self.peek() == "_":
+            self.next()
+            return ""
+        self.take("%")
+        return self.name()
+
+    def defined(self) -> str:
+        """%name: type, of a tensor that has not come before."""
+        self.take("%")
+        name, start = self.name(), self.start
+        if name in self.types:
+            raise self.fail(f"%{name} is made a second time")
+        self.take(":")
+        self.types[name] = self.type()
+        self.start = start
+        return name
+
+    def string(self) -> str:
+        kind, text = self.next("a string")
+        if kind != "string":
+            raise self.fail(f"{text!r} where a string should be")
+        return re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], text[1:-1])
+
+    def type(self) -> TensorType:
+        kind, text = self.next("a type such as f32[1,3]")
+        match = _TYPE.fullmatch(text)
+        if kind != "type" or match is None or match[1] not in DTYPES:
+            raise self.fail(f"{text!r} where a type such as f32[1,3] should be")
+        return TensorType(match[1], tuple(int(d) for d in match[2].split(",") if d))
+
+    def scalar(self) -> bool | int | float:
+        kind, text = self.next("a number")
+        if kind == "word" and text in ("true", "false"):
+            return text == "true"
+        if kind != "number" or len(text) > DIGITS:
+            raise self.fail(f"{text[:40]!r} where a number should be")
+        return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text)
+
+    def list_to(self, end: str) -> tuple[Any, ...]:
+        """Numbers up to a bracket."""
+        values = []
+        while self.peek() != end:
+            values.append(self.scalar())
+            if self.peek() != end:
+                self.take(",")
+        self.take(end)
+        return tuple(values)
+
+    def value(self) -> AttrValue:
+        if self.peek().startswith('"'):
+            return self.string()
+        if self.peek() == "[":
+            self.take("[")
+            return self.list_to("]")
+        return self.scalar()
+
+    def constant(self, name: str, tensor: TensorType) -> Array:
+        if self.peek() == "{":
+            self.take("{")
+            values = self.list_to("}")
+            if len(values) != tensor.elements:
+                raise self.fail(f"constant %{name}: {len(values)} elements for {tensor}")
+            return self.array(name, values, tensor)
+        _, text = self.next("'{' or a digest")
+        array: Array | None = self.given.get(name)
+        if array is None:
+            raise self.fail(f"constant %{name}: its array is not in the text and was not given")
+        if text != f"sha256:{digest(array)}" or type_of(array) != tensor:
+            raise self.fail(f"constant %{name}: the array given is not the one that was printed")
+        return array
+
+    def array(self, name: str, values: tuple[Any, ...], tensor: TensorType) -> Array:
+        """Values of a constant as numbers of its type; none is bent to fit."""
+        dtype = DTYPES[tensor.dtype]
+        for value in values:
+            fits = isinstance(value, bool) == (dtype.kind == "b")
+            if fits and dtype.kind in "iu":
+                fits = isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+            elif fits and dtype.kind == "f":
+                fits = isinstance(value, float) or abs(value) < 1 << 1000
+            if not fits:
+                raise self.fail(f"constant %{name}: {scalar_text(value)[:40]} is no {tensor.dtype}")
+        with np.errstate(over="ignore"):
+            return np.array(values, dtype=dtype).reshape(tensor.shape)
+
+    def outputs(self) -> tuple[str, ...]:
+        found = []
+        while True:
+            if self.peek() == "_":
+                self.next()
+                found.append("")
+            else:
+                found.append(self.defined())
+            if self.peek() != ",":
+                return tuple(found)
+            self.take(",")
+
+    def node(self) -> Node:
+        outputs = self.outputs()
+        self.take("=")
+        op = self.word("an operator")
+        self.take("(")
+        inputs = []
+        while self.peek() != ")":
+            inputs.append(self.tensor())
+            if self.peek() != ")":
+                self.take(",")
+        self.take(")")
+        attrs: dict[str, AttrValue] = {}
+        while self.on_this_line() and self.peek() != "#":
+            key = self.word("an attribute")
+            if key in attrs:
+                raise self.fail(f"attribute {key} comes twice")
+            self.take("=")
+            attrs[key] = self.value()
+        origin = ""
+        if self.on_this_line():
+            self.take("#")
+            origin = self.string()
+        return Node(op, tuple(inputs), outputs, tuple(sorted(attrs.items())), origin)
+
+    def on_this_line(self) -> bool:
+        """True if another token stands on the line of the last one."""
+        match = self.look()
+        return match is not None and "\n" not in self.text[self.at : self.start]
+
+    def graph(self) -> Fields:
+        self.take("graph")
+        self.look()
+        self.at = self.start
+        name = self.name()
+        self.take("{")
+        nodes: list[Node] = []
+        while self.peek() != "return":
+            if self.peek() in ("input", "const"):
+                _, what = self.next()
+                tensor = self.defined()
+                if what == "input":
+                    self.inputs.append(tensor)
+                else:
+                    self.take("=")
+                    self.constants[tensor] = self.constant(tensor, self.types[tensor])
+            else:
+                nodes.append(self.node())
+        self.take("return")
+        outputs = [self.returned()]
+        while self.peek() == ",":
+            self.take(",")
+            outputs.append(self.returned())
+        self.take("}")
+        if self.look() is not None or self.start < len(self.text):
+            raise self.fail("something after the graph's end")
+        return Fields(name, tuple(self.inputs), tuple(outputs), tuple(nodes), self.types, self.constants)
+
+    def returned(self) -> str:
+        self.take("%")
+        return self.name()

@@ -1,0 +1,1 @@
+"""Processors as values: cores, boards, accelerators, targets, instruction classes and their timing."""

@@ -1,0 +1,115 @@
+"""Facts about one core type: its identification, its options for LLVM, its figures."""
+
+from dataclasses import dataclass
+
+MODEL_ERROR = "model.error"  # key of the fact, in percent
+GENERIC = "generic"  # the label of what every core can run, and of cores that a library knows nothing of
+
+
+@dataclass(frozen=True)
+class Midr:
+    """A rule by which MIDR_EL1 identifies this core.
+
+    Fields as in the Arm Architecture Reference Manual, MIDR_EL1: implementer [31:24], variant [23:20],
+    part [15:4]. The variant range is inclusive: an A55 r0 (variant 0) behaves as an A53, r1 and later do not.
+    """
+
+    implementer: int
+    part: int
+    variant_min: int = 0
+    variant_max: int = 15
+
+    def matches(self, midr: int) -> bool:
+        """True if this 32-bit MIDR_EL1 value is this core."""
+        variant = midr >> 20 & 0xF
+        return (
+            midr >> 24 & 0xFF == self.implementer
+            and midr >> 4 & 0xFFF == self.part
+            and self.variant_min <= variant <= self.variant_max
+        )
+
+
+@dataclass(frozen=True)
+class X86Model:
+    """x86 processors that hold this core, as CPUID and /proc/cpuinfo name them.
+
+    vendor: "GenuineIntel" or "AuthenticAMD"; family and models: the display family and models, extended fields added.
+    """
+
+    vendor: str
+    family: int
+    models: tuple[int, ...]
+
+    def matches(self, vendor: str, family: int, model: int) -> bool:
+        """True if a processor that calls itself so holds this core."""
+        return vendor == self.vendor and family == self.family and model in self.models
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A figure about a core with its unit and its source; key is its dotted place in the TOML, such as issue.width."""
+
+    key: str
+    value: int | float | bool | str
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class LoadPolicy:
+    """The machine passes that this core's file enables; none by default.
+
+    split: a 128-bit vector load becomes `ldr d`, `ldr x` and `ins`. unpair: an `ldp` becomes two loads.
+    schedule: instructions are put into a new order, in straight lines and in loops.
+    sources: why, by the name of the field.
+    """
+
+    split: bool = False
+    unpair: bool = False
+    schedule: bool = False
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core type, from profiles/cores/<name>.toml.
+
+    arch: "aarch64" or "x86_64".
+    order: "in" (the schedule we emit is the schedule that runs) or "out" (of order).
+    llvm_cpu: what goes into the "target-cpu" attribute.
+    llvm_tune: "tune-cpu", where LLVM's nearest scheduling model is another CPU's; None: same as llvm_cpu.
+    llvm_features: entries added to "target-features", each with its sign, such as "+slow-paired-128".
+    stand_ins: core names whose version this core runs when a library has none of its own, best first; each of
+        them uses only instructions that this core has.
+    x86_kind: "core" or "atom" for the two core types of an Intel hybrid (CPUID leaf 0x1A), else None.
+    x86_models: the x86 processors that hold this core; on a hybrid, x86_kind says which of their two cores it is.
+    note: what a user should know, such as "LLVM dropped this CPU; nearest model".
+    extensions: LLVM's names of the instruction set extensions that code for this core may use; AArch64 only.
+    facts: figures for the cost models; a missing one is absent. The timings of its instructions are many and used
+        seldom: mavcg.profiles.timing.load_timing reads them.
+    policy: the machine passes that run on its code.
+    sources: where the facts above come from, by fact name.
+    """
+
+    name: str
+    arch: str
+    order: str
+    llvm_cpu: str
+    description: str
+    midr: tuple[Midr, ...] = ()
+    llvm_tune: str | None = None
+    llvm_features: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
+    x86_kind: str | None = None
+    note: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
+    x86_models: tuple[X86Model, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    extensions: tuple[str, ...] = ()
+    policy: LoadPolicy = LoadPolicy()
+
+    @property
+    def model_error(self) -> float | None:
+        """Error of the pipeline model's cycles against published silicon figures, 0.09 for 9 %; None: not known."""
+        figure = next((fact.value for fact in self.facts if fact.key == MODEL_ERROR), None)
+        return None if figure is None else round(float(figure) / 100, 6)

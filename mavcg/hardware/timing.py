@@ -1,0 +1,121 @@
+"""Timing of each class of instruction on one core, and rules of dual issue: input of the pipeline models know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.instr_classes import CLASSES, lineage
+
+
+@dataclass(frozen=True)
+class UnitUse:
+    """One micro-operation: it keeps one unit of any of these pools busy for that many cycles."""
+
+    any_of: tuple[str, ...]
+    cycles: int = 1
+
+
+@dataclass(frozen=True)
+class ClassTiming:
+    """One class of instruction on one core.
+
+    latency: cycles from its issue to the issue of an instruction that reads its result.
+    units: the micro-operations that it is made of; none where the core needs no unit for it.
+    blocks: cycles, from its issue, in which the core issues nothing else: 1 is "never dual-issued", 2 is an A55's
+        q load. 0: it pairs. In-order cores only.
+    first: it issues in the first slot of a cycle only. In-order cores only.
+    per_cycle: instructions a cycle when a long run of independent ones is all there is.
+    """
+
+    name: str
+    latency: int
+    per_cycle: float
+    units: tuple[UnitUse, ...] = ()
+    blocks: int = 0
+    source: str = ""
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class NoDualIssue:
+    """Two sets of classes: an instruction of the one never issues in the same cycle as one of the other."""
+
+    these: frozenset[str]
+    those: frozenset[str]
+    source: str
+
+
+@dataclass(frozen=True)
+class ForbiddenDistance:
+    """A forbidden issue distance: one of `then` never issues exactly `cycles` cycles after one of `first`."""
+
+    first: frozenset[str]
+    then: frozenset[str]
+    cycles: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Everything the pipeline models know of one core.
+
+    order: "in" or "out". width: instructions issued (in order) or micro-operations dispatched (out of order) a cycle.
+    pools: units by name and how many of each there are. classes: by name; what is absent is not known.
+    forwards: (producer, consumer, role) -> cycles, where it differs from the producer's latency; producer and consumer
+        are classes, families or "*", role is one of instr_classes.ROLES or "" for every operand.
+    """
+
+    core: str
+    order: str
+    width: int
+    pools: Mapping[str, int]
+    classes: Mapping[str, ClassTiming]
+    forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    no_dual_issue: tuple[NoDualIssue, ...] = ()
+    forbidden_distances: tuple[ForbiddenDistance, ...] = ()
+
+    def of(self, name: str) -> ClassTiming:
+        """The timing of a class, its own or its parent's.
+
+        Raises: MissingFact when this core has neither.
+        """
+        for candidate in lineage(name):
+            if candidate in self.classes:
+                return self.classes[candidate]
+        raise MissingFact(
+            f"cores/{self.core}.toml: instr.{name}: no facts about instructions such as `{CLASSES[name].example}`; "
+            f"add a row, or take a core that has one (`mavcg cores check` lists what each core lacks)"
+        )
+
+    def latency(self, producer: str, consumer: str, role: str = "") -> int:
+        """Cycles from the issue of `producer` to that of a `consumer` that reads its result in this role.
+
+        The most specific forwarding fact counts: the producer's class before its parents, family and "*"; then the
+        same role before any role; then the consumer's class before its parents, family and "*".
+        """
+        for made_by in (*lineage(producer), CLASSES[producer].family, "*"):
+            for as_role in dict.fromkeys((role, "")):
+                for read_by in (*lineage(consumer), CLASSES[consumer].family, "*"):
+                    if (cycles := self.forwards.get((made_by, read_by, as_role))) is not None:
+                        return cycles
+        return self.of(producer).latency
+
+    def key(self) -> str:
+        """The same text for the same facts, whatever the run; for what is kept by content."""
+        return repr(
+            (
+                (self.core, self.order, self.width, sorted(self.pools.items())),
+                sorted(self.classes.items(), key=lambda item: item[0]),
+                sorted(self.forwards.items()),
+                [(sorted(rule.these), sorted(rule.those)) for rule in self.no_dual_issue],
+                [(sorted(rule.first), sorted(rule.then), rule.cycles) for rule in self.forbidden_distances],
+            )
+        )
+
+    def with_forward(self, producer: str, consumer: str, role: str, cycles: int) -> "Timing":
+        """The same core with one forwarding latency changed, for what-if questions."""
+        return replace(self, forwards={**self.forwards, (producer, consumer, role): cycles})
+
+
+class MissingFact(MavcgError):
+    """A model needs the timing of an instruction class that the core's profile says nothing about."""

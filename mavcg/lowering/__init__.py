@@ -1,0 +1,1 @@
+"""A graph -> the engine's program, and its kernels -> object files, one version per core."""

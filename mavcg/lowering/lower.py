@@ -1,0 +1,175 @@
+"""Lowers an optimised graph to kernel specs with operands by name; no address is decided and nothing is packed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winograd_steps
+from mavcg.kernels.registry import lower
+from mavcg.kernels.tensor.pad import lower_border
+from mavcg.memory.storage import Storage, assign_storage
+from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step
+from mavcg.specs.packed_constant import PackedConstant
+
+DEFAULT_ALGORITHMS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class LoweredStep:
+    """A kernel that the engine runs. name: of the operator in the user's file; node: the one it computes, or a part
+    of it; operands: by name, constants as arrays or recipes."""
+
+    name: str
+    node: Node
+    spec: KernelSpec
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True)
+class LoweredGraph:
+    """A graph as kernels in order.
+
+    storage: which tensors share buffers, with the graph that this made. steps: what the engine runs, in order. specs:
+    all kernels, each once, also of nodes without elements. algorithms: by a node's output, of nodes that are not
+    computed by their family's default. packed_bytes: of a node's packed constants, by its output.
+    """
+
+    storage: Storage
+    steps: tuple[LoweredStep, ...]
+    specs: tuple[KernelSpec, ...]
+    algorithms: Mapping[str, str] = field(default_factory=dict)
+    packed_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph with the copies that shared buffers need."""
+        return self.storage.graph
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The node behind each step."""
+        return tuple(step.node for step in self.steps)
+
+    def workspaces(self) -> dict[str, int]:
+        """Bytes of workspace that the steps of a node share, by the node's output; nodes without one are left out."""
+        sizes: dict[str, int] = {}
+        for step in self.steps:
+            size = max((operand.workspace_bytes for operand in step.operands), default=0)
+            if size:
+                sizes[step.node.output] = max(size, sizes.get(step.node.output, 0))
+        return sizes
+
+    def __str__(self) -> str:
+        return "".join(
+            f"{step.name}: {step.node.op} {kernel_name(step.spec)} rows={step.spec.rows} "
+            f"({', '.join(map(_operand_text, step.operands))})\n"
+            for step in self.steps
+        )
+
+
+@dataclass(frozen=True)
+class LoweringCandidates:
+    """Each node lowered by each algorithm that may compute it, the family's default ("") first.
+
+    storage: the same for all of them. algorithms: by a node's output, alternatives to its default. steps: by a node's
+    output and the algorithm.
+    """
+
+    storage: Storage
+    algorithms: Mapping[str, tuple[str, ...]]
+    steps: Mapping[tuple[str, str], tuple[Step, ...]]
+
+    def lowered(self, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
+        """The graph with these algorithms, by a node's output; other nodes by their default."""
+        nodes = self.storage.graph.nodes
+        chosen = ((node, self.steps[node.output, algorithms.get(node.output, "")]) for node in nodes)
+        return _lowered(self.storage, chosen, algorithms)
+
+
+def lower_graph(graph: Graph, packing: Packing, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
+    """Lower each node of an optimised graph.
+
+    algorithms: by a node's output, one of `other_algorithms`; other nodes are computed by their family's default.
+    Raises: MavcgError for an operator or a form of one that no kernel computes, naming the node.
+    """
+    storage = assign_storage(graph)
+    nodes = storage.graph.nodes
+    steps = ((node, _node_steps(node, storage, packing, algorithms.get(node.output, ""))) for node in nodes)
+    return _lowered(storage, steps, algorithms)
+
+
+def lower_candidates(graph: Graph, packing: Packing, max_error: float) -> LoweringCandidates:
+    """Lower each node of an optimised graph once by each algorithm within max_error.
+
+    max_error: largest error of an algorithm, over the node's largest sum before the activation. Raises: as lower_graph.
+    """
+    storage = assign_storage(graph)
+    steps: dict[tuple[str, str], tuple[Step, ...]] = {}
+    algorithms: dict[str, tuple[str, ...]] = {}
+    for node in storage.graph.nodes:
+        steps[node.output, ""] = default = _node_steps(node, storage, packing, "")
+        others = other_algorithms(node, storage.graph, max_error) if any(step.spec.rows for step in default) else ()
+        if others:
+            algorithms[node.output] = others
+        for algorithm in others:
+            steps[node.output, algorithm] = _node_steps(node, storage, packing, algorithm)
+    return LoweringCandidates(storage, algorithms, steps)
+
+
+def other_algorithms(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
+    """Names of algorithms beside the family's default that compute a node of a storage's graph within max_error."""
+    return winograd_choices(node, graph, max_error)
+
+
+def _lowered(
+    storage: Storage, steps_of: Iterable[tuple[Node, tuple[Step, ...]]], algorithms: Mapping[str, str]
+) -> LoweredGraph:
+    constants = storage.graph.constants
+    lowered: list[LoweredStep] = []
+    specs: dict[KernelSpec, None] = {}
+    packed_bytes: dict[str, int] = {}
+    for node, steps in steps_of:
+        packed = {
+            o.constant if isinstance(o.constant, PackedConstant) else id(o.constant): o.constant.nbytes
+            for step in steps
+            for o in step.operands
+            if o.constant is not None
+        }
+        if packed:
+            packed_bytes[node.output] = sum(packed.values())
+        for step in steps:
+            specs[step.spec] = None
+            if step.spec.rows:
+                operands = tuple(
+                    # A kernel that reads a constant as it is in the graph.
+                    replace(o, constant=constants[o.tensor]) if o.constant is None and o.tensor in constants else o
+                    for o in step.operands
+                )
+                lowered.append(LoweredStep(step.origin or node.origin or node.output, node, step.spec, operands))
+    return LoweredGraph(storage, tuple(lowered), tuple(specs), dict(algorithms), packed_bytes)
+
+
+def _node_steps(node: Node, storage: Storage, packing: Packing, algorithm: str) -> tuple[Step, ...]:
+    if any(name in storage.silent for name in node.outputs):
+        return ()
+    views = storage.views(node)
+    if algorithm:
+        return winograd_steps(algorithm, node, storage.graph, views, packing)
+    if node.output in storage.bordered:
+        return lower_border(node, storage.graph, views, packing)
+    return lower(node, storage.graph, views, packing)
+
+
+def _operand_text(operand: Operand) -> str:
+    constant = operand.constant
+    if isinstance(constant, PackedConstant):
+        text = f"{constant.pack.__name__}(%{', %'.join(constant.sources)})"
+    elif constant is not None:
+        text = f"%{operand.tensor}" if operand.tensor else "packed constant"
+    elif operand.workspace_bytes:
+        text = f"workspace of {operand.workspace_bytes} bytes"
+    else:
+        text = f"%{operand.tensor}"
+    return text + (f" + {operand.offset}" if operand.offset else "")

@@ -1,0 +1,57 @@
+"""Descriptions of a build's cores for the emitters of kernels, and the packing that all of them share."""
+
+from collections.abc import Sequence
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.target import Target
+from mavcg.runtime.build import compiler_needs, x86_needs
+from mavcg.specs.kernel import Machine, Packing
+
+# What every x86 processor that runs a model library must have: AVX2 and fused multiply-add (Haswell, 2013, and later).
+X86_GENERIC_CPU = "x86-64-v3"
+
+# Word and bit of CPUID as in runtime/csrc/x86_needs.h.
+_FMA, _AVX2, _AVX512 = (0, 12), (1, 5), ((1, 16), (1, 30), (1, 31))
+_VNNI = ((2, 11), (4, 4))
+_X86_VECTORS = {64: 32, 32: 16}  # register bytes -> how many there are
+
+
+def packing_for(target: Target) -> Packing:
+    """One packing for all cores of an architecture: the longest f32 vector on x86, two NEON registers on AArch64."""
+    return Packing(lanes=16 if target.arch == "x86_64" else 8)
+
+
+def machines_for(cores: Sequence[Core], target: Target) -> dict[str, Machine]:
+    """generic and each core, by label.
+
+    Raises: MavcgError for an x86 core without AVX2 and FMA.
+    """
+    return {GENERIC: _generic(target)} | {core.name: _machine(core) for core in cores}
+
+
+def _generic(target: Target) -> Machine:
+    if target.arch == "x86_64":
+        return _x86(GENERIC, X86_GENERIC_CPU, (), compiler_needs("x86_64_v3"))
+    return Machine(GENERIC, target.arch, "generic", ("+neon",))
+
+
+def _machine(core: Core) -> Machine:
+    if core.arch == "x86_64":
+        return _x86(core.name, core.llvm_cpu, core.llvm_features, x86_needs(core))
+    dot = "dotprod" in core.extensions and "-dotprod" not in core.llvm_features
+    return Machine(
+        core.name, core.arch, core.llvm_cpu, core.llvm_features, in_order=core.order == "in", dot_product=dot
+    )
+
+
+def _x86(name: str, cpu: str, features: tuple[str, ...], words: tuple[int, ...]) -> Machine:
+    def has(place: tuple[int, int]) -> bool:
+        word, bit = place
+        return bool(words[word] >> bit & 1)
+
+    if not (has(_FMA) and has(_AVX2)):
+        raise MavcgError(f"--cores {name}: has no AVX2 or FMA, which a model library needs on x86; name later cores")
+    vector_bytes = 64 if all(map(has, _AVX512)) else 32
+    registers = _X86_VECTORS[vector_bytes]
+    return Machine(name, "x86_64", cpu, features, vector_bytes, registers, dot_product=any(map(has, _VNNI)))

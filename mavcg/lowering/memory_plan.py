@@ -1,0 +1,145 @@
+"""Decides where everything that a lowered graph reads and writes lies: buffers in the arena, packed constants."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.graph import DTYPES
+from mavcg.lowering.lower import LoweredGraph
+from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
+from mavcg.memory.storage import lifetimes_of
+from mavcg.specs.kernel import Array, Operand
+from mavcg.specs.model_program import OperandAddress
+from mavcg.specs.packed_constant import PackedConstant
+
+
+@dataclass(frozen=True)
+class ConstantPlace:
+    """A constant at `offset` bytes from the start of all constants: an array, or the recipe of one."""
+
+    offset: int
+    constant: Array | PackedConstant
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The address of everything that the steps read and write.
+
+    arena: of buffers and workspaces. addresses: of each step's operands, in the order of the steps. constants: each
+    once, in order; constants_bytes: of all of them. workspaces: (first byte in the arena, bytes) by a node's output.
+    """
+
+    arena: Arena
+    addresses: tuple[tuple[OperandAddress, ...], ...]
+    constants: tuple[ConstantPlace, ...]
+    constants_bytes: int
+    workspaces: Mapping[str, tuple[int, int]]
+
+    def __str__(self) -> str:
+        buffers = "".join(f"arena+{offset} %{name}\n" for name, offset in self.arena.offsets.items())
+        constants = "".join(f"constants+{each.offset} {each.constant.nbytes} bytes\n" for each in self.constants)
+        return f"arena {self.arena.bytes} bytes, constants {self.constants_bytes} bytes\n{buffers}{constants}"
+
+
+class ContentDigests:
+    """SHA-256 of arrays' elements, each array hashed once; for several memory plans of the same constants."""
+
+    def __init__(self) -> None:
+        # The array is held beside its digest, so that no other one gets its identity.
+        self._known: dict[int, tuple[Array, bytes]] = {}
+
+    def of(self, array: Array) -> bytes:
+        """The digest of an array's elements in row-major order."""
+        if id(array) not in self._known:
+            self._known[id(array)] = (array, hashlib.sha256(np.ascontiguousarray(array).data).digest())
+        return self._known[id(array)][1]
+
+
+def plan_memory(lowered: LoweredGraph, digests: ContentDigests | None = None) -> MemoryPlan:
+    """Assign an address to every buffer and constant.
+
+    Equal constants are there once; constants follow one another in the order of their use.
+    """
+    workspaces = lowered.workspaces()
+    arena = _arena(lowered, workspaces)
+    constants = _ConstantLayout(lowered.graph.constants, digests or ContentDigests())
+    addresses = tuple(
+        tuple(_address(operand, step.node.output, lowered, arena, constants) for operand in step.operands)
+        for step in lowered.steps
+    )
+    begins = {output: arena.offsets[_workspace_name(output)] for output in workspaces}
+    return MemoryPlan(
+        arena, addresses, tuple(constants.placed), constants.end,
+        {output: (begins[output], size) for output, size in workspaces.items()},
+    )  # fmt: skip
+
+
+def _workspace_name(output: str) -> str:
+    """The arena's name of the workspace of the node that computes a tensor; no tensor has such a name."""
+    return f"workspace of %{output}"
+
+
+def _arena(lowered: LoweredGraph, workspaces: Mapping[str, int]) -> Arena:
+    graph = lowered.graph
+    outside = {*graph.inputs, *graph.outputs}
+    return place_buffers(
+        [
+            Lifetime(root, graph.types[root].bytes, first, last)
+            for root, (first, last) in lifetimes_of(lowered.storage, graph.nodes).items()
+            if root not in outside
+        ]
+        + [
+            Lifetime(_workspace_name(node.output), workspaces[node.output], index, index)
+            for index, node in enumerate(graph.nodes)
+            if node.outputs[0] in workspaces
+        ]
+    )
+
+
+def _address(
+    operand: Operand, output: str, lowered: LoweredGraph, arena: Arena, constants: "_ConstantLayout"
+) -> OperandAddress:  # fmt: skip
+    if operand.constant is not None:
+        return OperandAddress("constants", constants.add(operand.constant, operand.align) + operand.offset)
+    if operand.workspace_bytes:
+        return OperandAddress("arena", arena.offsets[_workspace_name(output)] + operand.offset)
+    return tensor_address(operand.tensor, lowered, arena, operand.offset)
+
+
+def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int = 0) -> OperandAddress:
+    """The address of a tensor that is no constant. offset: added to it, in bytes."""
+    graph, location = lowered.graph, lowered.storage.locations[tensor]
+    offset += location.offset * DTYPES[graph.types[tensor].dtype].itemsize
+    if location.root in graph.inputs:
+        return OperandAddress("input", offset, graph.inputs.index(location.root))
+    if location.root in graph.outputs:
+        return OperandAddress("output", offset, graph.outputs.index(location.root))
+    return OperandAddress("arena", arena.offsets[location.root] + offset)
+
+
+class _ConstantLayout:
+    """Constants one after the other; those of equal bytes, and equal recipes of equal sources, once."""
+
+    def __init__(self, sources: Mapping[str, Array], digests: ContentDigests) -> None:
+        self.sources, self.digests = sources, digests
+        self.offsets: dict[object, int] = {}
+        self.placed: list[ConstantPlace] = []
+        self.end = 0
+
+    def add(self, constant: Array | PackedConstant, align: int) -> int:
+        """The constant's offset in bytes."""
+        key = (align, self._key(constant))
+        if key not in self.offsets:
+            start = aligned(self.end, align)
+            self.offsets[key], self.end = start, start + constant.nbytes
+            self.placed.append(ConstantPlace(start, constant))
+        return self.offsets[key]
+
+    def _key(self, constant: Array | PackedConstant) -> object:
+        if not isinstance(constant, PackedConstant):
+            return self.digests.of(constant)
+        arrays = [self.sources[name] for name in constant.sources]
+        sources = tuple((array.shape, array.dtype.str, self.digests.of(array)) for array in arrays)
+        return (constant.pack, constant.parameters, sources)

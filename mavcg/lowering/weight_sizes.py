@@ -1,0 +1,22 @@
+"""Sizes of convolutions' constant weights: as the definition has them, and as a library does."""
+
+from dataclasses import dataclass
+
+from mavcg.lowering.lower import LoweredGraph
+
+
+@dataclass(frozen=True)
+class WeightSizes:
+    """Bytes of convolutions' constant weights: as the definition has them, and as they are packed or transformed."""
+
+    definition_bytes: int
+    packed_bytes: int
+
+
+def weight_sizes(lowered: LoweredGraph) -> WeightSizes:
+    """The sizes of a graph's f32 convolutions with constant weights."""
+    graph = lowered.graph
+    nodes = {node.output: node for node in lowered.nodes if node.op in ("conv2d", "primitive_conv2d")}
+    nodes = {name: node for name, node in nodes.items() if node.inputs[1] in graph.constants}
+    defined = sum(graph.types[node.inputs[1]].bytes for node in nodes.values())
+    return WeightSizes(defined, sum(lowered.packed_bytes.get(name, 0) for name in nodes))

@@ -1,0 +1,181 @@
+"""Chooses how each node of a graph is computed: the one stage where algorithms, primitives and layouts are decided.
+
+There are two strategies. The engine's takes for each node the algorithm that is predicted to be fastest. All others
+select primitives and layouts for the whole network, by costs that start from the same predictions.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.hardware.board import Board
+from mavcg.hardware.target import Target
+from mavcg.lowering.lower import LoweredGraph, LoweringCandidates, lower_candidates, lower_graph
+from mavcg.lowering.machines import packing_for
+from mavcg.lowering.memory_plan import plan_memory
+from mavcg.lowering.weight_sizes import weight_sizes
+from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
+from mavcg.selection.select_model import ENGINE, ModelQuestion, SelectedModel, select_for_library, within_weights
+from mavcg.selection.weight_limit import Option, TooSmall, options_within
+from mavcg.specs.kernel import Machine, Packing
+
+Progress = Callable[[str], None]
+Dump = Callable[[str, object], None]
+# Constants are aligned, and equal ones are there once: how much that makes is seen only when memory is planned.
+TRIES = 4
+
+
+@dataclass(frozen=True)
+class AlgorithmChoice:
+    """A graph with all choices made. graph: with the selected primitives and layouts written into it; lowered: the
+    same, as kernels; selection: for reports, and the library's note."""
+
+    graph: Graph
+    lowered: LoweredGraph
+    selection: Mapping[str, Any]
+
+
+class AlgorithmStrategy(Protocol):
+    """A method of choice."""
+
+    @property
+    def light_message(self) -> str:
+        """Message for people where weights have to be smaller than those of `choose`."""
+
+    def choose(self) -> AlgorithmChoice:
+        """The fastest choice."""
+
+    def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
+        """The fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
+
+
+def choose_algorithms(
+    graph: Graph,
+    question: ModelQuestion,
+    max_size_bytes: int | None,
+    machines: Mapping[str, Machine],
+    target: Target,
+    board: Board | None,
+    progress: Progress,
+    dump: Dump,
+) -> AlgorithmChoice:
+    """Choose by the question's strategy, and lower the graph accordingly. max_size_bytes: of all packed constants.
+
+    Raises: MavcgError, as select_for_library, and with the least size where no choice is as small as that.
+    """
+    packing = packing_for(target)
+    if question.strategy != ENGINE and board is None:
+        raise MavcgError(f"--strategy {question.strategy}: costs are of a board; name a --board")
+    progress("choosing algorithms")
+    candidates = lower_candidates(graph, packing, question.max_error)
+    predicted = predict_algorithms(candidates, machines, target, board, progress)
+    dump("ways", predicted)
+    selected = None
+    if question.strategy != ENGINE and board is not None:
+        selected = select_for_library(graph, packing, board, question, predicted, progress)
+    strategy: AlgorithmStrategy
+    if selected is None:
+        strategy = FastestPredicted(graph, candidates, predicted)
+    else:
+        strategy = NetworkSelection(graph, packing, candidates, selected)
+    choice = strategy.choose()
+    if max_size_bytes is not None and (size := _constants_bytes(choice)) > max_size_bytes:
+        progress(strategy.light_message)
+        choice = _within_size(strategy, choice, size, max_size_bytes)
+    if selected is not None:
+        dump("legalised", choice.graph)
+    return choice
+
+
+@dataclass(frozen=True)
+class FastestPredicted:
+    """The strategy "engine": for each node the algorithm that is predicted to be fastest."""
+
+    graph: Graph
+    candidates: LoweringCandidates
+    predicted: PredictedAlgorithms
+    light_message: str = "choosing lighter kernels"
+
+    def choose(self) -> AlgorithmChoice:
+        """The fastest choice."""
+        return self._choice(self.predicted.fastest)
+
+    def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
+        """The fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
+        options = {
+            node: tuple(
+                Option(time.name, time.mean_ms * (1 if time is times[0] else 1 / WORTH), time.weight_bytes)
+                for time in times
+            )
+            for node, times in self.predicted.considered.items()
+        }
+        lowered = self.candidates.lowered(self.predicted.fastest)
+        in_options = sum(lowered.packed_bytes.get(node, 0) for node in options)
+        others = weight_sizes(lowered).packed_bytes - in_options
+        try:
+            chosen = options_within(options, weight_bytes - others)
+        except TooSmall as error:
+            raise TooSmall(error.least_bytes + others) from None
+        return self._choice({node: option.name for node, option in chosen.items() if option.name})
+
+    def _choice(self, algorithms: Mapping[str, str]) -> AlgorithmChoice:
+        return AlgorithmChoice(self.graph, self.candidates.lowered(algorithms), {"strategy": ENGINE})
+
+
+@dataclass(frozen=True)
+class NetworkSelection:
+    """Any other strategy: primitives and layouts selected for the network as a whole."""
+
+    graph: Graph
+    packing: Packing
+    candidates: LoweringCandidates
+    selected: SelectedModel
+    light_message: str = "choosing lighter primitives"
+
+    def choose(self) -> AlgorithmChoice:
+        """The strategy's selection."""
+        return self._choice(self.selected)
+
+    def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
+        """The strategy's selection where convolutions' weights take so many bytes at most. Raises: TooSmall."""
+        return self._choice(within_weights(self.selected, self.graph, self.packing, weight_bytes))
+
+    def _choice(self, selected: SelectedModel) -> AlgorithmChoice:
+        if selected.graph is self.graph and self._lowered_already(selected.algorithms):
+            lowered = self.candidates.lowered(selected.algorithms)
+        else:
+            lowered = lower_graph(selected.graph, self.packing, selected.algorithms)
+        return AlgorithmChoice(selected.graph, lowered, selected.as_json())
+
+    def _lowered_already(self, algorithms: Mapping[str, str]) -> bool:
+        return all((node, name) in self.candidates.steps for node, name in algorithms.items())
+
+
+def _constants_bytes(choice: AlgorithmChoice) -> int:
+    return plan_memory(choice.lowered).constants_bytes
+
+
+def _within_size(
+    strategy: AlgorithmStrategy, choice: AlgorithmChoice, size_bytes: int, max_size_bytes: int
+) -> AlgorithmChoice:
+    """Choose with fewer and fewer bytes for convolutions' weights, until all constants fit.
+
+    size_bytes: of the constants of `choice`, which is too large.
+    """
+    others = size_bytes - weight_sizes(choice.lowered).packed_bytes
+    budget = max_size_bytes - others
+    for _ in range(TRIES):
+        try:
+            lighter = strategy.choose_within(budget)
+        except TooSmall as error:
+            raise MavcgError(
+                f"--max-size {max_size_bytes}: packed weights take {error.least_bytes + others} bytes at least; allow "
+                f"that many"
+            ) from None
+        excess = _constants_bytes(lighter) - max_size_bytes
+        if excess <= 0:
+            return lighter
+        budget -= excess
+    raise MavcgError(f"--max-size {max_size_bytes}: packed weights take {excess} bytes more; allow that many")

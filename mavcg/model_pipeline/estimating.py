@@ -1,0 +1,181 @@
+"""Predicts the time of a model from its file or its library; on this machine measures it as well."""
+
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.board import Board
+from mavcg.hardware.target import parse_target
+from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.importers.load import import_model
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import UNPLANNED
+from mavcg.lowering.machines import machines_for
+from mavcg.lowering.step_list import plan_model
+from mavcg.model_pipeline.choose_algorithms import choose_algorithms
+from mavcg.model_pipeline.model import MAX_ERROR, build_model, dump
+from mavcg.model_pipeline.note import macro_from_note
+from mavcg.model_pipeline.request import make_model_request
+from mavcg.objects.elf import open_elf
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine.parts import cores_each
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.predict.files import is_model_file, library_note
+from mavcg.predict.predict import Prediction, predict
+from mavcg.predict.spec_text import read_spec
+from mavcg.predict.work import StepWork, step_works, works_from_json
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.loading import load
+from mavcg.selection.select_model import ModelQuestion
+from mavcg.selection.strategies import PBQP
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.serialize import check_format
+from mavcg.specs.tile_plan import TilePlan
+
+Progress = Callable[[str], None]
+_ELF_ARCH = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
+WARM_RUNS, LEAST_RUNS, MOST_RUNS, SECONDS = 3, 5, 50, 2.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """The steps to predict and the specs of their kernels.
+
+    note: of a library; None: a model's file. names: a library's names of its kernels -> kernel_name of their specs.
+    """
+
+    name: str
+    works: tuple[StepWork, ...]
+    specs: tuple[KernelSpec, ...]
+    note: Mapping[str, Any] | None = None
+    plan: TilePlan = UNPLANNED
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def board_of(name: str) -> Board:
+    """The board of an option; this machine with what it measures of itself. Raises: MavcgError for an unknown one."""
+    return measured_host_board() if name == HOST else find_board(name)
+
+
+def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress) -> Source:
+    """A model lowered for the board, or a library's steps.
+
+    Raises: MavcgError for bad models, for a library of another architecture or without the specs of its kernels.
+    """
+    target = parse_target(board.target)
+    note = None if is_model_file(path) else library_note(path)
+    if note is None:
+        progress(f"reading {path.name}")
+        graph = optimise(import_model(path, shapes), dump)
+        cores = load_cores()
+        machines = machines_for([cores[name] for name in board.cores if name in cores], target)
+        question = ModelQuestion(PBQP, None, MAX_ERROR)  # as `mavcg build` would
+        lowered = choose_algorithms(graph, question, None, machines, target, board, progress, dump).lowered
+        together = cores_each(tuple(machines), board)
+        plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, board), together)
+        return Source(path.stem, step_works(plan_model(lowered, plan)), lowered.specs, None, plan)
+    if shapes:
+        raise MavcgError(f"--shape: {path.name} is built already, and its shapes with it; give the model's file")
+    arch = _ELF_ARCH.get(str(open_elf(path)["e_machine"]), "another architecture")
+    if arch != target.arch:
+        raise MavcgError(f"--board {board.name}: is {target.arch}, and {path} is {arch}; name a board of that kind")
+    if any("spec" not in kernel for kernel in note["kernels"].values()) or any(
+        "touches" not in s for s in note["steps"]
+    ):
+        raise MavcgError(f"{path}: its note does not say what its kernels compute; build it again, or give the model")
+    if "spec_format" in note:  # notes of before have what repr() printed
+        check_format(note["spec_format"], str(path))
+    specs = {name: read_spec(k["spec"], f"{path}: kernel {name}") for name, k in note["kernels"].items()}
+    plan = _plan_of(note["kernels"], specs)
+    return Source(str(note["model"]), works_from_json(note["steps"]), tuple(specs.values()), note, plan, _names(specs))
+
+
+def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:
+    """A library's names of its kernels -> the names that this mavcg would give them: an older one gave others."""
+    return {name: kernel_name(spec) for name, spec in specs.items()}
+
+
+def _plan_of(kernels: Mapping[str, Any], specs: Mapping[str, KernelSpec]) -> TilePlan:
+    """The macro-tiles that a library's note gives its kernels' versions, by this mavcg's names of them."""
+    names = _names(specs)
+    return TilePlan({
+        (names[name], label): macro_from_note(version["macro"])
+        for name, kernel in kernels.items()
+        for label, version in kernel["versions"].items()
+        if "macro" in version
+    })  # fmt: skip
+
+
+def predict_file(
+    path: Path,
+    board: Board,
+    threads: int,
+    shapes: Mapping[str, tuple[int, ...]],
+    workers: int,
+    progress: Progress = lambda message: None,
+) -> Prediction:
+    """The prediction for a model's file or a library. Raises: MavcgError."""
+    source = read_source(path, board, shapes, progress)
+    built = source.note is not None
+    return predict(
+        source.name, source.works, source.specs, board, threads, None, workers, progress, path if built else None,
+        source.plan, source.note["versions"] if source.note is not None else None, source.names,
+    )  # fmt: skip
+
+
+def measured_ms(
+    path: Path, prediction: Prediction, shapes: Sequence[str], progress: Progress = lambda message: None
+) -> tuple[float, ...]:
+    """ms of each step on this machine, with as many threads as the prediction's layers are for.
+
+    A model's file is built first. Raises: MavcgError, also where library and prediction are of different steps.
+    """
+    with scratch_folder("mavcg-estimate-") as folder:
+        library = path
+        if is_model_file(path):
+            library = Path(folder) / "libmodel.so"
+            request, _ = make_model_request(path, str(library), HOST, (), None, shapes)
+            build_model(request, progress)
+        progress(f"timing {path.name}")
+        return time_layers(library, prediction)
+
+
+def time_layers(library: Path, prediction: Prediction) -> tuple[float, ...]:
+    """The same of a library that is there."""
+    with load(library, threads=prediction.chosen.threads) as model:
+        rng = np.random.default_rng(0)
+        arrays = [rng.uniform(0, 1, tensor.shape).astype(tensor.dtype) for tensor in model.inputs]
+        for _ in range(WARM_RUNS):
+            model.run(*arrays)
+        rows: list[list[float]] = []
+        quiet: list[list[float]] = []
+        names: list[str] = []
+        end = time.perf_counter() + SECONDS
+        while len(rows) < LEAST_RUNS or (len(quiet) < MOST_RUNS and time.perf_counter() < end):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+            steps = model.profile(*arrays)
+            rows.append([step.ns / 1e6 for step in steps])
+            if resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before:
+                quiet.append(rows[-1])
+            names = [step.kernel for step in steps]
+    if names != [layer.work.kernel for layer in prediction.layers]:
+        raise MavcgError(f"{library}: was built by another mavcg than this one: its steps differ; build it again")
+    return _typical(rows, quiet)
+
+
+def _typical(rows: Sequence[Sequence[float]], quiet: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Return each step's time: the median of the runs that kept their core.
+
+    Where these are few it is the lower quartile of all, since a run that had to wait says nothing of the steps that
+    waited.
+    """
+    if len(quiet) >= LEAST_RUNS:
+        return tuple(float(ms) for ms in np.median(np.array(quiet), axis=0))
+    return tuple(float(ms) for ms in np.quantile(np.array(rows), 0.25, axis=0))

@@ -1,0 +1,187 @@
+"""The model pipeline: an ONNX or TFLite file and cores -> an engine library with its header, stage after stage.
+
+Each stage takes values and gives a new one; MAVCG_DUMP=<stage> prints it. The stages are those of STAGES, in order.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.graph import Graph
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target
+from mavcg.importers.load import import_model
+from mavcg.lowering.kernel_code import kernel_objects
+from mavcg.lowering.machines import machines_for
+from mavcg.lowering.memory_plan import plan_memory
+from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.step_list import PlannedModel, make_step_list
+from mavcg.model_pipeline.choose_algorithms import choose_algorithms
+from mavcg.model_pipeline.note import model_note
+from mavcg.objects.binaries import loaded_bytes, note_assembly
+from mavcg.objects.library import link_shared
+from mavcg.objects.link_options import LinkOptions
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine.core_shares import kernel_core_shares
+from mavcg.planner.engine.parts import cores_each
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.predict.predict import predict, thread_plans
+from mavcg.predict.work import step_works
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.companions import check_companions, library_stem, write_companions
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.made_with import made_with
+from mavcg.runtime.model_build import build_model_objects
+from mavcg.runtime.model_text import default_spin_us
+from mavcg.selection.select_model import ENGINE, ModelQuestion
+from mavcg.specs.kernel import Machine
+from mavcg.specs.model_program import Program
+from mavcg.specs.tile_plan import TilePlan
+from mavcg.text.terminal import show
+from mavcg.toolchain.codegen import assemble, default_workers
+
+Progress = Callable[[str], None]
+# What MAVCG_DUMP prints, in order. The graph's passes have names of their own, between "import" and "ways".
+STAGES = (
+    "import", "optimise", "ways", "legalised", "lower", "plan_tiles", "plan_memory", "generate_code", "pack_weights",
+    "link",
+)  # fmt: skip
+# Admits Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) is off by more (kernels/primitives/winograd/family.py).
+MAX_ERROR = 1e-4
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Everything that a model library depends on.
+
+    shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say; 0: what
+    is predicted to be fastest on the board, of the CPUs that the context may use.
+    board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
+    max_error: largest error of an algorithm in f32, over its largest sum before the activation; 0:
+    sums by definition.
+    strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
+    see ModelQuestion. max_size_bytes: that packed weights may take. strip: leave local symbols out of the library.
+    """
+
+    model: Path
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    threads: int = 1
+    tuning: Tuning = FAST
+    workers: int = field(default_factory=default_workers)
+    board: Board | None = None
+    max_error: float = MAX_ERROR
+    strategy: str = ENGINE
+    db: Path | None = None
+    max_workspace_bytes: int | None = None
+    max_size_bytes: int | None = None
+    strip: bool = False
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """The library that was built. operators: number of nodes of each operator in the graph after all passes;
+    library_bytes: size of the file; loaded_bytes: size that it adds to a program's image; companions: header,
+    pkg-config and CMake files; note: the library's description of itself."""
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    machines: Mapping[str, Machine]
+    graph: Graph
+    planned: PlannedModel
+    operators: Mapping[str, int]
+    companions: tuple[Path, ...]
+    library_bytes: int
+    loaded_bytes: int
+    seconds: float
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes that are loaded and are not packed weights, as `mavcg inspect` counts them."""
+        return self.loaded_bytes - self.planned.program.constants_bytes
+
+
+def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
+    """Build the library. Raises: MavcgError (bad input, an operator that is not there) with nothing written."""
+    started = time.monotonic()
+    check_companions(library_stem(request.output), request.output)
+    machines = machines_for(request.cores, request.target)
+    clusters = cores_of(tuple(machines), request.target, request.board)
+
+    progress(f"reading {request.model.name}")
+    graph = replace(import_model(request.model, request.shapes), name=library_stem(request.output))
+    dump("import", graph)
+    progress("rewriting the graph")
+    graph = optimise(graph, dump)
+    dump("optimise", graph)
+    question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
+    choice = choose_algorithms(
+        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump
+    )  # fmt: skip
+    lowered = choice.lowered
+    dump("lower", lowered)
+    tiles = plan_tiles(lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
+    dump("plan_tiles", tiles)
+    memory = plan_memory(lowered)
+    dump("plan_memory", memory)
+    shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
+    planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
+    if not request.threads:
+        planned = replace(planned, program=_with_thread_plans(request, planned, tiles, progress))
+    with scratch_folder("mavcg-model-") as folder:
+        kernels = kernel_objects(
+            lowered.specs, machines, request.cores, request.target, folder, request.workers, progress, request.tuning,
+            tiles,
+        )  # fmt: skip
+        dump("generate_code", kernels)
+        progress("packing weights")
+        constants = pack_weights(memory, lowered.graph.constants, request.workers)
+        dump("pack_weights", f"{len(memory.constants)} constants, {len(constants)} bytes\n")
+        progress("compiling the engine")
+        objects = build_model_objects(
+            planned.program, constants, kernels.objects, CoreSet(request.cores), load_cores(), request.target, folder,
+            request.threads, default_spin_us(request.board), request.workers,
+        )  # fmt: skip
+        note = model_note(planned, kernels, choice.selection) | {"made_with": made_with(request.model)}
+        note_object = folder / "model-note.o"
+        assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
+        progress(f"linking {request.output}")
+        link_shared([*objects, note_object], request.output, request.target, options=LinkOptions(strip=request.strip))
+        dump("link", "".join(f"{path.name}\n" for path in (*objects, note_object)))
+    companions = write_companions(planned.program, request.output, request.threads)
+    return ModelResult(
+        request.output, request.target, request.cores, machines, choice.graph, planned,
+        dict(Counter(node.op for node in choice.graph.nodes).most_common()), tuple(companions),
+        request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
+    )  # fmt: skip
+
+
+def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: TilePlan, progress: Progress) -> Program:
+    """The program with numbers of threads for the engine to choose from. Raises: MavcgError without a board."""
+    if request.board is None:
+        raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
+    progress(f"predicting on {request.board.name} with each number of threads")
+    prediction = predict(
+        request.model.stem, step_works(planned), planned.specs, request.board, 0, request.target, request.workers,
+        progress, plan=tiles, available=[core.name for core in request.cores],
+    )  # fmt: skip
+    return replace(planned.program, thread_plans=thread_plans(prediction))
+
+
+def dump(stage: str, value: object) -> None:
+    """Print the value that a stage made to stderr where MAVCG_DUMP names this stage, or all."""
+    stages = os.environ.get("MAVCG_DUMP", "").split(",")
+    if stage in stages or "all" in stages:
+        show(f"// {stage}\n{value}", to_stderr=True)

@@ -1,0 +1,124 @@
+"""The note of a model library: enough for `mavcg inspect` to show it without the model's file."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, astuple
+from typing import Any
+
+from mavcg import __version__
+from mavcg.graph import Node
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.primitives.convert import find_conversion
+from mavcg.lowering.kernel_code import KernelCode, version_symbol
+from mavcg.lowering.lower import LoweredGraph
+from mavcg.lowering.step_list import PlannedModel
+from mavcg.lowering.weight_sizes import weight_sizes
+from mavcg.predict.work import step_works
+from mavcg.selection.library import primitive_of
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.layout import Layout
+from mavcg.specs.serialize import FORMAT, to_json
+from mavcg.specs.tile_plan import MacroTile, Order
+
+
+def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str, Any]) -> dict[str, Any]:
+    """The note of a library with these kernels; sizes in bytes, counted.
+
+    steps: each with what `mavcg estimate` needs: multiply-accumulates, and the bytes that it touches.
+    kernels: by name, with the layout of what it writes, the packing of its weights, its spec (specs/serialize.py, in
+    spec_format), and for each version ("generic" and core names) bytes of machine code, kinds of tiles, and its
+    macro-tile where it was planned.
+    selection: by which strategy primitives and layouts were chosen, and what came of it; "primitive" of a step: what it
+    is a stage of, or the conversion between layouts.
+    """
+    program, lowered = model.program, model.lowered
+    sizes = kernels.code_bytes()
+    return {
+        "mavcg": __version__,
+        "model": program.name,
+        "versions": list(kernels.tiles),
+        "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
+        "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "arena_bytes": program.arena_bytes,
+        "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
+        "scratch_bytes": program.scratch_bytes,
+        "weight_bytes": program.constants_bytes,
+        "operators": dict(Counter(node.op for node in lowered.graph.nodes).most_common()),
+        "spec_format": FORMAT,
+        "kernels": {kernel_name(spec): _kernel(spec, kernels, sizes) for spec in lowered.specs},
+        "steps": [
+            {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.min_chunk_rows, "work": s.work}
+            | work.as_json()
+            | _primitive(node, lowered)
+            for s, work, node in zip(program.steps, step_works(model), lowered.nodes, strict=True)
+        ],
+        "not_moved": len(lowered.storage.silent),
+        "selection": dict(selection),
+        "weights": asdict(weight_sizes(lowered)),
+    }
+
+
+def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:
+    """The primitive that a node's steps belong to, under "primitive"; nothing where there is none."""
+    if node.op == "primitive_conv2d":
+        return {"primitive": str(node.attr("primitive"))}
+    if node.op == "convert_layout":
+        ends = (Layout(node.attr(name)) for name in ("layout_from", "layout_to"))
+        return {"primitive": find_conversion(*ends).name}
+    graph = lowered.graph
+    if node.op != "conv2d" or graph.types[node.output].dtype != "f32" or node.inputs[1] not in graph.constants:
+        return {}
+    return {"primitive": primitive_of(node, graph, lowered.algorithms.get(node.output, ""))}
+
+
+def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dict[str, Any]:
+    name = kernel_name(spec)
+    return {
+        "layout": layout_of(spec),
+        "weights": packing_of(spec),
+        "spec": to_json(spec),
+        "versions": {
+            label: {"bytes": sizes.get(version_symbol(name, label), 0), "tiles": list(tiles.get(name, ()))}
+            | _macro(kernels.plan.of(name, label))
+            for label, tiles in kernels.tiles.items()
+        },
+    }
+
+
+# Keys of a macro-tile in notes, in the order of MacroTile's fields; they stay as they are when a field is renamed.
+# In notes 0 stands for None.
+_MACRO_KEYS = (
+    "rows", "out_channels", "k_block", "order", "pack_lanes", "prefetch_bytes", "task_rows", "tile_channels", "parts",
+    "claim_rows",
+)  # fmt: skip
+
+
+def _macro(macro: MacroTile | None) -> dict[str, Any]:
+    """A version's macro-tile under "macro"; nothing where none was planned."""
+    return {} if macro is None else {"macro": {key: value or 0 for key, value in _by_key(macro).items()}}
+
+
+def macro_from_note(entry: Mapping[str, Any]) -> MacroTile:
+    """Return the macro-tile that a note has under "macro"; a key that it lacks has the default of its field."""
+    values = {**_by_key(MacroTile()), **entry}
+    arguments: list[Any] = [values[key] or None for key in _MACRO_KEYS]
+    arguments[_MACRO_KEYS.index("order")] = Order(values["order"])
+    return MacroTile(*arguments)
+
+
+def _by_key(macro: MacroTile) -> dict[str, Any]:
+    return dict(zip(_MACRO_KEYS, astuple(macro), strict=True))
+
+
+def layout_of(spec: KernelSpec) -> str:
+    """Layout of the tensor that the kernel writes: "NHWC", "row-major", with ", inside a larger buffer" where a
+    padded or concatenated tensor is around it; "" for kernels that say nothing of it."""
+    view = spec.out_view
+    if view is None:
+        return ""
+    return ("NHWC" if len(view.shape) == 4 else "row-major") + ("" if view.dense else ", inside a larger buffer")
+
+
+def packing_of(spec: KernelSpec) -> str:
+    """Packing of the kernel's weights; "" where it has none, or reads them as they lie."""
+    return f"panels of {spec.panel_channels}" if spec.panel_channels else ""

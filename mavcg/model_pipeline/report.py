@@ -1,0 +1,209 @@
+"""Reports of `mavcg build MODEL` and `mavcg inspect` on a model library."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mavcg.model_pipeline.model import ModelResult
+from mavcg.specs.model_program import Program, ThreadPlan
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def model_json(result: ModelResult) -> dict[str, Any]:
+    """The document of `mavcg build MODEL --json`; sizes are counted."""
+    program = result.planned.program
+    return {
+        "output": str(result.output),
+        "target": result.target.zig_name,
+        "seconds": round(result.seconds, 3),
+        "arena_bytes": program.arena_bytes,
+        "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
+        "memory": memory_json(program),
+        "weight_bytes": program.constants_bytes,
+        "code_bytes": result.code_bytes,
+        "library_bytes": result.library_bytes,
+        "loaded_bytes": result.loaded_bytes,
+        "operators": dict(result.operators),
+        "kernels": len(result.planned.specs),
+        "versions": list(result.machines),
+        "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
+        "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "thread_plans": [
+            {"threads": plan.threads, "cores": list(plan.cores), "relative_time": plan.relative_time}
+            for plan in program.thread_plans
+        ],
+        "selection": result.note["selection"],
+        "primitives": primitives_json(result.note),
+        "weights": result.note["weights"],
+        "files": [str(path) for path in (result.output, *result.companions)],
+    }
+
+
+def memory_json(program: Program) -> dict[str, int]:
+    """All memory that a run takes, in bytes: the arena of a context, scratch of each of its threads, packed weights.
+
+    Weights are read-only and one for all contexts of a process; a context of T threads takes arena + T * scratch.
+    """
+    return {
+        "arena_bytes": program.arena_bytes,
+        "scratch_bytes_per_thread": program.scratch_bytes,
+        "weights_bytes": program.constants_bytes,
+    }
+
+
+def memory_sentence(program: Program) -> str:
+    """State the memory of a context with one thread, beside the weights that all contexts share."""
+    sizes = memory_json(program)
+    context = sizes["arena_bytes"] + sizes["scratch_bytes_per_thread"]
+    return (
+        f"{_size(context)} for a context of one thread: arena {_size(sizes['arena_bytes'])} (lower bound "
+        f"{_size(program.arena_lower_bound_bytes)}), scratch {_size(sizes['scratch_bytes_per_thread'])} per thread"
+    )
+
+
+def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:
+    """List the primitive that computes each convolution, and which layouts are converted; in the order of the steps."""
+    found: dict[tuple[str, str, str], None] = {}
+    for step in note["steps"]:
+        if "primitive" in step:
+            found[step["name"], step["op"], step["primitive"]] = None
+    return [{"name": name, "op": op, "primitive": primitive} for name, op, primitive in found]
+
+
+def selection_sentence(note: Mapping[str, Any]) -> str:
+    """The strategy, what of it there is how often, and its conversions."""
+    counts = Counter(one["primitive"] for one in primitives_json(note))
+    words = ", ".join(f"{count} {name}" for name, count in counts.most_common())
+    return f"{note['selection']['strategy']}: {words}" if words else f"{note['selection']['strategy']}: no convolutions"
+
+
+def weights_sentence(note: Mapping[str, Any]) -> str:
+    """Return the bytes that packing and transforms add to the definition of convolutions."""
+    sizes = note["weights"]
+    more = sizes["packed_bytes"] - sizes["definition_bytes"]
+    words = f"; of convolutions {_size(sizes['packed_bytes'])}" if sizes["packed_bytes"] else ""
+    return f"{words}, {_size(more)} more than as defined" if more else words
+
+
+def show_model(result: ModelResult, to: "Console") -> None:
+    """A screen for people."""
+    from rich.table import Table
+
+    program = result.planned.program
+    operators = ", ".join(f"{count} {op}" for op, count in result.operators.items())
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    rows = {
+        "library": f"{result.output} for {result.target.zig_name}, {_size(result.library_bytes)}",
+        "versions": ", ".join(result.machines),
+        "inputs": ", ".join(f"{t.name} {t.type}" for t in program.inputs),
+        "outputs": ", ".join(f"{t.name} {t.type}" for t in program.outputs),
+        "operators": operators,
+        "kernels": f"{len(result.planned.specs)} in {len(program.steps)} steps",
+        "primitives": selection_sentence(result.note),
+        "weights": _size(program.constants_bytes) + weights_sentence(result.note),
+        "code": f"{_size(result.code_bytes)}, all versions and the engine",
+        "memory": memory_sentence(program),
+        "beside it": ", ".join(path.name for path in result.companions),
+        "time": f"{result.seconds:.1f} s",
+    }
+    if program.thread_plans:
+        rows["threads"] = threads_sentence(program.thread_plans)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    to.print(table)
+
+
+def threads_sentence(plans: Sequence[ThreadPlan]) -> str:
+    """State the threads that a context chooses where it may use every CPU, and what all of these would take."""
+    best = min(plans, key=lambda plan: (plan.relative_time, plan.threads))
+    most = max(plans, key=lambda plan: plan.threads)
+    words = f"{best.threads} on {', '.join(best.cores)} are predicted to be the fastest"
+    if most.threads == best.threads:
+        return words
+    return f"{words}; {most.threads} would take {most.relative_time / best.relative_time:.2f} times as long"
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them."""
+    if abs(count) < 10_000:
+        return f"{count} B"
+    return f"{count / 1e3:.1f} kB" if abs(count) < 1_000_000 else f"{count / 1e6:.2f} MB"
+
+
+def show_note(note: Mapping[str, Any], to: "Console") -> None:
+    """`mavcg inspect` on a model library: the whole of its note as tables."""
+    from rich.table import Table
+
+    to.print(f"model {note['model']}, versions: {', '.join(note['versions'])}")
+    for what in ("inputs", "outputs"):
+        to.print(f"{what}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[what]))
+    to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
+    if "selection" in note:
+        to.print(f"primitives, by {selection_sentence(note)}{weights_sentence(note)}")
+    to.print(
+        f"weights {_size(note['weight_bytes'])}, code {_size(note['code_bytes'])}, arena {_size(note['arena_bytes'])} "
+        f"(lower bound {_size(note['arena_lower_bound_bytes'])}), scratch {_size(note['scratch_bytes'])} a thread"
+    )
+    steps = Table(box=None)
+    for name in ("step", "operator", "primitive", "kernel"):
+        steps.add_column(name)
+    for name in ("rows", "rows a claim", "operations"):
+        steps.add_column(name, justify="right")
+    for step in note["steps"]:
+        steps.add_row(
+            step["name"],
+            step["op"],
+            step.get("primitive", ""),
+            step["kernel"],
+            str(step["rows"]),
+            str(step["grain"]),
+            f"{step['work']:,}",
+        )
+    to.print(steps)
+    to.print(_kernels(note))
+    to.print(_macro_tiles(note))
+
+
+def _kernels(note: Mapping[str, Any]) -> "Table":
+    """Each kernel once: layout, packing, and for each version bytes of code and tiles (pixels x vectors)."""
+    from rich.table import Table
+
+    table = Table(box=None, title="kernels: bytes of code and tiles, pixels x vectors", title_justify="left")
+    for name in ("kernel", "writes", "weights", *note["versions"]):
+        table.add_column(name)
+    for name, kernel in note["kernels"].items():
+        versions = [kernel["versions"][label] for label in note["versions"]]
+        cells = [f"{v['bytes']} " + " ".join(v["tiles"]) for v in versions]
+        table.add_row(name, kernel["layout"], kernel["weights"], *(cell.strip() for cell in cells))
+    totals = {label: sum(k["versions"][label]["bytes"] for k in note["kernels"].values()) for label in note["versions"]}
+    table.add_row("all", "", "", *(str(total) for total in totals.values()))
+    return table
+
+
+def _macro_tiles(note: Mapping[str, Any]) -> "Table":
+    """Each planned version of a kernel: what it takes at once, as the plan had it, and the register tiles inside."""
+    from rich.table import Table
+
+    table = Table(box=None, title="macro-tiles: 0 is all, or none", title_justify="left")
+    for name in ("kernel", "version", "order"):
+        table.add_column(name)
+    for name in ("rows", "channels", "k block", "prefetch bytes", "rows a task", "parts a row", "claim"):
+        table.add_column(name, justify="right")
+    table.add_column("register tiles")
+    for name, kernel in note["kernels"].items():
+        for label in note["versions"]:
+            version = kernel["versions"][label]
+            macro = version.get("macro")
+            if macro is not None:
+                numbers = ("rows", "out_channels", "k_block", "prefetch_bytes", "task_rows", "parts", "claim_rows")
+                table.add_row(
+                    name,
+                    label,
+                    macro["order"],
+                    *(str(macro.get(key, 0)) for key in numbers),
+                    " ".join(version["tiles"]),
+                )
+    return table

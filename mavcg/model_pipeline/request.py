@@ -1,0 +1,167 @@
+"""Turns the options of `mavcg build MODEL` into a ModelRequest: names resolved, every bad value named."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target, default_target, host_target, parse_target
+from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
+from mavcg.profiles.load import cores_for
+from mavcg.program_pipeline.request import parse_tuning
+from mavcg.selection.select_model import ENGINE
+from mavcg.selection.strategies import PBQP
+from mavcg.toolchain.codegen import default_workers
+
+MAX_THREADS = 256  # that a library is planned for; its contexts take up to 1024 (runtime/csrc/engine.h)
+AUTO_THREADS = 0  # of a library: the fastest, as predicted
+_DIMENSIONS = re.compile(r"\d+(x\d+)*")
+
+
+@dataclass(frozen=True)
+class Selecting:
+    """The options that say how primitives and layouts are selected; None and "" where they are not given."""
+
+    strategy: str | None = None
+    db: Path | None = None
+    max_workspace: int | None = None
+    max_size: str | None = None
+
+
+def make_model_request(
+    model: Path,
+    output: str | None,
+    board: str | None,
+    cores: Sequence[str],
+    target: str | None,
+    shapes: Sequence[str] = (),
+    threads: int = 1,
+    jobs: int | None = None,
+    tune: str | None = None,
+    max_error: float | None = None,
+    selecting: Selecting = Selecting(),
+) -> tuple[ModelRequest, Board | None]:
+    """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
+    its_board = find_board(board) if board else None
+    chosen = _cores(cores, its_board)
+    its_target = _target(target, its_board, chosen)
+    for core in chosen:
+        if core.arch != its_target.arch:
+            raise MavcgError(
+                f"--cores {core.name}: is {core.arch}, and the target {its_target.zig_name} is not; "
+                "name cores of one architecture, or another --target"
+            )
+    if its_target.system in ("macos", "linux-android"):
+        raise MavcgError(
+            f"--target {its_target.zig_name}: model libraries need the target's C library to link, and ziglang has "
+            f"none for it; build for {its_target.arch}-linux-gnu or {its_target.arch}-linux-musl"
+        )
+    if threads == AUTO_THREADS:
+        if its_board is None:
+            raise MavcgError("--threads auto: what is fastest is predicted for a board; name one, or give a number")
+    elif not 1 <= threads <= MAX_THREADS:
+        raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
+    if max_error is not None and not 0 <= max_error < 1:  # a NaN is not, either
+        raise MavcgError(f"--max-error {max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}")
+    strategy = selecting.strategy or (ENGINE if its_board is None else PBQP)
+    if strategy == ENGINE:
+        for option, value in (("--db", selecting.db), ("--max-workspace", selecting.max_workspace)):
+            if value is not None:
+                raise MavcgError(f"{option}: says nothing about --strategy {ENGINE}; give another, such as {PBQP}")
+    elif its_board is None:
+        raise MavcgError(f"--strategy {strategy}: costs are of a board; name one, or leave the choice to {ENGINE}")
+    if board == HOST:  # with whatever strategy: what is selected and what the engine would take go by the same facts
+        its_board = measured_host_board()
+    request = ModelRequest(
+        model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
+        jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
+        strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
+    )  # fmt: skip
+    return request, its_board
+
+
+def parse_threads(text: str | None) -> int:
+    """A number of threads, AUTO_THREADS for "auto", 1 without any. Raises: MavcgError for anything else."""
+    if text is None:
+        return 1
+    if text == "auto":
+        return AUTO_THREADS
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_THREADS:
+        raise MavcgError(f"--threads {text}: give 1 to {MAX_THREADS}, or auto")
+    return int(text)
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
+_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def parse_size(text: str | None) -> int | None:
+    """Bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError for anything else."""
+    if text is None:
+        return None
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise MavcgError(f"--max-size {text}: is no size; write it as in --max-size 4000000 or --max-size 4MB")
+    return int(float(match[1]) * _UNITS[match[2] or "B"])
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """{"x": (1, 3, 224, 224)} of ("x=1x3x224x224",). Raises: MavcgError for another form."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, dims = text.rpartition("=")
+        if not equals or not name or not _DIMENSIONS.fullmatch(dims):
+            raise MavcgError(f"--shape {text}: is not NAME=DIMENSIONS; write it as in --shape input=1x3x224x224")
+        if name in found:
+            raise MavcgError(f"--shape {text}: {name} is given twice; give each input one shape")
+        found[name] = tuple(int(d) for d in dims.split("x"))
+    return found
+
+
+def _cores(names: Sequence[str], board: Board | None) -> tuple[Core, ...]:
+    labels = [name for name in names if name != "generic"]
+    if not labels and board is not None:
+        labels = list(board.cores)
+        if not labels:  # this machine, where no core is recognised: the generic version alone
+            return ()
+    if not labels and not names:
+        raise MavcgError(
+            "build: no cores are named; give --board NAME, --board host or --cores A,B,.. (`mavcg cores` lists both)"
+        )
+    return cores_for(list(dict.fromkeys(labels))) if labels else ()
+
+
+def _target(target: str | None, board: Board | None, cores: Sequence[Core]) -> Target:
+    if target:
+        return parse_target(target)
+    if board:
+        return parse_target(board.target)
+    return default_target(cores[0].arch) if cores else host_target()
+
+
+def _output(output: str | None, model: Path) -> Path:
+    path = Path(output) if output else Path(f"lib{identifier(model.stem)}.so")
+    if path.suffix != ".so":
+        raise MavcgError(f"-o {path}: a model becomes a shared library; name one, such as -o lib{model.stem}.so")
+    if path.is_dir():
+        raise MavcgError(f"-o {path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise MavcgError(f"-o {path}: the folder {path.parent} is not there; make it, or name another output")
+    return path
+
+
+def identifier(text: str) -> str:
+    """A C identifier near to the text, for names of functions and files."""
+    word = re.sub(r"\W", "_", text, flags=re.ASCII) or "model"
+    return word if not word[0].isdigit() else f"m_{word}"
+
+
+def refuse_program_options(given: Mapping[str, object]) -> None:
+    """Raises: MavcgError for an option that says something about programs and is given with a model."""
+    for option, value in given.items():
+        if value:
+            raise MavcgError(f"{option}: is for programs, not for models; leave it out, or build these separately")

@@ -1,0 +1,191 @@
+"""Read sizes, symbols and notes of ELF files, through pyelftools."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+
+NOTE_NAME = "mavcg"
+NOTE_SECTION = ".note.mavcg"
+NOTE_TYPE = 1
+_ALLOC = 0x2  # SHF_ALLOC
+
+
+def open_elf(path: Path) -> Any:
+    """Open this path as an ELFFile, read into memory. Raises: MavcgError when it is not there or no ELF file."""
+    with _reading(path) as elf:
+        return elf
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    """Open an ELF file as a context in which later faults of the file are MavcgErrors, too."""
+    import io
+
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an ELF library or object") from error
+    try:
+        yield ELFFile(io.BytesIO(data))
+    except MavcgError:
+        raise
+    except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
+        kind = "a damaged ELF file" if data.startswith(b"\x7fELF") else "not an ELF file"
+        raise MavcgError(f"{path}: {kind} ({error}); name a library that mavcg built") from error
+
+
+def loaded_bytes(path: Path) -> int:
+    """Return bytes that the file adds to a program's image: all allocated sections with contents, our own note
+    excepted.
+    """
+    with _reading(path) as elf:
+        return sum(
+            s["sh_size"]
+            for s in elf.iter_sections()
+            if s["sh_flags"] & _ALLOC and s["sh_type"] != "SHT_NOBITS" and s.name != NOTE_SECTION
+        )
+
+
+def symbol_bytes(path: Path, symbol: str) -> int:
+    """Return the size of a defined function's code, in bytes; 0 when the file does not define it."""
+    return next((size for name, size in function_symbols(path) if name == symbol), 0)
+
+
+def function_symbols(path: Path) -> Iterator[tuple[str, int]]:
+    """Return (name, bytes) of each function that the file's symbol table defines, local ones included."""
+    with _reading(path) as elf:
+        for section in elf.iter_sections():
+            if section["sh_type"] == "SHT_SYMTAB":
+                for symbol in section.iter_symbols():
+                    if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
+                        yield symbol.name, symbol["st_size"]
+
+
+def is_aligned(path: Path, name: str, align: int) -> bool:
+    """True if an object defines a symbol at a multiple of `align` bytes."""
+    with _reading(path) as elf:
+        for symbol in elf.get_section_by_name(".symtab").iter_symbols():
+            if symbol.name == name and isinstance(symbol["st_shndx"], int):
+                in_section = elf.get_section(symbol["st_shndx"])["sh_addralign"]
+                return bool(symbol["st_value"] % align == 0 and in_section % align == 0)
+    return False
+
+
+def undefined_symbols(path: Path) -> list[str]:
+    """Return names that the object imports, weak ones included, sorted."""
+    with _reading(path) as elf:
+        found = {
+            symbol.name
+            for section in elf.iter_sections()
+            if section["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM")
+            for symbol in section.iter_symbols()
+            if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name
+        }
+        return sorted(found)
+
+
+def exported_symbols(path: Path) -> set[str]:
+    """Return names that an object exports: global or weak, and not hidden."""
+    with _reading(path) as elf:
+        return {
+            symbol.name
+            for section in elf.iter_sections()
+            if section["sh_type"] == "SHT_SYMTAB"
+            for symbol in section.iter_symbols()
+            if symbol["st_shndx"] != "SHN_UNDEF"
+            and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
+            and symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED")
+        }
+
+
+def needed(path: Path) -> tuple[list[str], list[str]]:
+    """Return (libraries, symbols) that a shared library needs at load: DT_NEEDED, and its undefined dynamic symbols."""
+    with _reading(path) as elf:
+        libraries: list[str] = []
+        symbols: list[str] = []
+        for section in elf.iter_sections():
+            if section["sh_type"] == "SHT_DYNAMIC":
+                libraries += [tag.needed for tag in section.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+            if section["sh_type"] == "SHT_DYNSYM":
+                symbols += [s.name for s in section.iter_symbols() if s["st_shndx"] == "SHN_UNDEF" and s.name]
+        return libraries, sorted(symbols)
+
+
+def note_assembly(value: Any) -> str:
+    """Return assembly of an allocated ELF note that carries a JSON document; it survives `strip`."""
+    data = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+    padded = ", ".join(str(byte) for byte in data)
+    return (
+        f'\t.section {NOTE_SECTION},"a",@note\n\t.p2align 2\n'
+        f"\t.long {len(NOTE_NAME) + 1}\n\t.long {len(data)}\n\t.long {NOTE_TYPE}\n"
+        f'\t.asciz "{NOTE_NAME}"\n\t.p2align 2\n\t.byte {padded}\n\t.p2align 2\n'
+        '\t.section .note.GNU-stack,"",@progbits\n'
+    )
+
+
+# GNU property notes: a word of bits, of which the linker keeps those that all of its inputs have. Sources: "ELF for the
+# Arm 64-bit Architecture", Program Property; "x86-64 psABI", Program Property.
+_PROPERTIES = {
+    "aarch64": (0xC0000000, {1: "BTI", 2: "PAC", 4: "GCS"}),
+    "x86_64": (0xC0000002, {1: "IBT", 2: "SHSTK"}),
+}
+
+
+def property_note(arch: str) -> str:
+    """Return assembly of the note that marks an object for branch protection; for objects without code."""
+    kind, bits = _PROPERTIES[arch]
+    return (
+        '\t.section .note.gnu.property,"a",@note\n\t.p2align 3\n'
+        '\t.long 4\n\t.long 16\n\t.long 5\n\t.asciz "GNU"\n'
+        f"\t.long {kind:#x}\n\t.long 4\n\t.long {sum(bits)}\n\t.long 0\n"
+    )
+
+
+def protection(path: Path) -> list[str]:
+    """Return the branch protection that a file states for all of its code: of "BTI", "PAC", "GCS" or "IBT", "SHSTK"."""
+    with _reading(path) as elf:
+        arch = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}.get(elf["e_machine"], "")
+        kind, bits = _PROPERTIES.get(arch, (0, {}))
+        marks = 0
+        for section in elf.iter_sections():
+            if section.name == ".note.gnu.property":
+                marks = _property(section.data(), kind)
+        return [name for bit, name in bits.items() if marks & bit]
+
+
+def _property(data: bytes, kind: int) -> int:
+    """Return the word of one property in a .note.gnu.property section of a 64-bit file; 0 if it is not there."""
+    at = 16  # past the note's sizes, its type and "GNU"
+    while at + 12 <= len(data):
+        found, size, word = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
+        if found == kind:
+            return word
+        at += 8 + (size + 7) // 8 * 8
+    return 0
+
+
+def notes(path: Path) -> list[Any]:
+    """Read the JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
+    with _reading(path) as elf:
+        found = []
+        for section in elf.iter_sections():
+            if section.name == NOTE_SECTION:
+                data = section.data()
+                at = 0
+                while at + 12 <= len(data):
+                    name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
+                    start = at + 12 + (name_size + 3) // 4 * 4
+                    try:
+                        found.append(json.loads(data[start : start + size]))
+                    except ValueError as error:
+                        raise MavcgError(
+                            f"{path}: its {NOTE_SECTION} is damaged ({error}); build the library again"
+                        ) from error
+                    at = start + (size + 3) // 4 * 4
+        return found

@@ -1,0 +1,107 @@
+"""Read the contents of a built library back from its note and its symbols."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mavcg.errors import MavcgError
+from mavcg.objects.binaries import loaded_bytes, needed, notes, protection
+from mavcg.objects.growth import growth_percent
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The contents of a built library.
+
+    Args:
+        functions: as in the notes, each with versions and dropped.
+        refused: name -> reason.
+        loaded_bytes: size of the whole library.
+        runtime_bytes: size of the selector in it.
+        protection: the kinds of branch protection that the file is marked with.
+    """
+
+    path: Path
+    functions: tuple[Mapping[str, Any], ...]
+    refused: Mapping[str, str]
+    growth_percent: float
+    loaded_bytes: int
+    runtime_bytes: int
+    libraries: tuple[str, ...]
+    needed: tuple[str, ...]
+    protection: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `mavcg inspect --json`."""
+        return {
+            "functions": [dict(function) for function in self.functions],
+            "refused": dict(self.refused),
+            "growth_percent": round(self.growth_percent, 3),
+            "loaded_bytes": self.loaded_bytes,
+            "runtime_bytes": self.runtime_bytes,
+            "libraries": list(self.libraries),
+            "needed": list(self.needed),
+            "protection": list(self.protection),
+        }
+
+
+def inspect_library(path: Path) -> Inspection:
+    """Inspect a library.
+
+    Raises: MavcgError for a file that is not ELF, a damaged one, or one without anything that mavcg made.
+    """
+    return _guarded(_inspect, path)
+
+
+def model_of(path: Path) -> dict[str, Any] | None:
+    """Return the note of a model library with the file's loaded bytes; None for any other library that mavcg made.
+
+    Raises: as inspect_library.
+    """
+    return _guarded(_model_note, path)
+
+
+def _guarded(read: Callable[[Path], T], path: Path) -> T:
+    try:
+        return read(path)
+    except MavcgError:
+        raise
+    except Exception as error:  # a cut or garbled file: what pyelftools raises for these has no common class
+        raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
+
+
+def _inspect(path: Path) -> Inspection:
+    found = notes(path)
+    if not found:
+        raise MavcgError(f"{path}: holds no versions made by mavcg; name a library that `mavcg build` wrote")
+    libraries, symbols = needed(path)
+    # Every object that was made for a core set brings its selector, and the link keeps one of each.
+    runtime = sum({note["core_set"]: int(note["runtime_bytes"]) for note in found if "core_set" in note}.values())
+    total = loaded_bytes(path)
+    # Of several libraries' notes in one program none speaks of the whole.
+    singles = [int(note["single_library_bytes"]) for note in found if "single_library_bytes" in note]
+    single = singles[0] if len(singles) == 1 else None
+    modules = [note for note in found if "functions" in note]
+    return Inspection(
+        path,
+        tuple(function for note in modules for function in note["functions"]),
+        {name: why for note in modules for name, why in note["refused"].items()},
+        growth_percent(modules, runtime, total, single),
+        total,
+        runtime,
+        tuple(libraries),
+        tuple(symbols),
+        tuple(protection(path)),
+    )
+
+
+def _model_note(path: Path) -> dict[str, Any] | None:
+    for note in notes(path):
+        if "model" in note:
+            loaded = loaded_bytes(path)
+            sizes = {"loaded_bytes": loaded, "code_bytes": loaded - int(note["weight_bytes"])}
+            return {**note, "protection": protection(path), **sizes}
+    return None

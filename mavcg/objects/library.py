@@ -1,0 +1,148 @@
+"""Link object files and the runtime to a shared library, or to one object for a build that links by itself."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.files.disk_space import with_room
+from mavcg.files.whole_file import whole_beside
+from mavcg.hardware.target import Target, host_target
+from mavcg.objects.dylib import link_dylib
+from mavcg.objects.elf import exported_symbols, undefined_symbols
+from mavcg.objects.link_options import LinkOptions
+from mavcg.text.safe_text import is_assembly_symbol, printable
+from mavcg.toolchain.zig import run_tool, run_zig
+
+# Android loads 16 KiB pages since version 15; the larger alignment works everywhere on AArch64.
+_PAGE_FLAGS = {"aarch64": ("-Wl,-z,max-page-size=16384",), "x86_64": ()}
+# Helpers that LLVM calls where a core has no instruction: zig's compiler-rt has them all.
+_COMPILER_RT = re.compile(
+    r"__(aarch64_(cas|swp|ld)\w+|\w*(ti|tf|xf|hf|sf|df|di|si|bf|sc|dc|xc|tc)\d?|mulo\w+|u?div\w*4)$"
+)
+_LIBCXX = re.compile(r"_ZNK?St3__1|_ZTVN?St3__1|_ZNSt3__1")
+_CXX_RUNTIME = re.compile(r"_Zn[wa]|_Zd[la]|__cxa_|__gxx_personality|_ZT[ISV]|_ZNK?St|_ZSt")
+NO_OPTIONS = LinkOptions()
+_LIBC_FLAGS = ("-lc", "-lm", "-lpthread", "-ldl")
+
+
+def link_shared(
+    objects: Sequence[Path],
+    out: Path,
+    target: Target,
+    cxx_compiler: tuple[str, ...] | None = None,
+    options: LinkOptions = NO_OPTIONS,
+) -> None:
+    """Link a shared library that exports every external symbol of the objects, or those of a version script.
+
+    Args:
+        cxx_compiler: the program's own g++, if it builds for the target: the library then needs its libstdc++ at load.
+            Otherwise the C++ library is zig's libc++, linked in and hidden.
+    Raises: ToolError with the linker's message; MavcgError for options that do not fit.
+    """
+    if target.system == "macos":
+        _atomically(out, lambda made: link_dylib(objects, made, target, options))
+        return
+    undefined = {name for path in objects for name in undefined_symbols(path)}
+    flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", *_PAGE_FLAGS[target.arch], "-g0"]
+    libraries = list(_LIBC_FLAGS)
+    tool = "cc"
+    hide_rest = False
+    if target.system == "linux-android":
+        flags, libraries = [*flags, "-nostdlib"], []  # zig has no bionic: libc symbols are found at load
+    elif any(_CXX_RUNTIME.match(name) for name in undefined):
+        own = _libstdcxx(cxx_compiler) if cxx_compiler and not any(_LIBCXX.match(n) for n in undefined) else []
+        if own:
+            flags, libraries = [*flags, "-nostdlib"], [*own, *libraries]
+        else:
+            tool = "c++"
+            flags.append("-Wl,--gc-sections")
+            hide_rest = True
+    elif not options.options and not options.libraries and not any(_COMPILER_RT.match(name) for name in undefined):
+        flags.append("-nostdlib")
+    if options.strip:
+        flags.append("-s")
+    if options.version_script and hide_rest:
+        _check_hides_the_rest(options.version_script)
+
+    def link(made: Path) -> None:
+        # By -Xlinker: -Wl would take a comma in a name for the end of the option.
+        script = ["-Xlinker", f"--version-script={options.version_script}"] if options.version_script else []
+        if hide_rest and not script:  # of libc++ and its kin, which another library of the program may have too
+            exports = made.with_name("exports")
+            exports.write_text(_export_script(objects))
+            script = ["-Xlinker", f"--version-script={exports}"]
+        soname = ["-Xlinker", "-soname", "-Xlinker", options.soname or out.name]
+        folders = [f"-L{folder}" for folder in _system_folders(target)] if options.libraries else []
+        inputs = [*soname, *script, *map(str, objects), *options.inputs, *folders, *libraries]
+        run_zig(tool, [*flags, *inputs, "-o", str(made)], f"linking {out}")
+
+    _atomically(out, link)
+
+
+def _check_hides_the_rest(script: Path) -> None:
+    if not re.search(r"local\s*:[^}]*\*\s*;", script.read_text(errors="replace")):
+        raise MavcgError(
+            f"--version-script {script}: has no `local: *;`, and ziglang's libc++, which is linked in, would be "
+            "exported; add it"
+        )
+
+
+def _system_folders(target: Target) -> list[Path]:
+    """Return this machine's library folders if it is the target: zig does not search them for a target that is
+    named.
+    """
+    if replace(target, libc_version="") != replace(host_target(), libc_version=""):
+        return []
+    folders = (
+        f"/usr/local/lib/{target.arch}-{target.system}",
+        "/usr/local/lib",
+        f"/usr/lib/{target.arch}-{target.system}",
+    )
+    return [folder for folder in map(Path, (*folders, "/usr/lib64", "/usr/lib")) if folder.is_dir()]
+
+
+def _export_script(objects: Sequence[Path]) -> str:
+    """Write a linker version script that exports the objects' definitions, and nothing of the libraries linked in."""
+    names = sorted({name for path in objects for name in exported_symbols(path) if "@" not in name})
+    if strange := [name for name in names if not is_assembly_symbol(name)]:
+        raise MavcgError(f"{printable(strange[0])!r}: no linker script can name this symbol; rename the function")
+    lines = "".join(f'    "{name}";\n' for name in names)
+    return "{\n" + (f"  global:\n{lines}" if lines else "") + "  local: *;\n};\n"
+
+
+def link_relocatable(objects: Sequence[Path], out: Path, target: Target) -> None:
+    """Merge objects into one, for a build that links by itself."""
+    if target.system == "macos":
+        _atomically(out, lambda made: _macho_merge(objects, made, target))
+        return
+    _atomically(out, lambda made: run_zig("ld.lld", ["-r", *map(str, objects), "-o", str(made)], f"linking {out}"))
+
+
+def _macho_merge(objects: Sequence[Path], made: Path, target: Target) -> None:
+    arguments = ["-target", target.zig_name, "-r", *map(str, objects), "-o", str(made)]
+    run_zig("cc", arguments, f"linking {made.name}")
+
+
+def _libstdcxx(compiler: tuple[str, ...]) -> list[str]:
+    """Return the compiler's C++ library and unwinder as it finds them; [] when it has no libstdc++."""
+    paths = [
+        Path(run_tool([*compiler, f"-print-file-name={name}"], f"querying the {name} of {compiler[0]}").strip())
+        for name in ("libstdc++.so", "libgcc_s.so.1")
+    ]
+    return [str(path) for path in paths] if all(path.is_absolute() and path.exists() for path in paths) else []
+
+
+def _atomically(out: Path, make: Callable[[Path], object]) -> None:
+    """Make a file beside its final path and move it there: a half-written one never remains."""
+    folder = out.resolve().parent
+    if not folder.is_dir():
+        raise MavcgError(f"-o {out}: the folder {folder} is not there; make it, or name another output")
+    try:
+        with whole_beside(out) as made:
+            make(made)
+    except OSError as error:
+        raise MavcgError(
+            f"-o {out}: cannot be written ({with_room(error, out)}); name another output, or make room"
+        ) from error

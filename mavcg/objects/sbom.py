@@ -1,0 +1,108 @@
+"""Write a bill of materials of a built library, as CycloneDX 1.5: the tools that made it and the parts linked into it.
+
+From the file alone: its note, its symbols and its digest. The same library gives the same document, so there is no time
+in it. Source: CycloneDX v1.5 JSON Reference (ECMA-424 is its successor).
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.objects.binaries import needed, notes
+from mavcg.objects.inspection import inspect_library
+from mavcg.runtime.made_with import engine_sources, file_digest, selector_sources, sources_digest
+
+SPECIFICATION = "1.5"
+_SOURCES = {
+    "selector": ("The run-time selector: C of mavcg, compiled and linked in", selector_sources),
+    "engine": ("The model engine: C of mavcg, compiled and linked in", engine_sources),
+}
+_TOOLS = {
+    "llvmlite": "LLVM: makes machine code of the versions and kernels",
+    "ziglang": "Compiles C, assembles and links; its compiler-rt and libc++ where the library needs them",
+}
+
+
+def sbom(library: Path) -> dict[str, Any]:
+    """Return the document. Raises: MavcgError for a file that mavcg did not make, or whose notes are too old to name
+    tools.
+    """
+    inspect_library(library)  # a damaged file, or one of others, is refused there
+    made = [note["made_with"] for note in notes(library) if "made_with" in note]
+    if not made:
+        raise MavcgError(f"{library}: does not say what it was made with; build it again with this mavcg")
+    digest = file_digest(library)
+    components = [part for each in made for part in _parts(each)] + _loaded(library)
+    unique = {part["bom-ref"]: part for part in components}
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": SPECIFICATION,
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, digest)}",
+        "version": 1,
+        "metadata": {
+            "tools": {"components": _tools(made)},
+            "component": {
+                "type": "library", "bom-ref": "library", "name": library.name, "version": digest[:16],
+                "hashes": _hashes(digest),
+            },
+        },
+        "components": list(unique.values()),
+        "dependencies": [{"ref": "library", "dependsOn": list(unique)}, *({"ref": ref} for ref in unique)],
+    }  # fmt: skip
+
+
+def _tools(made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for each in made:
+        for name, version in {"mavcg": each["mavcg"], **each["tools"]}.items():
+            part = {"type": "application", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
+            if name in _TOOLS:
+                part["description"] = _TOOLS[name]
+            found[f"{name} {version}"] = part
+    return list(found.values())
+
+
+def _parts(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+    parts = []
+    for name, digest in made["sources"].items():
+        words, sources = _SOURCES[name]
+        part = {
+            "type": "library", "bom-ref": f"{name}-{digest[:16]}", "name": f"mavcg-{name}", "version": made["mavcg"],
+            "description": words, "hashes": _hashes(digest),
+        }  # fmt: skip
+        paths = sources()
+        if sources_digest(paths) == digest:  # of this very mavcg: its files are known one by one
+            part["components"] = [
+                {"type": "file", "name": f"runtime/csrc/{path.name}", "hashes": _hashes(file_digest(path))}
+                for path in paths
+            ]
+        parts.append(part)
+    if "model" in made:
+        model = made["model"]
+        parts.append(
+            {
+                "type": "machine-learning-model",
+                "bom-ref": f"model-{model['sha256'][:16]}",
+                "name": model["name"],
+                "description": "The model's file: its weights are in the library, packed",
+                "hashes": _hashes(model["sha256"]),
+            }  # fmt: skip
+        )
+    return parts
+
+
+def _loaded(library: Path) -> list[dict[str, Any]]:
+    """Return the shared libraries that the loader must provide: needed by the file, and not in it."""
+    return [
+        {
+            "type": "library", "bom-ref": f"loaded-{name}", "name": name, "scope": "required",
+            "description": "A shared library of the system where it runs",
+        }
+        for name in needed(library)[0]
+    ]  # fmt: skip
+
+
+def _hashes(digest: str) -> list[dict[str, str]]:
+    return [{"alg": "SHA-256", "content": digest}]

@@ -1,0 +1,1 @@
+"""Plans for accelerators: searches for tilings, whole networks, plans as text, reports and pictures."""

@@ -1,0 +1,126 @@
+"""Three planners of the literature under the conditions that e-PlaNNer compares them in (8.1, table 8.3).
+
+All have the width whole, cut loops by whole lengths of the array as the paper's own search does, and are judged by the
+same model. What the paper leaves open is decided here as each function says.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+from types import MappingProxyType
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
+from mavcg.planner.accelerators import grid, space
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import Metric, Reached, performance_per_access, reached
+from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.planner.layer_model.traffic import traffic
+
+
+def plan(
+    name: str,
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    metric: Metric = performance_per_access,
+    *,
+    halo: bool = True,
+) -> Planned:
+    """Return the tiling that the planner of this name, one of BASELINES, chooses for a layer.
+
+    metric, halo: as pruned.search has them. Raises: MavcgError for another name; NoTiling where nothing fits.
+    """
+    planner = _PLANNERS.get(name)
+    if planner is None:
+        raise MavcgError(f"baseline {name}: there is none of this name; there are {', '.join(BASELINES)}")
+    return planner(layer, accelerator, metric, halo)
+
+
+def _zhang(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:
+    """Zhang et al. 2015: IC is the innermost off-chip loop, so partial sums never move.
+
+    Its best factors "generated from e-PlaNNer" are the best of the paper's pruned space. Inputs and weights are
+    reloaded by equations 6.2 and 6.3 as they stand, also where a loop vanishes and another dataflow would do.
+    """
+    for bound_halo in (False, True) if halo else (False,):
+        axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
+        found = _best_output_stationary(layer, accelerator, axes, metric, halo)
+        if found:
+            return Planned(layer, *found, candidates=space.size(axes) // len(Dataflow))
+    raise space.no_tiling(layer, accelerator, halo)
+
+
+def _ma(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:
+    """Ma et al. 2017: kernel whole, then IC as large as fits, so that partial sums move seldom or never.
+
+    That priority comes before the pruning of the other loops: these have every size, and every dataflow.
+    """
+    lowest = _largest(layer, accelerator, _start(layer, accelerator, halo), "IC", halo)
+    axes = {**space.axes(layer, accelerator, lowest), "IC": np.array([lowest.ic])}
+    found = grid.best(layer, accelerator, axes, metric, halo)
+    if found is None:
+        raise space.no_tiling(layer, accelerator, halo)
+    return Planned(layer, *found, candidates=space.size(axes))
+
+
+def _smart_shuttle(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:
+    """Li et al. 2018: output stationary where OW * OH > IC * KW * KH, else weight stationary; each by priorities.
+
+    Output stationary: OC as large as fits, then OH, then IC. Weight stationary: OC and IC before OH, "in the same
+    rank" in the paper; here OC comes first. Nothing is compared, so the metric has no say.
+    """
+    output = layer.ow * layer.oh > layer.ic * layer.kw * layer.kh
+    tile = _start(layer, accelerator, halo)
+    for name in ("OC", "OH", "IC") if output else ("OC", "IC", "OH"):
+        tile = _largest(layer, accelerator, tile, name, halo)
+    tiling = Tiling(tile, Dataflow.OUTPUT if output else Dataflow.WEIGHT)
+    return Planned(layer, tiling, reached(layer, traffic(layer, tiling), accelerator), candidates=1)
+
+
+_PLANNERS: Mapping[str, Callable[[ConvLayer, Accelerator, Metric, bool], Planned]] = MappingProxyType({
+    "zhang": _zhang, "ma": _ma, "smart-shuttle": _smart_shuttle,
+})  # fmt: skip
+BASELINES: tuple[str, ...] = tuple(_PLANNERS)
+
+
+def _start(layer: ConvLayer, accelerator: Accelerator, halo: bool) -> Tile:
+    """The smallest tile. Raises: NoTiling where it does not fit."""
+    tile = space.initial_tile(layer, accelerator)
+    if not space.fits(layer, tile, accelerator, halo):
+        raise space.no_tiling(layer, accelerator, halo)
+    return tile
+
+
+def _largest(layer: ConvLayer, accelerator: Accelerator, tile: Tile, name: str, halo: bool) -> Tile:
+    """The tile with one loop as long as fits, the others as they are. The tile itself fits."""
+    sizes = space.axes(layer, accelerator, tile)[name].tolist()
+    tiles = (replace(tile, **{name.lower(): size}) for size in reversed(sizes))
+    return next((larger for larger in tiles if space.fits(layer, larger, accelerator, halo)), tile)
+
+
+def _best_output_stationary(
+    layer: ConvLayer, accelerator: Accelerator, axes: space.Axes, metric: Metric, halo: bool
+) -> tuple[Tiling, Reached] | None:
+    """Return the first tile of the largest metric among those that fit; None where none fits.
+
+    How many input channels a tile has moves nothing here, and the fewest fit best: no more are looked at.
+    """
+    found: tuple[float, Tiling, Reached] | None = None
+    seen: set[tuple[int, ...]] = set()
+    fewest = {**axes, "IC": axes["IC"][:1]}
+    for factors in product(*(fewest[name].tolist() for name in DIMENSIONS)):
+        tile = Tile(*factors)
+        tiling = Tiling(tile, Dataflow.OUTPUT)
+        moved = traffic(layer, tiling)
+        kind = (moved.input_bytes, moved.weight_bytes)
+        if kind in seen or not space.fits(layer, tile, accelerator, halo):
+            continue
+        seen.add(kind)
+        reaches = reached(layer, moved, accelerator)
+        value = metric(reaches)
+        if found is None or value > found[0]:
+            found = (value, tiling, reaches)
+    return found[1:] if found else None

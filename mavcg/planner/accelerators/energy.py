@@ -1,0 +1,40 @@
+"""Energy of a layer's accesses, as a metric for the searches (equation 6.13 may be exchanged; paper, 6.2 and 8.3)."""
+
+from dataclasses import dataclass
+
+from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached
+
+
+@dataclass(frozen=True)
+class AccessEnergy:
+    """Picojoules of one byte off chip, of one byte in the memory on chip, of one multiply-accumulate."""
+
+    off_chip_pj_per_byte: float
+    on_chip_pj_per_byte: float
+    pj_per_mac: float
+
+
+# M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014, figure 1.1.9, 45 nm, 0.9 V:
+# DRAM 1.3 to 2.6 nJ and 1 MB of cache 100 pJ, both for 64 bits; f32 multiplication 3.7 pJ, addition 0.9 pJ.
+HOROWITZ_45_NM = AccessEnergy(off_chip_pj_per_byte=1300 / 8, on_chip_pj_per_byte=100 / 8, pj_per_mac=3.7 + 0.9)
+
+
+def energy_pj(found: Reached, of: AccessEnergy) -> float:
+    """Energy of a tiling's moves and arithmetic: each byte that moves is accessed once off chip and once on chip.
+
+    What the array reads on chip is the same for all tilings of this model and is left out.
+    """
+    moved = found.traffic.total_bytes * (of.off_chip_pj_per_byte + of.on_chip_pj_per_byte)
+    return moved + found.macs * of.pj_per_mac
+
+
+def least_energy(of: AccessEnergy = HOROWITZ_45_NM) -> Metric:
+    """Minus the picojoules of a layer."""
+
+    def metric(found: Reached) -> float:
+        return -energy_pj(found, of)
+
+    return metric
+
+
+ALL_METRICS: dict[str, Metric] = METRICS | {"energy": least_energy()}

@@ -1,0 +1,277 @@
+"""The best tiling of a layer without looking at each: branch and bound over trip counts.
+
+Why the tiling that it finds is the best of its whole space:
+
+1. A metric reads a tiling through its bytes and its computation roof, and is no worse for fewer bytes or a higher
+   roof. That holds of all in roofline.METRICS, and `search` requires it of any other.
+2. A tile is left out only where another one has the same trip counts, no larger factor anywhere, no more traffic and no
+   worse use of the array (planner/accelerators/bounds.py): the other one fits wherever it does, and is as good.
+3. The four loops over maps and kernel are chosen together, as one entry. For each entry the fewest trips of OC and of
+   IC that still fit, each found beside the smallest factor of the other, bound the traffic from below; the bound is
+   tight where one of the two loops vanishes. Entries are looked at by ascending bound: once one is not below
+   the best tiling so far, neither are those after it.
+4. Within an entry, of each factor of OC the largest factor of IC that fits has the fewest trips, and traffic does not
+   fall in these: that is the best for the pair. Only where the roof depends on the tile are smaller factors looked at
+   too, as they may use the array better.
+
+Of tilings with the same metric it is the one with the least traffic, then the fewest off-chip steps, then the first by
+entry (OH, OW, KH, KW), OC and dataflow.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
+from mavcg.planner.accelerators import space
+from mavcg.planner.accelerators.bounds import (
+    ChannelFactors,
+    Spatial,
+    channels,
+    largest,
+    least,
+    most_input_channels,
+    spatial,
+    totals,
+)
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.accelerators.space import Axes, Integers
+from mavcg.planner.layer_model.halo import traffic_with_halo
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import (
+    Metric,
+    Reached,
+    compute_gmac_per_s,
+    memory_gmac_per_s,
+    performance_per_access,
+)
+from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.planner.layer_model.traffic import Traffic, traffic
+
+# Bytes are counted in 64 bits; each multiply-accumulate moves at most a few elements of at most 8 bytes.
+_MOST_MACS = 1 << 50
+# A bound of a product of fractions is above the product however the two were rounded.
+_ROUNDING = 1 + 1e-12
+# Pairs (or triples) of factors that are looked at together; entries are taken in pieces of about so many.
+_TOGETHER = 1 << 15
+
+
+@dataclass(frozen=True)
+class ExactOptions:
+    """Options of a search: its traffic model, and the tiles that it looks at.
+
+    model: "paper" counts traffic by equations 6.1 to 6.5, "halo" what really moves (planner/layer_model/halo.py).
+    grid: "pe" is the exhaustive search's: width and kernel whole, loops that the array works along in its lengths, the
+    others by ones. "full" is every factor of every loop.
+    halo_fits: whether a tile of the input has to fit with its halo (space.fits).
+    double_buffer: each tile takes its memory twice, since the next one comes in while one is worked on.
+    overlap: whether transfers and computation go on at the same time, so that the slower one counts (equation 6.12).
+    Without it they alternate: a layer's seconds are the sum of both, and so are all metrics of performance.
+    The paper overlaps with one buffer; that is the default. double_buffer is what it takes to do so.
+    tile_roof: the computation roof is that of the elements that the tile keeps at work (equation 6.7), instead of all
+    elements as in algorithm 4.
+    """
+
+    model: Literal["paper", "halo"] = "paper"
+    grid: Literal["pe", "full"] = "pe"
+    halo_fits: bool = True
+    double_buffer: bool = False
+    overlap: bool = True
+    tile_roof: bool = False
+
+    def __post_init__(self) -> None:
+        if self.model not in ("paper", "halo") or self.grid not in ("pe", "full"):
+            raise MavcgError(
+                f"exact search: model {self.model!r}, grid {self.grid!r}: a model is paper or halo, a grid pe or full"
+            )
+        if self.model == "halo" and not self.halo_fits:
+            raise MavcgError("exact search: model halo with halo_fits=False: tiles that move with halo have to fit so")
+        if self.double_buffer and not self.overlap:
+            raise MavcgError(
+                "exact search: double_buffer=True with overlap=False: two buffers are there to overlap; leave one out"
+            )
+
+
+PAPER = ExactOptions()
+
+
+@dataclass(frozen=True)
+class SerialReached(Reached):
+    """Result of a tiling on a machine that does not compute while it transfers."""
+
+    @property
+    def gmac_per_s(self) -> float:
+        """The layer's MACs over the sum of both times."""
+        return 1 / (1 / self.compute_gmac_per_s + 1 / self.memory_gmac_per_s)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A tiling with the metric's value, and with what is to be small where values agree: bytes and off-chip steps."""
+
+    value: float
+    key: tuple[int, int]
+    tiling: Tiling
+
+
+def search(
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    metric: Metric = performance_per_access,
+    options: ExactOptions = PAPER,
+) -> Planned:
+    """The tiling with the largest metric of all in the space that the options name.
+
+    metric: no worse for fewer bytes or a higher roof, as those of roofline.METRICS.
+    `candidates` of what it returns: bounds and tilings that were looked at.
+    Raises: NoTiling, with the smallest memory that would do; MavcgError for a layer whose bytes 64 bits cannot count.
+    """
+    if layer.macs > _MOST_MACS:
+        raise MavcgError(f"layer {layer.name}: {layer.macs} multiply-accumulates; a plan is of at most {_MOST_MACS}")
+    task = _task(layer, accelerator, metric, options)
+    bound, steps, fits = least(layer, task.memory, task.entries, task.oc, task.ic)
+    order = np.lexsort((steps, bound))
+    order = order[fits[order]]
+    looked_at = len(task.entries)
+    best: _Found | None = None
+    channel_use = float(task.oc.use.max() * task.ic.use.max())
+    highest = float(task.entries.use.max()) * channel_use
+    for piece in _pieces(order, task.width):
+        if best is not None:
+            first = int(piece[0])
+            if not _may_beat(task, best, int(bound[first]), int(steps[first]), highest):
+                break
+            piece = piece[
+                [
+                    _may_beat(task, best, int(bound[i]), int(steps[i]), float(task.entries.use[i]) * channel_use)
+                    for i in piece.tolist()
+                ]
+            ]
+        for found in _front(task, task.entries.taken(piece)):
+            if best is None or found.value > best.value or (found.value == best.value and found.key < best.key):
+                best = found
+        looked_at += len(Dataflow) * len(piece) * task.width
+    assert best is not None, "the smallest tile fits"
+    return Planned(layer, best.tiling, reached_by(layer, best.tiling, accelerator, options), looked_at)
+
+
+def reached_by(layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, options: ExactOptions = PAPER) -> Reached:
+    """Return the result of a tiling in the model that the options name."""
+    moved = (traffic if options.model == "paper" else traffic_with_halo)(layer, tiling)
+    roof = compute_gmac_per_s(accelerator, tiling.tile if options.tile_roof else None)
+    return _reached(layer, accelerator, options, moved, roof)
+
+
+def axes_of(layer: ConvLayer, accelerator: Accelerator, options: ExactOptions = PAPER) -> Axes:
+    """Every factor of each loop that the options' grid has, ascending."""
+    if options.grid == "full":
+        return {name: np.arange(1, length + 1, dtype=np.int64) for name, length in layer.loops.items()}
+    return space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
+
+
+@dataclass(frozen=True)
+class _SearchTask:
+    """Data that all parts of one search read. width: pairs or triples of factors of OC and IC for each entry."""
+
+    layer: ConvLayer
+    accelerator: Accelerator
+    metric: Metric
+    options: ExactOptions
+    memory: MemoryLevel
+    oc: ChannelFactors
+    ic: ChannelFactors
+    entries: Spatial
+
+    @property
+    def width(self) -> int:
+        return len(self.oc) * (len(self.ic) if self.options.tile_roof else 1)
+
+
+def _task(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: ExactOptions) -> _SearchTask:
+    grid = axes_of(layer, accelerator, options)
+    memory = _half(accelerator.memory) if options.double_buffer else accelerator.memory
+    smallest = Tile(*(int(grid[name][0]) for name in DIMENSIONS))
+    if not memory.holds(*space.tile_bytes(layer, smallest, options.halo_fits)):
+        copies, any_size = 2 if options.double_buffer else 1, "--full-grid" if options.grid == "pe" else ""
+        raise space.no_tiling(layer, accelerator, options.halo_fits, smallest, copies, any_size)
+    oc, ic = (channels(accelerator, name, layer.loops[name], grid[name], options.tile_roof) for name in ("OC", "IC"))
+    entries = spatial(
+        layer,
+        accelerator,
+        grid,
+        halo_traffic=options.model == "halo",
+        halo_fits=options.halo_fits,
+        tile_roof=options.tile_roof,
+    )
+    return _SearchTask(layer, accelerator, metric, options, memory, oc, ic, entries)
+
+
+def _pieces(order: Integers, width: int) -> Iterator[Integers]:
+    """Few entries first, for a tiling that the next ones have to beat; then more and more at a time."""
+    start, count = 0, 4
+    while start < len(order):
+        yield order[start : start + count]
+        start, count = start + count, max(1, min(2 * count, _TOGETHER // width))
+
+
+def _may_beat(task: _SearchTask, best: _Found, total_bytes: int, steps: int, use: float) -> bool:
+    """True if a tiling of at least so many bytes and steps, and at most that use of the array, may be better."""
+    if not task.options.tile_roof:
+        return (total_bytes, steps) < best.key
+    roof = compute_gmac_per_s(task.accelerator) * use * _ROUNDING
+    bound = task.metric(_reached(task.layer, task.accelerator, task.options, Traffic(total_bytes, 0, 0), roof))
+    return bound > best.value or (bound == best.value and (total_bytes, steps) < best.key)
+
+
+def _front(task: _SearchTask, at: Spatial) -> Iterator[_Found]:
+    """The tilings with these entries of which none is better both in bytes and in the use of the array."""
+    layer, oc, ic = task.layer, task.oc, task.ic
+    most = most_input_channels(task.memory, at, oc.factor)
+    if task.options.tile_roof:
+        ic_place = np.broadcast_to(np.arange(len(ic)), (*most.shape, len(ic)))
+        fits = ic.factor <= most[:, :, None]
+        oc_trips, oc_use = oc.trips[:, None], oc.use[:, None]
+        entry_use, entry_steps = at.use[:, None, None], (at.pixels * at.taps)[:, None, None]
+    else:
+        ic_place = largest(ic, most)
+        fits = ic.factor[0] <= most
+        oc_trips, oc_use = oc.trips, oc.use
+        entry_use, entry_steps = at.use[:, None], (at.pixels * at.taps)[:, None]
+    ic_trips = ic.trips[ic_place]
+    by_flow = np.stack(np.broadcast_arrays(*totals(layer, at, oc_trips, ic_trips)))
+    flow, total = by_flow.argmin(axis=0), by_flow.min(axis=0)
+    use = entry_use * oc_use * ic.use[ic_place]
+    steps = entry_steps * oc_trips * ic_trips
+    left = np.flatnonzero(fits)
+    total, use, steps = total.ravel(), use.ravel(), steps.ravel()
+    while len(left):
+        fewest = left[total[left] == total[left].min()]
+        fewest = fewest[use[fewest] == use[fewest].max()]
+        place = int(fewest[steps[fewest].argmin()])
+        index = np.unravel_index(place, fits.shape)
+        oh, ow, kh, kw = at.tiles[index[0]].tolist()
+        tile = Tile(int(oc.factor[index[1]]), int(ic.factor[ic_place[index]]), oh, ow, kh, kw)
+        tiling = Tiling(tile, tuple(Dataflow)[int(flow[index])])
+        value = task.metric(reached_by(layer, tiling, task.accelerator, task.options))
+        yield _Found(value, (int(total[place]), int(steps[place])), tiling)
+        left = left[use[left] > use[place]]
+
+
+def _reached(
+    layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, moved: Traffic, compute: float
+) -> Reached:
+    kind = Reached if options.overlap else SerialReached
+    return kind(layer.macs, moved, compute, memory_gmac_per_s(accelerator, layer.macs, moved))
+
+
+def _half(memory: MemoryLevel) -> MemoryLevel:
+    return replace(
+        memory,
+        input_bytes=memory.input_bytes // 2,
+        weight_bytes=memory.weight_bytes // 2,
+        output_bytes=memory.output_bytes // 2,
+        shared_bytes=memory.shared_bytes // 2,
+    )

@@ -1,0 +1,27 @@
+"""The pruned search's grid without its lower bound: every tile that the array's lengths allow."""
+
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.planner.accelerators import grid, space
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import Metric, performance_per_access
+
+
+def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
+    """Tilings that `search` looks at, whether they fit or not."""
+    return space.size(space.axes(layer, accelerator, space.initial_tile(layer, accelerator)))
+
+
+def search(
+    layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
+) -> Planned:
+    """Algorithms 1 and 4 without 2: the best tiling of the grid by the same model as pruned.search.
+
+    halo: whether a tile has to fit with it. Seconds for each hundred million tilings, by how many fit.
+    Raises: NoTiling, with the smallest memory that would do.
+    """
+    axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
+    found = grid.best(layer, accelerator, axes, metric, halo)
+    if found is None:
+        raise space.no_tiling(layer, accelerator, halo)
+    return Planned(layer, *found, candidates=space.size(axes))

@@ -1,0 +1,286 @@
+"""A tiling for each level of memory, by a search from the outermost level inwards.
+
+The space. Factors of loops that the array works along are whole lengths of it, of the others any; or all of the tile
+behind. The kernel is cut only where not every level can hold a tile with it whole. Of the factors with the same number
+of tiles, only the smallest, and larger ones whose windows read fewer rows; of each choice of maps, kernel and OC the
+largest factor of IC that fits.
+
+The search. Tilings of a level are tried by ascending traffic into it, and within each the levels that are nearer in the
+same way. What a layer reaches is at most the roof of any of its levels, so none that comes after a tiling whose
+own roof is no higher than the best so far can be better. Nor can any be better than the least traffic that the layer
+could have at each level by itself: each row of input that is read at all is read at least once, and a loop cut twice
+has no fewer tiles than one that is cut once. A search that has tried as many tilings of a level as it may takes the
+best so far: LevelsPlan.proved says whether that happened, and best_gmac_per_s what any other could reach at most.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
+from mavcg.planner.accelerators import space
+from mavcg.planner.accelerators.bounds import (
+    NOTHING_BEHIND,
+    Before,
+    ChannelFactors,
+    Half,
+    Spatial,
+    combined,
+    largest,
+    least,
+    most_input_channels,
+    totals,
+    undominated,
+)
+from mavcg.planner.accelerators.nested import LevelsPlan, Pieces, before, cut, cut_all, plan_of, rows_of, whole
+from mavcg.planner.accelerators.planned import NoTiling
+from mavcg.planner.accelerators.space import Integers
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import compute_gmac_per_s
+from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.planner.layer_model.windows import WindowAxis, axes
+
+# Tilings tried of a level before the best so far is taken. A few do where computation or the outermost level is what
+# bounds. Where a nearer one is, a layer may take a second; half as many reached up to a tenth less in a third of that.
+MOST_TRIED = 24
+# Tiles that are looked at together.
+_TOGETHER = 1 << 16
+
+
+class _Ranked(NamedTuple):
+    """A tiling of one level, by what it moves into it."""
+
+    total_bytes: int
+    steps: int
+    tiling: Tiling
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """The best tilings of a level and of all nearer ones, nearest first, and whether no others are better."""
+
+    gmac_per_s: float
+    tilings: tuple[Tiling, ...]
+    proved: bool
+
+
+def plan_levels(layer: ConvLayer, accelerator: Accelerator, most_tried: int = MOST_TRIED) -> LevelsPlan:
+    """The tilings with the highest of the lowest roofs; of those, the first by traffic into the outermost level.
+
+    most_tried: tilings of a level, within each of the level behind it.
+    Raises: NoTiling for a level that holds no tile, with the smallest memory that would do.
+    """
+    task = _LevelsTask(layer, accelerator, _cuts_kernel(layer, accelerator), most_tried)
+    best = min([task.compute, *(task.roof(level, task.least_bytes(level)) for level in accelerator.levels)])
+    found = task.solve(len(accelerator.levels) - 1, whole(layer), best)
+    return plan_of(layer, accelerator, found.tilings, best, task.candidates, found.proved)
+
+
+def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
+    """True if some level holds no tile with the whole kernel.
+
+    Raises: NoTiling for one that holds none at all.
+    """
+    cuts = False
+    for number, level in enumerate(accelerator.levels):
+        tile = _smallest(layer, accelerator, kernel=True)
+        if level.holds(*space.tile_bytes(layer, tile, halo=True)):
+            continue
+        cuts = True
+        tile = _smallest(layer, accelerator, kernel=False)
+        need = space.tile_bytes(layer, tile, halo=True)
+        if not level.holds(*need):
+            needed = f"{sum(need)} bytes" if level.shared_bytes else "{}, {} and {} bytes".format(*need)
+            there = (
+                f"{level.shared_bytes} bytes"
+                if level.shared_bytes
+                else f"{level.input_bytes}, {level.weight_bytes} and {level.output_bytes} bytes"
+            )
+            shape = ", ".join(f"{name} {factor}" for name, factor in tile.factors.items())
+            raise NoTiling(
+                f"layer {layer.name}: no tile fits levels[{number}] ({level.name!r}) of {accelerator.name}, which has "
+                f"{there}: the smallest ({shape}) needs {needed}; make it at least that large"
+            )
+    return cuts
+
+
+def _smallest(layer: ConvLayer, accelerator: Accelerator, kernel: bool) -> Tile:
+    loops = layer.loops
+    factors = {name: min(accelerator.parallel(name), length) for name, length in loops.items()}
+    if kernel:
+        factors |= {"KH": layer.kh, "KW": layer.kw}
+    return Tile(*(factors[name] for name in DIMENSIONS))
+
+
+@dataclass
+class _LevelsTask:
+    """One search: what all its parts read, and how many tilings it has looked at."""
+
+    layer: ConvLayer
+    accelerator: Accelerator
+    cuts_kernel: bool
+    most_tried: int
+    candidates: int = 0
+    halves: dict[tuple[bytes, ...], Half] = field(default_factory=dict)
+
+    @property
+    def compute(self) -> float:
+        return compute_gmac_per_s(self.accelerator)
+
+    def roof(self, level: MemoryLevel, total_bytes: int) -> float:
+        """Return the rate that a level's bandwidth lets a layer reach."""
+        return level.bandwidth_gb_per_s * self.layer.macs / total_bytes
+
+    def solve(self, number: int, behind: Pieces, best: float) -> _Reached:
+        """The tilings of levels[number] and of all before it, within tiles `behind`; best: what none can exceed."""
+        level = self.accelerator.levels[number]
+        found: _Reached | None = None
+        all_proved = True
+        tried = 0
+        for ranked in islice(self.ranked(level, behind), self.most_tried if number else 1):
+            tried += 1
+            roof = min(self.compute, self.roof(level, ranked.total_bytes))
+            if found is not None and roof <= found.gmac_per_s:
+                return replace(found, proved=all_proved)
+            if number == 0:
+                return _Reached(roof, (ranked.tiling,), proved=True)
+            nearer = self.solve(number - 1, cut_all(behind, ranked.tiling.tile), min(best, roof))
+            all_proved &= nearer.proved
+            reached = min(roof, nearer.gmac_per_s)
+            if found is None or reached > found.gmac_per_s:
+                found = _Reached(reached, (*nearer.tilings, ranked.tiling), proved=False)
+                if reached >= best:
+                    return replace(found, proved=True)
+        assert found is not None, "the smallest tile fits each level"
+        return replace(found, proved=all_proved and tried < self.most_tried)
+
+    def ranked(self, level: MemoryLevel, behind: Pieces) -> Iterator[_Ranked]:
+        """Tilings of a level by ascending traffic, then steps: for each choice of maps and OC the largest IC."""
+        oc, ic = (self.channels(name, behind[name]) for name in ("OC", "IC"))
+        down, across = axes(self.layer)
+        entries = combined(
+            self.layer,
+            self.half(down, "OH", behind["OH"], "KH", behind["KH"]),
+            self.half(across, "OW", behind["OW"], "KW", behind["KW"]),
+        )
+        return self.ascending(level, entries, oc, ic, before(behind))
+
+    def least_bytes(self, level: MemoryLevel) -> int:
+        """Return the least bytes into a level: no tiling of it inside any others moves less.
+
+        As `ranked` of the layer itself, but that all windows together read each row once that any of them reads.
+        """
+        layer = self.layer
+        pieces = whole(layer)
+        down, across = (
+            self.half(axis, out, pieces[out], tap, pieces[tap])
+            for axis, (out, tap) in zip(axes(layer), (("OH", "KH"), ("OW", "KW")), strict=True)
+        )
+        read = [_rows_read_at_all(axis) for axis in axes(layer)]
+        down, across = (
+            _smallest_of_each(replace(half, rows=np.full(len(half), rows)))
+            for half, rows in zip((down, across), read, strict=True)
+        )
+        entries = combined(layer, down, across)
+        oc, ic = (self.channels(name, pieces[name]) for name in ("OC", "IC"))
+        return next(self.ascending(level, entries, oc, ic, NOTHING_BEHIND)).total_bytes
+
+    def ascending(
+        self, level: MemoryLevel, entries: Spatial, oc: ChannelFactors, ic: ChannelFactors, outside: Before
+    ) -> Iterator[_Ranked]:
+        """All tilings that fit, one for each entry and factor of OC, by bytes and steps."""
+        bound, steps, fits = least(self.layer, level, entries, oc, ic, outside)
+        order = np.lexsort((steps, bound))
+        order = order[fits[order]]
+        self.candidates += len(entries)
+        waiting: list[_Ranked] = []
+        at, count = 0, 8
+        while at < len(order) or waiting:
+            limit = (math.inf, math.inf)
+            if at < len(order):
+                piece = order[at : at + count]
+                waiting += self.tilings(level, entries.taken(piece), oc, ic, outside)
+                waiting.sort(key=lambda ranked: (ranked.total_bytes, ranked.steps, ranked.tiling.tile))
+                del waiting[self.most_tried :]  # no more are needed
+                at, count = at + len(piece), max(1, min(2 * count, _TOGETHER // len(oc)))
+                if at < len(order):
+                    limit = (int(bound[order[at]]), int(steps[order[at]]))
+            ready = sum((ranked.total_bytes, ranked.steps) < limit for ranked in waiting)
+            yield from waiting[:ready]
+            del waiting[:ready]
+
+    def tilings(
+        self, level: MemoryLevel, at: Spatial, oc: ChannelFactors, ic: ChannelFactors, outside: Before
+    ) -> Iterator[_Ranked]:
+        """One for each of these entries and each factor of OC that fits: the best, as many as will be tried."""
+        most = most_input_channels(level, at, oc.factor)
+        ic_place = largest(ic, most)
+        by_flow = np.stack(totals(self.layer, at, oc.trips, ic.trips[ic_place], outside))
+        total, flow = by_flow.min(axis=0), by_flow.argmin(axis=0)
+        steps = (at.pixels * at.taps)[:, None] * oc.trips * ic.trips[ic_place]
+        self.candidates += len(Dataflow) * total.size
+        fits = np.flatnonzero(most >= ic.factor[0])
+        factors = oc.factor[fits % len(oc)]  # ties go to the smallest tile, as in `ascending`
+        first = np.lexsort((*at.tiles[fits // len(oc)].T[::-1], factors, steps.ravel()[fits], total.ravel()[fits]))
+        for place in fits[first[: self.most_tried]].tolist():
+            entry, channel = divmod(place, len(oc))
+            oh, ow, kh, kw = at.tiles[entry].tolist()
+            tile = Tile(int(oc.factor[channel]), int(ic.factor[ic_place[entry, channel]]), oh, ow, kh, kw)
+            tiling = Tiling(tile, tuple(Dataflow)[int(flow[entry, channel])])
+            yield _Ranked(int(total[entry, channel]), int(steps[entry, channel]), tiling)
+
+    def channels(self, name: str, pieces: Integers) -> ChannelFactors:
+        """Factors of OC or IC for tiles behind as `pieces`: of each number of tiles the smallest."""
+        factors, trips = self.factors(name, pieces)
+        kept = np.sort(np.unique(trips, return_index=True)[1])
+        return ChannelFactors(factors[kept], trips[kept], np.ones(len(kept)))
+
+    def half(self, axis: WindowAxis, out_name: str, out: Integers, tap_name: str, taps: Integers) -> Half:
+        """Factors of two loops along one direction for tiles behind as `out` and `taps`."""
+        key = (out_name.encode(), out.tobytes(), taps.tobytes())
+        if key not in self.halves:
+            out_factors, out_trips = self.factors(out_name, out)
+            tap_factors, tap_trips = self.factors(tap_name, taps)
+            out_cuts = [cut(out, factor) for factor in out_factors.tolist()]
+            tap_cuts = [cut(taps, factor) for factor in tap_factors.tolist()]
+            rows = np.array([[rows_of(axis, a, b) for b in tap_cuts] for a in out_cuts], np.int64)
+            n_out, n_tap = len(out_factors), len(tap_factors)
+            self.halves[key] = _smallest_of_each(
+                Half(
+                    np.repeat(out_factors, n_tap),
+                    np.tile(tap_factors, n_out),
+                    np.repeat(out_trips, n_tap),
+                    np.tile(tap_trips, n_out),
+                    rows.ravel(),
+                    np.ones(n_out * n_tap),
+                )
+            )
+        return self.halves[key]
+
+    def factors(self, name: str, pieces: Integers) -> tuple[Integers, Integers]:
+        """Every factor of a loop for tiles behind as `pieces`, ascending, and how many tiles it makes."""
+        lengths, times = np.unique(pieces[:, 1], return_counts=True)
+        most = int(lengths[-1])
+        step = self.accelerator.parallel(name)
+        if name in ("KH", "KW") and not self.cuts_kernel:
+            factors = np.array([most], np.int64)
+        else:
+            factors = np.array([*range(step, most, step), most], np.int64)
+        return factors, (times[:, None] * -(-lengths[:, None] // factors)).sum(axis=0)
+
+
+def _smallest_of_each(half: Half) -> Half:
+    kept = undominated(
+        half.out_trips * (int(half.tap_trips.max()) + 1) + half.tap_trips, [half.out, half.tap], [half.rows]
+    )
+    return Half(*(getattr(half, name)[kept] for name in half.__dataclass_fields__))
+
+
+def _rows_read_at_all(axis: WindowAxis) -> int:
+    """Rows of input that some window of one row of output and one of the kernel reads."""
+    rows = np.arange(axis.out)[:, None] * axis.stride + np.arange(axis.taps) * axis.dilation - axis.before
+    return len(np.unique(rows[(rows >= 0) & (rows < axis.length)]))

@@ -1,0 +1,28 @@
+"""The five networks of the e-PlaNNer thesis, as graphs built by code."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.planner.accelerators.networks.alexnet import alexnet
+from mavcg.planner.accelerators.networks.resnet50 import resnet50
+from mavcg.planner.accelerators.networks.squeezenet import squeezenet
+from mavcg.planner.accelerators.networks.vgg16 import vgg16
+from mavcg.planner.accelerators.networks.yolov2 import yolov2
+
+_NETWORKS: Mapping[str, Callable[[bool], Graph]] = MappingProxyType({
+    "vgg16": vgg16, "resnet50": resnet50, "alexnet": alexnet, "squeezenet": squeezenet, "yolov2": yolov2,
+})  # fmt: skip
+NAMES: tuple[str, ...] = tuple(_NETWORKS)
+
+
+def network(name: str, paper_variant: bool = False) -> Graph:
+    """Return one of NAMES as published, or in the variant of the paper's tables. Weights are inputs of the graph.
+
+    Raises: MavcgError for another name.
+    """
+    made = _NETWORKS.get(name)
+    if made is None:
+        raise MavcgError(f"network {name}: there is none of this name; there are {', '.join(NAMES)}")
+    return made(paper_variant)

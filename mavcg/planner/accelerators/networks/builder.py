@@ -1,0 +1,106 @@
+"""Layers with weights, written into a graph: what the five networks are made of."""
+
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+
+LEAKY_SLOPE = 0.1  # Darknet's leaky ReLU
+
+
+class NetworkBuilder:
+    """A network of f32 images while it grows; names of layers become those of their nodes (origin).
+
+    Weights and biases are inputs of the graph, named LAYER.w and LAYER.b: planning reads shapes alone, and nobody
+    has to make, keep or digest the 528 MiB of VGG-16's. The reference runs such a graph with any weights it is given.
+    Batch normalisation counts as folded into them.
+    """
+
+    def __init__(self, name: str, height: int, width: int) -> None:
+        """An image of three channels is the first input, `image`."""
+        self._graph = GraphBuilder(name)
+        self.image = self._graph.input("image", TensorType("f32", (1, height, width, 3)))
+
+    def shape(self, x: str) -> tuple[int, ...]:
+        """Shape of a tensor."""
+        return self._graph.types[x].shape
+
+    def conv(
+        self,
+        x: str,
+        name: str,
+        out_ch: int,
+        kernel: int,
+        stride: int = 1,
+        pad: int = 0,
+        groups: int = 1,
+        act: str = "relu",
+    ) -> str:
+        """A square convolution with bias; act: "relu", "leaky" or "" for none."""
+        weights = self._weights(name, (out_ch, kernel, kernel, self.shape(x)[3] // groups))
+        made = self._graph.add("conv2d", (x, *weights), name, stride=(stride, stride), pads=(pad,) * 4, groups=groups)
+        return self.activation(made, name, act)
+
+    def dense(self, x: str, name: str, out_ch: int, act: str = "relu") -> str:
+        """A fully connected layer over everything that an image holds: [1, out_ch]."""
+        x = x if len(self.shape(x)) == 2 else self.flat(x)
+        w, bias = self._weights(name, (out_ch, self.shape(x)[1]))
+        return self.activation(self._graph.add("matmul", (x, w, bias), name, transpose_b=True), name, act)
+
+    def activation(self, x: str, name: str, act: str) -> str:
+        """An activation as a node of its own, as importers write it; "" is none."""
+        if not act:
+            return x
+        if act == "leaky":
+            return self._graph.add("leaky_relu", (x,), name, alpha=LEAKY_SLOPE)
+        return self._graph.add(act, (x,), name)
+
+    def max_pool(self, x: str, kernel: int, stride: int, pads: tuple[int, int, int, int] = (0, 0, 0, 0)) -> str:
+        """Over square windows; pads: top, left, bottom, right."""
+        return self._graph.add("max_pool2d", (x,), kernel=(kernel, kernel), stride=(stride, stride), pads=pads)
+
+    def mean(self, x: str) -> str:
+        """Global average pooling: [1, 1, 1, C]."""
+        return self._graph.add("reduce_mean", (x,), axes=(1, 2), keepdims=True)
+
+    def lrn(self, x: str, size: int, alpha: float, beta: float, bias: float) -> str:
+        """Local response normalisation over channels."""
+        return self._graph.add("lrn", (x,), size=size, alpha=alpha, beta=beta, bias=bias)
+
+    def concat(self, *parts: str) -> str:
+        """Along channels."""
+        return self._graph.add("concat", parts, axis=3)
+
+    def add(self, a: str, b: str, name: str, act: str = "") -> str:
+        """A residual sum."""
+        return self.activation(self._graph.add("add", (a, b), name), name, act)
+
+    def widened(self, x: str, out_ch: int, stride: int) -> str:
+        """Every stride-th row and column, with channels of zeros behind its own: a shortcut without weights."""
+        if stride > 1:
+            steps = (1, stride, stride, 1)
+            x = self._graph.add("slice", (x,), starts=(0,) * 4, stops=self.shape(x), steps=steps)
+        missing = out_ch - self.shape(x)[3]
+        return self._graph.add("pad", (x,), before=(0,) * 4, after=(0, 0, 0, missing)) if missing else x
+
+    def space_to_depth(self, x: str, block: int) -> str:
+        """Every block x block of positions as channels of one."""
+        n, height, width, channels = self.shape(x)
+        rows, columns = height // block, width // block
+        x = self._graph.add("reshape", (x,), shape=(n, rows, block, columns, block, channels))
+        x = self._graph.add("transpose", (x,), perm=(0, 1, 3, 2, 4, 5))
+        return self._graph.add("reshape", (x,), shape=(n, rows, columns, block * block * channels))
+
+    def softmax(self, x: str) -> str:
+        """Over the last axis."""
+        return self._graph.add("softmax", (x,), axis=-1)
+
+    def flat(self, x: str) -> str:
+        """[1, elements]."""
+        return self._graph.add("reshape", (x,), shape=(1, self._graph.types[x].elements))
+
+    def finish(self, output: str) -> Graph:
+        """The graph."""
+        return self._graph.finish((output,))
+
+    def _weights(self, name: str, shape: tuple[int, ...]) -> tuple[str, str]:
+        w = self._graph.input(f"{name}.w", TensorType("f32", shape))
+        return w, self._graph.input(f"{name}.b", TensorType("f32", shape[:1]))

@@ -1,0 +1,160 @@
+"""A network's plan as pictures: rooflines with the tilings of a layer (figures 5.2 and 6.5), traffic (figure 8.3)."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.drawing.svg_plots import FORMATS, check_plot, save_plot, start_plots
+from mavcg.errors import MavcgError
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.planner.accelerators import space
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.accelerators.request import Compared, NetworkPlan
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import pe_utilisation, reached
+from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.planner.layer_model.traffic import Traffic, traffic
+from mavcg.text.safe_text import plot_label
+
+MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
+MOST_TILES = 1 << 18  # that are looked at for a cloud, whether they fit or not
+_CLOUDS = ("before pruning", "after algorithm 1", "after algorithms 1 and 2")
+_COLOURS = ("0.8", "tab:blue", "tab:orange")
+Floats = NDArray[np.float64]
+
+
+def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], path: Path) -> tuple[Path, ...]:
+    """Draw the traffic of all layers, and the roofline of every layer that differs from those before it.
+
+    path: a folder, made where there is none, for `traffic.svg` and `roofline-<layer>.svg`; or, ending in .svg or .png,
+    the file of the traffic, with `<its name>.roofline-<layer>` beside it.
+    Raises: MavcgError where matplotlib is missing, or a picture cannot be written.
+    """
+    start_plots()
+    if is_file_name(path):
+        check_plot(path)
+        traffic, stem = path, f"{path.stem}.roofline-"
+    else:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MavcgError(f"--plot {path}: cannot be written ({error.strerror}); name another folder") from error
+        traffic, stem = path / "traffic.svg", "roofline-"
+    written = [_traffic_picture(plan, compared, traffic)]
+    seen: set[ConvLayer] = set()
+    for planned in plan.planned:
+        if planned.layer.key not in seen:
+            seen.add(planned.layer.key)
+            name = re.sub(r"[^\w.-]+", "_", planned.layer.name)
+            beside = traffic.with_name(f"{stem}{name}{traffic.suffix}")
+            written.append(_roofline_picture(planned, plan.accelerator, beside))
+    return tuple(written)
+
+
+def is_file_name(path: Path) -> bool:
+    """True if a name is that of a picture, not of a folder of pictures."""
+    return path.suffix.lower() in FORMATS and not path.is_dir()
+
+
+def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Floats], ...]:
+    """MAC/byte and GMAC/s of tilings that fit: of the whole grid, above algorithm 1's tile, above algorithm 2's.
+
+    The computation roof is that of each tile (equation 6.7), so that the clouds show who leaves elements idle. Of a
+    grid with more than MOST_POINTS tilings evenly spaced ones are taken.
+    """
+    smallest = Tile(1, 1, 1, layer.ow, layer.kh, layer.kw)
+    starts = (smallest, space.initial_tile(layer, accelerator), space.lower_bound(layer, accelerator))
+    return tuple(_cloud(layer, accelerator, start) for start in starts)
+
+
+def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Floats, Floats]:
+    axes = _thinned(space.axes(layer, accelerator, lowest))
+    points = []
+    for tile in _fitting(layer, accelerator, axes):
+        for dataflow in Dataflow:
+            found = reached(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
+            points.append((found.mac_per_byte, found.gmac_per_s))
+    both = np.array(points, dtype=np.float64).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+def _thinned(axes: Mapping[str, space.Integers]) -> dict[str, space.Integers]:
+    """Every second value of the longest axis, with its last, until at most MOST_TILES are left."""
+    kept = dict(axes)
+    while prod(len(values) for values in kept.values()) > MOST_TILES:
+        longest = max(kept, key=lambda name: len(kept[name]))
+        kept[longest] = np.unique(np.append(kept[longest][::2], kept[longest][-1]))
+    return kept
+
+
+def _fitting(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, space.Integers]) -> Iterator[Tile]:
+    """Tiles that fit, evenly spaced so that they make at most MOST_POINTS with three dataflows."""
+    memory, names = accelerator.memory, list(layer.loops)
+    grid = dict(zip(names, np.ix_(*(axes[name] for name in names)), strict=True))
+    sizes = space.bytes_of(layer, grid, halo=True)
+    if memory.shared_bytes:
+        fit = sum(sizes, np.int64(0)) <= memory.shared_bytes
+    else:
+        limits = (memory.input_bytes, memory.weight_bytes, memory.output_bytes)
+        fit = np.logical_and.reduce(np.broadcast_arrays(*(n <= most for n, most in zip(sizes, limits, strict=True))))
+    shape = tuple(len(axes[name]) for name in names)
+    places = np.flatnonzero(np.broadcast_to(fit, shape))
+    for at in places[:: max(1, -(-len(places) * len(Dataflow) // MOST_POINTS))]:
+        index = np.unravel_index(at, shape)
+        yield Tile(*(int(axes[name][i]) for name, i in zip(names, index, strict=True)))
+
+
+def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 5))
+    axes = figure.subplots()
+    layer, found = planned.layer, planned.reached
+    for (x, y), label, colour in zip(clouds(layer, accelerator), _CLOUDS, _COLOURS, strict=True):
+        axes.scatter(x, y, s=6, c=colour, label=f"{label} ({len(x)} drawn)", linewidths=0)
+    share = pe_utilisation(planned.tiling.tile, accelerator)
+    height = min(found.compute_gmac_per_s, found.memory_gmac_per_s, accelerator.peak_gmac_per_s * share)
+    axes.scatter([found.mac_per_byte], [height], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
+    roof = accelerator.peak_gmac_per_s
+    slope = accelerator.levels[-1].bandwidth_gb_per_s
+    axes.set(xscale="log", yscale="log", xlabel="MAC per off-chip byte", ylabel="GMAC/s (modelled)")
+    low, high = axes.get_xlim()
+    x_line = np.geomspace(max(low, 1e-2), max(high, 2 * roof / slope), 200)
+    axes.plot(
+        x_line,
+        np.minimum(roof, slope * x_line),
+        c="black",
+        lw=1,
+        label=f"roofline: {roof:.3g} GMAC/s, {slope:.3g} GB/s",
+    )
+    axes.set_title(plot_label(f"{layer.name} on {accelerator.name}"))
+    axes.legend(fontsize=7, loc="lower right")
+    save_plot(figure, path)
+    return path
+
+
+def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path) -> Path:
+    from matplotlib.figure import Figure
+
+    rows: list[tuple[str, Sequence[Traffic]]] = [("mavcg", [p.reached.traffic for p in plan.planned])]
+    rows += [(one.name, one.by_layer) for one in compared]
+    figure = Figure(figsize=(max(7.0, 0.28 * len(plan.planned) + 2), 2.4 * len(rows) + 1))
+    grid = figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    at = np.arange(len(plan.planned))
+    for axes, (name, moved) in zip(grid, rows, strict=True):
+        bottom = np.zeros(len(moved))
+        for part in ("input", "weight", "output"):
+            height = np.array([getattr(t, f"{part}_bytes") for t in moved]) / 2**20
+            axes.bar(at, height, bottom=bottom, label=part)
+            bottom += height
+        axes.set_ylabel("MiB off chip")
+        axes.set_title(f"{name}: {bottom.sum():.1f} MiB (modelled)", fontsize=9, loc="left")
+    grid[0].legend(fontsize=8, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), frameon=False)  # above all bars
+    grid[0].set_xlim(-0.6, len(at) - 0.4)
+    grid[-1].set_xticks(at, [plot_label(p.layer.name) for p in plan.planned], rotation=90, fontsize=7)
+    save_plot(figure, path)
+    return path

@@ -1,0 +1,29 @@
+"""The paper's search: tiles above algorithm 2's lower bound only. It is quick, and may miss its own model's optimum."""
+
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.planner.accelerators import grid, space
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import Metric, performance_per_access
+
+
+def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
+    """Tilings above the lower bound, whether they fit or not: a layer's share of table 8.5."""
+    return space.size(space.axes(layer, accelerator, space.lower_bound(layer, accelerator)))
+
+
+def search(
+    layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
+) -> Planned:
+    """Algorithms 1, 2 and 4, one after the other.
+
+    halo: whether the tiles that are compared have to fit with it. The lower bound is made without, as in the paper;
+    only where nothing above it fits with halo, it is made with halo.
+    Raises: NoTiling, with the smallest memory that would do.
+    """
+    for bound_halo in (False, True) if halo else (False,):
+        axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
+        found = grid.best(layer, accelerator, axes, metric, halo)
+        if found:
+            return Planned(layer, *found, candidates=space.size(axes))
+    raise space.no_tiling(layer, accelerator, halo)

@@ -1,0 +1,214 @@
+"""A network's plan as JSON for scripts and as tables for people."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.planner.accelerators.energy import ALL_METRICS
+from mavcg.planner.accelerators.planned import Planned
+from mavcg.planner.accelerators.request import Compared, NetworkPlan, PlanRequest, SpaceSize
+from mavcg.planner.layer_model.roofline import pe_utilisation
+from mavcg.planner.layer_model.traffic import Traffic
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MIB = 2**20
+FIGURES_ARE = "modelled (roofline), not measured"
+
+
+def traffic_json(moved: Traffic) -> dict[str, int]:
+    """Bytes by operand."""
+    return {"input": moved.input_bytes, "weight": moved.weight_bytes, "output": moved.output_bytes}
+
+
+def layer_json(planned: Planned, plan: NetworkPlan, request: PlanRequest) -> dict[str, Any]:
+    """One layer's row."""
+    layer, tile, found = planned.layer, planned.tiling.tile, planned.reached
+    return {
+        "name": layer.name,
+        "loops": {name.lower(): length for name, length in layer.loops.items()},
+        "groups": layer.groups,
+        "tile": {name.lower(): factor for name, factor in tile.factors.items()},
+        "dataflow": str(planned.tiling.dataflow),
+        "traffic_bytes": traffic_json(found.traffic),
+        "macs": found.macs,
+        "mac_per_byte": found.mac_per_byte,
+        "gmac_per_s": found.gmac_per_s,
+        "pe_utilisation": pe_utilisation(tile, plan.accelerator),
+        "seconds": found.seconds,
+        "metric": ALL_METRICS[request.metric](found),
+        "bound": found.bound,
+        "candidates": planned.candidates,
+    }
+
+
+def plan_json(
+    model: str,
+    request: PlanRequest,
+    plans: Sequence[NetworkPlan],
+    accelerators: Sequence[Accelerator],
+    space: SpaceSize,
+    compared: Sequence[Compared] = (),
+    floors: tuple[int, int] | None = None,
+) -> dict[str, Any]:
+    """The document of `mavcg plan --json`: layers, space and seconds are of the first machine.
+
+    accelerators: of the plans, with all levels of their memory.
+    """
+    first = plans[0]
+    document: dict[str, Any] = {
+        "model": model,
+        "figures_are": FIGURES_ARE,
+        "search": request.search,
+        "metric": request.metric,
+        "machine": first.machine,
+        "layers": [layer_json(p, first, request) for p in first.planned],
+        **_levels_json(first, accelerators[0]),
+        "space": {
+            "unpruned": space.unpruned,
+            "pruned": space.pruned,
+            "unpruned_of_all_layers": space.unpruned_of_all,
+            "convolutions": space.convolutions,
+            "unpruned_is": "3 x the mean over convolutions, as table 8.5 has it; pruned is the sum over them",
+        },
+        "traffic_bytes": traffic_json(first.traffic),
+        "predicted_ms": first.latency_seconds * 1e3,
+        "seconds": first.seconds,
+        "assumed": list(first.assumed),
+    }
+    if len(plans) > 1:
+        document["clusters"] = {
+            plan.machine: {
+                "layers": [layer_json(p, plan, request) for p in plan.planned],
+                **_levels_json(plan, accelerator),
+                "predicted_ms": plan.latency_seconds * 1e3,
+                "seconds": plan.seconds,
+                "assumed": list(plan.assumed),
+            }
+            for plan, accelerator in zip(plans, accelerators, strict=True)
+        }
+    if compared:
+        document["baselines"] = {
+            one.name: {"traffic_bytes": traffic_json(one.traffic), "predicted_ms": one.seconds * 1e3}
+            for one in compared
+        }
+    if floors:
+        document["floors_bytes"] = {"no_reload": floors[0], "communication_lower_bound": floors[1]}
+    return document
+
+
+def _levels_json(plan: NetworkPlan, accelerator: Accelerator) -> dict[str, Any]:
+    """Tiles within tiles, the nearest level first; nothing where they were not requested."""
+    if not plan.levels:
+        return {}
+    return {
+        "levels": [
+            {
+                "name": one.layer.name,
+                "gmac_per_s": one.gmac_per_s,
+                "bound": "compute" if one.bound is None else accelerator.levels[one.bound].name,
+                "proved": one.proved,
+                "tiles": [
+                    {
+                        "level": level.name,
+                        "tile": {name.lower(): factor for name, factor in tiling.tile.factors.items()},
+                        "dataflow": str(tiling.dataflow),
+                        "traffic_bytes": traffic_json(moved),
+                    }
+                    for level, tiling, moved in zip(accelerator.levels, one.tilings, one.traffic, strict=True)
+                ],
+            }
+            for one in plan.levels
+        ]
+    }
+
+
+def show_levels(plan: NetworkPlan, accelerator: Accelerator, out: "Console") -> None:
+    """A row for each layer, a column for each level."""
+    from rich.table import Table
+
+    table = Table("layer", title=f"{plan.machine}: tiles OC x IC x OH x OW of each level", title_justify="left")
+    for level in accelerator.levels:
+        table.add_column(f"{level.name}, {level.bandwidth_gb_per_s:.3g} GB/s behind")
+    table.add_column("GMAC/s", justify="right")
+    table.add_column("bound")
+    for one in plan.levels:
+        cells = [f"{t.tile.oc} x {t.tile.ic} x {t.tile.oh} x {t.tile.ow}" for t in one.tilings]
+        bound = "compute" if one.bound is None else accelerator.levels[one.bound].name
+        table.add_row(one.layer.name, *cells, f"{one.gmac_per_s:.1f}", bound)
+    out.print(table)
+
+
+def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
+    """A table with a row for each layer."""
+    from rich.table import Table
+
+    memory = plan.accelerator.memory
+    sizes = (
+        f"{memory.shared_bytes // 1024} KiB"
+        if memory.shared_bytes
+        else "/".join(str(n // 1024) for n in (memory.input_bytes, memory.weight_bytes, memory.output_bytes)) + " KiB"
+    )
+    title = (
+        f"{plan.machine}: {memory.name} {sizes}, {memory.bandwidth_gb_per_s:g} GB/s behind it, "
+        f"{plan.accelerator.peak_gmac_per_s:g} GMAC/s; {request.search} search by "
+        f"{request.metric} (modelled, not measured)"
+    )
+    table = Table(title=title, title_justify="left")
+    table.add_column("layer", overflow="fold")  # whole names: --layer takes them
+    table.add_column("tile OC x IC x OH x OW")
+    table.add_column("dataflow")
+    for heading in ("in KiB", "weight KiB", "out KiB", "MAC/B", "GMAC/s", "ms"):
+        table.add_column(heading, justify="right")
+    table.add_column("bound")
+    for p in plan.planned:
+        tile, found = p.tiling.tile, p.reached
+        moved = (found.traffic.input_bytes, found.traffic.weight_bytes, found.traffic.output_bytes)
+        table.add_row(
+            p.layer.name,
+            f"{tile.oc} x {tile.ic} x {tile.oh} x {tile.ow}",
+            str(p.tiling.dataflow).removesuffix("-stationary"),
+            *(f"{n / 1024:.0f}" for n in moved),
+            f"{found.mac_per_byte:.1f}",
+            f"{found.gmac_per_s:.1f}",
+            f"{found.seconds * 1e3:.3f}",
+            found.bound,
+        )
+    out.print(table)
+    out.print(
+        f"{len(plan.planned)} layers, {len({p.layer.key for p in plan.planned})} different: "
+        f"{plan.traffic.total_bytes / MIB:.2f} MiB off chip, {plan.latency_seconds * 1e3:.2f} ms by the model; "
+        f"planned in {plan.seconds * 1e3:.0f} ms"
+    )
+    for sentence in plan.assumed:
+        out.print(f"assumed: {sentence}")
+
+
+def show_space(space: SpaceSize, out: "Console") -> None:
+    """Table 8.5 in a line."""
+    out.print(
+        f"search space: {space.unpruned / 1e6:.3f} M tilings of a convolution in the mean, {space.pruned} of all "
+        f"{space.convolutions} after the paper's pruning ({100 * space.pruned / space.unpruned_of_all:.6f} % of "
+        f"{space.unpruned_of_all:.4g})"
+    )
+
+
+def show_compared(
+    plan: NetworkPlan, compared: Sequence[Compared], floors: tuple[int, int], request: PlanRequest, out: "Console"
+) -> None:
+    """Figure 8.2 as a table: bytes of the planners, and what none can do without."""
+    from rich.table import Table
+
+    table = Table("planner", title=f"{plan.machine}: planners compared (modelled, not measured)", title_justify="left")
+    for heading in ("off-chip MiB", "of it input", "weights", "output", "ms", "bytes over ours"):
+        table.add_column(heading, justify="right")
+    ours = plan.traffic.total_bytes
+    rows = [(f"mavcg, {request.search}", plan.traffic, plan.latency_seconds)]
+    rows += [(one.name, one.traffic, one.seconds) for one in compared]
+    for name, moved, seconds in rows:
+        parts = (moved.total_bytes, moved.input_bytes, moved.weight_bytes, moved.output_bytes)
+        table.add_row(name, *(f"{n / MIB:.1f}" for n in parts), f"{seconds * 1e3:.2f}", f"{parts[0] / ours:.2f}x")
+    for name, total in zip(("everything once", "communication lower bound"), floors, strict=True):
+        table.add_row(name, f"{total / MIB:.1f}", "", "", "", "", f"{total / ours:.2f}x")
+    out.print(table)

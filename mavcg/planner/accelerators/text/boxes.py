@@ -1,0 +1,46 @@
+"""Boxes of tiles in their tensors, and tests of overlap and cover, which the verifier and the interpreter share."""
+
+from collections.abc import Iterable
+from math import prod
+
+import numpy as np
+
+from mavcg.planner.accelerators.text.plan import Dims, PlanTile
+
+Box = tuple[tuple[int, int], ...]  # (first, count) along each dimension
+
+
+def box_of(tile: PlanTile, tensor: Dims) -> Box:
+    """A tile's box, of its offset. It may leave the tensor: `inside` tells."""
+    rest = tile.offset
+    firsts = []
+    for length in reversed(tensor[1:]):
+        firsts.append(rest % length)
+        rest //= length
+    return tuple(zip((rest, *reversed(firsts)), tile.dims, strict=True))
+
+
+def inside(box: Box, tensor: Dims) -> bool:
+    """True if a box, which may be empty, is in its tensor."""
+    return all(first + count <= length for (first, count), length in zip(box, tensor, strict=True))
+
+
+def slices(box: Box) -> tuple[slice, ...]:
+    """Slices to index an array by."""
+    return tuple(slice(first, first + count) for first, count in box)
+
+
+def overlap(boxes: Iterable[Box], shape: tuple[int, ...]) -> Box | None:
+    """The first box that shares an element with one before it; None where all are disjoint."""
+    seen = np.zeros(shape, dtype=bool)
+    for box in boxes:
+        part = seen[slices(box)]
+        if part.any():
+            return box
+        part[...] = True
+    return None
+
+
+def volume(box: Box) -> int:
+    """Elements of a box."""
+    return prod(count for _, count in box)

@@ -1,0 +1,189 @@
+"""A plan -> one C file: a call for each command, in their order (e-PlaNNer, 7.2), over a library of plain loops."""
+
+from collections.abc import Iterator
+from math import prod
+
+from mavcg.errors import MavcgError
+from mavcg.planner.accelerators.text import c_library
+from mavcg.planner.accelerators.text.declared import regions
+from mavcg.planner.accelerators.text.plan import (
+    Command,
+    Conv,
+    Load,
+    PlanTile,
+    PoolCommand,
+    Relu,
+    Store,
+    TextPlan,
+    output_memories,
+    tiles_by_name,
+)
+from mavcg.planner.accelerators.text.printer import print_command
+from mavcg.planner.accelerators.text.verify import verify_plan
+from mavcg.text.safe_text import c_identifier, comment
+
+_C_TYPES = {
+    "f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
+}  # fmt: skip
+_ON_CHIP = {"INPUT": "input_t", "WEIGHT": "weight_t", "OUTPUT": "psum_t"}
+_LOWEST = {"f": "-1.0 / 0.0", "i8": "INT8_MIN", "i16": "INT16_MIN", "i32": "INT32_MIN", "i64": "INT64_MIN"}
+
+
+def plan_c(plan: TextPlan, function: str = "run") -> str:
+    """C11 that defines `void run(const INPUT *input, const WEIGHT *weight, OUTPUT *output)`; no weight for pooling.
+
+    The tensors are row-major as in the plan. The memories are static arrays, so run is for one thread at a time.
+    function: another name for it. Raises: MavcgError for a plan that is wrong, or of a type that C lacks.
+    """
+    verify_plan(plan)
+    types = plan.info.types
+    for name in (types.input, types.weight, types.output, types.psum):
+        if name not in _C_TYPES:
+            raise MavcgError(
+                f"plan of {plan.name or 'a layer'}: type {name} is none of C's; take one of {', '.join(_C_TYPES)}"
+            )
+    writer = _CWriter(plan)
+    parts = (*_library(plan), "\n".join(writer.memories()) + "\n", "\n".join(writer.function(function)) + "\n")
+    return "".join(parts)
+
+
+def _multiply_add(psum: str) -> str:
+    if psum.startswith("f"):
+        body = "((sum) + (psum_t)(a) * (psum_t)(b))"
+    else:
+        # Unsigned arithmetic wraps round, where signed arithmetic must not overflow in C.
+        wide = "uint64_t" if psum == "i64" else "uint32_t"
+        body = f"((psum_t)(({wide})(sum) + ({wide})(psum_t)(a) * ({wide})(psum_t)(b)))"
+    return f"#define MULTIPLY_ADD(sum, a, b) {body}"
+
+
+def _library(plan: TextPlan) -> Iterator[str]:
+    """The functions of the library that the plan's commands call."""
+    types, commands = plan.info.types, plan.commands
+    head = c_library.HEAD.replace("@MULTIPLY_ADD@", _multiply_add(types.psum))
+    names = {"@INPUT@": types.input, "@WEIGHT@": types.weight, "@OUTPUT@": types.output, "@PSUM@": types.psum}
+    for key, name in names.items():
+        head = head.replace(key, _C_TYPES[name])
+    yield f"/* The plan of {comment(plan.name or 'a layer')}, as C. */\n{head}"
+    tiles = tiles_by_name(plan)
+    convs = [command for command in commands if isinstance(command, Conv)]
+    if any(_is_fc(tiles, command) for command in convs):
+        yield c_library.FC
+    if any(not _is_fc(tiles, command) for command in convs):
+        yield c_library.CONV
+    for maximum in (True, False):
+        if any(isinstance(command, PoolCommand) and command.maximum is maximum for command in commands):
+            yield c_library.pool(maximum, _LOWEST.get(types.psum, _LOWEST["f"]))
+    if any(isinstance(command, Relu) for command in commands):
+        yield c_library.RELU
+    yield c_library.COPIES
+    yield c_library.STORES.replace("@NAME@", "store").replace("@TYPE@", "output_t")
+    if types.psum != types.output and _has_partial(plan):
+        yield c_library.STORES.replace("@NAME@", "store_partial").replace("@TYPE@", "psum_t")
+
+
+def _has_partial(plan: TextPlan) -> bool:
+    return any(isinstance(command, Store) and command.partial for command in plan.commands)
+
+
+def _is_fc(tiles: dict[str, PlanTile], command: Conv) -> bool:
+    """True if one pixel goes through a 1x1 kernel. Pixels that are padding are no FC."""
+    return tiles[command.output].dims[2:] == tiles[command.weight].dims[2:] == tiles[command.input].dims[2:] == (1, 1)
+
+
+class _CWriter:
+    """The memories, and the function that holds the commands."""
+
+    def __init__(self, plan: TextPlan) -> None:
+        self.plan = plan
+        self.tiles = tiles_by_name(plan)
+        self.where: dict[str, str] = {}  # tile: the array that it is in
+        self.regions = regions(plan, self.tiles)  # bytes of each (memory, operand)
+
+    def array(self, memory: str, operand: str) -> str:
+        """Return the name of a memory's part for an operand: as the memory, where it holds nothing else."""
+        alone, name = memory.startswith(("IN_", "WT_", "OT_")), c_identifier(memory.lower())
+        return name if alone else f"{name}_{operand.lower()}"
+
+    def memories(self) -> Iterator[str]:
+        types = self.plan.info.types
+        for memory in self.plan.memories:
+            for operand in memory.holds:
+                if (memory.name, operand) in self.regions:
+                    # A part of a shared memory is an array of its own: C lets no object have two types.
+                    size = memory.size_bytes if len(memory.holds) == 1 else self.regions[memory.name, operand]
+                    count = size // types.resident_bytes(operand)
+                    yield f"static {_ON_CHIP[operand]} {self.array(memory.name, operand)}[{count}];"
+        if types.psum != types.output and _has_partial(self.plan):
+            yield f"static psum_t partial[{prod(self.plan.info.output)}]; /* partial sums, off chip */"
+
+    def function(self, name: str) -> Iterator[str]:
+        weight = "" if self.plan.info.weight is None else "const weight_t *weight, "
+        yield f"void {name}(const input_t *input, {weight}output_t *output);"
+        yield f"void {name}(const input_t *input, {weight}output_t *output) {{"
+        for command, target in zip(self.plan.commands, output_memories(self.plan), strict=True):
+            yield f"    {self.call(command, target)} /* {comment(print_command(command))} */"
+        yield "}"
+
+    def on_chip(self, memory: str, tile: str) -> str:
+        self.where[tile] = self.array(memory, self.tiles[tile].operand)
+        return self.where[tile]
+
+    def off_chip(self, tile: PlanTile, partial: bool) -> str:
+        types = self.plan.info.types
+        if tile.operand == "OUTPUT" and partial and types.psum != types.output:
+            return f"partial + {tile.offset}"
+        return f"{tile.operand.lower()} + {tile.offset}"
+
+    def call(self, command: Command, target: str | None) -> str:
+        match command:
+            case Load(memory, name):
+                return self.load(memory, name)
+            case Store(name, _, partial):
+                return self.store(name, partial)
+            case Conv(output, source, weight):
+                place = self.where[output] if command.add else self.on_chip(target or "", output)
+                hook = "PLAN_FC" if _is_fc(self.tiles, command) else "PLAN_CONV"
+                taken = self.where.get(source, "(const input_t *)0")
+                return f"{hook}({taken}, {self.where[weight]}, {place}, {self.shape(command)});"
+            case PoolCommand(maximum, output, source):
+                hook = "PLAN_MAXPOOL" if maximum else "PLAN_AVGPOOL"
+                taken = self.where.get(source, "(const input_t *)0")
+                return f"{hook}({taken}, {self.on_chip(target or '', output)}, {self.shape(command)});"
+            case Relu(output):
+                return f"PLAN_RELU({self.where[output]}, {self.tiles[output].elements});"
+
+    def load(self, memory: str, name: str) -> str:
+        tile = self.tiles[name]
+        tensor = self.plan.info.dims(tile.operand)
+        assert tensor
+        item = _ON_CHIP[tile.operand]
+        plane = tensor[2] * tensor[3]
+        n0, n1, rows, columns = tile.dims
+        return (
+            f"load({self.on_chip(memory, name)}, {self.off_chip(tile, partial=True)}, sizeof({item}), "
+            f"{n0}, {tensor[1] * plane}, {n1}, {plane}, {rows}, {columns}, {tensor[3]});"
+        )
+
+    def store(self, name: str, partial: bool) -> str:
+        tile, tensor = self.tiles[name], self.plan.info.output
+        types = self.plan.info.types
+        function = "store_partial" if partial and types.psum != types.output else "store"
+        _, channels, rows, columns = tile.dims
+        place = self.where[name]
+        return (
+            f"{function}({self.off_chip(tile, partial)}, {place}, "
+            f"{channels}, {tensor[2] * tensor[3]}, {rows}, {columns}, {tensor[3]});"
+        )
+
+    def shape(self, command: Conv | PoolCommand) -> str:
+        info = self.plan.info
+        _, oc, oh, ow = self.tiles[command.output].dims
+        _, ic, ih, iw = self.tiles[command.input].dims
+        kh, kw = self.tiles[command.weight].dims[2:] if isinstance(command, Conv) else info.kernel
+        left, _, above, _ = command.pads
+        add = int(isinstance(command, Conv) and command.add)
+        values = (
+            oc, ic, oh, ow, ih, iw, kh, kw, *command.stride, *info.dilation, left, above, add,
+        )  # fmt: skip
+        return f"&(const struct plan_conv){{{', '.join(map(str, values))}}}"

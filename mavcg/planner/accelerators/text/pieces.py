@@ -1,0 +1,45 @@
+"""Pieces of all plans, whatever the layer: memories, types, and numbers as the text has them."""
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.accelerator import MemoryLevel
+from mavcg.planner.accelerators.text.plan import ITEM_BYTES, Dims, PlanMemory, Types
+from mavcg.planner.layer_model.layer import ItemBytes
+from mavcg.planner.layer_model.windows import InputWindow
+
+
+def types_of(items: ItemBytes) -> Types:
+    """The types that a layer's sizes suggest: whole numbers where an operand has one byte, else floats.
+
+    Raises: MavcgError for a size that no type has.
+    """
+    sizes = (items.input, items.weight, items.output, items.psum)
+    kind = "i" if 1 in sizes else "f"
+    names = [f"{kind}{8 * size}" for size in sizes]
+    for name, size in zip(names, sizes, strict=True):
+        if name not in ITEM_BYTES:
+            raise MavcgError(f"plan: no element type has {size} bytes; 1, 2, 4 and 8 are there")
+    return Types(*names)
+
+
+def memories_of(level: MemoryLevel) -> tuple[PlanMemory, ...]:
+    """A memory of each operand, or the one that all share."""
+    if level.shared_bytes:
+        return (PlanMemory("MEM_0", level.shared_bytes),)
+    sizes = {"IN_MEM_0": level.input_bytes, "WT_MEM_0": level.weight_bytes, "OT_MEM_0": level.output_bytes}
+    return tuple(PlanMemory(name, size) for name, size in sizes.items())
+
+
+def paper_pads(pads: tuple[int, int, int, int]) -> Dims:
+    """A layer's pads in the order of the paper's CONV: left, right, above, below."""
+    above, left, below, right = pads
+    return left, right, above, below
+
+
+def element_offset(dims: Dims, channel: int, row: int, column: int) -> int:
+    """Offset of an element of the first batch in a row-major tensor of these dims."""
+    return (channel * dims[2] + row) * dims[3] + column
+
+
+def window_pads(rows: InputWindow, columns: InputWindow) -> Dims:
+    """The padding of one tile, in the order of the paper's CONV."""
+    return columns.before, columns.after, rows.before, rows.after

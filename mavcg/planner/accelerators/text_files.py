@@ -1,0 +1,91 @@
+"""Files with the text of plans (docs/plan-text.md): verified, and run on seeded whole numbers."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.planner.accelerators.text.interpret import CountedTraffic, count_plan, run_plan
+from mavcg.planner.accelerators.text.parser import parse_plans
+from mavcg.planner.accelerators.text.plan import TextPlan
+from mavcg.planner.accelerators.text.verify import verify_plan
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LARGEST = 7  # of the numbers that plans are run on: sums of 2^25 products stay within 32 bits
+
+
+def read_plans(path: Path) -> tuple[TextPlan, ...]:
+    """Raises: MavcgError for a file that cannot be read or is no plan, naming the line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise MavcgError(f"{path}: cannot be read ({why}); name a file that --emit-ir wrote") from error
+    return parse_plans(text, str(path))
+
+
+def check_file(path: Path) -> list[dict[str, Any]]:
+    """Each plan of a file with the bytes that it moves. Raises: MavcgError for the first that is wrong."""
+    found = []
+    for plan in read_plans(path):
+        verify_plan(plan)
+        found.append({"name": plan.name, "commands": len(plan.commands), "moved_bytes": _moved(count_plan(plan))})
+    return found
+
+
+def run_file(path: Path) -> list[dict[str, Any]]:
+    """Each plan run on whole numbers from -7 to 7, seeded by its place in the file.
+
+    checksum: SHA-256 of the output as little-endian 64-bit integers, row-major.
+    Raises: MavcgError for the first plan that is wrong.
+    """
+    found = []
+    for number, plan in enumerate(read_plans(path)):
+        rng = np.random.default_rng(number)
+        x = rng.integers(-LARGEST, LARGEST + 1, plan.info.input, dtype=np.int32)
+        w = None
+        if plan.info.weight is not None:
+            w = rng.integers(-LARGEST, LARGEST + 1, plan.info.weight, dtype=np.int32)
+        ran = run_plan(plan, x, w)
+        digest = hashlib.sha256(np.ascontiguousarray(ran.output, dtype="<i8").tobytes()).hexdigest()
+        found.append({
+            "name": plan.name,
+            "output_shape": list(ran.output.shape),
+            "moved_bytes": _moved(ran.moved),
+            "checksum": digest,
+        })  # fmt: skip
+    return found
+
+
+def _moved(moved: CountedTraffic) -> dict[str, int]:
+    return {
+        "input": moved.input_loaded_bytes,
+        "weight": moved.weight_loaded_bytes,
+        "output": moved.output_loaded_bytes + moved.output_stored_bytes,
+        "output_loaded": moved.output_loaded_bytes,
+        "output_stored": moved.output_stored_bytes,
+    }
+
+
+def show_runs(runs: Sequence[dict[str, Any]], out: "Console") -> None:
+    """A row for each plan."""
+    from rich.table import Table
+
+    table = Table("layer", "output", title="plans run; bytes off chip (counted)", title_justify="left")
+    for heading in ("input", "weight", "output loaded", "output stored"):
+        table.add_column(heading, justify="right")
+    table.add_column("checksum")
+    for one in runs:
+        moved = one["moved_bytes"]
+        table.add_row(
+            one["name"] or "-",
+            "x".join(map(str, one["output_shape"])),
+            *(f"{moved[key]:,}" for key in ("input", "weight", "output_loaded", "output_stored")),
+            one["checksum"][:16],
+        )
+    out.print(table)

@@ -1,0 +1,46 @@
+"""Cut 8-bit depthwise layers for unequal cores: rows in parts of channels, at no cost to one thread.
+
+14x14 and 7x7 pixels are 14 and 7 rows, too few for four fast and four slow cores. A row is cut into parts of whole
+vectors of channels; the input that a row shares with its neighbours is read again for each row anyway
+(kernels/int8/depthwise.py). Rows of f32 share it with the other rows of a call, and stay as they are.
+"""
+
+from collections.abc import Mapping
+
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.kernels.int8.depthwise import CHANNELS, QDepthwise
+from mavcg.lowering.step_list import call_rows
+from mavcg.planner.engine.parts import GAIN, CoreTeam, over_ideal
+from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
+
+# Operations of a chunk at least: each takes two or three times as long as a product's, since it loads its operands.
+LEAST_WORK = CHUNK_WORK // 2
+LATE = 1.1  # multiple of the ideal time: a layer that ends sooner stays as it is
+
+
+def channel_groups(
+    spec: QDepthwise, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]
+) -> MacroTile | None:
+    """Return a macro-tile that cuts rows into parts, if all cores end sooner for it; None if rows stay whole.
+
+    clusters, counts: by the version's label; cores count by their clocks, as the engine's core shares do. Cores of one
+    type keep whole rows, which were measured.
+    """
+    present = [label for label, count in counts.items() if count]
+    if len(present) < 2 or not spec.rows:
+        return None
+    row_seconds = tuple(1 / clusters[label].frequency_ghz for label in present)
+    cores = CoreTeam((), row_seconds, tuple(counts[label] for label in present))
+    no_slowdown = [1.0] * len(present)
+    unplanned, _ = call_rows(spec)
+    best, best_ratio = None, over_ideal(spec.rows, unplanned, cores, no_slowdown)
+    channels = spec.out.shape[3]
+    lines = -(-channels // CHANNELS)
+    for size in dict.fromkeys(-(-lines // number) * CHANNELS for number in range(1, lines + 1)):
+        parts = -(-channels // size)
+        min_chunk = max(1, -(-LEAST_WORK * spec.rows * parts // spec.work))
+        ratio = over_ideal(spec.rows * parts, min_chunk, cores, no_slowdown)
+        if best_ratio > LATE and ratio < GAIN * best_ratio:
+            best_ratio = ratio
+            best = MacroTile(nc=size, call_rows=spec.rows, parts=parts, min_chunk_rows=min_chunk)
+    return best

@@ -1,0 +1,71 @@
+"""Cost and gain of prefetching the weights of the next chunk of channels, by a model of x86 cores.
+
+Register tiles of a chunk share the prefetches (kernels/conv/loop_plan.share_bytes). The gain is twofold: lines from
+beyond level 2 arrive in time, which cost.py counts in bytes; and so do the first lines that a chunk's first tile reads
+from level 2, before the core has recognised a stream. The constants, [chunk_prefetch] of profiles/fits/x86.toml, were
+fitted to layers of SqueezeNet on a Zen 3, with and without the prefetch (docs/design/engine-tiles.md).
+"""
+
+from dataclasses import dataclass
+
+from mavcg.cost_model.fits import fit_of
+from mavcg.kernels.builder.prefetch import LINE_BYTES
+from mavcg.kernels.conv.loop_plan import LEAST_SHARING, share_bytes
+from mavcg.kernels.gemm.register_tile import Widths, unrolled
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.tile_plan import MacroTile
+
+
+@dataclass(frozen=True)
+class ChunkPass:
+    """A pass of rows of pixels over a chunk of channels, in all its register tiles: once for each block of rows.
+
+    widths: of one row's tiles, or of all rows' tiles where they cross from one row to the next. chunk_bytes: of its
+    weights of a block of terms. returns_bytes: bytes that go through level 1 until a pass over the same chunk follows:
+    the call's weights, inputs and outputs; 0 where these weights are all of the call, None where no pass follows.
+    pixel_bytes: of a register tile's inputs. terms: of a block.
+    """
+
+    widths: Widths
+    crossing: bool
+    rows: int
+    chunk_bytes: int
+    returns_bytes: int | None
+    pixel_bytes: int
+    terms: int
+
+
+def known(spec: KernelSpec, machine: Machine) -> bool:
+    """True if this model covers the kernel and the core."""
+    products = spec.products
+    return fit_of(machine).chunk_prefetch is not None and products is not None and products.shared_prefetch
+
+
+def shares(spec: KernelSpec, machine: Machine, chunk: ChunkPass) -> bool:
+    """True if register tiles share the prefetches of a macro-tile that has them, in a kernel that this model covers."""
+    return known(spec, machine) and _tiles(chunk) >= LEAST_SHARING
+
+
+def cycles(spec: KernelSpec, machine: Machine, macro: MacroTile, chunk: ChunkPass, free_bytes: float) -> float:
+    """Return the cycles of a pass's prefetches, or without prefetches those that a chunk waits at its start.
+
+    free_bytes: of level 1.
+    """
+    fit = fit_of(machine).chunk_prefetch
+    assert fit is not None
+    stays = chunk.chunk_bytes + chunk.pixel_bytes <= free_bytes
+    if not macro.prefetch_distance_bytes:
+        near = chunk.returns_bytes is not None and chunk.returns_bytes <= free_bytes
+        return fit.start_cycles if stays and not near else 0.0
+    unroll = unrolled(machine, chunk.terms)
+    prefetches = chunk.terms / unroll * -(-unroll * _prefetch_bytes_per_term(spec, macro, chunk) // LINE_BYTES)
+    lost = 0.0 if stays else chunk.chunk_bytes / LINE_BYTES * fit.lost_line_cycles
+    return _tiles(chunk) * prefetches * fit.prefetch_cycles + lost
+
+
+def _tiles(chunk: ChunkPass) -> int:
+    return (chunk.widths.count + chunk.widths.count_less) * (1 if chunk.crossing else chunk.rows)
+
+
+def _prefetch_bytes_per_term(spec: KernelSpec, macro: MacroTile, chunk: ChunkPass) -> int:
+    return share_bytes(spec, macro, chunk.chunk_bytes // chunk.terms, _tiles(chunk))

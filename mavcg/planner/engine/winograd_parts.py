@@ -1,0 +1,103 @@
+"""Choose the minimum chunk of work whose rows share a reading of the weights: one-kernel Winograd on unequal cores.
+
+Each chunk reads all weights. A few chunks as large as can be are right for two or four cores that are alike, and a step
+is cut so where nothing is planned for it (lowering.call_rows). Where cores differ, half of a layer on a slow core keeps
+all others waiting: smaller chunks pay there, as far as reading the weights more often takes no longer.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mavcg.cost_model.fits import all_cores_fit
+from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.cost_model.memory import read_ns
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.kernels.primitives.winograd.spec import Winograd
+from mavcg.lowering.step_list import call_rows
+from mavcg.planner.engine.parts import MODEL_ERRORS
+from mavcg.specs.tile_plan import worthwhile_chunk_rows
+
+# A chunk has at least this part of the rows that share a reading: of 36 tiles 6, a register tile's pixels.
+LEAST_PART = 6
+MANY_CHUNKS = 64  # enough of them, whatever the cores
+GAIN = 0.97  # smaller chunks must take less than this fraction of the time, with all cores
+NO_LATER = 1.01  # and at most this multiple of it with the fastest type's cores alone
+
+
+@dataclass(frozen=True)
+class WinogradTeam:
+    """Cores that work on a layer together: one core of each type, and how many there are of it."""
+
+    cores: tuple[Accelerator, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def all_cores(self) -> list[Accelerator]:
+        """Every core by itself, those of a type one after the other."""
+        return [core for core, count in zip(self.cores, self.counts, strict=True) for _ in range(count)]
+
+    @property
+    def fastest(self) -> "WinogradTeam":
+        """The cores of the fastest type alone."""
+        number = max(range(len(self.cores)), key=lambda n: self.cores[n].peak_gmac_per_s)
+        return WinogradTeam((self.cores[number],), (self.counts[number],))
+
+
+def winograd_chunk(spec: Winograd, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]) -> int:
+    """Return the minimum chunk in rows, if it is smaller than the even chunks of an unplanned step; 0: these stay.
+
+    All cores of the board must end sooner, and those of the fastest type alone no later: a library is run with either.
+    clusters, counts: by the version's label. Cores of one type keep the even chunks, which were measured.
+    """
+    present = [label for label, count in counts.items() if count]
+    even, _ = call_rows(spec)
+    if len(present) < 2 or not spec.rows or even * MANY_CHUNKS <= spec.rows:
+        return 0
+    everyone = WinogradTeam(tuple(clusters[label] for label in present), tuple(counts[label] for label in present))
+    least = max(worthwhile_chunk_rows(spec), -(-spec.shared_rows // LEAST_PART))
+    sizes = dict.fromkeys(-(-spec.rows // number) for number in range(2, MANY_CHUNKS + 1))
+    all_ns, fastest_ns = layer_ns(spec, even, everyone), layer_ns(spec, even, everyone.fastest)
+    best, best_product = 0, math.inf
+    for min_chunk in sizes:
+        if not least <= min_chunk < even:
+            continue
+        both = layer_ns(spec, min_chunk, everyone), layer_ns(spec, min_chunk, everyone.fastest)
+        if both[0] < GAIN * all_ns and both[1] <= NO_LATER * fastest_ns and both[0] * both[1] < best_product:
+            best, best_product = min_chunk, both[0] * both[1]
+    return best
+
+
+def layer_ns(spec: Winograd, min_chunk: int, team: WinogradTeam) -> float:
+    """Return the nanoseconds of a layer in chunks of min_chunk rows or more, or of reading its weights if that is more.
+
+    The mean over MODEL_ERRORS and over either end of the cores as the caller, as parts.over_ideal. Cores compute at
+    their peak, and none waits for what it reads longer than that takes it alone.
+    """
+    tiles, cores = spec.tiles, team.all_cores
+    weight_bytes = tiles.planes * tiles.panels * tiles.panel_bytes
+    modelled = [spec.work / 2 / core.peak_gmac_per_s / spec.rows for core in cores]
+    readings = max(1, -(-spec.rows // min(min_chunk, spec.shared_rows)))
+    weights_ns = [weights_read_ns(weight_bytes, core) * readings / spec.rows for core in cores]
+    ends_ns = []
+    for error in MODEL_ERRORS:
+        rows_ns = [
+            max(row_ns * (error if core % 2 else 1.0), read)
+            for core, (row_ns, read) in enumerate(zip(modelled, weights_ns, strict=True))
+        ]
+        for order in (slice(None), slice(None, None, -1)):
+            ends_ns.append(simulated_ns(spec.rows, min_chunk, rows_ns[order], [0.0] * len(cores), modelled[order]))
+    return max(sum(ends_ns) / len(ends_ns), readings * _all_cores_read_ns(weight_bytes, cores))
+
+
+def weights_read_ns(size: int, core: Accelerator) -> float:
+    """Nanoseconds in which a core alone reads so many bytes over and over, from the nearest level that holds them."""
+    return read_ns(size, size, core.levels)
+
+
+def _all_cores_read_ns(size: int, cores: Sequence[Accelerator]) -> float:
+    """Return the nanoseconds in which the memory delivers so many bytes to all cores; 0 where a cache holds them."""
+    if any(core.levels[-1].shared_bytes >= size for core in cores):
+        return 0.0
+    fastest = max(core.levels[-1].bandwidth_gb_per_s for core in cores)
+    return size / (min(all_cores_fit().memory.cores_that_fill, len(cores)) * fastest)

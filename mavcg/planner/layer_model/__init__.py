@@ -1,0 +1,1 @@
+"""The model that all planners share: layers, tilings, off-chip traffic, the roofline."""

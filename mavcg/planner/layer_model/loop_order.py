@@ -1,0 +1,74 @@
+"""The order of a tiling's off-chip loops, and the bytes that move in it: what plans are written and counted by."""
+
+from dataclasses import dataclass
+from itertools import permutations
+
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
+from mavcg.planner.layer_model.traffic import Traffic
+from mavcg.planner.layer_model.windows import axes, rows_read
+
+# Loops that leave an operand's tile as it is, outermost first; the key keeps that operand on chip. (A tile of the
+# kernel reads rows of its own of the input, so a loop over the kernel does change the input's tile.)
+FREE = {Dataflow.WEIGHT: ("OH", "OW"), Dataflow.INPUT: ("OC",), Dataflow.OUTPUT: ("IC", "KH", "KW")}
+
+# Where bytes do not tell, the channels of the output are the outermost loop and those of the input the innermost.
+_PREFERENCE = (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)
+
+
+@dataclass(frozen=True)
+class Reloads:
+    """Return how often each tile of an operand comes on chip in a run of all loops."""
+
+    input: int
+    weight: int
+    output: int
+
+
+def _times(n: dict[str, int], order: tuple[str, ...], free: tuple[str, ...]) -> int:
+    """Return how often each tile comes that only `free` loops leave as it is.
+
+    A free loop brings it again for each of its trips, unless no other loop runs inside: then the tile just stays.
+    """
+    count = 1
+    inside = 1
+    for name in reversed(order):
+        if name not in free:
+            inside *= n[name]
+        elif inside > 1:
+            count *= n[name]
+    return count
+
+
+def reloads(n: dict[str, int], order: tuple[str, ...]) -> Reloads:
+    """Traffic of a tiling with these trips, in an order (outermost first). A loop of one trip brings nothing again."""
+    return Reloads(*(_times(n, order, FREE[stays]) for stays in (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)))
+
+
+def moved(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> Traffic:
+    """Off-chip bytes of a layer whose loops run in this order: with halo, without padding."""
+    times = reloads(trips(layer, tile), order)
+    down, across = axes(layer)
+    items = layer.items
+    positions = rows_read(down, tile.oh, tile.kh) * rows_read(across, tile.ow, tile.kw)
+    return Traffic(
+        layer.groups * layer.ic * positions * items.input * times.input,
+        layer.weight_elements * items.weight * times.weight,
+        layer.output_elements * (items.output + 2 * (times.output - 1) * items.psum),
+    )
+
+
+def loop_order(layer: ConvLayer, tiling: Tiling) -> tuple[str, ...]:
+    """The off-chip loops of a group, outermost first; the loop over groups is outside all of them.
+
+    Innermost are the loops that leave the stationary operand as it is: OC for the input, OH and OW for the weights,
+    IC, KH and KW for the output. The other two sets come in the order that moves fewer bytes. That only differs where
+    all innermost loops have one trip, so that the next set decides what stays; else OC is outside of OH and OW, and
+    these outside of IC, KH and KW.
+    """
+    inner = FREE[tiling.dataflow]
+    outer = [FREE[stays] for stays in _PREFERENCE if stays is not tiling.dataflow]
+    if any(-(-layer.loops[name] // tiling.tile.factors[name]) > 1 for name in inner):
+        return (*outer[0], *outer[1], *inner)
+    orders = [(*first, *second, *inner) for first, second in permutations(outer)]
+    return min(orders, key=lambda order: moved(layer, tiling.tile, order).total_bytes)

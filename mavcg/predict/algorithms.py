@@ -1,0 +1,191 @@
+"""Predicts the time of each algorithm that may compute a node, and names the fastest.
+
+A library is run with one thread or with several. So an algorithm is judged by both: by the geometric mean of its time
+on one core and of that on all cores of the cluster.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost_model.core_rates import CoreRates, core_rates
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import Target
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.lower import LoweringCandidates
+from mavcg.lowering.memory_plan import ContentDigests
+from mavcg.lowering.step_list import plan_model
+from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches
+from mavcg.predict.kernel_cycles import KernelModel, kernel_models
+from mavcg.predict.latency import StepModel, Worker
+from mavcg.predict.memory import Distances, reuse_distances
+from mavcg.predict.work import StepWork, step_works
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.tile_plan import TilePlan
+
+Progress = Callable[[str], None]
+# Largest share of the default algorithm's time at which another is taken: the model is not to be trusted with less, and
+# every other algorithm costs weights or accuracy.
+WORTH = 0.9
+
+
+@dataclass(frozen=True)
+class AlgorithmTime:
+    """An algorithm's predicted time for a node, in ms, on one core of the fastest cluster and on all of its cores.
+
+    name: "" is the default of the node's family.
+    """
+
+    name: str
+    ms: float
+    together_ms: float
+    weight_bytes: int
+
+    @property
+    def mean_ms(self) -> float:
+        """The time that algorithms are compared by: the geometric mean of both."""
+        return math.sqrt(self.ms * self.together_ms)
+
+
+@dataclass(frozen=True)
+class PredictedAlgorithms:
+    """fastest: by a node's output, where it is not the default. considered: all algorithms of these nodes, the default
+    first."""
+
+    fastest: Mapping[str, str]
+    considered: Mapping[str, tuple[AlgorithmTime, ...]]
+
+    def __str__(self) -> str:
+        lines = []
+        for node, times in self.considered.items():
+            figures = ", ".join(f"{t.name or 'own'} {t.ms:.3f} ms (together {t.together_ms:.3f})" for t in times)
+            lines.append(f"{node}: {self.fastest.get(node, 'own')} of {figures}\n")
+        return "".join(lines)
+
+
+def predict_algorithms(
+    candidates: LoweringCandidates,
+    machines: Mapping[str, Machine],
+    target: Target,
+    board: Board | None,
+    progress: Progress = lambda message: None,
+) -> PredictedAlgorithms:
+    """Predict each node's algorithms on the board's fastest cluster.
+
+    All versions of a kernel compute alike (docs/design/one-answer.md), so that one kind of core has to speak for all.
+    board: None is one core of each version, with what is typical of its kind. Cycles go by counted blocks at the core's
+    rates, without compiling.
+    """
+    options = candidates.algorithms
+    known_board = with_known_caches(board or _typical(tuple(machines), target))
+    clusters = cluster_machines(known_board) if options else ()
+    if not clusters:
+        return PredictedAlgorithms({}, {})
+    progress("comparing algorithms of convolutions")
+    fastest = max(clusters, key=lambda machine: machine.accelerator.peak_gmac_per_s)
+    label = fastest.core.name if fastest.core is not None and fastest.core.name in machines else GENERIC
+    rates = replace(core_rates(label, machines[label], fastest), timing=None)
+    together = cluster_machine(known_board, clusters.index(fastest), len(fastest.cluster.cpus))
+    nodes_of = {"": tuple(options)} | {
+        name: tuple(node for node, names in options.items() if name in names)
+        for name in dict.fromkeys(name for names in options.values() for name in names)
+    }
+    works_of = _works(candidates, nodes_of)
+    models = _kernel_times(candidates, works_of, rates, target, board)
+    considered: dict[str, list[AlgorithmTime]] = {}
+    for name, works in works_of.items():
+        for node, time in _times(name, works, models, fastest, together).items():
+            considered.setdefault(node, []).append(time)
+    best = {node: fastest_of(times).name for node, times in considered.items()}
+    return PredictedAlgorithms(
+        {node: name for node, name in best.items() if name}, {node: tuple(times) for node, times in considered.items()}
+    )
+
+
+def fastest_of(times: Sequence[AlgorithmTime]) -> AlgorithmTime:
+    """The fastest of those that are worth it beside the default, which is the first; else the default."""
+    default, *others = times
+    worth_it = (time for time in others if time.mean_ms < WORTH * default.mean_ms)
+    return min(worth_it, key=lambda time: time.mean_ms, default=default)
+
+
+@dataclass(frozen=True)
+class _NodeStep:
+    """A step of a node in a program where all nodes that can be are computed by one algorithm."""
+
+    node: str
+    work: StepWork
+    distances: Distances
+
+
+@dataclass(frozen=True)
+class _KernelTimes:
+    """Models of all kernels of all algorithms, with the tiles that they are modelled with."""
+
+    specs: Mapping[str, KernelSpec]
+    plan: TilePlan
+    models: Mapping[str, KernelModel]
+
+
+def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]) -> dict[str, tuple[_NodeStep, ...]]:
+    """Return by algorithm the steps of these nodes, if all of them are computed by it."""
+    digests = ContentDigests()
+    works_of = {}
+    for name, nodes in nodes_of.items():
+        lowered = candidates.lowered(dict.fromkeys(nodes, name))
+        works = step_works(plan_model(lowered, digests=digests))
+        works_of[name] = tuple(
+            _NodeStep(node.output, work, distances)
+            for node, work, distances in zip(lowered.nodes, works, reuse_distances(works), strict=True)
+            if node.output in set(nodes)
+        )
+    return works_of
+
+
+def _kernel_times(
+    candidates: LoweringCandidates,
+    works_of: Mapping[str, Sequence[_NodeStep]],
+    rates: CoreRates,
+    target: Target,
+    board: Board | None,
+) -> _KernelTimes:
+    """Plan tiles for every kernel once, and model it once."""
+    lowered = {kernel_name(step.spec): step.spec for steps in candidates.steps.values() for step in steps}
+    kernels = dict.fromkeys(step.work.kernel for steps in works_of.values() for step in steps)
+    specs = {kernel: lowered[kernel] for kernel in kernels}
+    plan = plan_tiles(tuple(specs.values()), {rates.label: rates.machine}, cores_of((rates.label,), target, board))
+    return _KernelTimes(specs, plan, kernel_models(tuple(specs.values()), rates, target, plan=plan))
+
+
+def _times(
+    name: str, steps: Sequence[_NodeStep], kernels: _KernelTimes, alone: ClusterMachine, together: ClusterMachine
+) -> dict[str, AlgorithmTime]:
+    """The algorithm's time for each node: the sum over its steps."""
+    core, all_cores = Worker(0, alone), [Worker(0, together)] * together.cores
+    times: dict[str, AlgorithmTime] = {}
+    for step in steps:
+        work, model = step.work, [kernels.models[step.work.kernel]]
+        call_rows = _rows_per_reading(kernels.specs[work.kernel], work.call_rows)
+        whole = StepModel(replace(work, call_rows=call_rows), step.distances, model)
+        shared_rows = kernels.plan.call_rows(work.kernel) or work.call_rows
+        shared = StepModel(replace(work, call_rows=shared_rows), step.distances, model)
+        so_far = times.get(step.node, AlgorithmTime(name, 0.0, 0.0, 0))
+        times[step.node] = AlgorithmTime(
+            name, so_far.ms + whole.alone(core).ms, so_far.together_ms + shared.together(all_cores),
+            so_far.weight_bytes + work.bytes_of("weight"),
+        )  # fmt: skip
+    return times
+
+
+def _rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
+    """Rows that one reading of the weights is for: of a task, or those that share it inside of a call."""
+    return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else call_rows
+
+
+def _typical(labels: Sequence[str], target: Target) -> Board:
+    """A board of one core of each version."""
+    cores = [label for label in labels if label != GENERIC] or [GENERIC]
+    clusters = tuple(Cluster(core, (number,)) for number, core in enumerate(cores))
+    return Board("typical", "", target.zig_name, clusters)

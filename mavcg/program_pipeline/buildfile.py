@@ -1,0 +1,219 @@
+"""Read mavcg.toml: the settings of `mavcg profile` and `mavcg build` without arguments.
+
+[profile] names the command to profile, [build] a program's library, each [[model]] a model's library. Keys have the
+meaning of the options of the same names. Paths are relative to the file's folder, in which commands run too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.files.toml_tables import read_table, read_toml, shown
+from mavcg.text.safe_text import c_identifier
+
+FILE_NAME = "mavcg.toml"
+PROFILE_NAME = "mavcg-profile.json"  # file of the profile unless the mavcg.toml names another one
+
+
+@dataclass(frozen=True)
+class ProfileTable:
+    """The [profile] table of mavcg.toml.
+
+    Args:
+        command: program to profile and its arguments.
+        build: a command to run before it.
+        board: the board that the profile is recorded on; None for this machine.
+        output: file to keep the profile in; None for build.profile, else PROFILE_NAME.
+        recorder: "perf" or "callgrind".
+        frequency: samples a second.
+        event: event of perf.
+    """
+
+    command: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
+    board: str | None = None
+    output: str | None = None
+    recorder: str | None = None
+    frequency: int | None = None
+    event: str | None = None
+
+
+@dataclass(frozen=True)
+class BuildFile:
+    """The [build] table of mavcg.toml. Paths are as written, relative to the file; `sources` may hold glob patterns.
+
+    Args:
+        cores, board: cores that get versions, by name or as those of a board.
+        hot: names of hot functions; profile: a file of `mavcg profile -o`; threshold: percent of the run time.
+        max_seconds, max_memory: limits on the build.
+        min_gain, max_growth: in percent.
+        keep_slower: True to keep versions that the model of a core says are slower.
+        flags: compiler flags for `sources`.
+        only_hot: True to build only the files of compile_commands that hold hot functions.
+        query_driver: globs of compilers that compile_commands may name and that may be run.
+        tune: effort of the machine passes in the search for schedules: "off", "fast" or "best".
+        command: a build whose compiler is `mavcg launch`, run instead of compiling `sources`.
+    """
+
+    output: str | None = None
+    sources: tuple[str, ...] = ()
+    ir: tuple[str, ...] = ()
+    compile_commands: str | None = None
+    command: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    compiler: str | None = None
+    hot: tuple[str, ...] = ()
+    profile: str | None = None
+    threshold: float | None = None
+    max_functions: int | None = None
+    cores: tuple[str, ...] = ()
+    board: str | None = None
+    target: str | None = None
+    max_seconds: float | None = None
+    max_memory: int | str | None = None
+    measurements: str | None = None
+    min_gain: float | None = None
+    max_growth: float | None = None
+    rounding: str | None = None
+    tune: str | None = None
+    only_hot: bool | None = None
+    keep_slower: bool | None = None
+    query_driver: tuple[str, ...] = ()
+    # Options of the link, documented in mavcg.objects.link_options.LinkOptions. runtime: "static" or "shared".
+    link_options: tuple[str, ...] = ()
+    version_script: str | None = None
+    libraries: tuple[str, ...] = ()
+    library_dirs: tuple[str, ...] = ()
+    soname: str | None = None
+    strip: bool | None = None
+    runtime: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """A [[model]] table of mavcg.toml: a model's file and the options of `mavcg build MODEL`.
+
+    Args:
+        output: None for lib<stem of file>.so.
+        shapes: "NAME=1x3x224x224".
+        threads: a number or "auto".
+        max_size: bytes or a text such as "4MB".
+        db: a file of costs.
+        max_seconds, max_memory: limits on the build.
+    """
+
+    file: str
+    output: str | None = None
+    board: str | None = None
+    cores: tuple[str, ...] = ()
+    target: str | None = None
+    shapes: tuple[str, ...] = ()
+    threads: int | str | None = None
+    tune: str | None = None
+    max_error: float | None = None
+    strategy: str | None = None
+    db: str | None = None
+    max_workspace: int | None = None
+    max_size: int | str | None = None
+    max_seconds: float | None = None
+    max_memory: int | str | None = None
+    strip: bool | None = None
+
+
+@dataclass(frozen=True)
+class ProjectFile:
+    """A whole mavcg.toml; None for a missing table. [build] and [[model]] have their inherited boards."""
+
+    path: Path
+    profile: ProfileTable | None = None
+    build: BuildFile | None = None
+    models: tuple[ModelTable, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths in the file are relative to and that its commands run in."""
+        return self.path.parent
+
+    @property
+    def profile_name(self) -> str:
+        """Path of the profile that `mavcg profile` keeps, relative to the folder."""
+        of_profile = self.profile.output if self.profile else None
+        return of_profile or (self.build.profile if self.build else None) or PROFILE_NAME
+
+
+def read_project(path: Path) -> ProjectFile:
+    """Read a mavcg.toml.
+
+    A [build] or [[model]] without cores and board has the board of [build], then of [profile].
+    Raises: MavcgError naming file, table and key for a value that cannot be used.
+    """
+    document = read_toml(path)
+    unknown = sorted(set(document) - {"profile", "build", "model"})
+    if unknown:
+        raise MavcgError(f"{path}: [{unknown[0]}] is not known; there are [profile], [build] and [[model]]")
+    profile = _table(path, document, "profile", ProfileTable)
+    build = _table(path, document, "build", BuildFile)
+    for name, value in (("profile", profile), ("build", build)):
+        _refuse_empty_commands(path, name, document.get(name), value)
+    models = document.get("model", [])
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        raise MavcgError(f"{path}: model = {shown(models)}: is not a list of tables; write each as [[model]]")
+    tables = [read_table(path, f"model[{number}]", ModelTable, model) for number, model in enumerate(models)]
+    board = profile.board if profile else None
+    if build and not (build.cores or build.board):
+        build = replace(build, board=board)
+    cores = build.cores if build else ()
+    board = build.board if build else board
+    inherited = [
+        model if model.cores or model.board else replace(model, board=board, cores=() if board else cores)
+        for model in tables
+    ]
+    return ProjectFile(path, profile, build, tuple(inherited))
+
+
+def _table(path: Path, document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
+    if name not in document:
+        return None
+    if not isinstance(document[name], dict):
+        raise MavcgError(f"{path}: has no [{name}] table, but {name} = {shown(document[name])}; write it as [{name}]")
+    return read_table(path, name, kind, document[name])
+
+
+def _refuse_empty_commands(path: Path, name: str, written: Any, table: Any) -> None:
+    for key in ("command", "build"):
+        if table is not None and key in written and not (getattr(table, key) and getattr(table, key)[0]):
+            raise MavcgError(
+                f'{path}: {name}.{key} = {shown(written[key])}: names no program; write it as {key} = ["./app", "arg"]'
+            )
+
+
+def read_build_file(path: Path) -> BuildFile:
+    """Read the [build] table of a mavcg.toml, with the kept profile if it names nothing else that is hot.
+
+    Raises: MavcgError naming file and key for a value that cannot be used, and for a file without [build].
+    """
+    project = read_project(path)
+    if project.build is None:
+        raise MavcgError(f"{path}: has no [build] table; add it, with sources, hot and cores")
+    return with_kept_profile(project.build, project)
+
+
+def with_kept_profile(build: BuildFile, project: ProjectFile) -> BuildFile:
+    """Return the table with the project's kept profile if it names neither hot functions nor a profile.
+
+    A file without [profile] has such a profile only if one lies at the default path.
+    """
+    if build.hot or build.profile:
+        return build
+    profile_name = project.profile_name
+    return (
+        replace(build, profile=profile_name) if project.profile or (project.folder / profile_name).is_file() else build
+    )
+
+
+def library_of_folder(folder: Path) -> str:
+    """Return the library's file name for a [build] without output: lib and the folder's name."""
+    name = c_identifier(folder.resolve().name, "program")
+    return f"{name if name.startswith('lib') else f'lib{name}'}.so"

@@ -1,0 +1,82 @@
+"""Add the files that versions depend on (mavcg.toml, profile, measurements) to a compiler's dependency file.
+
+make and ninja then build an object again when one of them changes.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from mavcg import __version__
+from mavcg.files.whole_file import write_whole
+from mavcg.sources.arguments import words
+from mavcg.sources.compile_commands import CompileUnit
+
+_RULE = re.compile(r"(?<!\\):(?=[ \t\n\\])")
+
+
+def dependency_file(unit: CompileUnit) -> Path | None:
+    """Return the file of make rules that a compile command writes beside its object; None where it writes none.
+
+    Source: GCC manual, "Preprocessor Options", -MD, -MMD, -MF: without -MF it is the output with the suffix .d, and
+    without -o the source, in the current folder.
+    """
+    named, writes, has_output = "", False, False
+    for word in words([part for flag in unit.flags for part in _unwrapped(flag)]):
+        writes = writes or word.name in ("-MD", "-MMD")
+        has_output = has_output or word.name in ("-o", "--output")
+        if word.name == "-MF":
+            named = word.value
+    if not writes or unit.output is None:
+        return None
+    made = unit.output if has_output else unit.directory / unit.source.name
+    return unit.directory / named if named else made.with_suffix(".d")
+
+
+def _unwrapped(flag: str) -> list[str]:
+    """Split -Wp,-MD,x.d, as the Linux kernel writes it, into -MD -MF x.d."""
+    parts = flag.split(",")
+    if parts[0] != "-Wp" or parts[1:2] not in (["-MD"], ["-MMD"]):
+        return [flag]
+    return [parts[1], *(("-MF", parts[2]) if len(parts) > 2 else ())]
+
+
+def add_dependencies(path: Path, files: Sequence[Path]) -> None:
+    """Add files to the first rule of a dependency file; a file that has no rule or has them all stays as it is.
+
+    Each file gets an empty rule, as headers do with -MP: a missing profile then stops no build.
+    Raises: MavcgError when it cannot be written.
+    """
+    if not path.is_file():
+        return
+    text = path.read_text(errors="surrogateescape")
+    rule = _RULE.search(text)
+    names = [name for file in files if (name := _escaped(str(file.absolute()))) not in text]
+    if not rule or not names:
+        return
+    empty = "".join(f"\n{name}:\n" for name in names)
+    # Bytes that are not text stay unchanged.
+    made = text[: rule.end()] + "".join(f" {name}" for name in names) + text[rule.end() :] + empty
+    write_whole(path, made.encode(errors="surrogateescape"))
+
+
+def add_to_preprocessed(path: Path, source: str, files: Sequence[Path]) -> None:
+    """Name the files that an object depends on in preprocessed text that a ccache in front of `mavcg launch` requests.
+
+    ccache takes each line marker for an included file, whose content counts in its direct mode, and else compares the
+    rest of the text: the files are named and their content counts by a checksum, in a comment.
+    Source: ccache manual, "How ccache works".
+    """
+    digest = hashlib.sha256(__version__.encode())
+    for file in files:
+        digest.update(file.read_bytes() if file.is_file() else b"")
+    markers = "".join(f"# 1 {json.dumps(str(file.absolute()))}\n" for file in files)
+    added = f"\n{markers}/* mavcg {digest.hexdigest()} */\n# 1 {json.dumps(source)}\n"
+    write_whole(path, path.read_bytes() + added.encode(errors="surrogateescape"))
+
+
+def _escaped(name: str) -> str:
+    """Escape a path for make (GNU make manual, "What Makefiles Look Like"), as gcc does."""
+    return re.sub(r"([ \t#])", r"\\\1", name).replace("$", "$$")

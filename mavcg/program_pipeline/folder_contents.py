@@ -1,0 +1,132 @@
+"""List the parts of a folder that a mavcg.toml can name: build system, sources, programs, models. Runs nothing."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.sources.compile_commands import LANGUAGES
+
+_DEPTH = 3  # levels of folders that are searched
+_FILES = 20_000  # of them at most
+_TEXT_BYTES = 1 << 20  # of a text file that are read
+_SKIPPED = {"node_modules", "__pycache__", "CMakeFiles", "third_party", "venv"}
+_SOURCES = set(LANGUAGES) - {".i", ".ii"}
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in make's order
+_MAIN = re.compile(r"^[\w\s]*\bmain\s*\(", re.M)
+_ADD_EXECUTABLE = re.compile(r"^\s*add_executable\s*\(\s*([\w.+-]+)", re.M | re.I)
+_RULE = re.compile(r"^(?![.\t])([\w./+-]+)\s*:(?![=:])", re.M)
+_TARGETS = {"all", "clean", "install", "uninstall", "check", "test", "dist", "distclean", "help", "default", "lib"}
+
+
+@dataclass(frozen=True)
+class FolderContents:
+    """The contents of a folder. Paths are relative to it, with / between parts, each tuple sorted.
+
+    Args:
+        cmake: True if a CMakeLists.txt is at its top, and cmake is installed if there is a makefile too.
+        cmake_tree: a build tree with a compile_commands.json; "" for none.
+        new_tree: an unused name for a build tree.
+        makefile: the makefile at its top; "" for none.
+        compile_commands: "" for none.
+        sources: C and C++ files that define no main.
+        mains: C and C++ files that define main.
+        include_folders: "include" if it is there.
+        programs: ELF programs, the newest first.
+        guessed_programs: programs that CMake will put below its build tree, or the first goal of the makefile that
+            could be a program.
+    """
+
+    cmake: bool = False
+    cmake_tree: str = ""
+    new_tree: str = "build"
+    makefile: str = ""
+    compile_commands: str = ""
+    sources: tuple[str, ...] = ()
+    mains: tuple[str, ...] = ()
+    include_folders: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    guessed_programs: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+
+def list_contents(folder: Path, model_suffixes: Sequence[str]) -> FolderContents:
+    """List the contents of a folder, three levels deep, hidden folders left out.
+
+    Raises: OSError for a folder that cannot be read.
+    """
+    os.listdir(folder)  # os.walk reports no error
+    files = sorted(_files(folder))
+    makefile = next((name for name in _MAKEFILES if (folder / name).is_file()), "")
+    cmake = (folder / "CMakeLists.txt").is_file() and not (makefile and shutil.which("cmake") is None)
+    trees = [name.rpartition("/")[0] for name in files if name.rpartition("/")[2] == "CMakeCache.txt"]
+    own = [name for name in files if not any(name.startswith(f"{tree}/") for tree in trees if tree)]
+    sources = [name for name in own if Path(name).suffix in _SOURCES]
+    mains = [name for name in sources if _MAIN.search(_text(folder / name))]
+    programs = [name for name in files if _is_program(folder / name)]
+    commands = [name for name in files if name.rpartition("/")[2] == "compile_commands.json"]
+    return FolderContents(
+        cmake=cmake,
+        cmake_tree=next((tree for tree in trees if tree and f"{tree}/compile_commands.json" in files), ""),
+        new_tree="build-mavcg" if (folder / "build").exists() else "build",
+        makefile=makefile,
+        compile_commands=min(commands, key=lambda name: (name.count("/"), name), default=""),
+        sources=tuple(name for name in sources if name not in mains),
+        mains=tuple(mains),
+        include_folders=tuple(name for name in ("include",) if (folder / name).is_dir()),
+        programs=tuple(sorted(programs, key=lambda name: -(folder / name).stat().st_mtime)),
+        guessed_programs=tuple(_cmake_programs(folder, own) if cmake else _make_programs(folder, makefile)),
+        models=tuple(name for name in own if Path(name).suffix.lower() in model_suffixes),
+    )
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield regular files below the folder whose names can be written to a text file."""
+    count = 0
+    for parent, folders, names in os.walk(folder):
+        relative = Path(parent).relative_to(folder)
+        deep = len(relative.parts) >= _DEPTH
+        folders[:] = [] if deep else sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
+        for name in sorted(names):
+            count += 1
+            if count > _FILES:
+                return
+            text = (relative / name).as_posix()
+            if text.isprintable() and (folder / text).is_file():
+                yield text
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_TEXT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _is_program(path: Path) -> bool:
+    """True for an ELF file that may be executed and has an interpreter or is static: libraries have neither."""
+    if not os.access(path, os.X_OK) or ".so" in path.name:
+        return False
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return head.startswith(b"\x7fELF") and (
+        b"\0/lib" in head or b"\0/system/bin/linker" in head or head[16:18] == b"\2\0"
+    )
+
+
+def _cmake_programs(folder: Path, files: Sequence[str]) -> Iterator[str]:
+    for name in files:
+        parent, _, last = name.rpartition("/")
+        if last == "CMakeLists.txt":
+            yield from ("/".join(filter(None, (parent, p))) for p in _ADD_EXECUTABLE.findall(_text(folder / name)))
+
+
+def _make_programs(folder: Path, makefile: str) -> Iterator[str]:
+    goals = _RULE.findall(_text(folder / makefile)) if makefile else []
+    yield from [goal for goal in goals if goal not in _TARGETS and "." not in goal][:1]

@@ -1,0 +1,193 @@
+"""Match names that a user or a profile gave for hot functions to the linkage names that the input defines."""
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from mavcg.errors import MavcgError
+from mavcg.profiling.demangle import demangle, without_parameters
+
+_ALIAS = re.compile(r'^@("[^"]*"|[-a-zA-Z$._0-9]+) = .*\balias [^\n]*, ptr @("[^"]*"|[-a-zA-Z$._0-9]+)', re.MULTILINE)
+_DEFINED = re.compile(r'^define [^@]*@("[^"]*"|[-a-zA-Z$._0-9]+)\(', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class HotSymbol:
+    """A function to be versioned.
+
+    Args:
+        given_name: its name as the user or the profile gives it.
+        name: its linkage name.
+        share: share of the run time, 0..1 (1 where it was not measured).
+        named_by_user: True if it is an error when no input defines it.
+        why: the reason why it is hot, as text.
+        object: the program or library that it ran in; "" where it was not recorded.
+        inexact: True if `name` is the same template with other arguments.
+    """
+
+    given_name: str
+    name: str = ""
+    share: float = 1.0
+    named_by_user: bool = True
+    why: str = "named"
+    object: str = ""
+    inexact: bool = False
+
+
+def defined_functions(text: str) -> list[str]:
+    """Return the linkage names of the functions that IR text defines, copies for inlining only left out."""
+    names = []
+    for match in _DEFINED.finditer(text):
+        if not match[0].startswith("define available_externally"):
+            names.append(match[1].strip('"'))
+    return names
+
+
+def aliases(text: str) -> dict[str, str]:
+    """Return further names of functions in IR text: alias -> target.
+
+    A C++ constructor has two names, and Zig exports every function by an alias.
+    """
+    return {match[1].strip('"'): match[2].strip('"') for match in _ALIAS.finditer(text)}
+
+
+def match_hot(
+    hot: Sequence[HotSymbol], texts: Sequence[str], assembled: Sequence[str] = ()
+) -> tuple[list[HotSymbol], list[HotSymbol]]:
+    """Return (found, not found): each hot function with the linkage names that the input defines for it.
+
+    A name matches as a linkage name; else as a whole demangled name, as one without its parameters, as the last part of
+    it without template arguments (gebp_kernel), or as a glob pattern of any of these. Several functions may match.
+    A C++ linkage name that nothing defines matches every function of the same qualified name, whatever its template
+    arguments and parameters: a library that picks its block sizes by target, and a std:: type of another standard
+    library, give one function another linkage name on the board than on the machine that was profiled.
+
+    Args:
+        texts: IR texts of the modules.
+        assembled: names of the functions in assembly files.
+    Raises: MavcgError for a function that the user named and no module defines.
+    """
+    names = list(dict.fromkeys(name for text in texts for name in defined_functions(text)))
+    names += [name for name in assembled if name not in names]
+    behind = {alias: target for text in texts for alias, target in aliases(text).items() if target in names}
+    hot = [replace(symbol, given_name=behind.get(symbol.given_name, symbol.given_name)) for symbol in hot]
+    by_symbol = {symbol: match_names([symbol], names) for symbol in hot}
+    exact = {match.name for matches in by_symbol.values() for match in matches}
+    for symbol in [symbol for symbol in hot if not by_symbol[symbol]]:
+        by_symbol[symbol] = [match for match in _same_template(symbol, names) if match.name not in exact]
+    missing = [symbol for symbol in hot if not by_symbol[symbol]]
+    for symbol in missing:
+        if symbol.named_by_user:
+            raise MavcgError(_no_such_function(symbol.given_name, names))
+    first: dict[str, HotSymbol] = {}
+    for symbol in hot:
+        for match in by_symbol[symbol]:
+            first.setdefault(match.name, match)
+    return list(first.values()), missing
+
+
+def _same_template(symbol: HotSymbol, names: Sequence[str]) -> list[HotSymbol]:
+    """Return the functions whose qualified name is that of a given C++ linkage name."""
+    qualified_name = _qualified(symbol.given_name)
+    alike = [name for name in names if _qualified(name) == qualified_name] if qualified_name else []
+    return [replace(symbol, name=name, inexact=True, why=f"{symbol.why}, by its name") for name in alike]
+
+
+@cache
+def _qualified(name: str) -> str:
+    """Return the name without template arguments; "" for a name that is not a C++ linkage name.
+
+    Eigen::internal::gebp_kernel::operator() for any instantiation.
+    """
+    whole = demangle(name)
+    return _without_templates(without_parameters(whole)) if whole != name else ""
+
+
+def inexact_notes(hot: Sequence[HotSymbol]) -> list[str]:
+    """Return notes about functions that were matched by less than their linkage names."""
+    by_given_name: dict[str, list[str]] = {}
+    for symbol in hot:
+        if symbol.inexact:
+            by_given_name.setdefault(symbol.given_name, []).append(symbol.name)
+    return [
+        f"{demangle(given_name)} is defined by no input; matched by its name without template arguments and "
+        f"parameters:  {'; '.join(map(demangle, names))}"
+        for given_name, names in by_given_name.items()
+    ]
+
+
+def match_names(hot: Sequence[HotSymbol], names: Sequence[str]) -> list[HotSymbol]:
+    """Return each linkage name that matches a hot function, in the order of `hot`."""
+    known = set(names)
+    by_name: dict[str, HotSymbol] = {}
+    for symbol in hot:
+        for name in [symbol.given_name] if symbol.given_name in known else _by_readable_name(symbol.given_name, names):
+            by_name.setdefault(name, replace(symbol, name=name))
+    return list(by_name.values())
+
+
+def _no_such_function(given_name: str, names: Sequence[str]) -> str:
+    spelled = sorted({form for name in names for form in _forms(name) if len(form) < 80})
+    near = difflib.get_close_matches(given_name, spelled, 3)
+    hint = (
+        f"did you mean {' or '.join(near)}?" if near else "give its linkage name (as `nm` prints it), or add its source"
+    )
+    return f"--hot {given_name}: no input defines a function of that name; {hint}"
+
+
+def _by_readable_name(given_name: str, names: Sequence[str]) -> list[str]:
+    forms = {name: _forms(name) for name in names}
+    exact = [name for name, spelled in forms.items() if given_name in spelled]
+    if exact or not re.search(r"[*?\[]", given_name):
+        return exact
+    return [name for name, spelled in forms.items() if any(fnmatch.fnmatchcase(s, given_name) for s in spelled)]
+
+
+@cache  # every hot function is searched among all names
+def _forms(name: str) -> frozenset[str]:
+    """Return the forms in which people write a function's name."""
+    whole = demangle(name)
+    bare = without_parameters(whole)
+    plain = _without_templates(bare)
+    parts = plain.split("::")
+    # A call operator is known by its class: gebp_kernel, for gebp_kernel<...>::operator()(...).
+    owner = {"::".join(parts[:-1]), parts[-2]} if len(parts) > 1 and parts[-1] == "operator()" else set()
+    return frozenset({name, whole, bare, plain, parts[-1]} | owner)
+
+
+def _without_templates(name: str) -> str:
+    """Remove template arguments: foo<int>::bar<2> -> foo::bar; comparison and shift operators keep their signs."""
+    depth = 0
+    outside = []
+    protected = re.sub(r"operator(<<|>>|<=>|<=|>=|<|>|->)", lambda m: "operator" + "\0" * len(m[1]), name)
+    for plain, char in zip(protected, name, strict=True):
+        if plain == "<":
+            depth += 1
+        elif plain == ">":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            outside.append(char)
+    return "".join(outside).strip()
+
+
+def parse_hot(text: str) -> tuple[HotSymbol, ...]:
+    """Split a comma-separated --hot list; commas inside template or parameter lists do not separate.
+
+    Raises: MavcgError for an empty name.
+    """
+    parts, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        depth += char in "<(["
+        depth -= char in ">)]"
+        if char == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    names = [part.strip() for part in [*parts, text[start:]]]
+    if not all(names):
+        raise MavcgError(
+            f"--hot {text!r}: holds an empty name; give functions with commas between, such as sgemm,dwconv"
+        )
+    return tuple(HotSymbol(name) for name in dict.fromkeys(names))

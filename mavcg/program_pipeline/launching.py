@@ -1,0 +1,295 @@
+"""Make the object of one compiler command of somebody's build, with its hot functions multi-versioned.
+
+The build's own compiler runs first and unchanged. Only when its object defines a hot function is that object made
+again; whatever prevents that leaves the plain object in place, and is reported.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.whole_file import put_in_place, write_whole
+from mavcg.program_pipeline.buildfile import FILE_NAME, BuildFile, read_build_file
+from mavcg.program_pipeline.depfile import add_dependencies, add_to_preprocessed, dependency_file
+from mavcg.program_pipeline.launch_log import log_versions
+from mavcg.program_pipeline.project_commands import PROFILING
+from mavcg.text.terminal import say
+
+if TYPE_CHECKING:
+    from mavcg.hardware.target import Target
+    from mavcg.program_pipeline.hot_functions import HotSymbol
+    from mavcg.sources.compile_commands import CompileUnit
+
+_CODE_FLAGS = re.compile(
+    r"-f(no-)?(function-sections|data-sections|pic|PIC|pie|PIE|plt|asynchronous-unwind-tables|unwind-tables)$"
+    r"|-mcmodel=|-ftls-model=|-mno-red-zone$"
+)
+# ccache sets it for the compilers that it runs (ccache manual, CCACHE_DISABLE).
+UNDER_CCACHE = "CCACHE_DISABLE"
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """Options of `mavcg launch`.
+
+    Args:
+        config: the mavcg.toml in force; None for the one above the source.
+        strict: True if a plain object fails the build where versions were requested.
+    """
+
+    config: Path | None
+    strict: bool = False
+
+
+def find_config(folder: Path) -> Path | None:
+    """Return the mavcg.toml of this folder or the nearest one above it."""
+    for parent in (folder, *folder.parents):
+        if (parent / FILE_NAME).is_file():
+            return parent / FILE_NAME
+    return None
+
+
+def run_compiler(command: Sequence[str]) -> int:
+    """Run the build's own compiler, its output and exit status passed through."""
+    try:
+        status = subprocess.run(command).returncode
+        return status if status >= 0 else 128 - status  # ended by a signal: the status that shells return
+    except OSError as error:
+        say(f"launch: {command[0]}: cannot be run ({error.strerror}); name the compiler")
+        return 127
+
+
+def version_object(command: Sequence[str], options: LaunchOptions) -> str | None:
+    """Make the object of a finished compiler command again with versions, if it defines a hot function.
+
+    Returns: a line for people about the result; None when the command has nothing to version.
+    Raises: MavcgError when it should have been versioned and could not; the plain object is still there.
+    """
+    from mavcg.sources.compile_commands import CompileUnit, read_command
+
+    unit = read_command(command, Path.cwd())
+    if isinstance(unit, CompileUnit):
+        return _version_object_of(unit, options)
+    from mavcg.program_pipeline.unversioned_outputs import several_units
+
+    if units := several_units(command, Path.cwd()):
+        return _version_several(units, options)
+    if os.environ.get(UNDER_CCACHE):
+        _add_for_ccache(command, options)
+    if options.config is not None:
+        _name_unversioned(command, options.config)
+    return None
+
+
+def _add_for_ccache(command: Sequence[str], options: LaunchOptions) -> None:
+    from mavcg.program_pipeline.unversioned_outputs import preprocessed
+
+    source = preprocessed(command, Path.cwd())
+    config = options.config or (find_config(source.source.parent) if source else None)
+    if source and config:
+        add_to_preprocessed(source.output, str(source.source), _files_of(config, read_build_file(config)))
+
+
+def _files_of(config: Path, file: BuildFile) -> list[Path]:
+    """Return the files that versions depend on beside the source."""
+    return [config, *(config.parent / name for name in (file.profile, file.measurements) if name)]
+
+
+def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | None:
+    if unit.output is None or not unit.output.is_file():
+        return None
+    config = options.config or find_config(unit.source.parent)  # a build folder may lie anywhere
+    if config is None:
+        raise MavcgError(
+            f"{FILE_NAME}: there is none in {Path.cwd()} or {unit.source.parent} or above, and MAVCG_CONFIG names "
+            "none; write one that names hot functions (hot or profile) and cores"
+        )
+    file = read_build_file(config)
+    depends = dependency_file(unit)
+    if depends is not None:
+        add_dependencies(depends, _files_of(config, file))
+    return _version_unit(unit, file, config.parent)
+
+
+def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> str | None:
+    """Version each object of one command; a failure of one does not stop the others."""
+    lines: list[str] = []
+    failed: list[str] = []
+    for unit in units:
+        try:
+            line = _version_object_of(unit, options)
+        except MavcgError as error:
+            failed.append(str(error))
+        else:
+            lines += [line] if line else []
+    if failed:
+        raise MavcgError("; ".join(failed + [f"with versions: {line}" for line in lines]))
+    return "; ".join(lines) or None
+
+
+def _name_unversioned(command: Sequence[str], config: Path) -> None:
+    """Report a command that makes code of hot functions but not an object of one source."""
+    from mavcg.program_pipeline.hot_functions import match_names
+    from mavcg.program_pipeline.unversioned_outputs import why_unversioned
+
+    for output in why_unversioned(command, Path.cwd()):
+        hot = hot_of(read_build_file(config), config.parent)
+        symbols = match_names(hot, _functions_in(output.output)) if output.is_text else _hot_in(output.output, hot)
+        if symbols:
+            names = ", ".join(symbol.given_name for symbol in symbols[:3])
+            raise MavcgError(f"{output.output.name}: {names}: {output.reason}")
+
+
+def _functions_in(assembly: Path) -> list[str]:
+    from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
+    from mavcg.profiling.demangle import base_symbol
+
+    text = assembly.read_text(encoding="utf-8", errors="surrogateescape")
+    functions = (name for name, symbol in defined_symbols(text).items() if symbol.kind == "function")
+    return list(dict.fromkeys(map(base_symbol, functions)))
+
+
+def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
+    """Return the hot functions that an object or program defines."""
+    from mavcg.objects.elf import function_symbols
+    from mavcg.profiling.demangle import base_symbol
+    from mavcg.program_pipeline.hot_functions import match_names
+
+    names = list(dict.fromkeys(base_symbol(name) for name, _ in function_symbols(binary)))
+    return match_names(hot, names)
+
+
+def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | None:
+    assert unit.output is not None
+    flags = unit.flags
+    lto = [flag for flag in flags if flag == "-fno-lto" or re.match(r"-flto(=|$)", flag)]
+    if lto and lto[-1] != "-fno-lto" and "-ffat-lto-objects" not in flags:
+        raise MavcgError(
+            f"{unit.output.name}: {lto[-1]} leaves code generation to the link, and versions are made before it; "
+            "leave it out for files with hot functions, or add -ffat-lto-objects"
+        )
+    hot = hot_of(file, folder)
+    symbols = _hot_in(unit.output, hot)
+    return _build(unit, file, folder, hot, [symbol.name for symbol in symbols]) if symbols else None
+
+
+def _build(
+    unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]", names: Sequence[str]
+) -> str | None:
+    from mavcg.program_pipeline.compiler_object import own_assembly, own_notes, rounding_as_gcc
+    from mavcg.program_pipeline.program import BuildRequest, build_program
+    from mavcg.program_pipeline.report import build_line
+    from mavcg.program_pipeline.request import settings, shared_runtime
+
+    assert unit.output is not None
+    target = _target(unit)
+    chosen = settings(file, folder)
+    if chosen.cores and chosen.cores[0].arch != target.arch:
+        return None  # a tool of the build, for the machine that runs the build
+    request = BuildRequest(
+        output=unit.output,
+        target=target,
+        cores=chosen.cores,
+        hot=tuple(replace(symbol, named_by_user=False) for symbol in hot),
+        units=(rounding_as_gcc(unit),),
+        compiler=chosen.compiler,
+        limits=chosen.limits,
+        gains=chosen.gains,
+        per_core_rounding=chosen.per_core_rounding,
+        tuning=chosen.tuning,
+        shared_runtime=shared_runtime(file, target),
+        code_flags=("-fPIC", *(flag for flag in unit.flags if _CODE_FLAGS.match(flag))),
+        keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
+        workers=1,  # the build starts as many compilers as it needs
+    )
+    with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
+        versioned_object = Path(scratch) / unit.output.name
+        own, why_whole = own_assembly(unit, names, Path(scratch))
+        result = build_program(replace(request, output=versioned_object, own=own))
+        if any(module.dispatched for module in result.modules):
+            put_in_place(versioned_object, unit.output.resolve())
+            log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])
+            notes = [*result.notes, *own_notes(result, unit, own, why_whole)]
+            return "; ".join([build_line(result), *(f"note: {note}" for note in notes)])
+    if not any(module.choices for module in result.modules):
+        raise MavcgError(build_line(result))
+    return f"{build_line(result)}: the compiler's own object stays"
+
+
+def _target(unit: "CompileUnit") -> "Target":
+    """Return the target that the build's compiler compiles for."""
+    from mavcg.hardware.target import Target, default_target, host_target, parse_target
+    from mavcg.sources.headers import is_zig, machine_of
+
+    if is_zig(unit.compiler):  # it answers no -dumpmachine; without -target it compiles for this machine
+        machine = _zig_target(unit.flags)
+        with suppress(MavcgError):
+            return parse_target(machine) if machine else host_target()
+    else:
+        machine = machine_of(unit.compiler, unit.flags) or machine_of(unit.compiler)
+    arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine.partition("-")[0], machine.partition("-")[0])
+    systems = (("android", "linux-android"), ("musl", "linux-musl"), ("apple", "macos"), ("darwin", "macos"))
+    system = next((name for part, name in systems if part in machine), "linux-gnu")
+    if arch not in ("aarch64", "x86_64"):
+        machine = machine or "an unknown machine"
+        raise MavcgError(f"{unit.compiler[0]}: compiles for {machine}; versions are made for AArch64 and x86-64 only")
+    if system != "linux-gnu":
+        return Target(arch, system)
+    return host_target() if host_target().arch == arch else default_target(arch)
+
+
+def _zig_target(flags: Sequence[str]) -> str:
+    """Return the value of -target or --target=; "" for none."""
+    from mavcg.sources.arguments import words
+
+    target = ""
+    for word in words(flags):
+        if word.name in ("-target", "--target"):
+            target = word.value
+        elif word.name.startswith(("--target=", "-target=")):
+            target = word.name.partition("=")[2]
+    return "" if target.startswith("native") else target
+
+
+def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
+    """Return the functions that the build file calls hot.
+
+    A profile is ranked once and the result is cached: a build asks for it at every file.
+    """
+    from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
+    from mavcg.runtime.binding import cache_folder
+
+    named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
+    if not file.profile:
+        return named
+    path = folder / file.profile
+    try:
+        state = path.stat()
+    except OSError as error:
+        if os.environ.get(PROFILING):  # `mavcg profile` builds the program before it records the profile
+            return named
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); make it by `mavcg profile -o`") from error
+    key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {file.threshold} {file.max_functions}"
+    remembered = cache_folder() / f"hot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    try:
+        entries = json.loads(remembered.read_text())
+        return named + tuple(HotSymbol(**entry) for entry in entries)
+    except (OSError, ValueError, TypeError):
+        pass  # not there yet, or not ours: rank it again
+    from mavcg.program_pipeline.request import profile_hot
+
+    ranked = profile_hot(path, file.threshold, file.max_functions)
+    # A cache that cannot be written costs time, not the build.
+    with suppress(OSError, MavcgError):
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(remembered, json.dumps([symbol.__dict__ for symbol in ranked]))
+    return named + ranked

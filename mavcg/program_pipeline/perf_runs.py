@@ -1,0 +1,167 @@
+"""Run a program under perf on chosen CPUs, with its library set to a version: on this machine or another."""
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from mavcg.errors import MavcgError, ToolError
+from mavcg.hardware.cpu_list import cpus_text
+from mavcg.profiling.record import Recording, RecordOptions, check_program, record
+from mavcg.runtime.binding import DetectedCpu
+
+# Environment variable of a program and of its build: the path of the current library, empty before the first.
+LIBRARY_VARIABLE = "MAVCG_LIBRARY"
+
+
+@dataclass(frozen=True)
+class CpuGroup:
+    """CPUs of a machine that have the same core type."""
+
+    core: str
+    cpus: tuple[int, ...]
+
+
+class PerfRuns(Protocol):
+    """A machine on which programs run under perf."""
+
+    def check(self, command: Sequence[str]) -> None:
+        """Refuse a command that cannot be run or sampled there. Raises: MavcgError."""
+
+    def record(
+        self, command: Sequence[str], options: RecordOptions, cpus: Sequence[int] = (), label: str = ""
+    ) -> Recording:
+        """Run a command to its end and return its samples.
+
+        Args:
+            cpus: CPU numbers that it may run on; none for any.
+            label: the version that mavcg's libraries use on all CPUs; "" for that of each CPU's core type.
+        Raises: MavcgError.
+        """
+
+    def using(self, folder: Path, library: Path | None) -> "PerfRuns":
+        """Return the same machine, for a program of this folder that uses this library."""
+
+    def describe(self, cpus: Sequence[int]) -> str:
+        """Describe the machine and its CPUs: the conditions of a time."""
+
+
+@dataclass(frozen=True)
+class RunsHere:
+    """This machine.
+
+    Args:
+        recorder: "perf", or "callgrind", which counts instructions.
+        folder: the folder that programs run in; None for the current one.
+        library: the library that programs use; its path and folder go into their environment.
+    """
+
+    recorder: str = "perf"
+    folder: Path | None = None
+    library: Path | None = None
+
+    def check(self, command: Sequence[str]) -> None:
+        """Check a command, as PerfRuns.check."""
+        with chdir(self.folder or Path()):
+            check_program(command)
+        if self.recorder == "perf" and shutil.which("perf") is None:
+            raise ToolError(
+                "perf: is not installed, and measuring gains needs it; install it (Debian: apt install linux-perf)"
+            )
+
+    def record(
+        self, command: Sequence[str], options: RecordOptions, cpus: Sequence[int] = (), label: str = ""
+    ) -> Recording:
+        """Run a command under the recorder, as PerfRuns.record."""
+        with with_variables(library_variables(self.library)), chdir(self.folder or Path()):
+            if not label:
+                return record(command, self.recorder, options)
+            with pinned_as(cpus, label):
+                return record(command, self.recorder, options)
+
+    def using(self, folder: Path, library: Path | None) -> "RunsHere":
+        """Return this machine for another program, as PerfRuns.using."""
+        return replace(self, folder=folder.absolute(), library=library.absolute() if library else None)
+
+    def describe(self, cpus: Sequence[int]) -> str:
+        """Describe this machine, as PerfRuns.describe."""
+        return describe_machine(cpus)
+
+
+def library_variables(library: Path | None) -> dict[str, str]:
+    """Return the environment variables for a library: its path ("" for none), and its folder for the loader."""
+    if library is None:
+        return {LIBRARY_VARIABLE: ""}
+    inherited = os.environ.get("LD_LIBRARY_PATH", "")
+    path = f"{library.parent}{os.pathsep}{inherited}" if inherited else str(library.parent)
+    return {LIBRARY_VARIABLE: str(library), "LD_LIBRARY_PATH": path}
+
+
+@contextmanager
+def with_variables(names: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for child processes that start meanwhile."""
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def this_machine() -> list[DetectedCpu]:
+    """Return the CPUs of this machine as a library would find them, MAVCG_CPU_MAP honoured.
+
+    Raises: MavcgError for an architecture without cores here, or a bad MAVCG_CPU_MAP.
+    """
+    from mavcg.hardware.target import ARCHES, host_target
+    from mavcg.profiles.load import load_cores
+    from mavcg.runtime.binding import detect
+
+    arch = host_target().arch
+    if arch not in ARCHES:
+        raise MavcgError(f"mavcg measure: this machine is {arch}; versions are made for {' and '.join(ARCHES)} only")
+    cores = [core for core in load_cores().values() if core.arch == arch]
+    return detect(Path("/"), cores, os.environ.get("MAVCG_CPU_MAP"))
+
+
+@contextmanager
+def pinned_as(cpus: Sequence[int], label: str) -> Iterator[None]:
+    """Pin child processes that start meanwhile to these CPUs, and have mavcg's libraries use `label` on all CPUs."""
+    names = {"MAVCG_CPU_MAP": f"*={label}", "MAVCG_TRACE": "0"}  # a trace would count every call, at a cost
+    allowed = os.sched_getaffinity(0)
+    with with_variables(names):
+        try:
+            os.sched_setaffinity(0, cpus)
+            yield
+        finally:
+            os.sched_setaffinity(0, allowed)
+
+
+def describe_machine(cpus: Sequence[int], root: Path = Path("/")) -> str:
+    """Describe the machine and the CPUs that ran, with clock and governor where the system gives them."""
+    model = _first_line(root / "proc/device-tree/model")
+    if not model:
+        lines = _text(root / "proc/cpuinfo").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    clock = root / f"sys/devices/system/cpu/cpu{cpus[0]}/cpufreq"
+    khz, governor = _first_line(clock / "scaling_max_freq"), _first_line(clock / "scaling_governor")
+    parts = [model or platform.machine(), cpus_text(cpus)]
+    parts += [f"up to {int(khz) // 1000} MHz"] if khz.isdigit() else []
+    parts += [f"governor {governor}"] if governor else []
+    return " ".join(parts)
+
+
+def _first_line(path: Path) -> str:
+    return next(iter(_text(path).splitlines()), "").strip("\0 ")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,289 @@
+"""Build a multi-versioned library from sources or IR, hot functions and cores: the program pipeline, stage by stage."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target
+from mavcg.objects.binaries import loaded_bytes, needed, note_assembly, protection
+from mavcg.objects.growth import growth_percent
+from mavcg.objects.library import link_relocatable, link_shared
+from mavcg.objects.link_options import LinkOptions
+from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
+from mavcg.passes.ir.protection import protect
+from mavcg.profiles.load import load_cores
+from mavcg.program_pipeline.asm_module import AsmModule, read_asm_module
+from mavcg.program_pipeline.asm_objects import build_asm_objects
+from mavcg.program_pipeline.hot_functions import HotSymbol, inexact_notes, match_hot
+from mavcg.program_pipeline.objects import ModuleObjects, build_objects
+from mavcg.program_pipeline.version_choice import Gains, VersionLimits
+from mavcg.program_pipeline.versions import make_versions
+from mavcg.runtime.build import runtime_object
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.made_with import made_with
+from mavcg.runtime.shared import SONAME, build_shared_runtime
+from mavcg.sources.asm_unit import AsmUnit
+from mavcg.sources.compile_commands import CompileUnit
+from mavcg.sources.headers import is_zig, machine_matches, machine_of
+from mavcg.sources.load_ir import load_ir
+from mavcg.sources.to_assembly import PlainAssembly
+from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
+from mavcg.toolchain.codegen import assemble, default_workers
+
+Progress = Callable[[str], None]
+
+
+class NothingToVersion(MavcgError):
+    """Error: none of the hot functions is defined in the input."""
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """Everything that a build depends on.
+
+    Args:
+        output: .so, or .o for an object to be linked elsewhere.
+        cores: cores that get a version each, beside generic.
+        hot: functions to be versioned, hottest first.
+        units, ir_files, asm_units: the inputs.
+        code_flags: code generation flags, such as -ffunction-sections.
+        keep_debug: True to keep debug information of the units.
+        own: the assembly that the only unit's own compiler made, which provides all but the hot functions.
+        notes: notes from the selection of the inputs.
+        link: options of a library's link.
+        shared_runtime: True if the selector is libmavcg_rt.so rather than a part of the output.
+        workers: compilers that run at a time.
+    """
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    hot: tuple[HotSymbol, ...]
+    units: tuple[CompileUnit, ...] = ()
+    ir_files: tuple[Path, ...] = ()
+    asm_units: tuple[AsmUnit, ...] = ()
+    compiler: Compiler = field(default_factory=Compiler)
+    limits: VersionLimits = field(default_factory=VersionLimits)
+    gains: Gains = field(default_factory=dict)
+    per_core_rounding: bool = False
+    tuning: Tuning = FAST
+    code_flags: tuple[str, ...] = ("-fPIC",)
+    keep_debug: bool = False
+    own: PlainAssembly | None = None
+    notes: tuple[str, ...] = ()
+    link: LinkOptions = LinkOptions()
+    shared_runtime: bool = False
+    workers: int = field(default_factory=default_workers)
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """The result of a build, with the facts that explain it."""
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    hot: tuple[HotSymbol, ...]
+    modules: tuple[ModuleObjects, ...]
+    not_found: tuple[HotSymbol, ...]
+    notes: tuple[str, ...]
+    runtime_bytes: int
+    total_bytes: int
+    single_library_bytes: int | None
+    needed_libraries: tuple[str, ...]
+    needed_symbols: tuple[str, ...]
+    seconds: float
+
+    @property
+    def growth_percent(self) -> float:
+        """Bytes that versions, dispatchers and runtime add, in percent of the single-version build; counted."""
+        summaries = [module.summary for module in self.modules]
+        return growth_percent(summaries, self.runtime_bytes, self.total_bytes, self.single_library_bytes)
+
+
+def build_program(request: BuildRequest, progress: Progress = lambda message: None) -> BuildResult:
+    """Build the library. Raises: MavcgError for bad input, with nothing written."""
+    started = time.monotonic()
+    with scratch_folder("mavcg-build-") as folder:
+        modules = _read_inputs(request, progress)
+        assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
+        assembled = [name for module in assembly for name in module.defined]
+        hot, not_found = match_hot(request.hot, [module.text for module in modules], assembled)
+        core_set = CoreSet(request.cores)
+        built = [_build_module(module, hot, core_set, request, folder, progress) for module in modules]
+        built += [_build_assembly(module, hot, core_set, request, folder, progress) for module in assembly]
+        _check_something_versioned(built, not_found)
+        objects = [path for module in built for path in module.objects]
+        facts: dict[str, Any] = {}
+        single_bytes: int | None = None
+        shared_note: tuple[str, ...] = ()
+        if any(module.dispatched for module in built):
+            progress("compiling the run-time selector")
+            runtime = runtime_object(core_set, load_cores(), request.target, folder, request.shared_runtime)
+            facts = {"core_set": core_set.tag, "runtime_bytes": loaded_bytes(runtime)}
+            objects.append(runtime)
+            if request.shared_runtime:
+                runtime_library = build_shared_runtime(request.target, folder)
+                shared_note = (_shared_note(request, loaded_bytes(runtime_library)),)
+                request = replace(request, link=replace(request.link, runtime=runtime_library))
+        if request.output.suffix != ".o":
+            progress("linking the single-version library, to compare sizes")
+            single_bytes = facts["single_library_bytes"] = _single_library_bytes(built, request, folder)
+        if facts:
+            facts["made_with"] = made_with(selector=not request.shared_runtime)
+            note = folder / "library-note.o"
+            assemble(note_assembly(facts, request.target), note, request.target, "the library's note")
+            objects.append(note)
+        progress(f"linking {request.output}")
+        libraries, symbols = _link(objects, request)
+    notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules), *_protection_notes(request), *shared_note)
+    return BuildResult(
+        request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
+        int(facts.get("runtime_bytes", 0)), loaded_bytes(request.output), single_bytes, libraries, symbols,
+        time.monotonic() - started,
+    )  # fmt: skip
+
+
+def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest, folder: Path) -> int:
+    """Return the loaded bytes of the library as it would be without versions."""
+    out = folder / "single" / request.output.name
+    out.parent.mkdir()
+    objects = [path for module in built for path in module.single]
+    link_shared(objects, out, request.target, _cxx_compiler(request), request.link)
+    return loaded_bytes(out)
+
+
+def _protection_notes(request: BuildRequest) -> list[str]:
+    """Return a note if a linked part keeps the library from being marked for branch protection."""
+    if request.target.system == "macos" or request.output.suffix == ".o" or protection(request.output):
+        return []
+    return [
+        f"{request.output.name} is not marked for branch protection: something in it was compiled without it, such as "
+        "ziglang's libc++ or a file with flags of its own"
+    ]
+
+
+def _shared_note(request: BuildRequest, runtime_bytes: int) -> str:
+    command = f"mavcg runtime --target {request.target.zig_name} -o FOLDER"
+    need = "its program must be linked with -lmavcg_rt" if request.output.suffix == ".o" else "it needs it at load"
+    return f"the selector is {SONAME}, {runtime_bytes} bytes for all libraries of a process; {need}: {command}"
+
+
+def _source_notes(modules: Sequence[IrModule]) -> list[str]:
+    """Return the notes from making IR, each once with all the sources that it holds for."""
+    sources: dict[str, list[str]] = {}
+    for module in modules:
+        for note in module.notes:
+            sources.setdefault(note, []).append(module.source.name)
+    return [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in sources.items()]
+
+
+def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
+    def compile_unit(unit: CompileUnit) -> IrModule:
+        module = compile_to_ir(unit, request.target, request.compiler, request.keep_debug)
+        progress(f"compiled {unit.source.name} to LLVM IR")
+        return module
+
+    with ThreadPoolExecutor(request.workers) as pool:
+        compiled = list(pool.map(compile_unit, request.units))
+    return [*compiled, *(_protected(load_ir(path), request.target) for path in request.ir_files)]
+
+
+def _protected(module: IrModule, target: Target) -> IrModule:
+    """Return a module that the user provides, with the branch protection that C sources are compiled with."""
+    return module if target.system == "macos" else replace(module, text=protect(module.text, target.arch))
+
+
+def _build_module(
+    module: IrModule,
+    hot: Sequence[HotSymbol],
+    core_set: CoreSet,
+    request: BuildRequest,
+    folder: Path,
+    progress: Progress,
+) -> ModuleObjects:
+    names = [symbol.name for symbol in hot]
+    if request.own:  # a function that its compiler inlined everywhere is not in the object: versions inline it, too
+        present = defined_symbols(request.own.text)
+        names = [name for name in names if name in present]
+    elif module.foreign_openmp:  # all of the object would be clang's
+        refuse_foreign_openmp(module, request.units[0].compiler[0])
+    source = module.source.name
+
+    def step() -> None:
+        progress(f"compiling versions of {source}")
+
+    versions = make_versions(
+        module.text, source, module.opt_level, names, request.cores, request.target,
+        request.workers, request.per_core_rounding, step, request.tuning, not module.foreign_openmp,
+    )  # fmt: skip
+    module_objects = build_objects(
+        module.text, versions, core_set, request.target, folder, request.limits, request.gains, _worth(hot, request),
+        module.opt_level, request.code_flags, request.workers, step, request.own,
+    )  # fmt: skip
+    if module_objects.whole:
+        refuse_foreign_openmp(module, request.units[0].compiler[0])
+    return module_objects
+
+
+def _build_assembly(
+    module: AsmModule,
+    hot: Sequence[HotSymbol],
+    core_set: CoreSet,
+    request: BuildRequest,
+    folder: Path,
+    progress: Progress,
+) -> ModuleObjects:
+    def step() -> None:
+        progress(f"tuning {module.source}")
+
+    return build_asm_objects(
+        module, [symbol.name for symbol in hot], core_set, request.target, folder, request.limits, request.gains,
+        _worth(hot, request), request.tuning, request.workers, step,
+    )  # fmt: skip
+
+
+def _worth(hot: Sequence[HotSymbol], request: BuildRequest) -> dict[tuple[str, str], float]:
+    """Return share of run time times gain for each version; see version_choice.drop_for_growth."""
+    return {
+        (s.name, core.name): s.share * max(0.0, gain.fraction if gain else 1.0)
+        for s in hot
+        for core in request.cores
+        for gain in [request.gains.get((s.name, core.name))]
+    }
+
+
+def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:
+    if not any(module.choices or module.refused for module in built):
+        raise NothingToVersion(
+            "nothing to version: none of the hot functions is defined in the input; add the sources that hold them "
+            f"({', '.join(s.given_name for s in not_found[:4]) or 'the profile names none'})"
+        )
+
+
+def _link(objects: Sequence[Path], request: BuildRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if request.output.suffix == ".o":
+        link_relocatable(objects, request.output, request.target)
+    else:
+        link_shared(objects, request.output, request.target, _cxx_compiler(request), request.link)
+    libraries, symbols = needed(request.output)
+    return tuple(libraries), tuple(symbols)
+
+
+def _cxx_compiler(request: BuildRequest) -> tuple[str, ...] | None:
+    """Return the g++ whose C++ library the program uses: that of its C++ units, the machine's for IR; None for
+    zig's.
+    """
+    requested = request.compiler.headers or request.compiler.command
+    own = [unit.compiler for unit in request.units if unit.is_cxx]
+    for compiler in [requested] if requested else [*own, ("g++",)]:
+        if not is_zig(compiler) and machine_matches(machine_of(compiler), request.target):
+            return compiler
+    return None

@@ -1,0 +1,48 @@
+"""Run the commands that a mavcg.toml names, such as builds of a program, in the file's folder."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.files.child_python import commands_folder
+
+PROFILING = "MAVCG_PROFILING"  # set for `mavcg launch` in builds for `mavcg profile`: there may be no profile yet
+
+
+def run_command(
+    words: Sequence[str],
+    folder: Path,
+    location: str,
+    stdout: int | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> None:
+    """Run a command to its end, its output passed through.
+
+    Args:
+        words: the command line.
+        location: the key that names the command, for errors: "mavcg.toml: profile.build".
+        stdout: a file descriptor for its output; None for this process's stdout.
+        variables: environment variables to be added.
+    Raises: MavcgError when it cannot be started or fails.
+    """
+    shown = f"{location} = {shlex.join(words)}"
+    try:
+        done = subprocess.run(words, cwd=folder, stdout=stdout, env=with_mavcg({**os.environ, **(variables or {})}))
+    except OSError as error:
+        raise MavcgError(f"{shown}: cannot be run in {folder} ({error.strerror}); correct it") from error
+    if done.returncode:
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+        raise MavcgError(f"{shown}: ended with {how}; see its output above and correct it")
+
+
+def with_mavcg(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with a PATH that has this installation's `mavcg`, which builds name as compiler launcher."""
+    path = variables.get("PATH", os.defpath)
+    own = commands_folder()
+    if shutil.which("mavcg", path=path) is None and (own / "mavcg").is_file():
+        path = f"{path}{os.pathsep}{own}"
+    return {**variables, "PATH": path}

@@ -1,0 +1,255 @@
+"""Write the reports of `mavcg build` and `mavcg inspect`: the same facts as tables for people and as JSON."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mavcg.assembly.tuning import VersionTuning
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.cpu_list import cpus_text
+from mavcg.objects.inspection import Inspection
+from mavcg.profiling.demangle import demangle
+from mavcg.program_pipeline.objects import ModuleObjects
+from mavcg.program_pipeline.program import BuildResult
+from mavcg.program_pipeline.version_choice import FunctionChoice, VersionChoice
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NAME_COLUMNS = 44
+
+
+def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
+    """Return the document of `mavcg build --json`; sizes are counted bytes."""
+    return {
+        "output": str(result.output),
+        "target": result.target.zig_name,
+        "cores": [core.name for core in result.cores],
+        "functions": [_function_json(module, choice, result, board) for module, choice in _hottest_first(result)],
+        "slower_by_model": _slower_json(result),
+        "refused": [
+            {"name": name, "source": module.source, "why": why}
+            for module in result.modules
+            for name, why in module.refused.items()
+        ],
+        "not_found": [symbol.given_name for symbol in result.not_found],
+        "growth_percent": round(result.growth_percent, 3),
+        "loaded_bytes": result.total_bytes,
+        "runtime_bytes": result.runtime_bytes,
+        "needed": list(result.needed_symbols),
+        "libraries": list(result.needed_libraries),
+        "notes": list(result.notes),
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def _slower_json(result: BuildResult) -> list[dict[str, Any]]:
+    """Return versions that a model says are slower than generic, dropped or kept, with the reason."""
+    return [
+        {
+            "function": choice.function,
+            "core": version.label,
+            "unit": f"{version.slower.unit}/cycle",
+            "generic": round(version.slower.generic, 3),
+            "own": round(version.slower.own, 3),
+            "more_time": round(version.slower.more_time, 4),
+            "model_error": version.slower.error,
+            "dropped": version.slower.is_dropped,
+            "why": version.slower.why,
+        }
+        for _, choice in _hottest_first(result)
+        for version in choice.versions
+        if version.slower
+    ]
+
+
+def _hottest_first(result: BuildResult) -> list[tuple[ModuleObjects, FunctionChoice]]:
+    order = {symbol.name: number for number, symbol in enumerate(result.hot)}
+    pairs = [(module, choice) for module in result.modules for choice in module.choices]
+    return sorted(pairs, key=lambda pair: order.get(pair[1].function, len(order)))
+
+
+def _function_json(
+    module: ModuleObjects, choice: FunctionChoice, result: BuildResult, board: Board | None
+) -> dict[str, Any]:
+    why = {symbol.name: symbol.why for symbol in result.hot}
+    return {
+        "name": choice.function,
+        "demangled": demangle(choice.function),
+        "source": module.source,
+        "why": why.get(choice.function, ""),
+        "dispatched": not choice.is_single,
+        "arithmetic": "decided once (fast-math)" if choice.function in module.shared_optimisation else "exact",
+        "versions": [
+            {
+                "core": version.label,
+                "bytes": version.bytes,
+                "shares_body_with": version.shares_body_with,
+                "dropped": version.dropped or None,
+                "runs_on": _runs_on(version.label, result.cores, board),
+            }
+            | _model(module.tunings.get((choice.function, version.label)))
+            for version in choice.versions
+        ],
+    }
+
+
+def _model(tuning: VersionTuning | None) -> dict[str, Any]:
+    return {"model": tuning.as_json()} if tuning else {}
+
+
+def build_line(result: BuildResult) -> str:
+    """Describe the build in one line, for the log of somebody's build."""
+    parts = []
+    for module in result.modules:
+        for choice in module.choices:
+            bodies = ", ".join(choice.bodies)
+            parts.append(
+                f"{shorten(demangle(choice.function))} ({bodies if not choice.is_single else 'one version for all'})"
+            )
+        parts += [f"{shorten(demangle(name))} left as it was: {why}" for name, why in module.refused.items()]
+    return f"{result.output.name}: {'; '.join(parts)}"
+
+
+def _runs_on(label: str, cores: Sequence[Core], board: Board | None) -> str:
+    """Describe where a version runs: the board's CPUs of that core, or the identification of the core."""
+    if label == "generic":
+        other_clusters = [c for c in board.clusters if c.core not in {core.name for core in cores}] if board else []
+        return "any other core" if not other_clusters else f"any other core: {_cpus(other_clusters)}"
+    if board:
+        return _cpus([cluster for cluster in board.clusters if cluster.core == label]) or "no core of this board"
+    core = next(core for core in cores if core.name == label)
+    parts = [f"MIDR {m.implementer:#04x}/{m.part:#05x}" + _variants(m.variant_min, m.variant_max) for m in core.midr]
+    return ", ".join(parts[:2]) or core.description
+
+
+def _variants(low: int, high: int) -> str:
+    return (
+        ""
+        if (low, high) == (0, 15)
+        else f" r{low}"
+        if low == high
+        else f" r{low}+"
+        if high == 15
+        else f" r{low}-r{high}"
+    )
+
+
+def _cpus(clusters: Sequence[Any]) -> str:
+    return cpus_text(cpu for cluster in clusters for cpu in cluster.cpus)
+
+
+def show_build(result: BuildResult, board: Board | None, console: "Console") -> None:
+    """Print what was cloned for which core and why, with sizes and CPUs, as a table."""
+    from rich.table import Table
+
+    table = Table(title=f"{result.output} for {result.target.zig_name}", title_justify="left", box=None, pad_edge=False)
+    for name, justify in (
+        ("function", "left"),
+        ("version", "left"),
+        ("bytes", "right"),
+        ("runs on", "left"),
+        ("", "left"),
+    ):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    why = {symbol.name: symbol.why for symbol in result.hot}
+    for module, choice in _hottest_first(result):
+        _add_function(table, choice, why.get(choice.function, ""), result, board, module)
+    for module in result.modules:
+        for name, reason in module.refused.items():
+            table.add_row(shorten(demangle(name)), "as it was", "", "every core", f"refused: {reason}")
+    console.print(table)
+    console.print(
+        f"\ncode growth {result.growth_percent:.2f} % over the single-version build (counted: versions, dispatchers, "
+        f"{result.runtime_bytes} bytes of run-time selector, of {result.total_bytes} bytes in all); "
+        f"built in {result.seconds:.1f} s"
+    )
+    if any(tuning.unit for module in result.modules for tuning in module.tunings.values()):
+        console.print(
+            "main loop: the hottest, by the nesting of loops and trip counts in the code; its figures are of models of "
+            "the cores, not measured"
+        )
+    for symbol in result.not_found:
+        console.print(f"not in the input, left as it is: {shorten(symbol.given_name)} ({symbol.why})")
+    for text in result.notes:
+        console.print(f"note: {text}")
+
+
+def _add_function(
+    table: Any, choice: FunctionChoice, why: str, result: BuildResult, board: Board | None, module: ModuleObjects
+) -> None:
+    first = f"{shorten(demangle(choice.function))}"
+    details = ", ".join(filter(None, [why, module.source]))
+    for number, version in enumerate(choice.versions):
+        name = first if number == 0 else (details if number == 1 else "")
+        where = _runs_on(version.label, result.cores, board)
+        tuning = module.tunings.get((choice.function, version.label))
+        table.add_row(name, version.label, str(version.bytes), where, _remark(version, choice, tuning))
+    if len(choice.versions) == 1:
+        table.add_row(details)
+
+
+def _remark(version: VersionChoice, choice: FunctionChoice, tuning: VersionTuning | None) -> str:
+    if version.dropped:
+        return f"dropped, runs generic: {version.dropped}"
+    if version.shares_body_with:
+        return f"same machine code as {version.shares_body_with}: shared"
+    if choice.is_single and version.label == "generic":
+        return "one version for all: called directly"
+    if version.slower:
+        return f"slower than generic: {version.slower.why}"
+    return tuning_line(tuning.as_json()) if tuning else ""
+
+
+def tuning_line(model: Mapping[str, Any]) -> str:
+    """Describe the gain from the compiler directive and from the machine passes, by the model of the version's core."""
+    if model["unit"] is None:
+        changed = model["loops_tuned"] + model["blocks_tuned"]
+        return f"{model['loops_tuned']} of {model['loops']} loops rescheduled" if changed else ""
+    steps = [("generic", model["generic"]), ("-mcpu", model["directive"]), ("split+schedule", model["tuned"])]
+    figures = ", ".join(f"{name} {figure:.2f}" for name, figure in steps if figure is not None)
+    return f"{model['unit']} of its main loop, model: {figures}"
+
+
+def shorten(name: str) -> str:
+    """Shorten a long C++ name in its middle."""
+    half = (_NAME_COLUMNS - 3) // 2
+    return name if len(name) <= _NAME_COLUMNS else f"{name[:half]}...{name[-half:]}"
+
+
+def show_inspection(inspection: Inspection, console: "Console") -> None:
+    """Print a library's dispatchers, versions and sizes, its growth, and the libraries and symbols that it needs at
+    load.
+    """
+    from rich.table import Table
+
+    table = Table(title=str(inspection.path), title_justify="left", box=None, pad_edge=False)
+    table.add_column("function")
+    table.add_column("version")
+    table.add_column("bytes", justify="right")
+    table.add_column("")
+    for function in inspection.functions:
+        name = shorten(demangle(function["name"]))
+        for number, version in enumerate(function["versions"]):
+            shared = version["shares_body_with"]
+            table.add_row(
+                name if number == 0 else "",
+                version["core"],
+                str(version["bytes"]),
+                f"same code as {shared}" if shared else tuning_line(version["model"]) if version.get("model") else "",
+            )
+        for dropped in function["dropped"]:
+            table.add_row("", dropped["core"], "", f"dropped: {dropped['why']}")
+    console.print(table)
+    for name, why in inspection.refused.items():
+        console.print(f"refused: {shorten(demangle(name))}: {why}")
+    console.print(
+        f"\ncode growth {inspection.growth_percent:.2f} % over the single-version build; {inspection.loaded_bytes} "
+        f"bytes loaded, {inspection.runtime_bytes} of them the run-time selector (counted)"
+    )
+    console.print(f"needs {', '.join(inspection.libraries) or 'no library'}: {_symbols(inspection.needed)}")
+    console.print(f"branch protection: {', '.join(inspection.protection) or 'none'}")
+
+
+def _symbols(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "no symbols"

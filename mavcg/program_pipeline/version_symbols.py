@@ -1,0 +1,85 @@
+"""Map symbols of a library, program or object to the versions of functions, and find versions that share code."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.core import GENERIC
+from mavcg.objects.elf import function_symbols
+from mavcg.objects.inspection import inspect_library
+
+
+@dataclass(frozen=True)
+class VersionedLibrary:
+    """The versions in a library, from its notes and symbols.
+
+    Args:
+        code_labels: function -> for each module that defines it: label -> label of the version whose code it runs.
+        symbols: symbol of a version -> (function, label).
+        copies: symbols of helpers that were copied into versions.
+    """
+
+    path: Path
+    code_labels: Mapping[str, Sequence[Mapping[str, str]]]
+    symbols: Mapping[str, tuple[str, str]]
+    copies: frozenset[str]
+
+    @property
+    def cores(self) -> tuple[str, ...]:
+        """Cores for which at least one function has code of its own, other than generic's."""
+        labels = dict.fromkeys(
+            label for modules in self.code_labels.values() for code_labels in modules for label in code_labels
+        )
+        return tuple(label for label in labels if self.functions_for(label))
+
+    def functions_for(self, core: str) -> tuple[str, ...]:
+        """Return the functions whose version for this core is not the generic one."""
+        return tuple(
+            function
+            for function, modules in self.code_labels.items()
+            if any(code_labels.get(core, code_labels[GENERIC]) != code_labels[GENERIC] for code_labels in modules)
+        )
+
+    def same_code(self, function: str, label: str) -> frozenset[str]:
+        """Return labels of the versions that share this one's code, itself included: symbols of one address."""
+        return frozenset(
+            other
+            for code_labels in self.code_labels[function]
+            for other, body in code_labels.items()
+            if body == code_labels.get(label, code_labels[GENERIC])
+        )
+
+
+def read_library(path: Path) -> VersionedLibrary:
+    """Read the versions in a library, program or object.
+
+    Raises: MavcgError for a file without versions that can be distinguished.
+    """
+    code_labels: dict[str, list[Mapping[str, str]]] = {}
+    for function in inspect_library(path).functions:
+        versions = function["versions"]
+        code_labels.setdefault(function["name"], []).append(
+            {v["core"]: v["shares_body_with"] or v["core"] for v in versions}
+        )
+    labels = {label for modules in code_labels.values() for labels_of_module in modules for label in labels_of_module}
+    symbols: dict[str, tuple[str, str]] = {}
+    copies = set()
+    for symbol, _bytes in function_symbols(path):
+        stem, _dot, label = symbol.rpartition(".")
+        if label not in labels:
+            continue
+        # The versions of a static function carry its module's tag: f.1f2e3d4c.cortex-a55.
+        name = stem if stem in code_labels else stem.rpartition(".")[0]
+        if name in code_labels:
+            symbols[symbol] = (name, label)
+        else:
+            copies.add(symbol)
+    library = VersionedLibrary(path, code_labels, symbols, frozenset(copies))
+    if not library.cores:
+        raise MavcgError(f"{path}: every function has one version for all cores; there is nothing to measure")
+    if not symbols:
+        raise MavcgError(
+            f"{path}: its symbols are stripped, so samples cannot be assigned to versions; measure before strip"
+        )
+    return library

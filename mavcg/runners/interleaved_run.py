@@ -1,0 +1,165 @@
+"""Measure candidates for the fastest primitive in interleaved runs, on any machine that a runner reaches.
+
+A program has the candidates of some measurements (selection/measure/interleaved.py). It is run again and again, each
+time only for candidates that are not yet known to be faster or slower than their base, or whose rank among the faster
+ones is open. Each run is a process of its own, since the addresses of its memory make a difference; at least two count.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mavcg.runners.bench_lines import InterleavedTimes, JobFailed
+from mavcg.runners.bench_run import BenchOptions, run_interleaved
+from mavcg.runners.spot import Spot, programs
+from mavcg.selection.costs.provider import Cost
+from mavcg.selection.measure.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
+from mavcg.selection.measure.work_list import Job
+
+LEAST_KEPT = 3  # rounds of a process without a lost core; with fewer of them, all rounds count
+
+
+@dataclass(frozen=True)
+class InterleavedOptions:
+    """Length of an interleaved measurement. rounds: of a process; least, most: processes; jobs: of a program, about."""
+
+    rounds: int = 7
+    least: int = 2
+    most: int = 8
+    jobs: int = 32
+
+
+DEFAULT_INTERLEAVED = InterleavedOptions()
+
+
+class _Standing:
+    """State of one interleaved measurement: rounds of all candidates so far."""
+
+    def __init__(self, measurement: CandidateGroup, first: Mapping[Job, Cost]) -> None:
+        self.measurement, self.first = measurement, first
+        self.base_ms: list[float] = []
+        self.ratios: dict[Job, list[float]] = {job: [] for job in measurement.others}
+        self.failed: dict[Job, str] = {}
+        self.runs: dict[Job, int] = {}
+        self.processes = 0
+
+    def open(self, settings: InterleavedOptions) -> list[Job]:
+        """Candidates that are to be measured again."""
+        if self.measurement.base in self.failed or self.processes >= settings.most:
+            return []
+        left = [job for job in self.ratios if job not in self.failed]
+        if self.processes < settings.least:
+            return left
+        known = {job: ratio_of(self.ratios[job]) for job in left if self.ratios[job]}
+        rivals = leaders(known)
+        return [job for job in left if job not in known or known[job].open or (len(rivals) > 1 and job in rivals)]
+
+    def take(self, group: Mapping[Job, InterleavedTimes | JobFailed]) -> None:
+        """Add the times that a process measured of a group."""
+        self.failed |= {job: result.why for job, result in group.items() if isinstance(result, JobFailed)}
+        done = {job: result for job, result in group.items() if isinstance(result, InterleavedTimes)}
+        base = done.get(self.measurement.base)
+        if base is None:
+            return
+        for job, one in done.items():
+            self.runs[job] = self.runs.get(job, 0) + one.runs
+            both = [a or b for a, b in zip(one.lost, base.lost, strict=True)]
+            kept = [number for number, lost in enumerate(both) if not lost]
+            if len(kept) < LEAST_KEPT:
+                kept = list(range(len(both)))
+            if job == self.measurement.base:
+                self.base_ms += [one.ms[number] for number in kept]
+            else:
+                self.ratios[job] += [one.ms[number] / base.ms[number] for number in kept]
+
+    def costs(self) -> dict[Job, Cost]:
+        """Return the costs of all candidates that were measured; empty if the base, or all others, could not be."""
+        measured: dict[Job, Ratio] = {job: ratio_of(ratios) for job, ratios in self.ratios.items() if ratios}
+        if not self.base_ms or not measured:
+            return {}
+        took_part = {self.measurement.base, *measured, *self.measurement.rest}
+        measurement = replace(self.measurement, others=tuple(measured))
+        first = {job: cost for job, cost in self.first.items() if job in took_part}
+        return costs_of(measurement, self.base_ms, measured, first, round(statistics.median(self.runs.values())))
+
+
+Entry = tuple[CandidateGroup, Mapping[Job, Cost]]
+
+
+def measure_interleaved(
+    measurements: Sequence[Entry],
+    spot: Spot,
+    folder: Path,
+    options: BenchOptions,
+    settings: InterleavedOptions,
+    decided: Callable[[CandidateGroup, dict[Job, Cost], dict[Job, str]], None],
+    at_work: Callable[[CandidateGroup], None] = lambda measurement: None,
+    note: Callable[[str], None] = lambda words: None,
+) -> int:
+    """Run interleaved measurements, each with the first figures of its jobs; return the largest program's bytes.
+
+    decided: gets each measurement when it is over, with the costs of all jobs that were measured for its scenario, and
+    the reasons of those that failed. at_work: called now and then with a measurement in progress. What they raise ends
+    all.
+    Raises: RunnerError where the machine fails.
+    """
+    batches = _batches(measurements, settings.jobs)
+    jobs = [[job for measurement, _ in batch for job in (measurement.base, *measurement.others)] for batch in batches]
+    largest = 0
+    with closing(programs(jobs, spot, folder)) as made:
+        for batch, (order, program) in zip(batches, made, strict=True):
+            largest = max(largest, program.bytes)
+            numbers = {job: number for number, job in enumerate(order)}
+            standings = [_Standing(measurement, first) for measurement, first in batch]
+            at_work(batch[0][0])
+            while standings:
+                taker = _Taker(standings, numbers, settings, at_work)
+                run_interleaved(
+                    spot.runner, program, taker.groups, spot.cpus, spot.core, replace(options, rounds=settings.rounds),
+                    taker, note,
+                )  # fmt: skip
+                for standing in list(standings):
+                    standing.processes += 1
+                    if not standing.open(settings):
+                        decided(standing.measurement, standing.costs(), standing.failed)
+                        standings.remove(standing)
+    return largest
+
+
+def _batches(measurements: Sequence[Entry], most: int) -> list[list[Entry]]:
+    batches: list[list[Entry]] = []
+    room = 0
+    for entry in measurements:
+        size = 1 + len(entry[0].others)
+        if size > room:
+            batches.append([])
+            room = most
+        batches[-1].append(entry)
+        room -= size
+    return batches
+
+
+class _Taker:
+    """Groups of candidates to be measured again; hands each result to its measurement."""
+
+    def __init__(
+        self, standings: Sequence[_Standing], numbers: Mapping[Job, int], settings: InterleavedOptions,
+        at_work: Callable[[CandidateGroup], None],
+    ) -> None:  # fmt: skip
+        self.order, self.at_work = list(numbers), at_work
+        self.recent: list[InterleavedTimes | JobFailed] = []
+        self.groups: list[list[int]] = []
+        self.of: dict[int, tuple[_Standing, int]] = {}  # by the last job of a group, which is in no other: not the base
+        for standing in standings:
+            for group in standing.measurement.groups(standing.open(settings)):
+                self.groups.append(sorted(numbers[job] for job in group))
+                self.of[self.groups[-1][-1]] = standing, len(group)
+
+    def __call__(self, result: InterleavedTimes | JobFailed) -> None:
+        self.recent.append(result)
+        if result.job in self.of:
+            standing, size = self.of[result.job]
+            standing.take({self.order[each.job]: each for each in self.recent[-size:]})
+            self.at_work(standing.measurement)

@@ -1,0 +1,312 @@
+"""Costs kept in a file: an SQLite database that several processes may use at once, and JSON to carry them elsewhere.
+
+A cost is of a scenario and a primitive, or of an image and a conversion; on a core, with so many threads, of code by
+one version of the compiler, with blocks of so many channels. What was measured here goes before what was imported. It
+says of which kernels it is (`kernel_version`): what was measured of others is as good as not there.
+"""
+
+import contextlib
+import errno
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.assembly.schedule_store import open_store
+from mavcg.errors import MavcgError
+from mavcg.files.disk_space import with_room
+from mavcg.files.whole_file import whole
+from mavcg.selection.costs.kernel_version import kernel_version
+from mavcg.selection.costs.provider import IMPORTED, MEASURED, Cost
+from mavcg.selection.costs.rows import (
+    BEFORE_KERNELS,
+    BEFORE_TURNS,
+    COLUMNS,
+    KEY,
+    VALUES,
+    VERSION,
+    WARM,
+    Conversion,
+    Record,
+    compiler_version,
+    is_time,
+    read_table,
+    row_of,
+    table_text,
+    text_of,
+    what_of,
+)
+from mavcg.specs.primitive import Layout, Primitive, Scenario
+
+__all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version", "default_path", "open_db"]
+
+APPLICATION_ID = 0x6D617663  # in the file's header: a database of costs and no other
+WAIT_S = 30.0  # for another process that writes
+FILE_NAME = "costs.sqlite"
+
+_CREATE = f"""
+CREATE TABLE IF NOT EXISTS costs (
+    what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, compiler TEXT NOT NULL, block INTEGER NOT NULL,
+    caches TEXT NOT NULL, ms REAL NOT NULL, spread_ms REAL NOT NULL, runs INTEGER NOT NULL, kind TEXT NOT NULL,
+    date TEXT NOT NULL, host TEXT NOT NULL, kernels TEXT NOT NULL DEFAULT '', turns INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY ({", ".join(KEY)})
+)"""
+_PUT = f"INSERT OR REPLACE INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+# What a version of the file lacks that the next one has.
+_ADDED = {
+    BEFORE_KERNELS: "ALTER TABLE costs ADD COLUMN kernels TEXT NOT NULL DEFAULT ''",
+    BEFORE_TURNS: "ALTER TABLE costs ADD COLUMN turns INTEGER NOT NULL DEFAULT 0",
+}
+# What was measured in this database, of the kernels that there are, is not replaced by what comes from elsewhere.
+_IMPORT = (
+    f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
+    f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
+    f"WHERE costs.kind != '{MEASURED}' OR costs.kernels != ?"
+)
+# A figure that was measured is of this compiler's code and these kernels or of no use; one that was brought here on
+# purpose is used.
+_FIND = (
+    "SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE what = ? AND core = ? AND threads = ? "
+    f"AND caches = '{WARM}' AND ((compiler = ? AND kernels = ?) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
+    f"ORDER BY kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block LIMIT 1"
+)
+_OTHERS = (
+    f"SELECT what, kind, compiler, kernels FROM costs WHERE core = ? AND threads = ? AND caches = '{WARM}' "
+    "AND (? = 0 OR block = ?)"
+)
+
+
+def default_path(environment: Mapping[str, str] | None = None) -> Path:
+    """Return the path of this user's costs, in mavcg's cache folder. Raises: MavcgError if caching is off."""
+    store = open_store(environment)
+    if store is None:
+        raise MavcgError("MAVCG_CACHE: says that nothing is kept, or there is no home folder; name a file by --db FILE")
+    return store.folder.parents[1] / FILE_NAME
+
+
+def open_db(path: Path) -> "CostDb":
+    """The database in a file, which is made where there is none.
+
+    Raises: MavcgError for a file that is no database of costs, or cannot be read and written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise MavcgError(f"{path}: cannot be opened ({error}); name another file") from None
+    database = CostDb(path, connection)
+    try:
+        database.prepare()
+    except BaseException:
+        connection.close()
+        raise
+    return database
+
+
+class CostDb:
+    """Costs in a file. Other processes see every `put` when it returns. To be closed, or used by `with`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+
+    def __enter__(self) -> "CostDb":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is asked or put any more."""
+        self._connection.close()
+
+    def prepare(self) -> None:
+        """Make the table, unless the file is something else. Raises: MavcgError."""
+        with self._errors():
+            self._rows("PRAGMA synchronous = NORMAL", ())  # a cost is lost with the power at worst: measure it again
+            application = self._number("application_id")
+            known, tables = self._number("user_version"), self._rows("SELECT name FROM sqlite_master", ())
+        if tables and application != APPLICATION_ID:
+            raise MavcgError(f"{self.path}: is a database of something else than costs; name another file")
+        while tables and known in _ADDED:
+            with self._writing() as connection:
+                if self._number("user_version") == known:  # else another process was first
+                    connection.execute(_ADDED[known])
+                    connection.execute(f"PRAGMA user_version = {known + 1}")
+            known = self._number("user_version")
+        if tables and known != VERSION:
+            raise MavcgError(f"{self.path}: is of version {known}, and this is {VERSION}; name another file")
+        if not tables:
+            with self._writing() as connection:  # another process may do so meanwhile: it does the same
+                connection.execute(_CREATE)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def put(self, record: Record) -> None:
+        """Keep a cost, in place of one that is kept for the same. Raises: MavcgError for one that is no number."""
+        row = row_of(_of_these_kernels(record))
+        with self._writing() as connection:
+            connection.execute(_PUT, row)
+
+    def has(self, record: Record) -> bool:
+        """True if a measured cost is kept for the record's key, of these kernels; its own cost does not matter."""
+        return self.measured(record) is not None
+
+    def measured(self, record: Record) -> Cost | None:
+        """The measured cost that is kept for what the record says, of these kernels."""
+        where = " AND ".join(f"{column} = ?" for column in KEY)
+        query = (
+            f"SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE {where} AND kind = '{MEASURED}' AND kernels = ?"
+        )
+        of_these = _of_these_kernels(record)
+        with self._errors():
+            rows = self._rows(query, (*row_of(of_these)[: len(KEY)], of_these.kernels))
+            return _cost(rows[0]) if rows else None
+
+    def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
+        """Return the known costs of a core, in warm caches.
+
+        block: 0 for any; compiler: this one's version by default.
+        """
+        return KnownCosts(self, core, threads, block, compiler or compiler_version())
+
+    def find(
+        self, what: tuple[Scenario, str] | Conversion, core: str, threads: int, block: int, by: str
+    ) -> Cost | None:
+        """The cost that is kept; measured ones of this compiler and these kernels first, then imported ones."""
+        kernels = kernel_version(what)
+        with self._errors():
+            rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
+            return _cost(rows[0]) if rows else None
+
+    def knows(self, core: str, threads: int) -> bool:
+        """True if any cost is kept for a core and a number of threads."""
+        with self._errors():
+            return bool(self._rows("SELECT 1 FROM costs WHERE core = ? AND threads = ? LIMIT 1", (core, threads)))
+
+    def outdated(self, core: str, threads: int, block: int, by: str) -> "Outdated":
+        """Return the costs of a core that are of other kernels, or by another compiler, than today's."""
+        with self._errors():
+            others = [
+                (text, kind)
+                for text, kind, compiler, kernels in self._rows(_OTHERS, (core, threads, block, block))
+                if compiler != by or kernels != kernel_version(what_of(text))
+            ]
+        return Outdated(
+            frozenset(text for text, kind in others if kind == MEASURED),
+            frozenset(text for text, kind in others if kind != MEASURED),
+        )
+
+    def __len__(self) -> int:
+        with self._errors():
+            return int(self._rows("SELECT COUNT(*) FROM costs", ())[0][0])
+
+    def export(self, path: Path) -> int:
+        """Write all costs as JSON; how many. Raises: MavcgError where the file cannot be written."""
+        with self._errors():
+            rows = self._rows(f"SELECT {', '.join(COLUMNS)} FROM costs ORDER BY {', '.join(KEY)}", ())
+            text = table_text(rows)
+        try:
+            with whole(path) as made:
+                made.write_text(text, encoding="utf-8")
+        except OSError as error:
+            reason = with_room(error, path, len(text))
+            raise MavcgError(f"{path}: cannot be written ({reason}); name another file") from None
+        return len(rows)
+
+    def import_file(self, path: Path) -> int:
+        """Take in costs that `export` wrote; they are "imported" from now on. How many the file has: all or none.
+
+        What was measured in this database stays, unless it is of other kernels than there are.
+        Raises: MavcgError for a file that `export` did not write.
+        """
+        rows = read_table(path)
+        with self._writing() as connection:
+            connection.executemany(_IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows])
+        return len(rows)
+
+    def _number(self, pragma: str) -> int:
+        return int(self._rows(f"PRAGMA {pragma}", ())[0][0])
+
+    def _rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+        return self._connection.execute(query, values).fetchall()
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            words = with_room(OSError(errno.ENOSPC, "the disk is full"), self.path) if full else str(error)
+            way_out = "make room, or name another file" if full else "name another file"
+            raise MavcgError(f"{self.path}: cannot be used as a database of costs ({words}); {way_out}") from None
+        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:  # rows that nothing of ours wrote, too
+            raise MavcgError(
+                f"{self.path}: cannot be used as a database of costs ({error}); delete it, or name another file"
+            ) from None
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """All of it or nothing; other processes wait."""
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk has rolled it back already
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """Costs, by the text of what they are of, that were measured here and are not used any more, and that were imported
+    and are used all the same."""
+
+    measured: frozenset[str]
+    imported: frozenset[str]
+
+
+def _cost(row: Sequence[Any]) -> Cost:
+    """Raises: ValueError for a row that nothing of ours wrote."""
+    ms, spread_ms, runs, kind, turns = row
+    if not (is_time(ms) and is_time(spread_ms)):
+        raise ValueError(f"{ms!r} and {spread_ms!r} are no milliseconds")
+    return Cost(ms, kind, spread_ms, runs, turns)
+
+
+def _of_these_kernels(record: Record) -> Record:
+    return record if record.kernels else replace(record, kernels=kernel_version(record.what))
+
+
+@dataclass(frozen=True)
+class KnownCosts:
+    """A CostProvider of what a database has."""
+
+    database: CostDb
+    core: str
+    threads: int
+    block: int
+    compiler: str
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        """Implement `CostProvider.primitive`."""
+        return self._find((scenario, primitive.name))
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        """Implement `CostProvider.conversion`."""
+        return self._find(Conversion(layout_from, layout_to, c, h, w))
+
+    @property
+    def any(self) -> bool:
+        """True if there is any cost of this core and number of threads."""
+        return self.database.knows(self.core, self.threads)
+
+    def outdated(self) -> Outdated:
+        """Return the outdated costs that the database has beside these."""
+        return self.database.outdated(self.core, self.threads, self.block, self.compiler)
+
+    def _find(self, what: tuple[Scenario, str] | Conversion) -> Cost | None:
+        return self.database.find(what, self.core, self.threads, self.block, self.compiler)

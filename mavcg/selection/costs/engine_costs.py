@@ -1,0 +1,237 @@
+"""Costs of alternatives in a library: the engine's own algorithms beside all other primitives, on one scale.
+
+The engine computes some primitives by itself, as conv2d nodes: it writes an image into the middle of the border that
+the next convolution wants, and into its part of a concatenation. Any other primitive copies its image into a border,
+writes densely, and is copied from there.
+
+The engine's predictions of its own algorithms (predict/algorithms.py) know the tiles and calls that they are planned
+with; the milliseconds of the model of primitives are of a fit on another machine. So that model says only how many
+times as long as the node's implicit product (or depthwise loop) another primitive takes: by this, all that a node may
+be computed by is on the scale of what is best known of that one, which is measured, or else predicted.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.cost_model.fits import all_cores_fit
+from mavcg.graph import Graph
+from mavcg.passes.graph.layout_forms import is_entry
+from mavcg.predict.algorithms import WORTH, AlgorithmTime
+from mavcg.selection.choice import Alternative, Problem
+from mavcg.selection.costs.modelled import ModelledCosts
+from mavcg.selection.costs.provider import MODELLED, Cost, CostProvider
+from mavcg.selection.library import engine_primitives, primitive_of
+from mavcg.selection.network import NetworkNode
+from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
+
+Predicted = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class SafetyFactors:
+    """Safety factors on the cost of alternatives to the engine's default, by how the cost was obtained.
+
+    modelled: by the model of primitives alone; alone: measured, one after the other; interleaved: by interleaved
+    measurement with the default, of which the upper end of the interval counts. Convolutions were timed in libraries,
+    and took so many times as long, beside the engine's own library, as these costs had predicted: three of four no more
+    than this. They are from bench/results/doubts.json, which `python -m bench.doubts` makes anew.
+    """
+
+    modelled: float
+    alone: float
+    interleaved: float
+
+
+_SAFETY = all_cores_fit().safety
+SAFETY_FACTORS = SafetyFactors(_SAFETY.modelled, _SAFETY.measured_alone, _SAFETY.interleaved)
+NO_SAFETY_FACTORS = SafetyFactors(1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class LibraryModel:
+    """The model of a library's nodes. costs: of primitives and conversions, as they are asked for in it.
+
+    one: of a thread alone; threads: the most that it is chosen for, all copies are shared among them.
+    """
+
+    costs: CostProvider
+    one: ModelledCosts
+    threads: int = 1
+
+    def copy_ms(self, elements: int) -> float:
+        """Return the time to copy so many elements, in ms: the mean of one thread and of all, as costs are."""
+        if not elements:
+            return 0.0
+        ns = self.one.ns({"copy": elements, "bytes": self.one.bytes_ns(2 * elements * F32_BYTES)})
+        return ns / 1e6 / math.sqrt(self.threads)
+
+    @property
+    def step_ms(self) -> float:
+        """Time to hand over a step, in ms:
+
+        no model of a layer resolves less, and so nothing is taken that gains less.
+        """
+        return all_cores_fit().steps.handover_cycles * self.one.cycle_ns / 1e6
+
+    def pool_ms(self, windows: int) -> float:
+        """Return the time of a pool's columns in CHW and HCW, counted as elements of windows, in ms."""
+        cycles = windows * all_cores_fit().primitives.planar_pool_cycles
+        return cycles * self.one.cycle_ns / 1e6 / math.sqrt(self.threads)
+
+
+@dataclass(frozen=True)
+class _InNetwork:
+    known: CostProvider
+    modelled: CostProvider
+    safety_factor: float
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self.known.primitive(scenario, primitive)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        one, other = (costs.conversion(layout_from, layout_to, c, h, w) for costs in (self.known, self.modelled))
+        if one is None or other is None:
+            return one
+        return replace(one, ms=self.safety_factor * max(one.ms, other.ms))
+
+
+def conversions_in_network(
+    known: CostProvider, modelled: CostProvider, safety_factors: SafetyFactors = SAFETY_FACTORS
+) -> CostProvider:
+    """The same costs, with conversions as in a network.
+
+    One that is measured again and again has its image in the nearest cache; in a network it was written last by other
+    threads, and by those of another layer. So it counts for no less than what is modelled, and with the same
+    safety factor.
+    """
+    return _InNetwork(known, modelled, safety_factors.modelled)
+
+
+def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[AlgorithmTime]]) -> dict[str, dict[str, float]]:
+    """Return by the output of a convolution and the primitive the ms that the engine chooses by.
+
+    considered: of predict.algorithms. All but the default are as much dearer as they have to be faster to be taken.
+    """
+    producers = graph.producers()
+    return {
+        tensor: {
+            primitive_of(producers[tensor], graph, time.name): time.mean_ms / (WORTH if time.name else 1.0)
+            for time in times
+        }
+        for tensor, times in considered.items()
+    }
+
+
+def in_library(
+    problem: Problem, graph: Graph, model: LibraryModel, predicted: Predicted,
+    safety_factors: SafetyFactors = SAFETY_FACTORS,
+) -> Problem:  # fmt: skip
+    """The problem with costs as in a library.
+
+    predicted: as predicted_costs has it: by that alone, the choice among the engine's own algorithms is the engine's.
+    """
+    own, joined = engine_primitives(graph, problem.network), _joined(graph)
+    alternatives = {}
+    for name, found in problem.alternatives.items():
+        node = problem.network.nodes[name]
+        if node.scenario is None:
+            alternatives[name] = tuple(_as_dummy(one, node, graph, model) for one in found)
+            continue
+        costs = _NodeCosts(
+            found, node, predicted.get(node.tensor, {}), model, primitive_of(graph.producers()[node.tensor], graph, ""),
+            own[name], node.tensor in joined, node.image in graph.inputs, safety_factors,
+        )  # fmt: skip
+        alternatives[name] = tuple(_with_ms(one, costs.ms(one)) for one in found)
+    return replace(problem, alternatives=alternatives)
+
+
+class _NodeCosts:
+    """Costs of one convolution's alternatives in a library.
+
+    default_primitive: the primitive of the engine's default algorithm; own: all that the engine computes itself.
+    engine_choice: the one that the engine takes when nothing is selected: of its own algorithms the one that is
+    predicted to be fastest.
+    """
+
+    def __init__(
+        self, found: Sequence[Alternative], node: NetworkNode, predicted: Mapping[str, float], model: LibraryModel,
+        default_primitive: str, own: frozenset[str], joined: bool, from_input: bool, safety_factors: SafetyFactors,
+    ) -> None:  # fmt: skip
+        s = node.scenario
+        assert s is not None
+        self.predicted, self.own, self.safety_factors = predicted, own, safety_factors
+        self.default_primitive = default_primitive
+        self.engine_choice = min(
+            predicted, key=lambda name: (predicted[name], name != default_primitive), default=default_primitive
+        )
+        border = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) if s.pad and not from_input else 0
+        self.border_ms = model.copy_ms(border)
+        self.step_ms = model.step_ms
+        self.joined_ms = model.copy_ms(s.m * s.out_h * s.out_w) if joined else 0.0
+        default = next((a for a in found if a.name == default_primitive), None)
+        modelled = None if default is None or default.primitive is None else model.costs.primitive(s, default.primitive)
+        self.scale = 1.0
+        # Of those that were measured, the one that took longest beside what was predicted of it: nothing is to be taken
+        # because all that was measured is slower than was thought.
+        slower = [self._bordered(a.name, a.cost.ms) / predicted[a.name] for a in found if self._is_measured(a)]
+        self.predicted_scale = max(slower, default=1.0)
+        measured = (a for a in found if a.name == self.engine_choice and a.cost.kind != MODELLED)
+        self.engine_choice_ms = max((self._bordered(a.name, a.cost.ms) for a in measured), default=0.0)
+        if default is None or modelled is None or modelled.ms <= 0:
+            return
+        default_ms = self._bordered(default.name, default.cost.ms)
+        if default.cost.kind == MODELLED:
+            default_ms = predicted.get(default_primitive, default_ms) * self.predicted_scale
+        self.scale = default_ms / self._bordered(default.name, modelled.ms)
+
+    def _is_measured(self, one: Alternative) -> bool:
+        return one.cost.kind != MODELLED and self.predicted.get(one.name, 0.0) > 0
+
+    def ms(self, one: Alternative) -> float:
+        """Return the cost of an alternative in a library, in ms."""
+        measured = one.cost.kind != MODELLED
+        if one.name in self.predicted and not measured:
+            return self.predicted[one.name] * self.predicted_scale
+        ms = one.cost.ms if measured else one.cost.ms * self.scale
+        spread_ms = one.cost.spread_ms
+        if one.name == self.default_primitive:
+            bordered = self._bordered(one.name, ms)
+            spread_ms *= bordered / ms if ms else 1.0
+            ms = bordered
+        if one.name == self.engine_choice:
+            return ms
+        dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
+        more = 0.0 if one.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
+        if not measured:
+            # What was not measured may be taken for its layouts, not for being faster than what was.
+            factor = 1.0 if one.name == self.default_primitive else self.safety_factors.modelled
+            return max(ms * factor, self.engine_choice_ms) + more
+        factor = self.safety_factors.interleaved if one.cost.turns else self.safety_factors.alone
+        return (ms + spread_ms) * factor + more
+
+    def _bordered(self, name: str, ms: float) -> float:
+        """Without the copy into a border; with most of it, where costs and copies are of different sources."""
+        if not self.border_ms or name.startswith("winograd"):  # which pads as it reads
+            return ms
+        return max(ms - self.border_ms, 0.5 * ms)
+
+
+def _with_ms(one: Alternative, ms: float) -> Alternative:
+    return replace(one, cost=replace(one.cost, ms=ms))
+
+
+def _joined(graph: Graph) -> frozenset[str]:
+    """Tensors that are joined to others along the channels."""
+    joins = (node for node in graph.nodes if node.op == "concat" and node.attr("axis") == 3 and len(node.inputs) > 1)
+    return frozenset(name for node in joins for name in node.inputs)
+
+
+def _as_dummy(one: Alternative, node: NetworkNode, graph: Graph, model: LibraryModel) -> Alternative:
+    if node.tensor and one.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
+        _, h, w, c = graph.shape(node.tensor)
+        return replace(one, cost=model.costs.conversion(Layout.CHW, Layout.HWC, c, h, w) or one.cost)
+    if not node.op.endswith("pool2d") or not one.layout_in.planar:
+        return one
+    taps = graph.producers()[node.tensor].attr("kernel")[1]
+    return replace(one, cost=Cost(model.pool_ms(graph.types[node.tensor].elements * taps), MODELLED))

@@ -1,0 +1,47 @@
+"""Costs of primitives and conversions by a model of a core: at once, for any board, without running anything."""
+
+from dataclasses import dataclass
+
+from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost_model.core_rates import core_rates
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import default_target
+from mavcg.lowering.machines import machines_for
+from mavcg.selection.costs.part_counts import parts_of
+from mavcg.selection.costs.primitive_model import Parts, PrimitiveModel
+from mavcg.selection.costs.provider import MODELLED, Cost
+from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
+
+
+@dataclass(frozen=True)
+class ModelledCosts(PrimitiveModel):
+    """A CostProvider that knows every primitive that applies, and every conversion."""
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        """Implement `CostProvider.primitive`."""
+        parts = parts_of(self, scenario, primitive) if primitive.applies(scenario) else None
+        return None if parts is None else Cost(self.ns(parts) / 1e6, MODELLED)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        """Implement `CostProvider.conversion`."""
+        if layout_from is layout_to:
+            return Cost(0.0, MODELLED)
+        return Cost(self.ns(self.converted(layout_from, layout_to, c, h, w)) / 1e6, MODELLED)
+
+    def converted(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Parts:
+        """Return the parts that are copied or transposed, with the padding of blocks, and their bytes."""
+        ends = [self.filled(layout, c) * h * w for layout in (layout_from, layout_to)]
+        return {"convert": float(max(ends)), "bytes": self.bytes_ns(sum(ends) * F32_BYTES)}
+
+
+def modelled_costs(machine: ClusterMachine, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
+    """Costs of one thread on a core of a cluster, while as many work as the machine says.
+
+    readers, between_bytes: as PrimitiveModel.
+    """
+    core, accelerator = machine.core, machine.accelerator
+    arch = "x86_64" if core is None and accelerator.pe_len[0] >= 8 else "aarch64" if core is None else core.arch
+    label = core.name if core else GENERIC
+    emitted = machines_for(() if core is None else (core,), default_target(arch))[label]
+    block = 16 if arch == "x86_64" else 8
+    return ModelledCosts(core_rates(label, emitted, machine), block, readers, between_bytes)

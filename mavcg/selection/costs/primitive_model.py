@@ -1,0 +1,106 @@
+"""A core as the model of primitives' costs knows it: what a part of a primitive takes there.
+
+A primitive is a sum of parts (part_counts.py). A part costs a constant of profiles/fits/all-cores.toml, which was
+fitted once (docs/tuning-models.md); cores differ by their clock, vectors, multiply-adds a cycle and caches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mavcg.cost_model.core_rates import CoreRates
+from mavcg.cost_model.fits import all_cores_fit, fit_of_kind
+from mavcg.cost_model.memory import read_ns
+from mavcg.hardware.cost_fit import X86
+from mavcg.kernels.gemm.register_tile import choose, tile_rates
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Layout
+
+Parts = Mapping[str, float]
+
+# Products that are counted without regard to what a core does in a cycle: in vectors; in latencies.
+_VECTORS, _LATENCIES = ("product_sum2d", "product_sum2d_sofar"), ("product_scalar",)
+
+
+@dataclass(frozen=True)
+class PrimitiveModel:
+    """Costs of primitives on one thread of a core.
+
+    block: channels of a block of CHWc. readers: threads that work on the same primitive: where each of them needs all
+    weights, they are read that many times at the least. between_bytes: bytes that are read and written until a
+    primitive's weights are needed again, such as those of a whole network; 0: the weights are where their own size
+    says, as where a primitive alone runs again and again.
+    """
+
+    rates: CoreRates
+    block: int
+    readers: int = 1
+    between_bytes: float = 0.0
+
+    @property
+    def machine(self) -> Machine:
+        """The core as emitters know it."""
+        return self.rates.machine
+
+    @property
+    def cycle_ns(self) -> float:
+        """Nanoseconds of a cycle."""
+        return self.rates.cycle_ns
+
+    @property
+    def lanes(self) -> int:
+        """f32 elements of a vector."""
+        return self.rates.lanes
+
+    @property
+    def product_slowdown(self) -> float:
+        """Time of multiply-adds over what the model of register tiles says of them."""
+        return tile_rates(self.machine).fma_per_cycle / self.rates.issue.fma_per_cycle
+
+    @property
+    def vector_slowdown(self) -> float:
+        """Cycles of vector work that the model of register tiles says nothing of, over those on the fitted machine."""
+        return fit_of_kind(X86).register_tile.fma_per_cycle / self.rates.issue.fma_per_cycle
+
+    def ns(self, parts: Parts) -> float:
+        """Return the time of all parts together, and of a primitive's start, in ns."""
+        total = all_cores_fit().primitives.least_us * 1e3
+        for name, count in parts.items():
+            total += self.part_ns(name, count)
+        return total
+
+    def part_ns(self, name: str, count: float) -> float:
+        """Return the time of a part:
+
+        `bytes` in ns, `kernel` how many more than one, products in cycles, others in elements.
+        """
+        fit = all_cores_fit().primitives
+        if name == "bytes":
+            return count * fit.bytes_exposed
+        if name == "kernel":
+            return count * fit.kernel_ns
+        cycles = fit.cycles[name]
+        if name in _LATENCIES:
+            return count * self.cycle_ns * cycles
+        if name in _VECTORS:
+            return count * self.vector_slowdown * self.cycle_ns * cycles
+        if name.startswith("product"):
+            return count * self.product_slowdown * self.cycle_ns * cycles
+        return count / self.lanes * self.vector_slowdown * self.cycle_ns * cycles
+
+    def bytes_ns(self, moved: float, footprint: float = 0) -> float:
+        """Nanoseconds for so many bytes of a footprint (as many, if none is given): from the first level that holds it.
+
+        Nothing where that is the nearest one.
+        """
+        return read_ns(moved, footprint or moved, self.rates.levels)
+
+    def product(self, rows: int, columns: int, terms: int) -> float:
+        """Cycles of a product of matrices by kernels.tiling; vectors are of columns."""
+        vectors = -(-columns // self.lanes)
+        tiling = choose(self.machine, rows, vectors, terms)
+        tiles = (tiling.widths.count + tiling.widths.count_less) * -(-vectors // tiling.vectors)
+        return tiling.cycles * terms + tiles * all_cores_fit().primitives.tile_cycles
+
+    def filled(self, layout: Layout, channels: int) -> int:
+        """Channels that an image has in memory."""
+        return -(-channels // self.block) * self.block if layout is Layout.CHWC else channels

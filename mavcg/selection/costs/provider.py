@@ -1,0 +1,164 @@
+"""Costs of primitives and layout conversions, by their source: measured, modelled or imported."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from mavcg.specs.primitive import Layout, Primitive, Scenario
+
+MEASURED, MODELLED, IMPORTED = "measured", "modelled", "imported"
+KINDS = (MEASURED, MODELLED, IMPORTED)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds of one run, and where they are from.
+
+    kind: of KINDS; imported: measured on another machine, or at another time, and read from a file. spread_ms: by how
+    much more it may well be; of a figure measured by itself what lies between the quartiles of the rounds, of one that
+    was measured in turns with others what the interval of its ratio has above the median (interleaved.py). runs: how
+    many
+    were timed; turns: rounds that it was measured in together with what its scenario is usually computed by, 0 for one
+    that was measured by itself. All 0 where nothing was measured.
+    """
+
+    ms: float
+    kind: str
+    spread_ms: float = 0.0
+    runs: int = 0
+    turns: int = 0
+
+    @property
+    def cautious_ms(self) -> float:
+        """The upper end of what it may well be."""
+        return self.ms + self.spread_ms
+
+
+class CostProvider(Protocol):
+    """Whoever knows costs."""
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        """Return the cost of a scenario by a primitive; None if it is not known, or the primitive does not apply."""
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        """Return the cost of converting a c x h x w image to another layout in one step; None if it is not known."""
+
+
+@dataclass(frozen=True)
+class _FirstOf:
+    providers: tuple[CostProvider, ...]
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        found = (provider.primitive(scenario, primitive) for provider in self.providers)
+        return next((cost for cost in found if cost is not None), None)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        found = (provider.conversion(layout_from, layout_to, c, h, w) for provider in self.providers)
+        return next((cost for cost in found if cost is not None), None)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    known: CostProvider
+    one: CostProvider
+    other: CostProvider
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._as_many(*(p.primitive(scenario, primitive) for p in (self.known, self.one, self.other)))
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.one, self.other))
+        return self._as_many(*each)
+
+    @staticmethod
+    def _as_many(known: Cost | None, one: Cost | None, other: Cost | None) -> Cost | None:
+        if known is None or one is None or other is None or one.ms <= 0:
+            return None
+        return Cost(known.ms * other.ms / one.ms, MODELLED)
+
+
+def scaled(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
+    """Return costs that are the known ones times the ratio of `other` to `one`; they count as modelled."""
+    return _Scaled(known, one, other)
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    known: CostProvider
+    one: CostProvider
+    other: CostProvider
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._more(*(p.primitive(scenario, primitive) for p in (self.known, self.one, self.other)))
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.one, self.other))
+        return self._more(*each)
+
+    @staticmethod
+    def _more(known: Cost | None, one: Cost | None, other: Cost | None) -> Cost | None:
+        if known is None or one is None or other is None:
+            return known
+        return replace(known, ms=max(0.0, known.ms + other.ms - one.ms))
+
+
+def shifted(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
+    """Return the known costs plus the difference of `other` and `one`; they keep their kind if both are known."""
+    return _Shifted(known, one, other)
+
+
+@dataclass(frozen=True)
+class _MeanOf:
+    one: CostProvider
+    other: CostProvider
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._mean(*(provider.primitive(scenario, primitive) for provider in (self.one, self.other)))
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        return self._mean(
+            *(provider.conversion(layout_from, layout_to, c, h, w) for provider in (self.one, self.other))
+        )
+
+    @staticmethod
+    def _mean(one: Cost | None, other: Cost | None) -> Cost | None:
+        if one is None or other is None:
+            return None
+        ms = math.sqrt(one.ms * other.ms)
+        return replace(one, ms=ms, spread_ms=one.spread_ms * ms / one.ms if one.ms else 0.0)
+
+
+def mean_of(one: CostProvider, other: CostProvider) -> CostProvider:
+    """The geometric mean of what both know, of the kind, and with as large a part as spread, as the first one's."""
+    return _MeanOf(one, other)
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    providers: tuple[CostProvider, ...]
+    weights: tuple[float, ...]
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self._sum([provider.primitive(scenario, primitive) for provider in self.providers])
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        return self._sum([provider.conversion(layout_from, layout_to, c, h, w) for provider in self.providers])
+
+    def _sum(self, costs: Sequence[Cost | None]) -> Cost | None:
+        known = [cost for cost in costs if cost is not None]
+        if len(known) < len(costs):
+            return None
+        kinds = {cost.kind for cost in known}
+        ms = sum(weight * cost.ms for weight, cost in zip(self.weights, known, strict=True))
+        return Cost(ms, kinds.pop() if len(kinds) == 1 else MODELLED)
+
+
+def weighted(providers: Sequence[CostProvider], weights: Sequence[float]) -> CostProvider:
+    """Sums of what they all know, each so many times; of the kind that all are of, or else modelled."""
+    return _Weighted(tuple(providers), tuple(weights))
+
+
+def first_of(*providers: CostProvider) -> CostProvider:
+    """Each cost from the first of them that knows it."""
+    return _FirstOf(providers)

@@ -1,0 +1,176 @@
+"""One cost as a row of a database and as an entry of a table in JSON, with all that it depends on."""
+
+import json
+import platform
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.selection.costs.provider import IMPORTED, KINDS, Cost
+from mavcg.specs.primitive import Layout, Scenario
+
+VERSION = 3
+BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a figure is
+BEFORE_TURNS = 2  # of tables without rounds in turns
+FORMAT = "mavcg costs"
+WARM, COLD = "warm", "cold"
+_MOST_MS = 1e12  # thirty years: sums of costs stay finite
+
+KEY = ("what", "core", "threads", "compiler", "block", "caches")
+VALUES = ("ms", "spread_ms", "runs", "kind", "date", "host", "kernels", "turns")
+COLUMNS = (*KEY, *VALUES)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """An image of c channels, h rows, w columns that goes from one layout into another."""
+
+    layout_from: Layout
+    layout_to: Layout
+    c: int
+    h: int
+    w: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """A cost and all that it depends on. what: a scenario and a primitive's name, or a conversion.
+
+    compiler: as compiler_version has it; block: channels of CHWc's blocks; cold: whether caches held something else
+    before each run. date: UTC, ISO 8601; host: whose figure it is. kernels: version of their sources, as kernel_version
+    has it; "" where nobody knows.
+    """
+
+    what: tuple[Scenario, str] | Conversion
+    cost: Cost
+    core: str
+    threads: int = 1
+    block: int = 0
+    compiler: str = ""
+    cold: bool = False
+    date: str = ""
+    host: str = ""
+    kernels: str = ""
+
+
+@cache
+def compiler_version() -> str:
+    """Return the version of the compiler of kernels: in this process, and in builds."""
+    return ", ".join(f"{name} {_version(name)}" for name in ("llvmlite", "ziglang"))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+_SCENARIO = tuple(field.name for field in fields(Scenario))
+
+
+def text_of(what: tuple[Scenario, str] | Conversion) -> str:
+    """Return the database's form: JSON without spaces, in the order of the fields."""
+    if isinstance(what, Conversion):
+        parts: dict[str, Any] = {"conversion": [str(what.layout_from), str(what.layout_to), what.c, what.h, what.w]}
+    else:
+        parts = {"primitive": what[1], "scenario": {name: getattr(what[0], name) for name in _SCENARIO}}
+    return json.dumps(parts, separators=(",", ":"))
+
+
+def what_of(text: str) -> tuple[Scenario, str] | Conversion:
+    """Parse what text_of wrote. Raises: KeyError, TypeError or ValueError for anything else."""
+    return _what(json.loads(text))
+
+
+def _what(value: Any) -> tuple[Scenario, str] | Conversion:
+    """Raises: KeyError, TypeError or ValueError for what is neither."""
+    if "conversion" in value:
+        source, target, *sizes = value["conversion"]
+        return Conversion(Layout(source), Layout(target), *map(_whole, sizes))
+    names = [field.name for field in fields(Scenario)]
+    scenario = Scenario(**{name: _whole(value["scenario"][name]) for name in names})
+    return scenario, _word(value["primitive"])
+
+
+def is_time(value: Any) -> bool:
+    """True if a value is milliseconds that a run can take: a number from 0 to 30 years."""
+    return isinstance(value, int | float) and 0 <= value <= _MOST_MS
+
+
+def row_of(record: Record) -> tuple[Any, ...]:
+    cost = record.cost
+    if cost.kind not in KINDS or not (is_time(cost.ms) and is_time(cost.spread_ms)):
+        raise MavcgError(f"cost {cost}: is not in milliseconds from 0 on; measure it again")
+    date = record.date or datetime.now(UTC).isoformat(timespec="seconds")
+    caches, compiler = COLD if record.cold else WARM, record.compiler or compiler_version()
+    return (
+        text_of(record.what), record.core, record.threads, compiler, record.block, caches,
+        float(cost.ms), float(cost.spread_ms), cost.runs, cost.kind, date, record.host or platform.node(),
+        record.kernels, cost.turns,
+    )  # fmt: skip
+
+
+def table_text(rows: list[tuple[Any, ...]]) -> str:
+    """Rows as JSON that read_table takes."""
+    costs = [{**dict(zip(COLUMNS, row, strict=True)), "what": json.loads(row[0])} for row in rows]
+    return json.dumps({"format": FORMAT, "version": VERSION, "costs": costs}, indent=1) + "\n"
+
+
+def read_table(path: Path) -> list[tuple[Any, ...]]:
+    """Raises: MavcgError for a file that `export` did not write."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["format"] != FORMAT or document["version"] not in (BEFORE_KERNELS, BEFORE_TURNS, VERSION):
+            raise ValueError(f"format {document['format']}, version {document['version']}")
+        version = document["version"]
+        return [
+            _imported(
+                each,
+                each["kernels"] if version > BEFORE_KERNELS else "",
+                each["turns"] if version > BEFORE_TURNS else 0,
+            )
+            for each in document["costs"]
+        ]
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a file of `mavcg tune --export`") from None
+    except (KeyError, TypeError, ValueError, RecursionError, MavcgError) as error:
+        words = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise MavcgError(
+            f"{path}: is no table of costs ({words}); name a file that `mavcg tune --export` wrote"
+        ) from None
+
+
+def _imported(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
+    cost = Cost(_number(value["ms"]), IMPORTED, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
+    if value["caches"] not in (WARM, COLD):
+        raise ValueError(f"caches {value['caches']!r}")
+    return row_of(
+        Record(
+            _what(value["what"]), cost, _word(value["core"]), _whole(value["threads"]), _whole(value["block"]),
+            _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]), _word(value["host"]),
+            _word(kernels),
+        )
+    )  # fmt: skip
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 40:
+        raise ValueError(f"{value!r} is no whole number from 0 on")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no word")
+    return value

@@ -1,0 +1,144 @@
+"""Rows of work of a primitive's stages: the units that threads share, and how evenly.
+
+A stage of 3 rows keeps no more than 3 threads busy, and 2 threads take as long as 2 rows do. The numbers are those of
+the kernels' specs (`KernelSpec.rows`), without making these: that packs weights.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mavcg.kernels.conv import spec as conv_spec
+from mavcg.kernels.conv.conv2d import PIECE_PIXELS
+from mavcg.kernels.primitives.direct import stages as direct_primitive
+from mavcg.kernels.primitives.direct.depthwise_channels import CHUNK_CHANNELS, DepthwisePrimitive
+from mavcg.kernels.primitives.direct.spec import VectorAxis
+from mavcg.kernels.primitives.direct.stages import COLUMN_PANEL, PIECE_LEAST, PIECE_MOST, DirectPrimitive, SpecialLayer
+from mavcg.kernels.primitives.direct.sum2d import Sum2d
+from mavcg.kernels.primitives.fft.family import Fft, best_length
+from mavcg.kernels.primitives.im2.family import Im2
+from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS, channels_of_part, pieces_of
+from mavcg.kernels.primitives.implicit_gemm import Implicit, ImplicitDepthwise
+from mavcg.kernels.primitives.kn2.family import Kn2, as_one_row
+from mavcg.kernels.primitives.winograd.family import CHUNK, WinogradPrimitive
+from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """Rows of the stage that computes products, and of the other stages by the parts (part_counts.py) that they do.
+
+    stages: how many there are; 1 and a border's copy, say.
+    """
+
+    main: int
+    others: Mapping[str, int] = field(default_factory=dict)
+    stages: int = 1
+
+    def of(self, part: str) -> int:
+        """The rows of the stage that does a part."""
+        return self.others.get(part, self.main)
+
+
+def stage_rows(scenario: Scenario, primitive: Primitive, block: int) -> StageRows:
+    """Return the rows of each stage of a primitive that applies. block: channels of a block of CHWc."""
+    counted = _COUNTED.get(type(primitive))
+    return StageRows(scenario.out_h) if counted is None else counted(scenario, primitive, block)
+
+
+def _bordered(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageRows:
+    """Add the stage that copies an image that has a border, or whose columns are in phases."""
+    if s.pad == 0 and not (phases and s.stride > 1):
+        return StageRows(main, stages=stages)
+    rows = s.h + 2 * s.pad
+    return StageRows(main, {"copy": rows, "gather": rows}, stages + 1)
+
+
+def _pieces(pixels: int, rows: int, most: int) -> int:
+    """Rows of pixels that are counted through: of a length that divides them, or as they were."""
+    if pixels <= most:
+        return 1
+    whole = [n for n in range(PIECE_LEAST, most + 1) if pixels % n == 0]
+    return pixels // whole[-1] if whole else rows
+
+
+def _parts(pieces: int, groups: int, channels: int) -> int:
+    """Into which a group's output channels are cut where there are few pieces."""
+    return -(-channels // channels_of_part(channels, pieces * groups))
+
+
+def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
+    per_group, columns = s.m // s.groups, p.along is VectorAxis.COLUMNS
+    rows = s.out_h
+    if p.special is SpecialLayer.ONE_BY_ONE:
+        rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_MOST[p.along])
+    weight_bytes = s.m * (s.c // s.groups) * s.k * s.k * F32_BYTES
+    heavy = weight_bytes > direct_primitive.MANY_WEIGHTS_BYTES or rows < direct_primitive.FEW_ROWS
+    panel = COLUMN_PANEL if columns else block
+    chunk = min(per_group, direct_primitive.CHUNK_PANELS * panel) if heavy else per_group
+    return _bordered(s, s.groups * -(-per_group // chunk) * rows, columns)
+
+
+def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
+    blocks = s.m // block if p.layout_out is Layout.CHWC else 1
+    rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_PIXELS) if (s.k, s.stride) == (1, 1) else s.out_h
+    channels = s.m // blocks
+    panels = s.groups * -(-(channels // s.groups) // block)
+    weights = channels * (s.c // s.groups) * s.k * s.k
+    pixels = s.out_h * s.out_w
+    images = s.c * min((s.h + 2 * s.pad) * (s.w + 2 * s.pad), pixels * s.k * s.k) + channels * pixels
+    heavy = weights > max(conv_spec.MANY_WEIGHTS // F32_BYTES, images)
+    by_channels = panels >= conv_spec.FEW_ROWS and (heavy or rows < conv_spec.FEW_ROWS)
+    return _bordered(s, panels if by_channels else rows, False, blocks)
+
+
+def _im2(s: Scenario, p: Im2, block: int) -> StageRows:
+    pieces = pieces_of(s.out_h, s.out_w, p.layout_out is Layout.HCW).count
+    if p.strips:
+        return StageRows(pieces)
+    made = s.c * s.k if p.columns else s.out_h
+    main = pieces * s.groups * _parts(pieces, s.groups, s.m // s.groups)
+    return StageRows(main, {"patch": made, "patch_far": made}, 2)
+
+
+def _kn2(s: Scenario, p: Kn2, block: int) -> StageRows:
+    even = Layout.HCW not in (p.layout_in, p.layout_out)
+    flat = as_one_row(s) if even and s.k == 1 and s.pad == 0 else s
+    if not p.accumulating:
+        rows = as_one_row(s).h if even else s.h
+        return StageRows(rows * s.groups * s.k * s.k, {"shifted": flat.out_h}, 2)
+    blocks = -(-flat.out_h // min(flat.out_h, max(1, STRIP_PIXELS // flat.out_w)))
+    return StageRows(blocks * s.groups * _parts(blocks, s.groups, s.m // s.groups))
+
+
+def _winograd(s: Scenario, p: WinogradPrimitive, block: int) -> StageRows:
+    down, across = -(-s.out_h // (p.m if p.two_d else 1)), -(-s.out_w // p.m)
+    tiles = down * (across if p.two_d else 1)
+    if not p.staged:
+        return StageRows(tiles)
+    planes = (p.m + p.k - 1) ** (2 if p.two_d else 1)
+    lanes = -(-s.m // block) * block
+    return StageRows(planes * -(-lanes // CHUNK), {"transform": tiles, "turn_winograd": tiles}, 3)
+
+
+def _fft(s: Scenario, p: Fft, block: int) -> StageRows:
+    coefficients = (p.length or best_length(s)) // 2 + 1
+    return StageRows(coefficients * s.groups, {"butterfly": s.out_h, "turn": s.out_h}, 3)
+
+
+def _depthwise(s: Scenario, p: Primitive, block: int) -> StageRows:
+    return _bordered(s, s.out_h * -(-s.m // CHUNK_CHANNELS), False)
+
+
+def _of_engine(s: Scenario, p: Primitive, block: int) -> StageRows:
+    return _bordered(s, s.out_h, False)
+
+
+def _sum2d(s: Scenario, p: Sum2d, block: int) -> StageRows:
+    return _bordered(s, s.m, p.columns)
+
+
+_COUNTED: dict[type[Primitive], Callable[[Scenario, Any, int], StageRows]] = {
+    DirectPrimitive: _direct, DepthwisePrimitive: _depthwise, Implicit: _implicit, ImplicitDepthwise: _of_engine,
+    Im2: _im2, Kn2: _kn2, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
+}  # fmt: skip

@@ -1,0 +1,96 @@
+"""Costs of primitives on several threads, by the model: each stage's rows are shared, and its end waited for.
+
+The threads of a stage claim rows as the engine has it (cost_model/guided_chunks.py), so that a stage of few rows
+keeps few of
+them busy. Each works with its share of the caches and of the bandwidth (cost_model/board_machine.py), and reads
+all of the
+weights where rows of work do not part them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost_model.fits import all_cores_fit
+from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs
+from mavcg.selection.costs.part_counts import parts_of
+from mavcg.selection.costs.provider import MODELLED, Cost
+from mavcg.selection.costs.stage_rows import StageRows, stage_rows
+from mavcg.specs.primitive import Layout, Primitive, Scenario
+
+
+@dataclass(frozen=True)
+class ThreadedCosts:
+    """A CostProvider of as many threads as there are workers, each on a core of its own; the first is the caller's."""
+
+    workers: tuple[ModelledCosts, ...]
+
+    @property
+    def block(self) -> int:
+        """Channels of a block of CHWc; the same for all."""
+        return self.workers[0].block
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        """Implement `CostProvider.primitive`."""
+        if not primitive.applies(scenario):
+            return None
+        rows = stage_rows(scenario, primitive, self.block)
+        found: list[dict[str, float]] = []
+        for model in self.workers:
+            parts = parts_of(model, scenario, primitive)
+            if parts is None:
+                return None
+            if found and model == self.workers[len(found) - 1]:
+                found.append(found[-1])
+            else:
+                found.append({name: model.part_ns(name, count) for name, count in parts.items()})
+        return Cost((all_cores_fit().primitives.least_us * 1e3 + sum(self._stages(rows, found))) / 1e6, MODELLED)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        """Implement `CostProvider.conversion`; a row of work is a row of the image."""
+        if layout_from is layout_to:
+            return Cost(0.0, MODELLED)
+        each = []
+        for model in self.workers:
+            parts = model.converted(layout_from, layout_to, c, h, w)
+            each.append(sum(model.part_ns(name, count) for name, count in parts.items()))
+        return Cost((all_cores_fit().primitives.least_us * 1e3 + self._together(h, each)) / 1e6, MODELLED)
+
+    def _stages(self, rows: StageRows, parts_ns: Sequence[dict[str, float]]) -> Iterator[float]:
+        """ns of each; what a kernel's beginning takes is the caller's alone."""
+        yield parts_ns[0].get("kernel", 0.0)
+        of: dict[int, list[str]] = {rows.main: []}
+        for name in parts_ns[0]:
+            if name != "kernel":
+                of.setdefault(rows.of(name), []).append(name)
+        for count, names in of.items():
+            yield self._together(count, [sum(parts[name] for name in names) for parts in parts_ns])
+        # Stages whose parts are counted together are handed over one by one all the same.
+        yield max(0, rows.stages - len(of)) * self._handover_ns if len(self.workers) > 1 else 0.0
+
+    @property
+    def _handover_ns(self) -> float:
+        return all_cores_fit().steps.handover_cycles * max(model.cycle_ns for model in self.workers)
+
+    def _together(self, rows: int, alone_ns: Sequence[float]) -> float:
+        """ns of a stage that takes each worker so long alone; one that is sooner done by the first is left to it."""
+        first = alone_ns[0]
+        if len(alone_ns) == 1 or rows <= 1 or first <= self._handover_ns:
+            return first
+        if all(ns == first for ns in alone_ns):
+            shared = first * -(-rows // len(alone_ns)) / rows
+        else:
+            shared = simulated_ns(rows, 1, [ns / rows for ns in alone_ns], [0.0] * len(alone_ns))
+        return min(first, shared + self._handover_ns)
+
+
+def threaded_costs(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> ThreadedCosts:
+    """Costs of a thread on each of these cores, whose machines have the shares that are left to them.
+
+    between_bytes: as PrimitiveModel.
+    """
+    known: dict[int, ModelledCosts] = {}
+    for machine in workers:
+        known.setdefault(id(machine), modelled_costs(machine, len(workers), between_bytes))
+    return ThreadedCosts(tuple(known[id(machine)] for machine in workers))

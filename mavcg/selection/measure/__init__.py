@@ -1,0 +1,1 @@
+"""Measurements for a selection: the list of jobs, and interleaved measurements of the fastest candidates."""

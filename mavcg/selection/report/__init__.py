@@ -1,0 +1,1 @@
+"""Selections as tables, JSON and pictures."""

@@ -1,0 +1,69 @@
+"""Speed of each strategy and choice of each layer as a picture: the paper's figures 4 to 7 (CGO 2018)."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mavcg.drawing.svg_plots import save_plot, start_plots
+from mavcg.selection.report.answer import Selection, family_of
+from mavcg.selection.report.paper_tables import families_json, rows_of, speed_ups
+from mavcg.text.safe_text import plot_label
+
+
+def write_picture(found: Selection, path: Path) -> None:
+    """Strategies on the left, layers on the right.
+
+    Raises: MavcgError where matplotlib is missing, or the file cannot be written.
+    """
+    start_plots()
+    from matplotlib.figure import Figure
+
+    layers = [node.name for node in found.problem.network.convolutions]
+    figure = Figure(figsize=(13.0, max(4.5, 0.24 * len(layers) + 1.5)))
+    left, right = figure.subplots(1, 2)
+    _strategies(left, found)
+    _layers(right, found, layers)
+    kinds = sorted({one.cost.kind for one in found.choice.chosen.values() if one.primitive})
+    threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
+    title = f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}"
+    figure.suptitle(plot_label(title), fontsize=10)
+    save_plot(figure, path)
+
+
+def _strategies(axes: Any, found: Selection) -> None:
+    """Figures 5 to 7: how many times as fast as sum2d on one thread each strategy is."""
+    rows = rows_of(found)
+    names = list(found.compared)
+    for number, (row, threads, compared) in enumerate(rows):
+        heights = [speed_ups(found, compared)[name] or 0.0 for name in names]
+        width = 0.8 / len(rows)
+        places = [at + (number - (len(rows) - 1) / 2) * width for at in range(len(names))]
+        axes.bar(places, heights, width, label=f"({row}) {threads} thread{'s' * (threads > 1)}")
+        for place, name, height in zip(places, names, heights, strict=True):
+            one = compared.get(name)
+            words = f"{height:.2f}x" if height else "none" if one is None or math.isinf(one.total_ms) else ""
+            axes.text(place, height, words, ha="center", va="bottom", fontsize=7)
+    axes.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)
+    axes.set(ylabel="times as fast as sum2d on one thread")
+    axes.legend(fontsize=8)
+
+
+def _layers(axes: Any, found: Selection, layers: Sequence[str]) -> None:
+    """Figure 4: the primitive of each layer; and what the fastest of each other family would take there."""
+    families = sorted({family for layer in layers for family in families_json(found, layer)})
+    colours = {family: f"C{number}" for number, family in enumerate(families)}
+    longest = max((found.choice.chosen[layer].cost.ms for layer in layers), default=1.0)
+    for at, layer in enumerate(layers):
+        chosen = found.choice.chosen[layer]
+        axes.barh(at, chosen.cost.ms, color=colours[family_of(chosen)])
+        for family, best in families_json(found, layer).items():
+            if family != family_of(chosen) and best["cost_ms"] <= 1.5 * longest:
+                axes.plot(best["cost_ms"], at, "|", color=colours[family], markersize=7)
+        axes.text(0, at, f" {chosen.name}", va="center", fontsize=6)
+    for family in families:
+        axes.plot([], [], "s", color=colours[family], label=family)
+    axes.set_yticks(range(len(layers)), [plot_label(layer) for layer in layers], fontsize=6)
+    axes.invert_yaxis()
+    axes.set(xlabel="ms; marks: the fastest of another family")
+    axes.legend(fontsize=7)

@@ -1,0 +1,157 @@
+"""A network's selection as JSON and as tables: primitives, conversions, and the alternatives."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from mavcg.selection.choice import Alternative
+from mavcg.selection.network import Kind
+from mavcg.selection.report.answer import Selection, family_of, finite, shown_ms
+from mavcg.selection.report.paper_tables import families_json, show_tables, tables_json
+from mavcg.specs.primitive import Scenario
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def selection_json(found: Selection) -> dict[str, Any]:
+    """The answer of `mavcg select --json`."""
+    choice, network = found.choice, found.problem.network
+    return {
+        "model": found.model,
+        "board": found.board,
+        "core": found.core,
+        "threads": found.threads,
+        "strategy": found.selected.strategy,
+        "nodes": [
+            _node_json(found, node.name, node.scenario) for node in network.convolutions if node.scenario is not None
+        ],
+        "dummies": [
+            {"name": node.name, "op": node.op, "layout": str(choice.chosen[node.name].layout_in)}
+            for node in network.nodes.values()
+            if node.kind is not Kind.CONVOLUTION
+        ],
+        "conversions": [
+            {
+                "from": str(one.chain[0]) if one.chain else None,
+                "to": str(one.chain[-1]) if one.chain else None,
+                "tensor": one.tensor,
+                "chain": [str(layout) for layout in one.chain],
+                "source": one.source,
+                "readers": list(one.readers),
+                "cost_ms": finite(one.ms),
+                "cost_is": one.kind,
+            }
+            for one in choice.conversions
+        ],
+        "primitives_ms": choice.nodes_ms,
+        "conversions_ms": finite(choice.conversions_ms),
+        "total_ms": finite(choice.total_ms),
+        "optimal": found.optimal,
+        "gap": found.gap,
+        "solver_seconds": found.selected.solver_seconds,
+        "strategies": {name: None if one is None else finite(one.total_ms) for name, one in found.compared.items()},
+        "tables": tables_json(found),
+        "arena": None if found.need is None else {"bytes": found.need.bytes, "node": found.need.node},
+        "left_out": [{"name": node.name, "why": node.why} for node in network.left_out],
+        "assumed": list(found.assumed),
+        "notes": list(found.notes),
+    }
+
+
+def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any]:
+    chosen, fastest, other = found.choice.chosen[name], _fastest(found, name), _next_best(found, name)
+    return {
+        "name": name,
+        "primitive": chosen.name,
+        "layout_in": str(chosen.layout_in),
+        "layout_out": str(chosen.layout_out),
+        "cost_ms": chosen.cost.ms,
+        "cost_is": chosen.cost.kind,
+        "spread_ms": chosen.cost.spread_ms,
+        "scenario": {
+            "c": scenario.c, "h": scenario.h, "w": scenario.w, "stride": scenario.stride, "k": scenario.k,
+            "m": scenario.m, "pad": scenario.pad, "groups": scenario.groups, "dilation": scenario.dilation,
+        },
+        "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
+        "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
+        "families": families_json(found, name),
+    }  # fmt: skip
+
+
+def _next_best(found: Selection, node: str) -> Alternative | None:
+    """The cheapest by itself of another family than the chosen one's; it may be cheaper than that."""
+    chosen = found.choice.chosen[node]
+    others = [one for one in found.problem.alternatives[node] if family_of(one) != family_of(chosen)]
+    return min(others, key=lambda one: one.cost.ms, default=None)
+
+
+def _fastest(found: Selection, node: str) -> Alternative:
+    """The cheapest of all by itself: the chosen one, where nothing is cheaper."""
+    return min((found.choice.chosen[node], *found.problem.alternatives[node]), key=lambda one: one.cost.ms)
+
+
+def show_selection(found: Selection, out: "Console") -> None:
+    """Tables: nodes, conversions, strategies; and in words what is proven, and what was left out."""
+    kinds = Counter(one.cost.kind for one in found.choice.chosen.values() if one.primitive)
+    are = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+    out.print(f"{found.model} on {found.board}, {found.core}, threads {found.threads}; costs of nodes: {are or 'none'}")
+    _show_nodes(found, out)
+    _show_conversions(found, out)
+    show_tables(found, out)
+    proof = "optimal by these costs" if found.optimal else f"at most {found.gap:.2%} of it can be saved"
+    out.print(
+        f"{found.selected.strategy}: {shown_ms(found.choice.total_ms)} ms, of which conversions "
+        f"{shown_ms(found.choice.conversions_ms)} ms; {proof}; solved in {found.selected.solver_seconds:.3f} s"
+    )
+    for node in found.problem.network.left_out:
+        out.print(f"left out: {node.name} {node.why}: it is computed in HWC as ever, and counts for nothing here")
+    if found.need is not None:
+        out.print(f"memory: {found.need.bytes} bytes, at {found.need.node}")
+    for sentence in found.notes:
+        out.print(f"note: {sentence}")
+    for sentence in found.assumed:
+        out.print(f"assumed: {sentence}")
+
+
+def _show_nodes(found: Selection, out: "Console") -> None:
+    from rich.table import Table
+
+    table = Table()
+    for title in ("node", "scenario", "primitive", "ms", "next family", "faster alone"):
+        table.add_column(title, overflow="fold", justify="right" if title == "ms" else "left")
+    for node in found.problem.network.convolutions:
+        chosen, s = found.choice.chosen[node.name], node.scenario
+        if s is None:
+            continue
+        asked = f"{s.c},{s.h},{s.w},{s.stride},{s.k},{s.m},{s.pad},{s.groups}"
+        other, fastest = _next_best(found, node.name), _fastest(found, node.name)
+        next_family = "" if other is None else f"{family_of(other)} {_relative(other, chosen)}"
+        faster = f"{fastest.name} {_relative(fastest, chosen)}" if fastest.cost.ms < chosen.cost.ms else ""
+        table.add_row(node.name, asked, chosen.name, shown_ms(chosen.cost.ms), next_family, faster)
+    out.print(table)
+    out.print(
+        "Scenario: C,H,W,stride,K,M,pad,groups. Next family: what the cheapest primitive of any other family costs, "
+        "beside the chosen one. Faster alone: what was not taken for the conversions that it would need, or because "
+        "the strategy forbids it."
+    )
+
+
+def _relative(other: Alternative, chosen: Alternative) -> str:
+    if chosen.cost.ms <= 0:
+        return f"{other.cost.ms:.4f} ms"
+    return f"{other.cost.ms / chosen.cost.ms - 1:+.0%}"
+
+
+def _show_conversions(found: Selection, out: "Console") -> None:
+    from rich.table import Table
+
+    if not found.choice.conversions:
+        out.print("No conversions.")
+        return
+    table = Table("image", "after", "before", "conversion", "ms", "cost is")
+    graphs = {link.tensor: graph for link, graph in zip(found.problem.network.links, found.problem.graphs, strict=True)}
+    for one in found.choice.conversions:
+        chain = " > ".join(map(str, one.chain)) or "no way"
+        size = graphs[one.tensor].size
+        table.add_row(str(size), one.source, ", ".join(one.readers), chain, shown_ms(one.ms), one.kind)
+    out.print(table)

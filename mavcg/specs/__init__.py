@@ -1,0 +1,1 @@
+"""The types that pass between a graph and machine code: layouts, kernel specs, primitives, macro-tiles, programs."""

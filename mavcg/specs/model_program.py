@@ -1,0 +1,79 @@
+"""The engine's step list, with the address of every operand; a model library's C tables are written from it."""
+
+from dataclasses import dataclass
+
+from mavcg.graph import TensorType
+
+
+@dataclass(frozen=True)
+class OperandAddress:
+    """Address of an operand: base is "arena", "constants", "input" or "output"; index: number of the input or output;
+    offset: in bytes."""
+
+    base: str
+    offset: int = 0
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class ProgramStep:
+    """One call of a kernel.
+
+    name: of the node in the user's file. kernel: linkage name without the version. rows: its whole range.
+    min_chunk_rows: rows that a thread takes at least; as large as rows where the step is not worth a second thread.
+    work: elementary operations. core_speeds: (label of a version, relative speed of its cores in this step), such as
+    (("cortex-a55", 256), ("cortex-a75", 700)), from 1 to 65535; a label that is not there counts as the slowest that
+    is, and with none all are alike. call_rows: rows that one call of the kernel gets at most, 0: min_chunk_rows;
+    between two calls a thread that was moved to another core type changes the version.
+    """
+
+    name: str
+    op: str
+    kernel: str
+    operands: tuple[OperandAddress, ...]
+    rows: int
+    min_chunk_rows: int
+    work: int
+    core_speeds: tuple[tuple[str, int], ...] = ()
+    call_rows: int = 0
+
+
+@dataclass(frozen=True)
+class ThreadPlan:
+    """A number of threads, the caller's included, on core types: the labels of their versions ("generic" is one).
+
+    relative_time: predicted, of a run, in the same unit for all plans of a program.
+    """
+
+    cores: tuple[str, ...]
+    threads: int
+    relative_time: float
+
+
+@dataclass(frozen=True)
+class ProgramTensor:
+    """An input or output as the user sees it: dense, row-major."""
+
+    name: str
+    type: TensorType
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model ready to run.
+
+    arena_bytes: of one context, without scratch; scratch_bytes: of each thread. arena_lower_bound_bytes: the largest
+    sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans:
+    what a context that is not told how many threads to use picks the fastest from, of those that its CPUs allow; with
+    none it takes a thread per CPU.
+    """
+
+    name: str
+    inputs: tuple[ProgramTensor, ...]
+    outputs: tuple[ProgramTensor, ...]
+    steps: tuple[ProgramStep, ...]
+    arena_bytes: int
+    scratch_bytes: int
+    constants_bytes: int
+    arena_lower_bound_bytes: int
+    thread_plans: tuple[ThreadPlan, ...] = ()

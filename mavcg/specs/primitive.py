@@ -1,0 +1,160 @@
+"""A convolution primitive: an algorithm for a convolution, with the layouts that it reads and writes.
+
+After Anderson and Gregg, "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic Programming" (CGO 2018): a
+primitive is a 3-tuple (layout in, algorithm, layout out), a scenario says what is to be computed.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from mavcg.specs.kernel import F32_BYTES, Array, KernelSpec, View
+from mavcg.specs.kernel_symbol import window_text
+from mavcg.specs.layout import Layout
+from mavcg.specs.serialize import spec_format
+
+__all__ = [
+    "F32_BYTES",
+    "Epilogue",
+    "Layout",
+    "Lowering",
+    "StageOperand",
+    "Primitive",
+    "Scenario",
+    "Stage",
+    "image_elements",
+    "image_view",
+]
+
+
+@spec_format("scenario")
+@dataclass(frozen=True)
+class Scenario:
+    """Sizes of a convolution (the paper's 6-tuple, with padding, groups and dilation).
+
+    c, h, w: of the input without padding; k: height and width of the kernel; m: output channels. Square in stride,
+    kernel, pad and dilation, as the paper's; batch 1.
+    """
+
+    c: int
+    h: int
+    w: int
+    stride: int
+    k: int
+    m: int
+    pad: int = 0
+    groups: int = 1
+    dilation: int = 1
+
+    @property
+    def out_h(self) -> int:
+        """Rows of the output."""
+        return (self.h + 2 * self.pad - self.dilation * (self.k - 1) - 1) // self.stride + 1
+
+    @property
+    def out_w(self) -> int:
+        """Columns of the output."""
+        return (self.w + 2 * self.pad - self.dilation * (self.k - 1) - 1) // self.stride + 1
+
+    @property
+    def window_text(self) -> str:
+        """Filter, stride, dilation and groups as kernels' symbols have them, such as 3x3x16s1."""
+        channels = self.c // self.groups
+        return window_text((self.k, self.k, channels), (self.stride,), (self.dilation,), self.groups)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the definition, whatever a primitive saves."""
+        return self.out_h * self.out_w * self.m * (self.c // self.groups) * self.k * self.k
+
+
+@spec_format("epilogue")
+@dataclass(frozen=True)
+class Epilogue:
+    """Operations on each output before it is stored: + bias, + residual (in the output's layout), activation."""
+
+    bias: bool = False
+    residual: bool = False
+    act: str = "none"
+    act_args: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageOperand:
+    """Operand of a stage: "x", "weights", "out", "bias", "residual", or "workspace" at an offset in
+    bytes."""
+
+    base: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One kernel of a primitive; a stage begins when all rows of the one before it are done."""
+
+    spec: KernelSpec
+    operands: tuple[StageOperand, ...]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A primitive made for a scenario. weights: packed; workspace_bytes: that all threads share, aligned to 64."""
+
+    stages: tuple[Stage, ...]
+    weights: Array
+    workspace_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Primitive(ABC):
+    """An implementation of f32 convolutions. Families derive from it; every field is hashable and prints."""
+
+    layout_in: Layout
+    layout_out: Layout
+
+    @property
+    @abstractmethod
+    def family(self) -> str:
+        """direct, sum2d, im2, kn2, winograd, fft, ..."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Unique: family, variant, layouts, such as winograd_2d_f4_k3_hwc_hwc."""
+
+    @abstractmethod
+    def applies(self, scenario: Scenario) -> bool:
+        """True if the primitive can compute this scenario."""
+
+    @abstractmethod
+    def workspace_bytes(self, scenario: Scenario) -> int:
+        """Bytes of memory that all threads share beside operands; a thread's scratch is KernelSpec.scratch_bytes."""
+
+    @abstractmethod
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        """Kernels and packed weights. weights: [m, c / groups, k, k]; block: channels of a block of CHWc layouts."""
+
+    @property
+    def error_bound(self) -> float:
+        """Largest error over the largest sum (before the activation) that it may make against the exact one, measured
+        over random scenarios; 1e-5 for plain sums of products, whose errors grow with the root of their length."""
+        return 1e-5
+
+    @property
+    def plain_sums(self) -> bool:
+        """True if outputs are the definition's sums of products, without transforms."""
+        return True
+
+
+def image_view(layout: Layout, c: int, h: int, w: int) -> View:
+    """The view of an image as N, H, W, C, which all layouts but CHWc have by strides alone."""
+    strides = {
+        Layout.CHW: (c * h * w, w, 1, h * w),
+        Layout.HCW: (c * h * w, c * w, 1, w),
+        Layout.HWC: (c * h * w, w * c, c, 1),
+    }[layout]
+    return View("f32", (1, h, w, c), strides)
+
+
+def image_elements(layout: Layout, c: int, h: int, w: int, block: int) -> int:
+    """Elements that an image takes in a layout."""
+    return -(-c // block) * block * h * w if layout is Layout.CHWC else c * h * w

@@ -1,0 +1,161 @@
+"""The plan of a model's kernels: a macro-tile for each version, as text and back.
+
+Macro-tiles change speed, never results: a sum runs over its terms in order whatever the blocks
+(docs/design/one-answer.md).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from mavcg.errors import MavcgError
+from mavcg.specs.kernel import KernelSpec
+
+# Elementary operations of one call of a kernel at least: some microseconds on a fast core.
+CALL_WORK = 400_000
+# Elementary operations of a chunk at least: a microsecond on a fast core, where taking it costs a tenth or two of one.
+CHUNK_WORK = 100_000
+
+
+class Order(StrEnum):
+    """The outermost loop of a call: over rows (each passes all weights) or over channels (weights stay)."""
+
+    ROWS = "rows-outer"
+    CHANNELS = "channels-outer"
+
+
+@dataclass(frozen=True)
+class MacroTile:
+    """Sizes of the blocks in which a version of a kernel works; None: all there is, or the default.
+
+    mc: rows of output pixels of a block, or rows of the left matrix of a product. nc: output channels of a block. kc:
+    terms of each sum for which all of a block is computed before the next terms; between them partial sums lie in the
+    output. It is rounded down to whole runs of neighbours where it is longer than one. order: of the loops over blocks.
+    panel_channels: output channels in a panel of packed weights, as the library's packing has it; None: not packed.
+    prefetch_distance_bytes: prefetch distance of weights within a packed panel; None: no prefetch. call_rows: rows of
+    work (KernelSpec.rows) that one call computes at most. nr: output channels of a register tile; None: the emitter's
+    model chooses.
+    parts: the number of pieces that each row of work is cut into: a row of pixels along its output channels, nc to a
+    part; a panel of channels along the rows of pixels. The kernel then counts its range in parts, those of a row one
+    after the other. min_chunk_rows: rows of work, or parts of them, of the smallest chunk that a thread takes; None: as
+    many as are worth the overhead. call_rows, parts and min_chunk_rows are the same for all versions of a kernel.
+    Names: Van Zee and van de Geijn, "BLIS", 2015.
+    """
+
+    mc: int | None = None
+    nc: int | None = None
+    kc: int | None = None
+    order: Order = Order.ROWS
+    panel_channels: int | None = None
+    prefetch_distance_bytes: int | None = None
+    call_rows: int = 1
+    nr: int | None = None
+    parts: int = 1
+    min_chunk_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.call_rows < 1:
+            raise MavcgError(f"macro-tile: call_rows is {self.call_rows}; a call has 1 row or more")
+        if self.parts < 1:
+            raise MavcgError(f"macro-tile: parts is {self.parts}; a row of work has 1 part or more")
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, int) and value < 1:
+                raise MavcgError(f"macro-tile: {each.name} is {value}; give 1 or more, or nothing for all or none")
+
+    def __str__(self) -> str:
+        return (
+            f"mc={self.mc or 'all'} nc={self.nc or 'all'} kc={self.kc or 'all'} order={self.order} "
+            f"panel={self.panel_channels or 'none'} prefetch={self.prefetch_distance_bytes or 'none'} "
+            f"call={self.call_rows} nr={self.nr or 'chosen'} parts={self.parts} "
+            f"chunk={self.min_chunk_rows or 'default'}"
+        )
+
+    @staticmethod
+    def parse(text: str) -> "MacroTile":
+        """Return the macro-tile that str() printed, now or in the form before, which began with rows=.
+
+        Raises: MavcgError.
+        """
+        match = _MACRO.fullmatch(text) or _OLD_MACRO.fullmatch(text)
+        if match is None:
+            raise MavcgError(
+                f"macro-tile '{text}': is not written as '{MacroTile()}'; take what MAVCG_DUMP=plan_tiles prints"
+            )
+        order, words = Order(match[4]), match.group(1, 2, 3, 5, 6, 7, 8, 9, 10)
+        mc, nc, kc, panel, prefetch, call, nr, parts, chunk = (_number(word) for word in words)
+        return MacroTile(mc, nc, kc, order, panel, prefetch, call or 0, nr, parts or 0, chunk)
+
+
+def _number(word: str) -> int | None:
+    """The number of a text form; None for a word, and for the 0 that stood for nothing before."""
+    return int(word) or None if word.isdigit() else None
+
+
+_MACRO = re.compile(
+    r"mc=(\d+|all) nc=(\d+|all) kc=(\d+|all) order=(rows-outer|channels-outer) panel=(\d+|none) prefetch=(\d+|none) "
+    r"call=(\d+) nr=(\d+|chosen) parts=(\d+) chunk=(\d+|default)"
+)
+_OLD_MACRO = re.compile(
+    r"rows=(\d+|all) channels=(\d+|all) k=(\d+|all) order=(rows-outer|channels-outer) lanes=(\d+) prefetch=(\d+) "
+    r"task=(\d+) register=(\d+|chosen) parts=(\d+) claim=(\d+|least)"
+)
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """Macro-tiles by (kernel's name, version's label); a kernel that is not there has none to choose."""
+
+    tiles: Mapping[tuple[str, str], MacroTile] = field(default_factory=dict)
+
+    def of(self, kernel: str, label: str) -> MacroTile | None:
+        """Return the macro-tile of a version; None where the plan has none."""
+        return self.tiles.get((kernel, label))
+
+    def __iter__(self) -> Iterator[tuple[str, str, MacroTile]]:
+        for (kernel, label), macro in self.tiles.items():
+            yield kernel, label, macro
+
+    def __str__(self) -> str:
+        return "".join(f"{kernel} {label} {macro}\n" for kernel, label, macro in self)
+
+    @staticmethod
+    def parse(text: str) -> "TilePlan":
+        """Return the plan that str() printed. Raises: MavcgError naming the line."""
+        found: dict[tuple[str, str], MacroTile] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.split(" ", 2)
+            if len(words) != 3:
+                raise MavcgError(
+                    f"tile plan, line {number} '{line}': is not KERNEL VERSION MACRO-TILE; "
+                    "take what MAVCG_DUMP=plan_tiles prints"
+                )
+            if (words[0], words[1]) in found:
+                raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} is there twice; keep one of them")
+            found[words[0], words[1]] = MacroTile.parse(words[2])
+        return TilePlan(found)
+
+    def any_of(self, kernel: str) -> MacroTile | None:
+        """Return any version's macro-tile: call_rows, parts and min_chunk_rows are the same in all; or None."""
+        return next((macro for name, _, macro in self if name == kernel), None)
+
+    def call_rows(self, kernel: str) -> int | None:
+        """Return the rows of a kernel's calls, the same for all its versions; None where the plan has none of it."""
+        macro = self.any_of(kernel)
+        return macro.call_rows if macro is not None else None
+
+
+def worthwhile_call_rows(spec: KernelSpec) -> int:
+    """Return the least rows of work that are worth a call, at most all."""
+    return _rows_of(CALL_WORK, spec)
+
+
+def worthwhile_chunk_rows(spec: KernelSpec, parts: int = 1) -> int:
+    """Return the rows of the default minimum chunk, or parts of rows: as few as are worth it, at most all."""
+    return _rows_of(CHUNK_WORK, spec, parts)
+
+
+def _rows_of(work: int, spec: KernelSpec, parts: int = 1) -> int:
+    rows = spec.rows * parts
+    return min(rows, max(1, -(-work * rows // max(1, spec.work))))

@@ -1,0 +1,1 @@
+"""Text that holds names from files: escaped for each language, printed safely on terminals."""

@@ -1,0 +1,131 @@
+"""Compile LLVM IR to optimised IR, assembly or an object, and assemble text, by ziglang's clang, one process each.
+
+llvmlite has no assembly parser for foreign targets and ends the process on inline assembly; clang, of the same LLVM,
+has one. In a process of its own, an LLVM fatal error becomes one refused function with LLVM's message.
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mavcg.errors import MavcgError, ToolError
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import Target
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+
+EMIT_FLAGS = {"ir": ("-S", "-emit-llvm"), "asm": ("-S",), "obj": ("-c",)}
+# Everything that any core of ours may use, so that the assembler takes what code generation wrote; which core
+# runs what was decided there. Names: LLVM's AArch64TargetParser.
+_ASSEMBLE_ALL = (
+    "\t.arch armv9.5-a+sve2+sme2+fp16+fp16fml+bf16+i8mm+dotprod+crypto+sha3+sm4+memtag+rng+ssbs+f32mm+f64mm+ls64"
+    "+rcpc+lse+rdm+crc+predres+sb+flagm+pauth\n"
+)
+SUFFIX = {"ir": ".ll", "asm": ".s", "obj": ".o"}
+
+
+@dataclass(frozen=True)
+class CodegenJob:
+    """A module to be compiled.
+
+    Args:
+        text: the IR; its functions carry their CPU as attributes.
+        what: a description of the work, for messages.
+        opt_level: "0" to "3", "s" or "z".
+        optimise: True to run the mid-level pipeline, False for code generation only.
+        emit: "ir", "asm" or "obj".
+        flags: further code generation flags, such as -ffunction-sections.
+    """
+
+    text: str
+    target: Target
+    what: str
+    opt_level: str = "3"
+    optimise: bool = True
+    emit: str = "asm"
+    flags: tuple[str, ...] = field(default=("-fPIC",))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that LLVM refused, with its message."""
+
+    message: str
+
+
+def compile_module(job: CodegenJob, out: Path) -> None:
+    """Compile one module into `out`. Raises: ToolError with clang's message for IR that it refuses."""
+    source = out.with_name(out.name + ".in.ll")
+    source.write_text(job.text, encoding="utf-8", errors="surrogateescape")
+    passes = () if job.optimise else ("-Xclang", "-disable-llvm-passes")
+    run_zig(
+        "cc",
+        [
+            *("-target", job.target.zig_name, f"-O{job.opt_level}", *PLAIN_CODE_FLAGS),
+            *("-Wno-unused-command-line-argument", "-Wno-override-module", "-fno-crash-diagnostics"),
+            *(*passes, *job.flags),
+            *(*EMIT_FLAGS[job.emit], str(source), "-o", str(out)),
+        ],
+        job.what,
+    )
+    source.unlink()
+
+
+def assemble(asm: str, out: Path, target: Target, what: str, flags: Sequence[str] = ()) -> None:
+    """Assemble text to an object file.
+
+    Args:
+        flags: the assembler's, such as folders of included files.
+    """
+    source = out.with_suffix(".s")
+    head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
+    source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
+    # Without -g0 the assembler writes where this file lies into the object's debug information.
+    run_zig("cc", ["-target", target.zig_name, "-g0", *flags, "-c", str(source), "-o", str(out)], f"assembling {what}")
+    source.unlink()
+
+
+def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[], None]) -> list[str | Failure]:
+    """Compile modules to text ("ir" or "asm"), `workers` at a time; results in order, refusals as Failure.
+
+    progress is called once per finished job, from any thread.
+    """
+
+    def work(job: CodegenJob) -> str | Failure:
+        with scratch_folder("mavcg-") as folder:
+            out = Path(folder) / f"module{SUFFIX[job.emit]}"
+            try:
+                compile_module(job, out)
+                result: str | Failure = out.read_text(encoding="utf-8", errors="surrogateescape")
+            except ToolError as error:
+                result = Failure(_reason(str(error)))
+        progress()
+        return result
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        return list(pool.map(work, jobs))
+
+
+def _reason(message: str) -> str:
+    """Return the line that states the reason, from a compiler's crash report or error list."""
+    telling = re.search(r"(?:fatal error: error in backend|LLVM ERROR|error): (.*)", message)
+    return f"LLVM: {telling[1].strip()}" if telling else message.replace("\n", " ")
+
+
+def default_workers() -> int:
+    """Return the number of compilers to run at a time: the CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def canonical(text: str) -> str:
+    """Return the IR as LLVM prints it: the form that passes.ir reads. Raises: MavcgError when it does not parse."""
+    import llvmlite.binding as llvm
+
+    # Bytes that are no UTF-8 stand in comments only, such as a file's name: LLVM escapes them everywhere else.
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    try:
+        return str(llvm.parse_assembly(text))
+    except RuntimeError as error:
+        raise MavcgError(f"LLVM: {str(error).strip().splitlines()[0]}") from error

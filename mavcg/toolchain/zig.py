@@ -1,0 +1,99 @@
+"""Run the compiler, assembler and linker that the ziglang wheel brings, with clear errors when they refuse."""
+
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from mavcg.errors import ToolError
+from mavcg.files.disk_space import full_folders
+from mavcg.files.scratch import making
+from mavcg.hardware.target import Target
+
+# On every zig command: zig adds these by default, and a library of kernels wants none of them.
+# User flags follow and win.
+GUARDED_CODE_FLAGS = ("-fno-sanitize=all", "-fomit-frame-pointer", "-g0")
+PLAIN_CODE_FLAGS = (*GUARDED_CODE_FLAGS, "-fno-stack-protector")
+
+# Branch protection of C: landing pads where calls may arrive through pointers, signed or shadowed return addresses.
+# Instructions that processors without it take for no-ops. Of IR: mavcg.passes.ir.protection.
+_PROTECTION = {"aarch64": ("-mbranch-protection=standard",), "x86_64": ("-fcf-protection=full",)}
+
+MESSAGE_LINES = 12
+
+
+def protection_flags(target: Target) -> tuple[str, ...]:
+    """Return compiler flags for branch protection; none for macOS, whose arm64 ABI has no such marks."""
+    return () if target.system == "macos" else _PROTECTION[target.arch]
+
+
+@cache
+def zig_program() -> str:
+    """Return the program that `python -m ziglang` runs; starting it without Python in between saves 50 ms a time."""
+    found = importlib.util.find_spec("ziglang")
+    if found is None or found.origin is None:
+        raise ToolError("the ziglang wheel, mavcg's compiler, is not there; install it: pip install ziglang")
+    return str(Path(found.origin).with_name("zig.exe" if os.name == "nt" else "zig"))
+
+
+def zig_command(tool: str) -> list[str]:
+    """Return the argument vector that starts one of zig's tools: "cc", "c++", "ld.lld", "ar", "objcopy".
+
+    Raises: ToolError when the ziglang wheel is not installed.
+    """
+    return [zig_program(), tool]
+
+
+def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
+    """Run an outside tool and return its standard output.
+
+    Args:
+        what: a description of the work, for error messages ("linking libapp.so").
+    Raises: ToolError with the tool's own first lines when it is missing or fails.
+    """
+    try:
+        with making:
+            started = subprocess.Popen(
+                command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+            )
+    except FileNotFoundError as error:
+        raise ToolError(f"{what}: {command[0]} is not there; install it or name another") from error
+    except PermissionError as error:
+        raise ToolError(
+            f"{what}: {command[0]} cannot be run: {error.strerror}; make it executable or name another"
+        ) from error
+    with started:
+        try:
+            out, messages = started.communicate()
+        except BaseException:
+            started.kill()
+            raise
+    if started.returncode:
+        lines = (messages or out).strip().splitlines() or [f"{_ended(started.returncode)}, no message"]
+        more = [f"({len(lines) - MESSAGE_LINES} more lines)"] if len(lines) > MESSAGE_LINES else []
+        full = [f"{words}; make room"] if (words := full_folders(_folders(command, cwd))) else []
+        raise ToolError(f"{what}: failed:\n  " + "\n  ".join([*lines[:MESSAGE_LINES], *more, *full]))
+    return out
+
+
+def _folders(command: Sequence[str], cwd: Path | None) -> list[Path]:
+    """Return the folders that a tool writes to."""
+    outputs = [Path(word).parent for flag, word in pairwise(command) if flag == "-o"]
+    return [*outputs, *([cwd] if cwd else [])]
+
+
+def _ended(status: int) -> str:
+    """Describe how a tool ended: its exit status, or the signal that ended it."""
+    with contextlib.suppress(ValueError):
+        return f"ended by {signal.Signals(-status).name}"
+    return f"exit status {status}"
+
+
+def run_zig(tool: str, arguments: Sequence[str], what: str, cwd: Path | None = None) -> str:
+    """Run a tool of the ziglang wheel and return its standard output. Raises: ToolError when it fails."""
+    return run_tool([*zig_command(tool), *arguments], what, cwd)

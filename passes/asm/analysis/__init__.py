@@ -1,0 +1,1 @@
+"""Analyses of assembly: basic blocks, loops, liveness, aliasing, dependences."""

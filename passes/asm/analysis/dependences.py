@@ -1,0 +1,119 @@
+"""The data dependence graph of a block: edges by registers, flags and memory, within and across iterations.
+
+Source: Rau, "Iterative Modulo Scheduling" (1994), section 2, for the dependence graph of a loop.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.analysis.aliasing import block_accesses, may_overlap
+from mavcg.passes.asm.isa.effects import FLAGS, Effects
+from mavcg.passes.asm.isa.instruction import effects
+from mavcg.passes.asm.isa.op import Edge, Op, RegisterRead
+from mavcg.passes.asm.isa.syntax import Instr
+
+# Iterations at a greater distance than the stages of a schedule never overlap (modulo.schedule_loop allows four).
+LATER_ITERATIONS = 3
+
+
+@dataclass(frozen=True)
+class Code:
+    """An instruction whose effects are known."""
+
+    instr: Instr
+    effects: Effects
+
+
+def with_effects(instrs: Sequence[Instr]) -> tuple[Code, ...]:
+    """Return instructions with their effects, all of which must be known."""
+    code = []
+    for instr in instrs:
+        effect = effects(instr)
+        assert effect is not None, str(instr)
+        code.append(Code(instr, effect))
+    return tuple(code)
+
+
+def as_op(code: Code) -> Op:
+    """Return the instruction as models and schedulers see it."""
+    effect = code.effects
+    reads = [RegisterRead(a.register, a.role) for a in effect.accesses if a.read]
+    if effect.reads_flags:
+        reads.append(RegisterRead(FLAGS))
+    writes = [a.register for a in effect.accesses if a.write]
+    if effect.writes_flags:
+        writes.append(FLAGS)
+    memory = effect.memory
+    writeback = memory.address.base.name if memory is not None and memory.address.mode != "offset" else None
+    text = " ".join(str(code.instr).split())
+    return Op(text, effect.op_class, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), writeback)
+
+
+def loop_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
+    """Return every dependence of a loop's body, within an iteration and between iterations."""
+    ops = [as_op(c) for c in code]
+    found = [*_register_edges(ops, timing, looping=True), *_memory_edges(code, LATER_ITERATIONS)]
+    return _strongest(found)
+
+
+def block_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
+    """Return every dependence of straight-line code."""
+    ops = [as_op(c) for c in code]
+    return _strongest([*_register_edges(ops, timing, looping=False), *_memory_edges(code, 0)])
+
+
+def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool) -> Iterator[Edge]:
+    readers: dict[str, list[tuple[int, int]]] = {}  # register -> (op, iteration) of reads since the last write
+    writer: dict[str, tuple[int, int]] = {}
+    for iteration in (0, 1) if looping else (0,):
+        for at, op in enumerate(ops):
+            for read in op.reads:
+                if read.register in writer:
+                    by, of = writer[read.register]
+                    if iteration == 0 or of == 0 or at < by:
+                        yield Edge(by, at, _latency(ops[by], op, read, timing), iteration - of)
+                readers.setdefault(read.register, []).append((at, iteration))
+            for register in op.writes:
+                for reader, of in readers.get(register, ()):
+                    if (reader, of) != (at, iteration):
+                        yield Edge(reader, at, 0, iteration - of)
+                if register in writer:
+                    by, of = writer[register]
+                    yield Edge(by, at, _overwrite(ops[by], op, register, timing), iteration - of)
+                writer[register] = (at, iteration)
+                readers[register] = []
+
+
+def _latency(producer: Op, consumer: Op, read: RegisterRead, timing: Timing) -> int:
+    made_by = "writeback" if producer.writeback == read.register else producer.op_class
+    return max(1, timing.latency(made_by, consumer.op_class, read.role))
+
+
+def _overwrite(first: Op, then: Op, register: str, timing: Timing) -> int:
+    """Return the latency of an output dependence, in cycles: the second write must not finish first."""
+    early, late = (timing.of("writeback" if op.writeback == register else op.op_class).latency for op in (first, then))
+    return max(1, early - late + 1)
+
+
+def _memory_edges(code: Sequence[Code], later: int) -> Iterator[Edge]:
+    accesses = block_accesses([(c.instr, c.effects) for c in code])
+    touching = [i for i, c in enumerate(code) if c.effects.memory is not None and c.effects.memory.bytes]
+    for distance in range(later + 1):
+        for source in touching:
+            for target in touching:
+                first, then = code[source].effects.memory, code[target].effects.memory
+                assert first is not None and then is not None
+                if (distance == 0 and source >= target) or not (first.store or then.store):
+                    continue
+                if may_overlap(accesses.ranges[source], accesses.ranges[target], accesses.steps, distance):
+                    yield Edge(source, target, 1 if first.store else 0, distance)
+
+
+def _strongest(edges: Sequence[Edge]) -> tuple[Edge, ...]:
+    """Keep the longest of the edges between the same ops at the same distance, in a fixed order."""
+    longest: dict[tuple[int, int, int], int] = {}
+    for edge in edges:
+        key = (edge.source, edge.target, edge.distance)
+        longest[key] = max(longest.get(key, 0), edge.latency)
+    return tuple(Edge(s, t, latency, d) for (s, t, d), latency in sorted(longest.items()))

@@ -1,0 +1,156 @@
+"""Liveness analysis: the registers that are live at the top and the end of each block of a function.
+
+Registers are whole ones ("x3", "v3", "nzcv"). Where something is not known, all registers are taken to be live.
+Source for what calls and returns read: Procedure Call Standard for the Arm 64-bit Architecture (IHI 0055), section 6.1.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from mavcg.passes.asm.analysis.blocks import Block, Function
+from mavcg.passes.asm.isa.effects import FLAGS
+
+GENERAL = tuple(f"x{i}" for i in range(31))
+VECTORS = tuple(f"v{i}" for i in range(32))
+ALL = frozenset((*GENERAL, *VECTORS, "sp", FLAGS))
+PRESERVED = frozenset((*(f"x{i}" for i in range(18, 31)), "sp", *(f"v{i}" for i in range(8, 16))))
+# Result registers and those that a function must preserve. x9 to x17 and v16 up are dead at a return.
+AT_RETURN = frozenset((*(f"x{i}" for i in range(9)), *(f"v{i}" for i in range(8)))) | PRESERVED
+# Registers that a callee may read. Some conventions pass more in general registers than the standard one. A callee may
+# also preserve more than the standard requires (the vector convention), so that a call kills no register.
+AT_CALL = frozenset((*GENERAL, *(f"v{i}" for i in range(8)), "sp"))
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """Live registers by block index, at the top and at the end of each."""
+
+    at_top: tuple[frozenset[str], ...]
+    at_end: tuple[frozenset[str], ...]
+
+
+@dataclass(frozen=True)
+class PrivateConventions:
+    """Calling conventions between hand-written functions of one file, beyond the standard.
+
+    read_by: function -> registers that it reads before it writes them. read_after: function -> registers that its
+    callers read after it returns. inner: labels of the file that are no function's name.
+    """
+
+    read_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    read_after: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    inner: frozenset[str] = frozenset()
+
+
+def private_conventions(functions: Sequence[Function]) -> PrivateConventions:
+    """Follow registers from function to function of a file. Unknown code is taken to read nothing here."""
+    names = {f.name for f in functions}
+    inner = frozenset(label for f in functions for block in f.blocks for label in block.labels) - names
+    seen = PrivateConventions({name: frozenset() for name in names}, {name: frozenset() for name in names}, inner)
+    while True:
+        read_by, read_after = dict(seen.read_by), dict(seen.read_after)
+        for f in functions:
+            live = _solve(f, partial(_read_after_exit, f, seen), seen, frozenset(), frozenset())
+            if f.blocks:
+                read_by[f.name] |= live.at_top[0]
+            for block, at_end in zip(f.blocks, live.at_end, strict=True):
+                for at, line in enumerate(block.lines):
+                    effect = line.effects
+                    if effect is None or effect.target not in names:
+                        continue
+                    if effect.flow == "call":
+                        read_after[effect.target] |= live_before(block, at_end, at + 1, seen, frozenset(), frozenset())
+                    else:  # a tail call: its callers are this one's
+                        read_after[effect.target] |= read_after[f.name]
+        if (read_by, read_after) == (seen.read_by, seen.read_after):
+            return seen
+        seen = PrivateConventions(read_by, read_after, inner)
+
+
+def _read_after_exit(function: Function, seen: PrivateConventions, block: Block) -> frozenset[str]:
+    last = block.lines[-1].effects if block.lines else None
+    target = last.target if last is not None else ""
+    return seen.read_after[function.name] | seen.read_by.get(target, frozenset())
+
+
+NO_CONVENTIONS = PrivateConventions()
+
+
+def liveness(
+    function: Function, variant_convention: bool = False, private: PrivateConventions = NO_CONVENTIONS
+) -> Liveness:
+    """Compute live registers by backward data flow over a function's blocks.
+
+    variant_convention: the function is marked .variant_pcs, so that its caller may rely on any register. private: the
+    conventions between the functions of its file.
+    """
+    at_leave = (ALL - {FLAGS} if variant_convention else AT_RETURN) | private.read_after.get(function.name, frozenset())
+    return _solve(function, lambda block: _live_at_exit(block, at_leave, private), private, AT_CALL, ALL)
+
+
+def _solve(
+    function: Function,
+    left_with: Callable[[Block], frozenset[str]],
+    private: PrivateConventions,
+    at_call: frozenset[str],
+    at_unknown: frozenset[str],
+) -> Liveness:
+    count = len(function.blocks)
+    at_top: list[frozenset[str]] = [frozenset()] * count
+    at_end: list[frozenset[str]] = [frozenset()] * count
+    changed = True
+    while changed:
+        changed = False
+        for i in reversed(range(count)):
+            block = function.blocks[i]
+            end = frozenset[str]().union(*(at_top[s] for s in block.successors))
+            if block.leaves:
+                end |= left_with(block)
+            top = live_before(block, end, 0, private, at_call, at_unknown)
+            if (top, end) != (at_top[i], at_end[i]):
+                at_top[i], at_end[i], changed = top, end, True
+    return Liveness(tuple(at_top), tuple(at_end))
+
+
+def live_before(
+    block: Block,
+    at_end: frozenset[str],
+    first: int = 0,
+    private: PrivateConventions = NO_CONVENTIONS,
+    at_call: frozenset[str] = AT_CALL,
+    at_unknown: frozenset[str] = ALL,
+) -> frozenset[str]:
+    """Return the registers that are live before line `first` of a block, from those that are live at its end.
+
+    at_call: registers that any callee may read; at_unknown: registers that an unknown instruction may read.
+    """
+    live = at_end
+    for line in reversed(block.lines[first:]):
+        effect = line.effects
+        if effect is None:
+            live |= at_unknown
+        elif effect.flow == "call":
+            live = (live | at_call | private.read_by.get(effect.target, frozenset())) - {"x30"} | effect.reads()
+        else:
+            whole = {a.register for a in effect.accesses if a.write and not a.read}
+            live = live - whole - ({FLAGS} if effect.writes_flags and not effect.reads_flags else set())
+            live |= effect.reads()
+    return live
+
+
+def _live_at_exit(block: Block, at_leave: frozenset[str], private: PrivateConventions) -> frozenset[str]:
+    """Return the registers that are live when control leaves the function at a block's end."""
+    last = block.lines[-1].effects if block.lines else None
+    if last is not None and last.flow == "return":
+        return at_leave
+    if last is not None and last.flow in ("jump", "cond") and not _is_inner(last.target, private):
+        # A tail call, or a branch to another function.
+        return at_leave | AT_CALL | private.read_by.get(last.target, frozenset())
+    return ALL
+
+
+def _is_inner(target: str, private: PrivateConventions) -> bool:
+    """True if this label lies within code, so that no function's convention holds there."""
+    return target in private.inner or target.startswith(".") or not re.match(r"[A-Za-z_$]", target)

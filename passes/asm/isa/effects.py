@@ -1,0 +1,93 @@
+"""The effects of an instruction as a value: registers and flags read and written, memory accessed, control flow."""
+
+import re
+from dataclasses import dataclass
+
+from mavcg.passes.asm.isa.syntax import ZERO, Instr, Mem
+
+FLAGS = "nzcv"
+
+# Bytes of a register by the letter of its view or element.
+VIEW_BYTES = {"b": 1, "h": 2, "s": 4, "d": 8, "q": 16, "w": 4, "x": 8}
+ELEMENT = re.compile(r"(\d*)([bhsdq])$")
+
+
+@dataclass(frozen=True)
+class Access:
+    """One register operand: its position in Instr.registers(), its use, and its role (instr_classes.ROLES).
+
+    A register that is only partly written is read too.
+    """
+
+    position: int
+    register: str
+    read: bool
+    write: bool
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryAccess:
+    """Memory that is read or written: `bytes` at the address operand. A prefetch accesses 0 bytes."""
+
+    address: Mem
+    bytes: int
+    load: bool
+    store: bool
+
+
+@dataclass(frozen=True)
+class Effects:
+    """All effects of an instruction.
+
+    accesses: every register operand but zero registers. flow: "" or "cond" (a conditional branch), "jump", "call",
+    "return", "indirect". target: the label of a direct branch.
+    """
+
+    op_class: str
+    accesses: tuple[Access, ...]
+    reads_flags: bool = False
+    writes_flags: bool = False
+    memory: MemoryAccess | None = None
+    flow: str = ""
+    target: str = ""
+
+    def reads(self) -> frozenset[str]:
+        """Registers read, the flags as "nzcv" among them."""
+        found = {access.register for access in self.accesses if access.read}
+        return frozenset(found | {FLAGS} if self.reads_flags else found)
+
+    def writes(self) -> frozenset[str]:
+        """Registers written, in whole or in part."""
+        found = {access.register for access in self.accesses if access.write}
+        return frozenset(found | {FLAGS} if self.writes_flags else found)
+
+
+class Malformed(ValueError):
+    """A known instruction with impossible operands: garbled text rather than an instruction of an extension."""
+
+
+def register_accesses(instr: Instr, use: str) -> tuple[Access, ...]:
+    """Return the accesses that a use string of mnemonics.py describes; for plain registers (no lists, no addresses)."""
+    accesses = []
+    for position, reg in enumerate(instr.registers()):
+        kind = use[min(position, len(use) - 1)]
+        if reg.name == ZERO:
+            continue
+        read = kind != "w" or (reg.lane is not None and kind == "w" and position == 0)
+        accesses.append(Access(position, reg.name, read, kind != "r", "acc" if kind == "a" else ""))
+    return tuple(accesses)
+
+
+def check_operand_count(instr: Instr, *allowed: int) -> None:
+    """Raises: Malformed where the number of operands is none of these."""
+    if len(instr.operands) not in allowed:
+        raise Malformed(f"`{instr.mnemonic}` has {len(instr.operands)} operands, not {allowed[0]}")
+
+
+def register_bits(arrangement: str) -> int:
+    """Return the bits of an arrangement, such as 128 for 4s; 128 for other text too."""
+    found = ELEMENT.match(arrangement)
+    if found is None:
+        return 128
+    return int(found[1] or 1) * VIEW_BYTES[found[2]] * 8

@@ -1,0 +1,100 @@
+"""Mnemonics of arithmetic and moves: their instruction class and the use of their register operands.
+
+Source: Arm Architecture Reference Manual for A-profile (DDI 0487), chapters C4 to C7.
+"""
+
+# Use of the register operands, in order: w written, r read, m modified (read and written), a modified as an
+# accumulator. The last letter applies to all further operands.
+Row = tuple[str, str, str]  # class, operand use, flags: "", "r", "w" or "rw"
+
+
+def _rows(text: str) -> dict[str, Row]:
+    found: dict[str, Row] = {}
+    for line in text.strip().splitlines():
+        op_class, use, flags, *mnemonics = line.split()
+        for mnemonic in mnemonics:
+            found[mnemonic] = (op_class, use, "" if flags == "-" else flags)
+    return found
+
+
+INTEGER = _rows("""
+alu        wr  -   add sub and orr eor bic orn eon neg mvn sxtw sxth sxtb uxtw uxth uxtb
+alu        wr  r   adc sbc ngc
+alu_flags  wr  rw  adcs sbcs ngcs
+alu_flags  wr  w   adds subs ands bics negs
+alu_flags  r   w   cmp cmn tst
+ccmp       r   rw  ccmp ccmn
+mov_imm    w   -   movz movn
+mov_imm    m   -   movk
+adr        w   -   adr adrp
+shift      wr  -   lsl lsr asr ror lslv lsrv asrv rorv
+bitfield   wr  -   ubfx sbfx ubfiz sbfiz ubfm sbfm extr
+bitfield   mr  -   bfi bfxil bfm
+bitfield   m   -   bfc
+bits       wr  -   clz cls rbit rev rev16 rev32 rev64
+csel       wr  r   csel csinc csinv csneg cinc cinv cneg
+csel       w   r   cset csetm
+mull       wr  -   smaddl umaddl smsubl umsubl smull umull smnegl umnegl
+mulh       wr  -   smulh umulh
+crc        wr  -   crc32b crc32h crc32w crc32x crc32cb crc32ch crc32cw crc32cx
+""")
+
+# Vector and scalar forms of one mnemonic: class stems get _q or _d by the size of the first operand, where both exist.
+VECTOR = _rows("""
+fadd    wr  -  fadd fsub fabd fmax fmin fmaxnm fminnm fabs fneg fcmeq fcmge fcmgt fcmle fcmlt facge facgt
+faddp   wr  -  faddp fmaxp fminp fmaxnmp fminnmp
+fmaxv   wr  -  fmaxv fminv fmaxnmv fminnmv
+fmul    wr  -  fmul fmulx
+fmla    ar  -  fmla fmls fmlal fmlal2 fmlsl fmlsl2 fcmla
+fadd    wr  -  fcadd
+fcvt    wr  -  fcvtzs fcvtzu fcvtas fcvtau fcvtms fcvtmu fcvtns fcvtnu fcvtps fcvtpu scvtf ucvtf
+fcvt    wr  -  fcvtl fcvtl2 fcvtn fcvtxn frinta frinti frintm frintn frintp frintx frintz bfcvtn
+fcvt    ar  -  fcvtn2 fcvtxn2 bfcvtn2
+frecpe  wr  -  frecpe frsqrte urecpe ursqrte frecpx
+fmul    wr  -  frecps frsqrts
+fdiv    wr  -  fdiv
+fsqrt   wr  -  fsqrt
+add     wr  -  add sub neg abs smax smin umax umin cmeq cmge cmgt cmhi cmhs cmle cmlt cmtst shadd uhadd shsub uhsub
+add     wr  -  srhadd urhadd sabd uabd cls clz cnt
+logic   wr  -  and eor orn not mvn
+bsl     ar  -  bsl bit bif
+addl    wr  -  saddl saddl2 uaddl uaddl2 ssubl ssubl2 usubl usubl2 saddw saddw2 uaddw uaddw2 ssubw ssubw2 usubw usubw2
+addl    wr  -  sabdl sabdl2 uabdl uabdl2 saddlp uaddlp sshll sshll2 ushll ushll2 sxtl sxtl2 uxtl uxtl2 shll shll2
+addl    ar  -  saba uaba sabal sabal2 uabal uabal2
+addp    wr  -  addp smaxp sminp umaxp uminp
+adalp   ar  -  sadalp uadalp
+addv    wr  -  addv saddlv uaddlv smaxv sminv umaxv uminv
+sqadd   wr  -  sqadd uqadd sqsub uqsub sqabs sqneg
+sqadd   ar  -  suqadd usqadd
+mul     wr  -  mul sqdmulh sqrdmulh pmul
+mla     ar  -  mla mls sqrdmlah sqrdmlsh
+mull    wr  -  smull smull2 umull umull2 sqdmull sqdmull2 pmull pmull2
+mlal    ar  -  smlal smlal2 umlal umlal2 smlsl smlsl2 umlsl umlsl2 sqdmlal sqdmlal2 sqdmlsl sqdmlsl2
+dot     ar  -  sdot udot usdot sudot bfdot
+mmla    ar  -  smmla ummla usmmla bfmmla bfmlalb bfmlalt
+shift   wr  -  shl sshr ushr
+shift_var wr - sshl ushl srshl urshl sqshl uqshl sqrshl uqrshl sqshlu srshr urshr
+shift_acc ar - ssra usra srsra ursra sli sri
+shift_narrow wr - shrn rshrn sqshrn uqshrn sqrshrn uqrshrn sqshrun sqrshrun addhn raddhn subhn rsubhn
+shift_narrow ar - shrn2 rshrn2 sqshrn2 uqshrn2 sqrshrn2 uqrshrn2 sqshrun2 sqrshrun2 addhn2 raddhn2 subhn2 rsubhn2
+xtn     wr  -  xtn sqxtn uqxtn sqxtun
+xtn     ar  -  xtn2 sqxtn2 uqxtn2 sqxtun2
+perm    wr  -  zip1 zip2 uzp1 uzp2 trn1 trn2 ext rev16 rev32 rev64 rbit
+movi    w   -  movi mvni
+crypto  ar  -  aese aesd sha1c sha1m sha1p sha1su0 sha1su1 sha256h sha256h2 sha256su0 sha256su1
+crypto  wr  -  aesmc aesimc sha1h eor3 bcax rax1 xar
+""")
+
+SCALAR_FP = _rows("""
+fadd_s   wr  -  fadd fsub fabd fmax fmin fmaxnm fminnm fcmeq fcmge fcmgt fcmle fcmlt facge facgt frecpx
+fmul_s   wr  -  fmul fnmul fmulx frecps frsqrts
+fmadd_s  wr  -  fmadd fmsub fnmadd fnmsub
+fmov_s   wr  -  fabs fneg
+fdiv_s   wr  -  fdiv
+fsqrt_s  wr  -  fsqrt
+fcmp     r   w  fcmp fcmpe
+fcmp     r   rw fccmp fccmpe
+fcsel    wr  r  fcsel
+fcvt_s   wr  -  fcvt frinta frinti frintm frintn frintp frintx frintz bfcvt frecpe frsqrte
+fcvt_s   wr  -  fcvtxn
+""")

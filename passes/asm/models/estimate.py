@@ -1,0 +1,257 @@
+"""Estimates the cycles of a loop or of straight-line code on one core, and the cause of lost cycles.
+
+The estimate comes from the model of the core's kind, in order or out of order. It is a prediction, not a measurement:
+in_order.py and ports.py say what the models leave out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.models.in_order import Issue, simulate, steady_state
+from mavcg.passes.asm.models.issue_constraints import blocked_cycles, op_dependences, unit_uses
+from mavcg.passes.asm.models.ports import PortBounds, port_bounds
+
+IN_ORDER = "in-order"
+PORT_BOUND = "port-bound"
+
+
+@dataclass(frozen=True)
+class OpEstimate:
+    """The model's figures for one op.
+
+    cycle, slot: cycle and slot of issue, from the start of the iteration that is shown; None in the port-bound model.
+    stall_cycles: cycles per iteration in which nothing issued because of it. lost_slots: issue slots per iteration that
+    stayed empty because of it, those of stall cycles included. why: the last cause of its waiting; "" where it did not
+    wait. pressure: busy cycles per iteration that it adds to each unit of a pool, by pool; port-bound model only.
+    """
+
+    op: Op
+    cycle: int | None = None
+    slot: int | None = None
+    stall_cycles: float = 0.0
+    lost_slots: float = 0.0
+    why: str = ""
+    pressure: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoopEstimate:
+    """Cycles per iteration of a loop, or of one pass through a block, by the model of one core.
+
+    bound_by: "dispatch" (issue slots or micro-ops), "units" or "recurrence" where no order of the ops could do better,
+        else the cause of most lost slots: a kind of in_order.Wait, or "critical path" (a block, out of order).
+    because: the same in a sentence, with figures.
+    issues: in-order model only: the iterations until the schedule repeats, cycles from the first issue of the first.
+    period_cycles: cycles of these iterations. pools: busy cycles per iteration of each unit of a pool.
+    bounds: port-bound model only: cycles by kind of bound; a block has a critical path instead of a recurrence.
+    """
+
+    core: str
+    model: str
+    cycles: float
+    bound_by: str
+    because: str
+    width: int
+    ops: tuple[OpEstimate, ...]
+    issues: tuple[Issue, ...] = ()
+    period_cycles: int = 0
+    pools: Mapping[str, float] = field(default_factory=dict)
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    is_loop: bool = True
+
+
+def estimate_loop(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
+    """Estimate the cycles per iteration of a loop with this body, in its steady state.
+
+    Raises: MissingFact when the core's profile does not know a class; MavcgError when it can never issue an op.
+    """
+    if timing.order != "in":
+        bounds = port_bounds(ops, timing)
+        return _port_bound(ops, timing, bounds, bounds.largest.cycles, bounds.largest.kind, bounds.largest.why)
+    settled = steady_state(ops, timing)
+    trace = simulate(ops, timing, settled.start + settled.period)
+    shown = trace.issues[settled.start * len(ops) :]
+    before = trace.issues[settled.start * len(ops) - 1] if ops and settled.start else None
+    return _in_order(ops, timing, shown, before, settled.per_iteration, settled.cycles)
+
+
+def estimate_block(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
+    """Estimate the cycles until the last op has issued, on an idle core with all inputs ready.
+
+    Raises: as `estimate_loop`.
+    """
+    if timing.order == "in":
+        trace = simulate(ops, timing)
+        cycles = trace.issues[-1].cycle + 1 if ops else 0
+        return _in_order(ops, timing, trace.issues, None, Fraction(cycles), cycles, is_loop=False)
+    port = port_bounds(ops, timing)
+    path, ends = _critical_path(ops, timing)
+    candidates = [(bound.cycles, bound.kind, bound.why) for bound in (port.units, port.dispatch)]
+    candidates.append((Fraction(path), "critical path", ends))
+    largest, bound_by, because = max(candidates, key=lambda candidate: candidate[0])
+    bounds = {kind: float(figure) for figure, kind, _ in reversed(candidates)}
+    return replace(_port_bound(ops, timing, port, largest, bound_by, because), bounds=bounds, is_loop=False)
+
+
+def loop_cycles(ops: Sequence[Op], timing: Timing) -> float:
+    """Return the cycles of `estimate_loop` without the causes, which take longer to find. Raises: as estimate_loop."""
+    return float(
+        steady_state(ops, timing).per_iteration if timing.order == "in" else port_bounds(ops, timing).largest.cycles
+    )
+
+
+def block_cycles(ops: Sequence[Op], timing: Timing) -> float:
+    """Return the cycles of `estimate_block` without the causes. Raises: as estimate_block."""
+    if timing.order == "in":
+        return float(simulate(ops, timing).issues[-1].cycle + 1 if ops else 0)
+    bounds = port_bounds(ops, timing)
+    path, _ = _critical_path(ops, timing)
+    return float(max(bounds.units.cycles, bounds.dispatch.cycles, Fraction(path)))
+
+
+def _port_bound(
+    ops: Sequence[Op], timing: Timing, port: PortBounds, cycles: Fraction, bound_by: str, because: str
+) -> LoopEstimate:
+    bounds = {bound.kind: float(bound.cycles) for bound in (port.dispatch, port.units, port.recurrence)}
+    culprits = {"units": port.units, "recurrence": port.recurrence}.get(bound_by)
+    details = tuple(
+        OpEstimate(
+            op,
+            why=because if culprits is not None and index in culprits.ops else "",
+            pressure={pool: float(share) for pool, share in port.pressure[index].items()},
+        )
+        for index, op in enumerate(ops)
+    )
+    pools = {pool: float(port.busy(pool)) for pool in timing.pools}
+    return LoopEstimate(
+        timing.core,
+        PORT_BOUND,
+        float(cycles),
+        bound_by,
+        because,
+        timing.width,
+        details,
+        pools=pools,
+        bounds=bounds,
+    )
+
+
+def _in_order(
+    ops: Sequence[Op],
+    timing: Timing,
+    issues: Sequence[Issue],
+    before: Issue | None,
+    cycles: Fraction,
+    period_cycles: int,
+    is_loop: bool = True,
+) -> LoopEstimate:
+    """Build the estimate from the issues of one period; `before` is the last issue before it."""
+    period = max(1, len(issues) // max(1, len(ops)))
+    start = issues[0].cycle if issues else 0
+    stalls, lost, why = [0] * len(ops), [0] * len(ops), [""] * len(ops)
+    losses: dict[tuple[str, str], int] = {}
+    previous = before
+    for issue in issues:
+        slots = _lost_slots(issue, previous, timing.width)
+        stalls[issue.op] += issue.stall_cycles
+        lost[issue.op] += sum(slots)
+        for wait, count in zip(issue.waits, slots, strict=True):
+            losses[wait.kind, wait.why] = losses.get((wait.kind, wait.why), 0) + count
+        if issue.waits:
+            why[issue.op] = issue.waits[-1].why
+        previous = issue
+    bound_by, because = _cause(ops, timing, cycles, losses, period, is_loop)
+    details = tuple(
+        OpEstimate(op, first.cycle - start, first.slot, stalls[n] / period, lost[n] / period, why[n])
+        for n, (op, first) in enumerate(zip(ops, issues, strict=False))
+    )
+    moved = tuple(
+        Issue(i.iteration - issues[0].iteration, i.op, i.cycle - start, i.slot, i.stall_cycles, i.waits) for i in issues
+    )
+    return LoopEstimate(
+        timing.core,
+        IN_ORDER,
+        float(cycles),
+        bound_by,
+        because,
+        timing.width,
+        details,
+        moved,
+        period_cycles,
+        is_loop=is_loop,
+    )
+
+
+def _lost_slots(issue: Issue, previous: Issue | None, width: int) -> list[int]:
+    """Return the issue slots that stayed empty during each of an op's waits.
+
+    Of the first cycle only the slots behind its predecessor count.
+    """
+    lost = [wait.cycles * width for wait in issue.waits]
+    if lost and previous is not None and previous.slot + 1 < width:
+        lost[0] -= previous.slot + 1
+    return lost
+
+
+def _cause(
+    ops: Sequence[Op],
+    timing: Timing,
+    cycles: Fraction,
+    losses: Mapping[tuple[str, str], int],
+    period: int,
+    is_loop: bool,
+) -> tuple[str, str]:
+    """Return the bound that the loop reaches, else the cause of most lost issue slots: its kind, and a sentence."""
+    if not ops:
+        return "dispatch", "no ops"
+    limit, kind, why = max(_limits(ops, timing, is_loop), key=lambda entry: entry[0])
+    if cycles <= limit or not losses:
+        return kind, why
+    kinds: dict[str, int] = {}
+    for (name, _), count in losses.items():
+        kinds[name] = kinds.get(name, 0) + count
+    kind = max(kinds, key=lambda name: kinds[name])
+    worst = max((entry for entry in losses if entry[0] == kind), key=lambda entry: losses[entry])
+    empty, all_slots = Fraction(kinds[kind], period), cycles * timing.width
+    return kind, f"{_number(empty)} of {_number(all_slots)} issue slots lost, most of them: {worst[1]}"
+
+
+def _limits(ops: Sequence[Op], timing: Timing, is_loop: bool) -> list[tuple[Fraction, str, str]]:
+    """Return lower bounds that hold for every order of the ops on an in-order core: cycles, kind, reason."""
+    port = port_bounds(ops, timing)
+    blocks = sum(blocked_cycles(op, timing) for op in ops)
+    paired = [op for op in ops if not blocked_cycles(op, timing)]
+    beside = f", beside {blocks} cycles for {len(ops) - len(paired)} that issue alone" if blocks else ""
+    slots = blocks + Fraction(len(paired), timing.width)
+    limits = [
+        (port.units.cycles, "units", port.units.why),
+        (slots, "dispatch", f"{len(paired)} instructions, {timing.width} a cycle{beside}"),
+    ]
+    if blocks and all(use.cycles == 1 for op in paired for use in unit_uses(op, timing)):
+        # No other op issues in the cycles of one that blocks, so the units that the others need for a cycle idle.
+        others = port_bounds(paired, timing).units
+        limits.insert(0, (others.cycles + blocks, "units", others.why + beside))
+    if is_loop:
+        limits.append((port.recurrence.cycles, "recurrence", port.recurrence.why))
+    return limits
+
+
+def _number(value: Fraction) -> str:
+    return f"{float(value):.2f}".rstrip("0").rstrip(".")
+
+
+def _critical_path(ops: Sequence[Op], timing: Timing) -> tuple[int, str]:
+    """Return the cycles until the last op of the longest dependence chain has issued, and that chain's ends."""
+    issued, begins = [0] * len(ops), list(range(len(ops)))
+    for index, waits in enumerate(op_dependences(ops, timing)):
+        for after in waits:
+            if after.kind == "register" and not after.distance and issued[after.source] + after.cycles > issued[index]:
+                issued[index] = issued[after.source] + after.cycles
+                begins[index] = begins[after.source]
+    if not ops:
+        return 0, "no ops"
+    last = max(range(len(ops)), key=lambda index: issued[index])
+    return issued[last] + 1, f"from `{ops[begins[last]].text}` to `{ops[last].text}`: {issued[last]} cycles of latency"

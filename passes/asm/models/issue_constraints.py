@@ -1,0 +1,180 @@
+"""Issue constraints of the ops of a loop: results of earlier ops, units, and which ops may share the cycle."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.instr_classes import lineage
+from mavcg.hardware.timing import Timing, UnitUse
+from mavcg.passes.asm.isa.op import Op
+
+Use = tuple[tuple[int, ...], int]  # the units that can serve it, and the cycles for which one of them is busy
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """A dependence on op `source` of the same iteration (distance 0) or of the one before (1).
+
+    The dependent op may issue `cycles` after the source.
+
+    kind: "register" (it reads what the source writes) or "write order" (it writes it too, and must do so later).
+    """
+
+    source: int
+    distance: int
+    cycles: int
+    kind: str
+    register: str
+
+
+@dataclass(frozen=True)
+class IssueConstraints:
+    """Issue constraints of one op; other ops of the body are given by their indices.
+
+    dependences: earlier ops that it waits for. uses: units that it occupies. blocks: cycles from its issue in which the
+    core issues nothing else. no_dual_issue: ops that may not share its cycle. forbidden_distances: (cycles, ops); it
+    may not issue exactly so many cycles after one of these ops. first: it issues in the first slot of a cycle only.
+    """
+
+    dependences: tuple[Dependence, ...]
+    uses: tuple[Use, ...]
+    blocks: int
+    no_dual_issue: frozenset[int]
+    forbidden_distances: tuple[tuple[int, frozenset[int]], ...]
+    first: bool = False
+
+
+_Beside = tuple[frozenset[int], tuple[tuple[int, frozenset[int]], ...]]
+
+
+def issue_constraints(ops: Sequence[Op], timing: Timing) -> tuple[IssueConstraints, ...]:
+    """Return the issue constraints of every op of a loop's body, in order.
+
+    Raises: MissingFact when the core's profile does not know a class; MavcgError when an op needs units that the core
+    does not have.
+    """
+    units = unit_names(timing)
+    dependences = op_dependences(ops, timing)
+    by_class: dict[tuple[str, bool], tuple[_Beside, tuple[Use, ...], int, bool]] = {}  # class, write-back or not
+    for op in ops:
+        kind = op.op_class, op.writeback is None
+        if kind not in by_class:
+            beside = _no_dual_issue(op, ops, timing), _forbidden_distances(op, ops, timing)
+            by_class[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing), timing.of(op.op_class).first
+    constraints = []
+    for index, op in enumerate(ops):
+        (excluded, distances), uses, blocks, first = by_class[op.op_class, op.writeback is None]
+        constraints.append(IssueConstraints(dependences[index], uses, blocks, excluded, distances, first))
+    return tuple(constraints)
+
+
+def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence, ...], ...]:
+    """Return each op's dependences on the last writers of what it reads and writes, if need be of the iteration before.
+
+    The order of two writes is left out where the later op must wait as long for a result of the earlier one anyway.
+    """
+    writers: dict[str, list[int]] = {}
+    for index, op in enumerate(ops):
+        for register in op.writes:
+            writers.setdefault(register, []).append(index)
+    return tuple(_after(index, ops, timing, writers) for index in range(len(ops)))
+
+
+def unit_names(timing: Timing) -> tuple[str, ...]:
+    """Return the pool of each single unit: a pool of two units appears twice."""
+    return tuple(pool for pool, count in timing.pools.items() for _ in range(count))
+
+
+def matches(op: Op, classes: frozenset[str]) -> bool:
+    """True if a rule over these classes applies to the op: to its class or to one that it takes its facts from."""
+    return any(name in classes for name in lineage(op.op_class))
+
+
+def unit_uses(op: Op, timing: Timing) -> tuple[UnitUse, ...]:
+    """Return the micro-operations of an op, that of the address register's update included."""
+    own = timing.of(op.op_class).units
+    return own if op.writeback is None else own + timing.of("writeback").units
+
+
+def blocked_cycles(op: Op, timing: Timing) -> int:
+    """Return the cycles from its issue in which nothing else issues; 0: the op may dual-issue."""
+    own = timing.of(op.op_class).blocks
+    return own if op.writeback is None else max(own, timing.of("writeback").blocks)
+
+
+def latency_class(op: Op, register: str) -> str:
+    """Return the class whose latency applies to a register that this op writes."""
+    return "writeback" if register == op.writeback else op.op_class
+
+
+def assign_units(uses: Sequence[Use], free: Sequence[int], cycle: int) -> list[int] | None:
+    """Assign a unit to every use from this cycle on; return when each unit is free again, None if a use gets none.
+
+    free: the first cycle in which each unit can start work.
+    """
+    if not uses:
+        return list(free)
+    candidates, cycles = uses[0]
+    for unit in candidates:
+        if free[unit] <= cycle:
+            taken = list(free)
+            taken[unit] = cycle + cycles
+            if (after := assign_units(uses[1:], taken, cycle)) is not None:
+                return after
+    return None
+
+
+def _after(index: int, ops: Sequence[Op], timing: Timing, writers: dict[str, list[int]]) -> tuple[Dependence, ...]:
+    op, found = ops[index], []
+    for read in op.reads:
+        if (last := _last_writer(index, writers.get(read.register, []))) is not None:
+            source, distance = last
+            cycles = timing.latency(latency_class(ops[source], read.register), op.op_class, read.role)
+            found.append(Dependence(source, distance, cycles, "register", read.register))
+    for register in op.writes:
+        if (last := _last_writer(index, writers[register])) is not None:
+            source, distance = last
+            earlier = timing.of(latency_class(ops[source], register)).latency
+            own = timing.of(latency_class(op, register)).latency
+            # Neither before nor with the earlier result; and never in one cycle, however fast both are.
+            cycles = max(1, earlier - own + 1)
+            if not any((after.source, after.distance) == last and after.cycles >= cycles for after in found):
+                found.append(Dependence(source, distance, cycles, "write order", register))
+    return tuple(found)
+
+
+def _last_writer(index: int, writers: list[int]) -> tuple[int, int] | None:
+    """Return the op that wrote last before this one and how many iterations ago; an op may follow itself."""
+    if not writers:
+        return None
+    before = [writer for writer in writers if writer < index]
+    return (before[-1], 0) if before else (writers[-1], 1)
+
+
+def _uses(op: Op, timing: Timing, units: tuple[str, ...]) -> tuple[Use, ...]:
+    """Return the op's micro-operations, those with the least choice of units first."""
+    uses = [
+        (tuple(unit for unit, pool in enumerate(units) if pool in use.any_of), use.cycles)
+        for use in unit_uses(op, timing)
+    ]
+    uses.sort(key=lambda use: (len(use[0]), use))
+    if assign_units(uses, [0] * len(units), 0) is None:
+        raise MavcgError(
+            f"cores/{timing.core}.toml: instr.{op.op_class}: `{op.text}` needs more units at once than the core has; "
+            "correct its units or the pools' counts"
+        )
+    return tuple(uses)
+
+
+def _no_dual_issue(op: Op, ops: Sequence[Op], timing: Timing) -> frozenset[int]:
+    sides = [side for rule in timing.no_dual_issue for side in ((rule.these, rule.those), (rule.those, rule.these))]
+    foes = [theirs for mine, theirs in sides if matches(op, mine)]
+    return frozenset(index for index, other in enumerate(ops) if any(matches(other, foe) for foe in foes))
+
+
+def _forbidden_distances(op: Op, ops: Sequence[Op], timing: Timing) -> tuple[tuple[int, frozenset[int]], ...]:
+    return tuple(
+        (rule.cycles, frozenset(index for index, other in enumerate(ops) if matches(other, rule.first)))
+        for rule in timing.forbidden_distances
+        if matches(op, rule.then)
+    )

@@ -1,0 +1,77 @@
+"""Finds the main loop of a function and predicts its arithmetic per cycle by the model of a core.
+
+Without a profile, the main loop is the one that does most arithmetic in a call: the arithmetic of an iteration times
+the block's frequency, which is estimated from the nesting of the loops (loop_nest.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.hardware.timing import MissingFact, Timing
+from mavcg.passes.asm.analysis.blocks import Block, Function, functions_of
+from mavcg.passes.asm.analysis.dependences import Code, as_op
+from mavcg.passes.asm.analysis.loop_nest import block_frequencies
+from mavcg.passes.asm.isa.operation_count import total_operations
+from mavcg.passes.asm.isa.source import Statement, parse_source
+from mavcg.passes.asm.models.estimate import estimate_block, estimate_loop
+
+
+@dataclass(frozen=True)
+class LoopFigure:
+    """A loop's arithmetic per iteration and its predicted cycles; unit: "FLOP" or "OP".
+
+    is_hottest: False where the model cannot time a loop that is estimated to be hotter.
+    """
+
+    work: int
+    unit: str
+    cycles: float
+    is_hottest: bool = True
+
+    @property
+    def per_cycle(self) -> float:
+        return self.work / self.cycles
+
+
+def main_loop(text: str, function: str, timing: Timing) -> LoopFigure | None:
+    """Predict the cycles of the loop, or block of a larger loop, that is estimated to do most arithmetic of a call.
+
+    Returns: None where no loop does arithmetic, or the model can time none that does.
+    """
+    statements = parse_source(text)
+    chosen = next((f for f in functions_of(statements) if f.name == function), None)
+    if chosen is None:
+        return None
+    is_hottest = True
+    for index, work, unit in _hottest_first(statements, chosen):
+        cycles = _cycles(statements, chosen.blocks[index], index, timing)
+        if cycles is not None:
+            return LoopFigure(work, unit, cycles, is_hottest)
+        is_hottest = False
+    return None
+
+
+def _hottest_first(statements: Sequence[Statement], function: Function) -> list[tuple[int, int, str]]:
+    """Return (block, its arithmetic per iteration, unit) of the blocks of loops with arithmetic, hottest first."""
+    runs = block_frequencies(function, statements)
+    found: list[tuple[int, int, str]] = []
+    for index, block in enumerate(function.blocks):
+        instrs = [statements[line.statement].instr for line in block.lines] if block.in_loop else []
+        done = total_operations(instr for instr in instrs if instr is not None)
+        work, unit = max((done.flops, "FLOP"), (done.int_ops, "OP"))
+        if work:
+            found.append((index, work, unit))
+    return sorted(found, key=lambda entry: -entry[1] * runs[entry[0]])
+
+
+def _cycles(statements: Sequence[Statement], block: Block, index: int, timing: Timing) -> float | None:
+    """Return the cycles of an iteration; None where an instruction or a fact about it is not known."""
+    code = [(statements[line.statement].instr, line.effects) for line in block.lines]
+    known = [Code(instr, effects) for instr, effects in code if instr is not None and effects is not None]
+    if len(known) != len(code):
+        return None
+    ops = [as_op(each) for each in known]
+    try:
+        return (estimate_loop if block.loops_to_itself(index) else estimate_block)(ops, timing).cycles
+    except MissingFact:
+        return None

@@ -1,0 +1,111 @@
+"""Port pressure: spreads the work of a loop's ops over pools of units as evenly as their choices allow.
+
+Work is given as (pools that may serve it, busy cycles).
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from mavcg.hardware.timing import Timing
+
+
+def pool_work(work: Sequence[Sequence[tuple[frozenset[str], int]]]) -> dict[frozenset[str], int]:
+    """Return the busy cycles of all ops by the set of pools that may serve them."""
+    total: dict[frozenset[str], int] = {}
+    for uses in work:
+        for pools, cycles in uses:
+            total[pools] = total.get(pools, 0) + cycles
+    return total
+
+
+def utilization_levels(
+    total: Mapping[frozenset[str], int], counts: Mapping[str, int]
+) -> list[tuple[frozenset[str], Fraction]]:
+    """Return sets of pools and the busy cycles of each of their units when work is spread evenly, busiest first.
+
+    The busiest set has the most work per unit that no other pool can serve; that ratio is a bound, and by Hall's
+    theorem it is reached. Work that other pools can serve too then goes there, and the rest is solved again.
+    """
+    left = {pools: cycles for pools, cycles in total.items() if cycles}
+    levels: list[tuple[frozenset[str], Fraction]] = []
+    while left:
+        unions: set[frozenset[str]] = set()
+        for pools in left:
+            unions |= {pools | union for union in unions} | {pools}
+        ratios = {
+            union: Fraction(sum(c for pools, c in left.items() if pools <= union), sum(counts[p] for p in union))
+            for union in unions
+        }
+        # Of equal sets the smallest names the cause best; then the order by name makes runs reproducible.
+        tightest = min(unions, key=lambda union: (-ratios[union], len(union), sorted(union)))
+        levels.append((tightest, ratios[tightest]))
+        rest: dict[frozenset[str], int] = {}
+        for pools, cycles in left.items():
+            if not pools <= tightest:
+                rest[pools - tightest] = rest.get(pools - tightest, 0) + cycles
+        left = rest
+    return levels
+
+
+def pool_pressure(
+    work: Sequence[Sequence[tuple[frozenset[str], int]]],
+    total: Mapping[frozenset[str], int],
+    levels: Sequence[tuple[frozenset[str], Fraction]],
+    timing: Timing,
+) -> tuple[Mapping[str, Fraction], ...]:
+    """Return, per op, the busy cycles per iteration that it adds to each unit of a pool, by pool."""
+    room = {pool: level * timing.pools[pool] for pools, level in levels for pool in pools}
+    spread = _spread(total, room)
+    pressure: list[Mapping[str, Fraction]] = []
+    for uses in work:
+        shares: dict[str, Fraction] = {}
+        for pools, cycles in uses:
+            for pool in sorted(pools):
+                if (part := spread.get((pools, pool), Fraction(0))) > 0:
+                    per_unit = part * cycles / total[pools] / timing.pools[pool]
+                    shares[pool] = shares.get(pool, Fraction(0)) + per_unit
+        pressure.append(shares)
+    return tuple(pressure)
+
+
+def _spread(
+    total: Mapping[frozenset[str], int], room: Mapping[str, Fraction]
+) -> dict[tuple[frozenset[str], str], Fraction]:
+    """Distribute the cycles of each kind of work over its pools so that no pool exceeds its room.
+
+    Source: Edmonds and Karp (1972): augmenting paths from a full pool to one with room, shortest first.
+    """
+    given: dict[tuple[frozenset[str], str], Fraction] = {}
+    space = dict(room)
+    for kind in sorted(total, key=lambda pools: (len(pools), sorted(pools))):
+        need = Fraction(total[kind])
+        while need > 0:
+            path = _path_to_room(kind, given, space)
+            amount = min(
+                [need, space[path[-1][1]], *(given[k, p] for (_, p), (k, _) in zip(path, path[1:], strict=False))]
+            )
+            for number, (mover, pool) in enumerate(path):
+                given[mover, pool] = given.get((mover, pool), Fraction(0)) + amount
+                if number + 1 < len(path):
+                    given[path[number + 1][0], pool] -= amount
+            space[path[-1][1]] -= amount
+            need -= amount
+    return given
+
+
+def _path_to_room(
+    kind: frozenset[str], given: Mapping[tuple[frozenset[str], str], Fraction], space: Mapping[str, Fraction]
+) -> list[tuple[frozenset[str], str]]:
+    """Return an augmenting path of (work, pool): the first step adds work to a pool, each later one moves work on."""
+    paths = [[(kind, pool)] for pool in sorted(kind)]
+    seen = set(kind)
+    for path in paths:  # grows as it is walked
+        pool = path[-1][1]
+        if space.get(pool, 0) > 0:
+            return path
+        movers = [mover for (mover, where), amount in given.items() if where == pool and amount > 0]
+        for mover in movers:
+            for onward in sorted(mover - seen):
+                seen.add(onward)
+                paths.append([*path, (mover, onward)])
+    raise AssertionError("the levels leave room for all work")

@@ -1,0 +1,1 @@
+"""Schedulers: list scheduling, iterative and exact modulo scheduling, software pipelining."""

@@ -1,0 +1,184 @@
+"""List scheduling: reorders straight-line code, cycle by cycle the ready op of highest priority (Muchnick, 17.1).
+
+ldr  x1, [x0]        cycle 0      ->    ldr  x1, [x0]        cycle 0
+add  x2, x1, #1      cycle 3            ldr  x3, [x4]        cycle 1
+ldr  x3, [x4]        cycle 4            add  x2, x1, #1      cycle 3
+add  x5, x3, #1      cycle 7            add  x5, x3, #1      cycle 4
+"""
+
+import random
+from bisect import insort
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import permutations
+
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.isa.op import Edge, Op
+from mavcg.passes.asm.schedule.reservation_table import ReservationTable
+from mavcg.passes.asm.schedule.resource_table import ResourceTable, resource_table
+
+RESTARTS = 14  # with disturbed priorities, after the plain ones
+SHORT = 5  # ops of which all orders are tried: a greedy schedule never leaves a slot empty, which at times is best
+
+
+def list_schedule(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[tuple[int, int], ...]:
+    """Return the ops in an order that takes no more cycles than the given one, and fewer where one is found.
+
+    Takes the best of several greedy orders (by critical path, by successors, by scarcity of units, and seeded mixtures)
+    and of the input's own, which wins ties. The same input gives the same order.
+    Returns: (index of the op, the cycle in which it issues), in the order of issue.
+    Raises: ValueError for edges that form a cycle or have a distance; MissingFact when the core knows nothing of a
+        class.
+    """
+    if any(edge.distance for edge in edges):
+        raise ValueError("list_schedule: an edge has a distance; straight-line code has none")
+    return _placed(resource_table(ops, timing), tuple(edges)) if ops else ()
+
+
+@lru_cache(maxsize=1024)  # kernels of many shapes have segments that differ in registers and offsets alone
+def _placed(resources: ResourceTable, edges: tuple[Edge, ...]) -> tuple[tuple[int, int], ...]:
+    ops = resources.pattern_of
+    heights = critical_path(len(ops), edges)
+    after: list[list[Edge]] = [[] for _ in ops]
+    for edge in edges:
+        after[edge.source].append(edge)
+    scarcity = [_scarcity(resources, op) for op in range(len(ops))]
+    latest = max(heights)
+    tails = [latest - height for height in critical_path(len(ops), [_reversed(edge) for edge in edges])]
+    keys: list[list[tuple[float, ...]]] = [
+        [(heights[op], len(after[op]), -op) for op in range(len(ops))],
+        [(heights[op], scarcity[op], -op) for op in range(len(ops))],
+        [(heights[op] + scarcity[op], -op) for op in range(len(ops))],
+        [(scarcity[op], heights[op], -op) for op in range(len(ops))],
+        [(heights[op] - (latest - tails[op]), heights[op], -op) for op in range(len(ops))],
+        [(-op,) for op in range(len(ops))],
+    ]
+    own = tuple(range(len(ops)))
+    orders = permutations(own) if len(ops) <= SHORT else [own]  # its own order is the first of the permutations
+    tried = [placed for order in orders if (placed := _in_order(order, edges, resources))]
+    if len(ops) > SHORT:
+        tried += [_greedy(edges, resources, key) for key in keys]
+        least = max(latest, _busiest(resources, len(ops)))
+        rng = random.Random(len(ops))
+        for _ in range(RESTARTS):
+            if min(each[-1][1] for each in tried) <= least:
+                break
+            key = [(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))]
+            tried.append(_greedy(edges, resources, key))
+    return min(tried, key=_cost)
+
+
+def _busiest(resources: ResourceTable, count: int) -> int:
+    """Return a lower bound on the issue cycle of the last of `count` ops, by the resources alone."""
+    work = [0] * len(resources.capacities)
+    for op in range(count):
+        for after, resource, amount in resources.patterns[resources.pattern_of[op]].uses:
+            if not after:  # resources of later cycles may lie behind the last issue
+                work[resource] += amount
+    return max((-(-amount // room) for amount, room in zip(work, resources.capacities, strict=True)), default=1) - 1
+
+
+def critical_path(count: int, edges: Sequence[Edge]) -> list[int]:
+    """Return per op the longest latency from its issue to the issue of any op that depends on it, in cycles.
+
+    Raises: ValueError when edges form a cycle.
+    """
+    after: list[list[Edge]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for edge in edges:
+        after[edge.source].append(edge)
+        waiting[edge.target] += 1
+    ready = [op for op in range(count) if not waiting[op]]
+    for op in ready:  # grows while it is read: every op comes after all that it waits for
+        for edge in after[op]:
+            waiting[edge.target] -= 1
+            if not waiting[edge.target]:
+                ready.append(edge.target)
+    if len(ready) < count:
+        stuck = [op for op in range(count) if waiting[op]]
+        raise ValueError(f"list_schedule: edges of distance 0 form a cycle through ops among {stuck}")
+    heights = [0] * count
+    for op in reversed(ready):
+        heights[op] = max((edge.latency + heights[edge.target] for edge in after[op]), default=0)
+    return heights
+
+
+def _reversed(edge: Edge) -> Edge:
+    return Edge(edge.target, edge.source, edge.latency)
+
+
+def _scarcity(resources: ResourceTable, op: int) -> float:
+    """Return the largest fraction of a cycle's resources that the op takes: ops that are hard to place go first."""
+    return max(
+        amount / resources.capacities[resource]
+        for _, resource, amount in resources.patterns[resources.pattern_of[op]].uses
+    )
+
+
+def _cost(placed: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    return placed[-1][1], sum(cycle for _, cycle in placed)
+
+
+def _in_order(order: Sequence[int], edges: Sequence[Edge], resources: ResourceTable) -> tuple[tuple[int, int], ...]:
+    """Return the ops in this order with their issue cycles, or () where the order violates an edge."""
+    position = {op: at for at, op in enumerate(order)}
+    if any(position[edge.source] >= position[edge.target] for edge in edges):
+        return ()
+    table = ReservationTable(resources, None)
+    earliest = [0] * len(order)
+    placed: list[tuple[int, int]] = []
+    before: list[list[Edge]] = [[] for _ in order]
+    for edge in edges:
+        before[edge.target].append(edge)
+    now = 0
+    for op in order:
+        now = max([now, *(earliest[edge.source] + edge.latency for edge in before[op])])
+        while not table.fits(op, now):
+            now += 1
+        table.place(op, now)
+        earliest[op] = now
+        placed.append((op, now))
+    return tuple(placed)
+
+
+def _greedy(
+    edges: Sequence[Edge], resources: ResourceTable, key: Sequence[tuple[float, ...]]
+) -> tuple[tuple[int, int], ...]:
+    """Schedule greedily: cycle by cycle, the ready op with the largest key that fits."""
+    count = len(resources.pattern_of)
+    after: list[list[Edge]] = [[] for _ in range(count)]
+    waiting = [0] * count
+    for edge in edges:
+        after[edge.source].append(edge)
+        waiting[edge.target] += 1
+    table = ReservationTable(resources, None)
+    earliest = [0] * count
+    by_rank = sorted(range(count), key=lambda op: key[op], reverse=True)
+    rank = {op: number for number, op in enumerate(by_rank)}
+    ready = sorted(rank[op] for op in range(count) if not waiting[op])
+    placed: list[tuple[int, int]] = []
+    now = 0
+    refused = set[int]()  # patterns of which no op fits in this cycle any more
+    while ready:
+        chosen = None
+        for at, number in enumerate(ready):
+            op = by_rank[number]
+            pattern = resources.pattern_of[op]
+            if earliest[op] <= now and pattern not in refused:
+                if table.fits(op, now):
+                    chosen = op
+                    del ready[at]
+                    break
+                refused.add(pattern)
+        if chosen is None:
+            now += 1
+            refused.clear()
+            continue
+        table.place(chosen, now)
+        placed.append((chosen, now))
+        for edge in after[chosen]:
+            earliest[edge.target] = max(earliest[edge.target], now + edge.latency)
+            waiting[edge.target] -= 1
+            if not waiting[edge.target]:
+                insort(ready, rank[edge.target])
+    return tuple(placed)

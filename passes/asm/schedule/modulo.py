@@ -1,0 +1,142 @@
+"""Modulo scheduling: overlaps the iterations of a loop, so that one starts every `interval` cycles.
+
+A seeded heuristic (iterative_modulo.py) searches for the smallest interval; a solver (exact_modulo.py) may search below
+it. software_pipeline.py emits the schedule as code.
+Source: Rau, "Iterative Modulo Scheduling" (1994).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.isa.op import Edge, Op, Schedule
+from mavcg.passes.asm.schedule.iterative_modulo import iterative_modulo_schedule
+from mavcg.passes.asm.schedule.list_schedule import list_schedule
+from mavcg.passes.asm.schedule.reservation_table import ReservationTable
+from mavcg.passes.asm.schedule.resource_table import ResourceTable, resource_min_interval, resource_table
+from mavcg.passes.asm.schedule.slack import recurrences_fit
+
+HEURISTIC_SHARE = 0.6  # of the time given to reach an optimum: it reaches most of them, the solver proves them
+STAGES = 4  # most iterations in flight: each but one costs a copy of the body's parts before and after the loop
+
+
+def min_initiation_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> int:
+    """Return the minimum initiation interval, in cycles: the larger of ResMII and RecMII.
+
+    ResMII: the issue slots and units that all ops need (resource_table.resource_min_interval). RecMII: the latencies
+    along each recurrence must add up to at most interval * distance cycles.
+    Raises: ValueError when a cycle of edges has no distance; MissingFact when the core knows nothing of a class.
+    Source: Rau (1994), section 2.
+    """
+    low = resource_min_interval(ops, timing)
+    if ops and recurrences_fit(len(ops), edges, low):
+        return low  # as in most loops, whose recurrences are short
+    high = max(low, 1 + sum(max(0, edge.latency) for edge in edges))
+    if not ops or not recurrences_fit(len(ops), edges, high):
+        raise ValueError("min_initiation_interval: no ops, or a cycle of edges within one iteration")
+    while low < high:
+        middle = (low + high) // 2
+        if recurrences_fit(len(ops), edges, middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def with_emission_order(edges: Sequence[Edge], last: int) -> list[Edge]:
+    """Return the edges with the order of emission in their latencies, so that cycles alone decide the order.
+
+    Within a cycle the kernel has older stages first, then program order, the branch last. An edge of latency 0 that
+    crosses iterations and meets its target in the same cycle comes from an older stage, so it is in order. One within
+    an iteration meets it in the same stage: where program order has the target first, or the source is the branch,
+    the target must wait for the next cycle.
+    """
+
+    def against(edge: Edge) -> bool:
+        if edge.distance or edge.target == last:
+            return False
+        return edge.source == last or edge.source > edge.target
+
+    return [replace(edge, latency=max(1, edge.latency)) if against(edge) else edge for edge in edges]
+
+
+def branch_edges(count: int, last: int) -> list[Edge]:
+    """Return edges by which the next iteration starts after this one's branch, which issues at the end of stage 0."""
+    return [Edge(last, op, 1, 1) for op in range(count)]
+
+
+def kernel_order(schedule: Schedule, last: int) -> tuple[int, ...]:
+    """Return the ops in the kernel's order: by slot, then older iterations first, then program order; branch last."""
+
+    def position(op: int) -> tuple[int, int, int, int]:
+        stage, slot = divmod(schedule.cycles[op], schedule.interval)
+        return slot, op == last, -stage, op
+
+    return tuple(sorted(range(len(schedule.cycles)), key=position))
+
+
+def schedule_loop(
+    ops: Sequence[Op],
+    edges: Sequence[Edge],
+    timing: Timing,
+    last: int,
+    exact_seconds: float = 0.0,
+    effort: float = 1.0,
+    below: float | None = None,
+) -> Schedule | None:
+    """Return a modulo schedule of a loop with the body `ops`, or None where none beats running without overlap.
+
+    Args:
+        ops: one iteration of a do-while loop, in program order.
+        edges: all dependences, those between iterations included.
+        last: the index of the closing branch; its cycle in the result is interval - 1.
+        exact_seconds: approximate time for the whole search where the heuristic does not reach the minimum interval,
+            the solver included; counted in deterministic work and not by a clock. 0: the heuristic alone.
+        effort: approximate seconds for the heuristic when it runs alone, counted likewise.
+        below: upper bound, exclusive, on useful intervals; the list schedule's interval by default.
+    Returns: cycles within at most STAGES intervals; None where no interval below `below` was found.
+        The same input gives the same schedule.
+    Raises: ValueError for edges that no order satisfies; MissingFact when the core knows nothing of a class.
+    """
+    bound = math.ceil(sequential_interval(ops, edges, timing, last) if below is None else below)
+    emission_edges = with_emission_order(edges, last)
+    least = min_initiation_interval(ops, [*emission_edges, *branch_edges(len(ops), last)], timing)
+    if least >= bound:
+        return None
+    resources = resource_table(ops, timing)
+    effort = max(effort, HEURISTIC_SHARE * exact_seconds)
+    heuristic = iterative_modulo_schedule(resources, emission_edges, last, range(least, bound), STAGES, effort)
+    if heuristic is not None and heuristic.interval == least:
+        return replace(heuristic, optimal=True)
+    if exact_seconds > 0:
+        from mavcg.passes.asm.schedule.exact_modulo import improve_schedule
+
+        rest = max(0.0, exact_seconds - effort) or exact_seconds
+        return improve_schedule(heuristic, resources, emission_edges, last, range(least, bound), STAGES, rest)
+    return heuristic
+
+
+def sequential_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int) -> int:
+    """Return the cycles from one iteration to the next when the list-scheduled body runs without overlap."""
+    inner = [edge for edge in edges if not edge.distance]
+    before_branch = [Edge(op, last, 0) for op in range(len(ops)) if op != last]
+    cycles = dict(list_schedule(ops, [*inner, *before_branch], timing))
+    resources = resource_table(ops, timing)
+    interval = cycles[last] + 1
+    while not (_edges_hold(cycles, edges, interval) and _slots_hold(cycles, resources, interval)):
+        interval += 1
+    return interval
+
+
+def _edges_hold(cycles: dict[int, int], edges: Sequence[Edge], interval: int) -> bool:
+    return all(cycles[edge.target] + interval * edge.distance >= cycles[edge.source] + edge.latency for edge in edges)
+
+
+def _slots_hold(cycles: dict[int, int], resources: ResourceTable, interval: int) -> bool:
+    table = ReservationTable(resources, interval)
+    for op, cycle in cycles.items():
+        if not table.fits(op, cycle):
+            return False
+        table.place(op, cycle)
+    return True

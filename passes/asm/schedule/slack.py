@@ -1,0 +1,79 @@
+"""Slack: the cycles in which the edges of a loop allow each op to issue, by longest paths between all ops."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mavcg.passes.asm.isa.op import Edge
+
+_NO_PATH = -(10**6)  # cycles; two of them added still fit 32 bits, and stay below half of one
+
+Cycles = npt.NDArray[np.int32]
+
+
+def recurrences_fit(count: int, edges: Sequence[Edge], interval: int) -> bool:
+    """True if no recurrence needs a longer initiation interval.
+
+    The latencies along each cycle of edges must add up to at most interval * distance cycles.
+    Source: Bellman-Ford; without a recurrence of more latency, paths of at most `count` edges are the longest.
+    """
+    if not edges:
+        return True
+    ends = np.array(sorted((e.target, e.source, e.latency - interval * e.distance) for e in edges), dtype=np.int64)
+    sources, cycles = ends[:, 1], ends[:, 2]
+    targets, first = np.unique(ends[:, 0], return_index=True)
+    longest = np.zeros(count, dtype=np.int64)
+    for _ in range(count + 1):
+        longer = np.maximum.reduceat(longest[sources] + cycles, first)
+        if (longer <= longest[targets]).all():
+            return True
+        longest[targets] = np.maximum(longest[targets], longer)
+    return False
+
+
+def _longest_paths(count: int, edges: Sequence[Edge], interval: int) -> Cycles:
+    """Return the least distances between ops, [source, target], in cycles: the longest path from one to the other.
+
+    A positive diagonal means that no schedule satisfies the edges.
+    """
+    distances = np.full((count, count), _NO_PATH, dtype=np.int32)
+    np.fill_diagonal(distances, 0)
+    for edge in edges:
+        cycles = edge.latency - interval * edge.distance
+        distances[edge.source, edge.target] = max(distances[edge.source, edge.target], cycles)
+    for via in range(count):
+        (rows,) = (distances[:, via] > _NO_PATH // 2).nonzero()  # mostly few paths go through here
+        if len(rows) < count // 2:
+            before = distances[rows]
+            distances[rows] = np.maximum(before, before[:, via, None] + distances[via])
+        else:
+            np.maximum(distances, distances[:, via, None] + distances[None, via, :], out=distances)
+        if distances[via, via] > 0:
+            break  # there is no schedule: further passes would only let the numbers grow
+    return distances
+
+
+def distances_by_stages(count: int, edges: Sequence[Edge], last: int, interval: int) -> Callable[[int], Cycles | None]:
+    """Return a function from a number of stages to the least distances [source, target] between ops, in cycles.
+
+    The distances are the longest paths along edges, with the branch pinned to cycle interval - 1 and all ops in cycles
+    0 .. stages * interval - 1. The function returns None when no schedule satisfies the edges so.
+    """
+    pinned = [Edge(last, op, 1 - interval) for op in range(count)]
+    distances = _longest_paths(count, [*edges, *pinned], interval)
+
+    def within(stages: int) -> Cycles | None:
+        if (np.diagonal(distances) > 0).any():
+            return None
+        # An edge from every op to the branch adds only paths through the branch.
+        to_last = np.maximum(distances[:, last], distances.max(axis=1) + (1 - stages) * interval)
+        bounded = np.maximum(distances, to_last[:, None] + distances[last])
+        return bounded if (np.diagonal(bounded) <= 0).all() else None
+
+    return within
+
+
+def start_ranges(distances: Cycles, last: int, interval: int) -> tuple[Cycles, Cycles]:
+    """Return each op's earliest and latest issue cycle, from a matrix of distances_by_stages."""
+    return interval - 1 + distances[last], interval - 1 - distances[:, last]

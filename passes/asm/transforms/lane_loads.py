@@ -1,0 +1,125 @@
+"""Joins loads of adjacent scalars that only multiply into one vector load, whose lanes multiply.
+
+    ldr  s24, [x11]                   ->    ldr  q24, [x11]
+    ldr  s25, [x11, #4]
+    ldr  s26, [x11, #8]
+    ldr  s27, [x11, #12]
+    fmla v0.4s, v28.4s, v24.s[0]            fmla v0.4s, v28.4s, v24.s[0]
+    fmla v1.4s, v28.4s, v27.s[0]            fmla v1.4s, v28.4s, v24.s[3]
+
+Compilers load broadcast elements one by one; on a core that does not dual-issue a vector load and a multiply-add each
+such load costs a cycle. The same bytes are read, products and their rounding are the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.passes.asm.analysis.aliasing import address_range, track_registers
+from mavcg.passes.asm.analysis.dependences import Code, with_effects
+from mavcg.passes.asm.isa.encoding import reaches
+from mavcg.passes.asm.isa.syntax import Instr, Mem, Reg
+from mavcg.passes.asm.transforms.split_loads import split_loads
+
+_ELEMENT_BYTES = {"s": 4, "d": 8}
+_VECTOR_BYTES = 16
+_MULTIPLIES = ("fmla", "fmls", "fmul")
+
+
+@dataclass(frozen=True)
+class _ScalarLoad:
+    """A load of one element. at: its index. location: root and offset of its address. readers: multiply by it."""
+
+    at: int
+    register: Reg
+    address: Mem
+    location: tuple[str, int]
+    readers: tuple[int, ...]
+
+
+def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[Instr, ...]:
+    """Return straight-line code with such loads joined; new values are named "v%0", .. for rename_registers.allocate.
+
+    live_out: registers that are live at its end. Code that stores, or has no loads to join, is returned as it is.
+    """
+    single = _singles(instrs)
+    code = with_effects(single)
+    if any(c.effects.memory is not None and c.effects.memory.store for c in code):
+        return tuple(instrs)
+    values = track_registers([(c.instr, c.effects) for c in code])
+    scalars: dict[tuple[str, str, int], _ScalarLoad] = {}
+    for at, c in enumerate(code):
+        memory, ops = c.effects.memory, c.instr.operands
+        if c.instr.mnemonic not in ("ldr", "ldur") or memory is None or not isinstance(ops[0], Reg):
+            continue
+        address = memory.address
+        if ops[0].view not in _ELEMENT_BYTES or address.mode != "offset" or address.index or address.offset is None:
+            continue
+        target = address_range(memory, values[at])
+        readers = _readers(code, at, ops[0], live_out)
+        if target.offset is None or not readers:
+            continue
+        scalar = _ScalarLoad(at, ops[0], address, (target.root, target.offset), readers)
+        scalars.setdefault((ops[0].view, target.root, target.offset), scalar)
+    return _joined(single, scalars) or tuple(instrs)
+
+
+def _singles(instrs: Sequence[Instr]) -> list[Instr]:
+    """Return the code with pairs of scalars as two loads."""
+    singles: list[Instr] = []
+    for instr in instrs:
+        ops = instr.operands
+        if instr.mnemonic == "ldp" and isinstance(ops[0], Reg) and ops[0].view in _ELEMENT_BYTES:
+            singles += split_loads([instr], False, True).instrs
+        else:
+            singles.append(instr)
+    return singles
+
+
+def _joined(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLoad]) -> tuple[Instr, ...]:
+    """Return the code with every vector's worth of adjacent scalars as one load; () where there is none."""
+    rewritten: list[Instr | None] = list(instrs)
+    loads: dict[int, Instr] = {}
+    number = 0
+    while scalars:
+        view, root, offset = min(scalars)
+        each = _ELEMENT_BYTES[view]
+        keys = [(view, root, offset + by) for by in range(0, _VECTOR_BYTES, each)]
+        if any(key not in scalars for key in keys):
+            del scalars[keys[0]]
+            continue
+        group = [scalars.pop(key) for key in keys]
+        first = min(group, key=lambda scalar: scalar.at)
+        assert first.address.offset is not None
+        start = first.address.offset + offset - first.location[1]
+        if not reaches(start, _VECTOR_BYTES):
+            continue
+        name = f"v%{number}"
+        number += 1
+        for lane, scalar in enumerate(group):
+            rewritten[scalar.at] = None
+            for reader in scalar.readers:
+                instr = rewritten[reader]
+                assert instr is not None
+                by = Reg(name, "v", view, lane)
+                rewritten[reader] = replace(instr, operands=(*instr.operands[:2], by))
+        loads[first.at] = Instr("ldr", (Reg(name, "q"), replace(first.address, offset=start)))
+    if not number:
+        return ()
+    return tuple(load for at, instr in enumerate(rewritten) if (load := loads.get(at, instr)) is not None)
+
+
+def _readers(code: Sequence[Code], at: int, target: Reg, live_out: frozenset[str]) -> tuple[int, ...]:
+    """Return the readers of the value loaded at `at` if each multiplies by its first element; else ()."""
+    readers: list[int] = []
+    for index in range(at + 1, len(code)):
+        accesses = [a for a in code[index].effects.accesses if a.register == target.name]
+        reads = [a for a in accesses if a.read]
+        if reads:
+            operands = code[index].instr.operands
+            by_lane = len(operands) == 3 and operands[2] == Reg(target.name, "v", target.view, 0)
+            if code[index].instr.mnemonic not in _MULTIPLIES or not by_lane or len(accesses) != 1:
+                return ()
+            readers.append(index)
+        elif accesses:  # a new value
+            return tuple(readers)
+    return () if target.name in live_out else tuple(readers)

@@ -1,0 +1,216 @@
+"""Removes the definitions of some functions from a compiler's assembly, so that another object can define them.
+
+The input is what gcc writes by -S, in the GNU assembler's syntax for ELF. References to a removed function stay
+references to its name:
+
+    dot:  ...  .size dot, .-dot          ->  removed, or dot.TAG.plain where debug information needs the code
+    .globl dot                           ->  removed: the assembler takes dot for undefined
+    call leaf (leaf is static)           ->  .set leaf, leaf.TAG in front, a hidden symbol of the other object
+
+Source: GNU assembler manual, "Pseudo Ops"; `.set` to an undefined symbol makes relocations name that symbol.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+_NAME = r"[^\s,:;#\"()+*%$@-][^\s,:;#\"()+*@-]*"
+_LABEL = re.compile(rf"({_NAME}):")
+_DIRECTIVE = re.compile(rf"\s*\.(\w+)[ \t]+({_NAME})[ \t]*(?:,[ \t]*(.*))?$")
+_SECTION = re.compile(r"\s*\.(text|data|bss|section|previous|subsection|pushsection|popsection)\b")
+_GROUP = re.compile(rf",[ \t]*({_NAME}),[ \t]*comdat\b")
+_WORDS = re.compile(r"[\w.$\x80-\U0010ffff]+")
+_BINDING = frozenset({"globl", "global", "weak"})
+_VISIBILITY = frozenset({"hidden", "protected", "internal"})
+_LOCAL_ALIAS = re.compile(r"\.localalias(\.\d+)?$")  # gcc's own alias of a function that cannot be interposed
+
+
+class CannotSeparate(Exception):
+    """A definition cannot be removed from a file's assembly; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol. kind: "function", "object" or "". is_global: visible to other objects. bytes: size, where a number."""
+
+    kind: str
+    is_global: bool
+    bytes: int | None
+
+
+def defined_symbols(text: str) -> dict[str, Symbol]:
+    """Return the symbols that the assembly defines, without temporary labels (.L)."""
+    kinds: dict[str, str] = {}
+    shared: set[str] = set()
+    local: set[str] = set()
+    sizes: dict[str, int] = {}
+    defined: set[str] = set()
+    for line in text.split("\n"):
+        if label := _LABEL.match(line):
+            defined.add(label[1])
+        elif parts := _DIRECTIVE.match(line):
+            word, name, rest = parts[1], parts[2], parts[3] or ""
+            if word == "type":
+                kinds[name] = {"function": "function", "object": "object"}.get(rest.strip("@% \t"), "")
+            elif word in _BINDING:
+                shared.add(name)
+            elif word == "local":
+                local.add(name)
+            elif word == "set":
+                defined.add(name)
+            elif word == "size" and rest.isdigit():
+                sizes[name] = int(rest)
+            elif word in ("comm", "lcomm"):
+                defined.add(name)
+                size = rest.partition(",")[0].strip()
+                sizes |= {name: int(size)} if size.isdigit() else {}
+                kinds.setdefault(name, "object")
+                if word == "comm":
+                    shared.add(name)
+    return {
+        name: Symbol(kinds.get(name, ""), name in shared - local, sizes.get(name))
+        for name in sorted(defined)
+        if not name.startswith(".L")
+    }
+
+
+def words_in_function(text: str, function: str) -> frozenset[str]:
+    """Return every word in a function's code, the symbols that it uses among them; empty where it has no code."""
+    lines = text.split("\n")
+    region = _region(lines, function)
+    return frozenset(_WORDS.findall("\n".join(lines[region.start : region.stop]))) if region else frozenset()
+
+
+def remove_functions(text: str, taken: Mapping[str, str], ours: Collection[str], tag: str) -> str:
+    """Return the assembly without some functions, which another object defines.
+
+    taken: function -> the symbol of the other object that references go to: its own name where it is global, a hidden
+    one for a static function, and for gcc's local aliases of a global one `NAME.TAG`. ours: aliases of removed
+    functions that the other object defines, too.
+    Raises: CannotSeparate.
+    """
+    lines = text.split("\n")
+    groups = _taken_groups(lines, taken, ours)
+    keep_code = {name for name in taken if _has_other_alias(lines, name, ours)}
+    dropped: set[int] = set()
+    inserted: dict[int, str] = {}
+    for name in taken:
+        region = _region(lines, name)
+        if region and name not in keep_code and (last := _removable(lines, region, name)) is not None:
+            dropped |= set(region)
+            of_it = re.compile(rf"\s*\.(?:size\s+{re.escape(name)}\.cold|type\s+{re.escape(name)})\s*,")
+            dropped |= {i for i, line in enumerate(lines) if of_it.match(line)}
+            inserted[region.stop - 1] = last
+    made = [f"\t.hidden\t{symbol}\n\t.set\t{name}, {symbol}" for name, symbol in taken.items() if symbol != name]
+    for number, line in enumerate(lines):
+        if number in dropped:
+            made += [inserted[number]] if inserted.get(number) else []
+        else:
+            made += _rewritten(line, taken, ours, tag, groups)
+    return "\n".join(made)
+
+
+def _rewritten(
+    line: str, taken: Mapping[str, str], ours: Collection[str], tag: str, groups: Mapping[str, str]
+) -> list[str]:
+    if (label := _LABEL.match(line)) and label[1] in taken:
+        return [f"{label[1]}.{tag}.plain:{line[label.end() :]}"]
+    if groups and (group := _GROUP.search(line)) and _SECTION.match(line):
+        return [line[: group.start(1)] + groups.get(group[1], group[1]) + line[group.end(1) :]]
+    parts = _DIRECTIVE.match(line)
+    if not parts:
+        return [line]
+    word, name, rest = parts[1], parts[2], (parts[3] or "").strip()
+    if word == "set" and rest in taken and name not in taken:
+        if name in ours:
+            return []
+        if _LOCAL_ALIAS.search(name):
+            return [f"\t.hidden\t{rest}.{tag}", f"\t.set\t{name}, {rest}.{tag}"]
+        return [f"\t.set\t{name}, {rest}.{tag}.plain"]
+    if name in ours:
+        return [] if word in _BINDING | _VISIBILITY | {"type", "size"} else [line]
+    if name not in taken:
+        return [line]
+    if word in _VISIBILITY:
+        return [line]
+    if word in _BINDING or word in ("set", "local"):
+        return []
+    if word in ("type", "size"):
+        return [f"\t.{word}\t{name}.{tag}.plain, {rest.replace(f'.-{name}', f'.-{name}.{tag}.plain')}"]
+    if word in ("symver", "weakref", "comm", "lcomm", "equ", "equiv"):
+        raise CannotSeparate(f"{name} is named by .{word}")
+    return [line]  # data that holds its address
+
+
+def _region(lines: Sequence[str], name: str) -> range | None:
+    """Return the lines of a function, from its label to its .size, or None."""
+    start = next((i for i, line in enumerate(lines) if line.startswith(f"{name}:")), None)
+    if start is None:
+        return None
+    size = re.compile(rf"\s*\.size\s+{re.escape(name)}\s*,\s*\.-{re.escape(name)}\s*$")
+    end = next((i for i in range(start, len(lines)) if size.match(lines[i])), None)
+    return None if end is None else range(start, end + 1)
+
+
+def _removable(lines: Sequence[str], region: range, name: str) -> str | None:
+    """Return the section directive that replaces a function's lines ("" for none); None where they must stay."""
+    inside = [lines[i] for i in region]
+    last = ""
+    labels = set()
+    for line in inside:
+        if label := _LABEL.match(line):
+            labels.add(label[1])
+        elif section := _SECTION.match(line):
+            if section[1] not in ("text", "data", "bss", "section"):
+                return None
+            last = line
+        elif (parts := _DIRECTIVE.match(line)) and parts[1] in _BINDING | {"type", "set", "comm", "local"}:
+            if parts[2] not in (name, f"{name}.cold"):
+                return None
+    own = {label for label in labels - {name} if not label.isdigit()}
+    size = f"\t.size\t{name}.cold, .-{name}.cold"
+    outside = [line for i, line in enumerate(lines) if i not in region and line != size]
+    return None if own & set(_WORDS.findall("\n".join(outside))) else last
+
+
+def _has_other_alias(lines: Sequence[str], name: str, ours: Collection[str]) -> bool:
+    """True if an alias that stays in this object names the function's code."""
+    pairs = [parts for line in lines if (parts := _DIRECTIVE.match(line)) and parts[1] == "set"]
+    return any((p[3] or "").strip() == name and p[2] not in ours and not _LOCAL_ALIAS.search(p[2]) for p in pairs)
+
+
+def _taken_groups(lines: Sequence[str], taken: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
+    """Map comdat groups of the removed functions to new names: the other object defines the groups of the old names.
+
+    Raises: CannotSeparate where such a group defines anything else.
+    """
+    members: dict[str, list[str]] = {}
+    group = ""
+    aliases: list[tuple[str, str]] = []
+    binding: set[str] = set()
+    for line in lines:
+        if _SECTION.match(line):
+            match = _GROUP.search(line)
+            group = match[1] if match else ""
+        elif label := _LABEL.match(line):
+            if group:
+                members.setdefault(group, []).append(label[1])
+        elif (parts := _DIRECTIVE.match(line)) and parts[1] == "set":
+            aliases.append((parts[2], (parts[3] or "").strip()))
+        elif parts and parts[1] in _BINDING:
+            binding.add(parts[2])
+    found = {}
+    for name, inside in members.items():
+        if set(inside) & set(taken):
+            others = [*inside, *(alias for alias, of in aliases if of in inside)]
+            other = next((o for o in others if o in binding and o not in taken and o not in ours), None)
+            if other:
+                raise CannotSeparate(f"{other} is in one comdat group with it")
+            found[name] = f"{name}.plain"
+    return found
+
+
+def add_aliases(text: str, aliases: Mapping[str, str]) -> str:
+    """Return the assembly with additional hidden names of symbols that it defines. aliases: new name -> symbol."""
+    added = [f"\t.globl\t{new}\n\t.hidden\t{new}\n\t.set\t{new}, {name}" for new, name in sorted(aliases.items())]
+    return "\n".join([text, *added, ""])

@@ -1,0 +1,170 @@
+"""Load splitting: replaces a load that cannot dual-issue on an in-order core by loads that can.
+
+    ldr q0, [x1]      ->   ldr d0, [x1]            ldp q0, q1, [x1], #32  ->  as two ldr q, then add x1, x1, #32
+                           ldr xT, [x1, #8]
+                           ins v0.d[1], xT
+
+Sources: "Microarchitecture-aware code generation ..." section 3.2.2 and algorithm 3.1 (only in loops, only with a free
+general register); gemmlowp's standalone/neon-gemm-kernel-benchmark.cc for the form. The code must be rescheduled so
+that other instructions separate the three: without that a split load is slower than a whole one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.passes.asm.isa.encoding import STEP_LIMIT, reaches
+from mavcg.passes.asm.isa.syntax import ZERO, Imm, Instr, Mem, RawOperand, Reg, RegList
+
+
+@dataclass(frozen=True)
+class SplitBody:
+    """A body after splitting.
+
+    scratch: names of the new scratch registers ("x%0", ...). splits: number of loads split in two halves. unpaired:
+    number of pairs split into single loads.
+    """
+
+    instrs: tuple[Instr, ...]
+    scratch: tuple[str, ...]
+    splits: int
+    unpaired: int
+
+
+def split_loads(instrs: Sequence[Instr], split: bool, unpair: bool, at_most: int | None = None) -> SplitBody:
+    """Split the q loads of a loop's body in halves, and its load pairs into single loads.
+
+    split, unpair: the forms that the core's profile enables. at_most: most scratch registers; loads beyond it stay
+    whole. Scratch registers get names that no register has; rename_registers.allocate assigns real ones.
+    """
+    rewritten: list[Instr] = []
+    scratch: list[str] = []
+    counts = {"splits": 0, "unpaired": 0}
+
+    def fresh() -> str | None:
+        if at_most is not None and len(scratch) >= at_most:
+            return None
+        scratch.append(f"x%{len(scratch)}")
+        return scratch[-1]
+
+    for instr in instrs:
+        pieces = _parted(instr) if split or unpair else None
+        before, loads, after = pieces or ((), (), ())
+        halves = [_halves(load, fresh) if split else None for load in loads]
+        parted = len(loads) > 1
+        if not any(halves) and not (parted and unpair):  # no enabled form applies
+            rewritten.append(instr)
+            continue
+        counts["unpaired"] += parted
+        counts["splits"] += sum(half is not None for half in halves)
+        rewritten += before
+        for load, half in zip(loads, halves, strict=True):
+            rewritten += half or (load,)
+        rewritten += after
+    return SplitBody(tuple(rewritten), tuple(scratch), counts["splits"], counts["unpaired"])
+
+
+_Parts = tuple[tuple[Instr, ...], tuple[Instr, ...], tuple[Instr, ...]]
+
+
+def _parted(instr: Instr) -> _Parts | None:
+    """Return a load as single loads without write-back, with the code before and after them; None for other code."""
+    m, ops = instr.mnemonic, instr.operands
+    if not ops or not isinstance(ops[-1], Mem):
+        return None
+    address = ops[-1]
+    if m in ("ldr", "ldur") and isinstance(ops[0], Reg) and ops[0].view == "q":
+        targets, size = [ops[0]], 16
+    elif m == "ldp" and isinstance(ops[0], Reg) and isinstance(ops[1], Reg) and ops[0].view in "qdsxw":
+        targets, size = [ops[0], ops[1]], {"q": 16, "d": 8, "x": 8}.get(ops[0].view, 4)
+    elif m == "ld1" and isinstance(ops[0], RegList) and ops[0].lane is None:
+        arrangement = ops[0].registers[0].arrangement
+        if arrangement not in ("16b", "8h", "4s", "2d"):
+            return None
+        targets, size = [Reg(r.name, "q") for r in ops[0].registers], 16
+    else:
+        return None
+    if address.offset is None or address.base.name == ZERO:
+        return None
+    if any(t.name == address.base.name for t in targets[:-1]):  # a later load would use the changed base
+        return None
+    if address.mode != "offset" and any(t.name == address.base.name for t in targets):
+        return None
+    before, base_offset, after = _write_back(address)
+    if before is None or after is None:
+        return None
+    if address.index is not None and address.mode == "offset":
+        if len(targets) > 1:
+            return None
+        return before, (replace(instr, operands=(targets[0], address)),), after
+    loads = []
+    for i, target in enumerate(targets):
+        offset = base_offset + i * size
+        if not reaches(offset, size):
+            return None
+        loads.append(Instr("ldr", (target, Mem(address.base, offset))))
+    return before, tuple(loads), after
+
+
+def _write_back(address: Mem) -> tuple[tuple[Instr, ...] | None, int, tuple[Instr, ...] | None]:
+    """Return the update of the base before the loads, the offset that they then use, and the update after them."""
+    if address.mode == "offset":
+        return (), address.offset or 0, ()
+    if address.index is not None:  # post-indexed by a register, which only structure loads have
+        if address.index.name == ZERO:
+            return None, 0, None
+        return (), 0, (Instr("add", (address.base, address.base, address.index)),)
+    assert address.offset is not None
+    step = _step(address.base, address.offset)
+    if step is None:
+        return None, 0, None
+    # The base is updated last in both modes: the loads then need not wait for it.
+    return (), address.offset if address.mode == "pre" else 0, step
+
+
+def _step(base: Reg, offset: int) -> tuple[Instr, ...] | None:
+    if not offset:
+        return ()
+    if abs(offset) >= STEP_LIMIT:
+        return None
+    return (Instr("add" if offset > 0 else "sub", (base, base, Imm(abs(offset)))),)
+
+
+def _halves(load: Instr, fresh: Callable[[], str | None]) -> tuple[Instr, ...] | None:
+    """Split ldr q into ldr d, ldr x and ins; None where an offset is out of reach or no scratch register is left."""
+    target, address = load.operands
+    assert isinstance(target, Reg) and isinstance(address, Mem)
+    if target.view != "q" or (address.offset is None and address.index is None):
+        return None
+    low = replace(target, view="d")
+    if address.index is not None:
+        name = fresh()
+        return None if name is None else _indexed_halves(low, address, Reg(name, "x"))
+    assert address.offset is not None
+    if not (reaches(address.offset, 8) and reaches(address.offset + 8, 8)):
+        return None
+    name = fresh()
+    if name is None:
+        return None
+    high = Reg(name, "x")
+    return (
+        Instr("ldr", (low, Mem(address.base, address.offset))),
+        Instr("ldr", (high, Mem(address.base, address.offset + 8))),
+        _insert(low, high),
+    )
+
+
+def _indexed_halves(low: Reg, address: Mem, high: Reg) -> tuple[Instr, ...]:
+    """Split an indexed load: the scratch register holds the address until the second load overwrites it."""
+    assert address.index is not None
+    extend = address.extend or ("lsl #0" if address.index.view == "x" else "uxtw")
+    operands = (high, address.base, address.index) + (() if extend == "lsl #0" else (RawOperand(extend),))
+    return (
+        Instr("add", operands),
+        Instr("ldr", (low, Mem(high, 0))),
+        Instr("ldr", (high, Mem(high, 8))),
+        _insert(low, high),
+    )
+
+
+def _insert(low: Reg, high: Reg) -> Instr:
+    return Instr("ins", (Reg(low.name, "v", "d", 1), high))

@@ -1,0 +1,121 @@
+"""Constants of the cost model from profiles/fits/*.toml: a file for each kind of core, one for what all cores share.
+
+Each constant has a value, a unit, a source, and in fitted_on the machine that it was fitted on: a name of the file's
+table [machines], or "assumed". docs/add-a-core.md describes the files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mavcg.errors import ProfileError
+from mavcg.hardware.cost_fit import (
+    ALL_CORES,
+    AllCoresFit,
+    ChunkPrefetchFit,
+    CostFit,
+    Int8TileFit,
+    MacroTileFit,
+    MemoryFit,
+    PrimitiveFit,
+    RegisterTileFit,
+    SafetyFit,
+    StepFit,
+    TypicalCore,
+)
+from mavcg.hardware.issue_rates import IssueRates
+from mavcg.profiles import schema
+from mavcg.profiles.load import files
+from mavcg.profiles.schema import Table, refuse
+
+ASSUMED = "assumed"
+KEYS = ("value", "unit", "fitted_on", "source")
+Constants = TypeVar("Constants")
+KIND_TABLES: Mapping[str, type] = {
+    "register_tile": RegisterTileFit, "macro_tile": MacroTileFit, "typical": TypicalCore, "typical_rates": IssueRates,
+    "chunk_prefetch": ChunkPrefetchFit,
+}  # fmt: skip
+ALL_CORES_TABLES: Mapping[str, type] = {
+    "int8_register_tile": Int8TileFit, "memory": MemoryFit, "steps": StepFit, "primitives": PrimitiveFit,
+    "safety": SafetyFit,
+}  # fmt: skip
+OPTIONAL = ("chunk_prefetch",)
+
+
+def load_cost_fit(kind: str) -> CostFit:
+    """Return the constants of a kind of core. Raises: ProfileError naming file, key and way out."""
+    return CostFit(**_read_tables(files("fits")[kind], KIND_TABLES))
+
+
+def load_all_cores_fit() -> AllCoresFit:
+    """Return the constants that every core shares. Raises: ProfileError naming file, key and way out."""
+    return AllCoresFit(**_read_tables(files("fits")[ALL_CORES], ALL_CORES_TABLES))
+
+
+def fit_faults() -> tuple[str, ...]:
+    """Return a line for each file of profiles/fits that is refused."""
+    faults = []
+    for name, path in files("fits").items():
+        try:
+            _read_tables(path, ALL_CORES_TABLES if name == ALL_CORES else KIND_TABLES)
+        except ProfileError as error:
+            faults.append(str(error))
+    return tuple(faults)
+
+
+def _read_tables(path: Path, types: Mapping[str, type]) -> dict[str, Any]:
+    table = schema.read_toml(path)
+    schema.check_name(path, table)
+    schema.text(path, table, "description")
+    schema.only(path, table, ("name", "description", "machines", *types))
+    machines = table.get("machines", {})
+    if not isinstance(machines, dict) or not all(isinstance(text, str) and text for text in machines.values()):
+        raise refuse(path, "machines", "is no table of descriptions", 'write name = "what the machine is"')
+    read = {}
+    for name, of_type in types.items():
+        rows = table.get(name)
+        if rows is None and name in OPTIONAL:
+            continue
+        if not isinstance(rows, dict):
+            raise refuse(path, name, "missing", f"add a table [{name}]")
+        read[name] = _read_constants(path, name, rows, of_type, machines)
+    return read
+
+
+def _read_constants(path: Path, table: str, rows: Table, of_type: type, machines: Table) -> Any:
+    known = fields(of_type)
+    schema.only(path, rows, tuple(each.name for each in known), f"{table}.")
+    values: dict[str, Any] = {}
+    for each in known:
+        key = f"{table}.{each.name}"
+        if "unit" in each.metadata:
+            if each.name not in rows and each.default is not MISSING:
+                continue
+            values[each.name] = _read_constant(path, key, rows.get(each.name), each, machines)
+        elif isinstance(named := rows.get(each.name), dict):
+            values[each.name] = {
+                name: _read_constant(path, f"{key}.{name}", row, None, machines) for name, row in named.items()
+            }
+        elif each.default is MISSING:
+            raise refuse(path, key, "missing", f"add a table [{key}]")
+    return of_type(**values)
+
+
+def _read_constant(path: Path, key: str, row: object, of_field: "Field[Any] | None", machines: Table) -> float:
+    if not isinstance(row, dict):
+        remedy = 'write it as { value = .., unit = "..", fitted_on = "..", source = ".." }'
+        raise refuse(path, key, "missing" if row is None else f"{schema.shown(row)} is no constant", remedy)
+    schema.only(path, row, KEYS, f"{key}.")
+    schema.source_of(path, row, key)
+    value, unit, machine = row.get("value"), row.get("unit"), row.get("fitted_on")
+    whole = of_field is not None and of_field.type in (int, "int")
+    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= 0:
+        raise refuse(path, key, f"{schema.shown(value)} is no {'whole ' * whole}number of 0 or more", "mend the value")
+    expected = unit if of_field is None else of_field.metadata["unit"]
+    if not isinstance(unit, str) or not unit or unit != expected:
+        raise refuse(path, key, f"the unit is {schema.shown(unit)}", f'write unit = "{expected or "cycles"}"')
+    if machine != ASSUMED and machine not in machines:
+        known = ", ".join([ASSUMED, *machines])
+        raise refuse(path, key, f"fitted_on is {schema.shown(machine)}", f"name a machine of [machines]: {known}")
+    return value

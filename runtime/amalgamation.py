@@ -1,0 +1,109 @@
+"""Joins the C files of a unit into one translation unit, in which all functions but the exported ones are static.
+
+`python -m mavcg.runtime.amalgamation FOLDER` writes every unit as FOLDER/<unit>.c.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+SOURCES = Path(__file__).parent / "csrc"
+
+_INCLUDE = re.compile(r'#include "([^"]+)".*')
+_PUSH = "#if defined(__clang__)\n#pragma clang attribute push(__attribute__((minsize)), apply_to = function)\n#endif\n"
+_POP = "#if defined(__clang__)\n#pragma clang attribute pop\n#endif\n"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The C files of a translation unit, in an order in which every call finds its declaration.
+
+    small: files whose functions run once, compiled for size; fast: the others, after them. defines: macros of the unit,
+    "NAME VALUE".
+    """
+
+    fast: tuple[str, ...]
+    small: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+
+
+_PLATFORM = ("platform_linux.c", "platform_macos.c")
+_FACTS = ("text.c", "names.c", "x86_features.c", "x86.c", "cpu_map.c", "cpuinfo.c", "sysfs.c", "table.c")
+_SELECTOR = (
+    *_PLATFORM, "process_linux.c", "process_macos.c", *_FACTS, "uniform.c", "trace.c", "start.c",
+)  # fmt: skip
+
+UNITS: Mapping[str, Unit] = {
+    # The selector of one core set.
+    "runtime": Unit(("select.c", "entries.c"), ("set.c", *_SELECTOR)),
+    # libmavcg_rt.so, and a library's part of it.
+    "shared_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, ("MAVCG_SHARED_SELECTOR 1",)),
+    "shared_set": Unit(("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1",)),
+    # The detection library of binding.py, which reads recorded files of both architectures.
+    "detect": Unit(
+        ("detect.c", *_PLATFORM, *_FACTS), defines=("MAVCG_ARM_SOURCES 1", "MAVCG_X86_SOURCES 1")
+    ),
+    # The engine of one model.
+    "engine": Unit(
+        (
+            "x86_features.c", "engine_system.c", "engine_wait.c", "engine_memory.c", "engine_process.c",
+            "engine_chunk.c", "engine_options.c", "engine_pool.c", "engine_context.c", "engine_run.c", "engine_api.c",
+        )
+    ),
+}  # fmt: skip
+
+
+@cache
+def unit_text(name: str) -> str:
+    """The text of a unit: each file of csrc/ once, in the place where it is first included. Generated headers stay
+    included, once; those of the system as they are.
+
+    Raises: KeyError for a name that is not in UNITS.
+    """
+    unit = UNITS[name]
+    joined: set[str] = set()
+    small = [_PUSH, *(_file_text(file, joined) for file in unit.small), _POP] if unit.small else []
+    return "".join([
+        f"/* The unit {name} of mavcg's C, made by mavcg.runtime.amalgamation. */\n#define MAVCG_AMALGAMATION 1\n",
+        *(f"#define {define}\n" for define in unit.defines),
+        *small,
+        *(_file_text(file, joined) for file in unit.fast),
+    ])  # fmt: skip
+
+
+def unit_files(name: str) -> tuple[str, ...]:
+    """The names of all files of csrc/ that a unit consists of, headers too, in the order of names."""
+    return tuple(sorted(set(re.findall(r'^#line 1 "(.+)"$', unit_text(name), re.MULTILINE))))
+
+
+def write_unit(name: str, folder: Path) -> Path:
+    """Write a unit as folder/<name>.c; its path. Raises: KeyError for an unknown name; OSError where it cannot."""
+    path = folder / f"{name}.c"
+    path.write_text(unit_text(name), encoding="utf-8")
+    return path
+
+
+def _file_text(file: str, joined: set[str]) -> str:
+    """A file with the headers of csrc/ that it is the first to include in the place of its #include lines."""
+    joined.add(file)
+    lines = [f'#line 1 "{file}"']
+    for number, line in enumerate((SOURCES / file).read_text(encoding="utf-8").splitlines(), 1):
+        match = _INCLUDE.fullmatch(line)
+        if match is None:
+            lines.append(line)
+        elif match[1] in joined:
+            lines.append("")
+        elif not (SOURCES / match[1]).is_file():
+            joined.add(match[1])
+            lines.append(line)
+        else:
+            lines += [_file_text(match[1], joined).removesuffix("\n"), f'#line {number + 1} "{file}"']
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    for each in UNITS:
+        write_unit(each, Path(sys.argv[1]))

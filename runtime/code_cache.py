@@ -1,0 +1,72 @@
+"""Caches compiled helpers in a folder of this user's, and finds only those again that are as they were written.
+
+A library that is loaded from there runs with all rights of this user. So three things are checked: nobody else can
+write to the folder, the file is this user's alone, and its content has the digest that its name carries.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from mavcg.files.scratch import scratch_folder
+
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_DIGITS = 32  # of a SHA-256, in names
+
+
+def is_own_folder(folder: Path) -> bool:
+    """Make the folder where it is not there; true if it is this user's and nobody else can write to it from now on."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.stat()
+        if status.st_uid != os.geteuid():
+            return False
+        if status.st_mode & _WRITABLE_BY_OTHERS:  # of an earlier version, by the umask
+            folder.chmod(stat.S_IMODE(status.st_mode) & ~_WRITABLE_BY_OTHERS)
+    except OSError:
+        return False
+    return True
+
+
+def cached_library(folder: Path, name: str, make: Callable[[Path], object]) -> Path:
+    """Return the path of a library, from this folder if an earlier process left it there, else written by `make`.
+
+    folder: a folder of this user's. name: identifies what the library is made of; the file is
+    <name>-<digest of its content>.so. make: writes it to a path. A file of that name with another owner, mode or
+    content is removed and made again.
+    """
+    for path in sorted(folder.glob(f"{name}-*.so")):
+        if _is_as_written(path):
+            return path
+        with contextlib.suppress(OSError):  # a folder, for example: its name is not the one that is written
+            path.unlink()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with scratch_folder(".mavcg-kept-", folder) as scratch:
+        made = Path(scratch) / f"{name}.so"
+        make(made)
+        made.chmod(0o700)  # whatever the umask is
+        path = folder / f"{name}-{_digest(made.read_bytes())}.so"
+        os.replace(made, path)
+    return path
+
+
+def _is_as_written(path: Path) -> bool:
+    """True if the file is this user's alone and its content has the digest in its name."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if not own or status.st_mode & _WRITABLE_BY_OTHERS:
+                return False
+            match = re.search(r"-([0-9a-f]+)\.so$", path.name)
+            return match is not None and match[1] == _digest(file.read())
+    except OSError:
+        return False
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]

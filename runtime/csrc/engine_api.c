@@ -1,0 +1,129 @@
+/* The exported functions of a model library. */
+#include "engine_api.h"
+
+#include "engine.h"
+#include "engine_context.h"
+#include "engine_process.h"
+#include "engine_run.h"
+
+static const char *error_text_api(int status) {
+    switch (status) {
+    case MAVCG_OK: return "done";
+    case MAVCG_CANCELLED: return "the run was cancelled from another thread";
+    case MAVCG_BUSY: return "the context is in a run already; use one context a thread";
+    case MAVCG_ERROR_NULL: return "a pointer that must be there is NULL";
+    case MAVCG_ERROR_SIZE: return "an input or output has not the size that the model needs";
+    case MAVCG_ERROR_ALIGNMENT: return "an input or output does not lie at a multiple of its element size";
+    case MAVCG_ERROR_OVERLAP: return "an output shares memory with an input or with another output";
+    case MAVCG_ERROR_OPTION: return "an option is out of range: threads is 0 to 1024, reserved fields are 0";
+    case MAVCG_ERROR_MEMORY: return "there is no memory for the context";
+    case MAVCG_ERROR_THREADS: return "the system does not let the context start its threads; ask for fewer";
+    case MAVCG_ERROR_CPU: return "the processor lacks instructions that every version needs (x86: AVX2 and FMA)";
+    default: return "not a status of this library";
+    }
+}
+
+#if defined(__clang__)
+#define LAST_CALL __attribute__((musttail)) return
+#else
+#define LAST_CALL /* compiled by another compiler, the engine is part of a program, never a library */
+#endif
+
+static int create_api(const mavcg_options *options, void **context) {
+    return create_context(options, (struct mavcg_context **)context);
+}
+
+/* The code may be unmapped when unload_library returns: it returns to the caller of destroy. */
+static void destroy_api(void *context) {
+    void *library = destroy_context(context);
+    void (*unload)(void *) = unload_library;
+    __asm__("" : "+r"(unload)); /* by its address: a weak name cannot be jumped to on aarch64 */
+    if (library) LAST_CALL unload(library);
+}
+
+static int run_api(void *context, const void *const *inputs, void *const *outputs) {
+    int status = check_arguments(context, inputs, NULL, outputs, NULL);
+    return status ? status : run_model(context, inputs, outputs, NULL);
+}
+
+static int run_sized_api(void *context, const void *const *inputs, const size_t *input_bytes, void *const *outputs,
+                         const size_t *output_bytes) {
+    if ((INPUTS && !input_bytes) || (OUTPUTS && !output_bytes)) return MAVCG_ERROR_NULL;
+    int status = check_arguments(context, inputs, input_bytes, outputs, output_bytes);
+    return status ? status : run_model(context, inputs, outputs, NULL);
+}
+
+static int profile_api(void *context, const void *const *inputs, void *const *outputs, double *step_ns) {
+    if (STEPS && !step_ns) return MAVCG_ERROR_NULL;
+    int status = check_arguments(context, inputs, NULL, outputs, NULL);
+    return status ? status : run_model(context, inputs, outputs, step_ns);
+}
+
+static int cancel_api(void *context) {
+    if (!context) return MAVCG_ERROR_NULL;
+    cancel_run(context);
+    return MAVCG_OK;
+}
+
+static int threads_api(const void *context) {
+    return context ? (int)((const struct mavcg_context *)context)->threads : MAVCG_ERROR_NULL;
+}
+
+static const mavcg_tensor *inputs_api(size_t *count) {
+    if (count) *count = INPUTS;
+    return inputs_table;
+}
+
+static const mavcg_tensor *outputs_api(size_t *count) {
+    if (count) *count = OUTPUTS;
+    return outputs_table;
+}
+
+static const mavcg_step *steps_api(size_t *count) {
+    if (count) *count = STEPS;
+    return steps_table;
+}
+
+static const mavcg_model_table model_table = {
+    .api = MAVCG_MODEL_API,
+    .input_count = INPUTS,
+    .output_count = OUTPUTS,
+    .step_count = STEPS,
+    .name = MODEL_NAME,
+    .inputs = inputs_table,
+    .outputs = outputs_table,
+    .steps = steps_table,
+    .arena_bytes = ARENA_BYTES,
+    .scratch_bytes = SCRATCH_BYTES,
+    .constants_bytes = CONSTANTS_BYTES,
+    .create = create_api,
+    .destroy = destroy_api,
+    .run = run_api,
+    .run_sized = run_sized_api,
+    .profile = profile_api,
+    .cancel = cancel_api,
+    .threads = threads_api,
+    .error_text = error_text_api,
+};
+
+/* The exported names are mavcg_model_<model>_create and so on: no model's name makes one of them a function of libc's.
+ * They are aliases: a call inside the library never goes through a name that another library of the program may have
+ * too. Their names in C are different, because a model may have any name. */
+#define EXPORT(name)                                                           \
+    extern __typeof__(name##_api) exported_##name __asm__(MODEL_API "_" #name) \
+        __attribute__((alias(#name "_api"), visibility("default")))
+
+EXPORT(create);
+EXPORT(destroy);
+EXPORT(run);
+EXPORT(run_sized);
+EXPORT(profile);
+EXPORT(cancel);
+EXPORT(threads);
+EXPORT(inputs);
+EXPORT(outputs);
+EXPORT(steps);
+EXPORT(error_text);
+
+/* The entry for programs that load any model library. */
+__attribute__((visibility("default"))) const mavcg_model_table *mavcg_model_api(void) { return &model_table; }

@@ -1,0 +1,18 @@
+/* A run of the model. */
+#ifndef MAVCG_ENGINE_RUN_H
+#define MAVCG_ENGINE_RUN_H
+
+#include <stddef.h>
+
+#include "engine.h"
+#include "internal.h"
+
+/* Check the arguments of a run; input_bytes, output_bytes: sizes to compare, or NULL. Returns a status. */
+MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,
+                                  const size_t *input_bytes, void *const *outputs, const size_t *output_bytes);
+
+/* Run the model. step_ns: gets the time of each step in nanoseconds, or NULL. Returns a status. */
+MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
+                            double *step_ns);
+
+#endif

@@ -1,0 +1,22 @@
+/* Time, and waiting for a word in memory to change. */
+#ifndef MAVCG_ENGINE_WAIT_H
+#define MAVCG_ENGINE_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "internal.h"
+
+MAVCG_PRIVATE uint64_t now_ns(void);
+
+/* Poll the word for at most spin_ns. True if it is no longer `value`. */
+MAVCG_PRIVATE bool spin_until_change(const uint32_t *word, uint32_t value, uint64_t spin_ns);
+
+/* Sleep in the kernel until woken. Returns at once when the word is not `value`, and sometimes for no reason: callers
+ * check again. */
+MAVCG_PRIVATE void sleep_while(uint32_t *word, uint32_t value);
+
+/* Wake threads that sleep on the word. */
+MAVCG_PRIVATE void wake(uint32_t *word, uint32_t sleepers);
+
+#endif

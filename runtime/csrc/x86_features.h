@@ -1,0 +1,22 @@
+/* x86 instruction sets by CPUID, of the CPU we run on. Under a hypervisor CPUID traps: no dispatched call may execute it. */
+#ifndef MAVCG_X86_FEATURES_H
+#define MAVCG_X86_FEATURES_H
+
+#include "internal.h"
+
+#if defined(__x86_64__)
+enum cpuid_register { EAX, EBX, ECX, EDX };
+
+#if defined(MAVCG_CPUID) /* a test's own: answers for processors that it does not run on */
+uint32_t MAVCG_CPUID(uint32_t leaf, uint32_t subleaf, int register_number);
+#define cpuid MAVCG_CPUID
+#else
+MAVCG_PRIVATE uint32_t cpuid(uint32_t leaf, uint32_t subleaf, enum cpuid_register register_number);
+#endif
+#endif
+
+/* True if this processor has every instruction that the compiler was allowed to use for a version. A virtual machine
+ * may show a processor's model without all of its instructions. Always true on Arm. */
+MAVCG_PRIVATE bool x86_can_run(const struct mavcg_set *set, unsigned id);
+
+#endif

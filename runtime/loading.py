@@ -1,0 +1,263 @@
+"""Model libraries in Python: `mavcg.load("libresnet50.so").run(x)`, NumPy arrays in and out.
+
+It calls by cffi through the table that every model library exports; runtime/csrc/engine_api.h declares it to C and to
+Python. It needs no compiler and no parser, and releases the interpreter's lock while a model runs.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES
+from mavcg.runtime.declared import ffi
+from mavcg.runtime.type_codes import TYPE_CODES
+
+Array = NDArray[Any]
+API: int = ffi.integer_const("MAVCG_MODEL_API")
+AUTO = "auto"  # for a number of threads
+_DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
+_PIN: int = ffi.integer_const("MAVCG_PIN")
+_CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output: dtype is NumPy's, such as float32."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """The time of a step in a run, in nanoseconds. name: the node in the model's file; kernel: the function that
+    computes it, without its version; rows: its work; grain: the minimum chunk, rows that a thread takes at least at a
+    time; work: elementary operations, approximately."""
+
+    name: str
+    op: str
+    kernel: str
+    rows: int
+    grain: int
+    work: int
+    ns: float
+
+
+class Model:
+    """A context of a loaded model library; `load` creates it.
+
+    name: the model's. inputs, outputs: the arrays of run. threads: the number that take part in a run. arena_bytes: of
+    this context; scratch_bytes: of each of its threads; constants_bytes: packed weights in the library.
+    Calls from several threads wait for each other; for runs at the same time each thread loads its own.
+    """
+
+    def __init__(self, path: Path, threads: int, pin: bool) -> None:
+        self.path = path
+        self._running = threading.Lock()  # held by run, profile and close
+        self._alive = threading.Lock()  # held while the context is used or destroyed, never for long
+        self._context = ffi.NULL
+        self._library, self._where = _open(path)
+        try:
+            table = self._table = self._library.mavcg_model_api()
+            self._run_model, self._profile_model = table.run, table.profile
+            self.name = _text(table.name)
+            self.inputs = tuple(_tensor(table.inputs[i]) for i in range(table.input_count))
+            self.outputs = tuple(_tensor(table.outputs[i]) for i in range(table.output_count))
+            self.arena_bytes = int(table.arena_bytes)
+            self.scratch_bytes = int(table.scratch_bytes)
+            self.constants_bytes = int(table.constants_bytes)
+            self._steps = tuple(_step(table.steps[i]) for i in range(table.step_count))
+            options = ffi.new("mavcg_options *", {"threads": threads, "flags": _PIN if pin else 0})
+            context = ffi.new("void **")
+            self._check(table.create(options, context))
+            self._context = context[0]
+            self.threads = int(table.threads(self._context))
+        except BaseException:
+            _close(self._library, self._where)
+            raise
+
+    def run(self, *arrays: Array) -> tuple[Array, ...]:
+        """Compute the outputs.
+
+        arrays: one for each input, of its shape and dtype; an array that is not contiguous is copied first.
+        Raises: MavcgError for another number of arrays, a wrong shape or dtype, a closed or cancelled model.
+        """
+        outputs, status = self._run(arrays, None)
+        self._check(status)
+        return outputs
+
+    def profile(self, *arrays: Array, runs: int = 1) -> tuple[StepTime, ...]:
+        """The median time of each step over `runs` runs. Raises: as run."""
+        if runs < 1:
+            raise MavcgError(f"{self.path}: runs={runs}; give 1 or more")
+        times = np.zeros((runs, len(self._steps)))
+        for row in times:
+            _, status = self._run(arrays, row)
+            self._check(status)
+        return tuple(StepTime(*step, float(ns)) for step, ns in zip(self._steps, np.median(times, axis=0), strict=True))
+
+    def cancel(self) -> None:
+        """End a run of another thread with an error before its next step."""
+        with self._alive:
+            if self._context:
+                self._table.cancel(self._context)
+
+    def close(self) -> None:
+        """Destroy the context, after a run of another thread has ended. A second call does nothing."""
+        with self._running, self._alive:
+            if self._context:
+                self._table.destroy(self._context)
+                self._context = ffi.NULL
+                del self._table, self._run_model, self._profile_model  # they lie in the library
+                _close(self._library, self._where)
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_context", None) and not self._running.locked():
+            with contextlib.suppress(Exception):  # the interpreter may be half gone
+                self.close()
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
+        return f"<mavcg model {self.name}: in {takes}; out {gives}; threads {self.threads}>"
+
+    def _run(self, arrays: Sequence[Array], step_ns: Array | None) -> tuple[tuple[Array, ...], int]:
+        given = self._check_inputs(arrays)
+        outputs = tuple(np.empty(tensor.shape, tensor.dtype) for tensor in self.outputs)
+        # The result of from_buffer keeps its array alive.
+        buffers_in, buffers_out = [*map(ffi.from_buffer, given)], [*map(ffi.from_buffer, outputs)]
+        pointers_in, pointers_out = ffi.new("void *[]", buffers_in), ffi.new("void *[]", buffers_out)
+        with self._running:
+            if not self._context:
+                raise MavcgError(f"{self.path}: the model is closed; load it again")
+            if step_ns is None:
+                return outputs, self._run_model(self._context, pointers_in, pointers_out)
+            times = ffi.from_buffer("double[]", step_ns)
+            return outputs, self._profile_model(self._context, pointers_in, pointers_out, times)
+
+    def _check_inputs(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return the inputs as dense arrays. Raises: MavcgError for a number, shape or dtype that is not the
+        model's."""
+        if len(arrays) != len(self.inputs):
+            required = ", ".join(map(str, self.inputs)) or "none"
+            raise MavcgError(f"{self.path}: {len(arrays)} inputs given, the model takes {len(self.inputs)}: {required}")
+        checked = []
+        for number, (value, tensor) in enumerate(zip(arrays, self.inputs, strict=True)):
+            array = np.asarray(value)
+            if array.shape != tensor.shape or array.dtype != tensor.dtype:
+                raise MavcgError(f"{self.path}: input {number} ({tensor.name}): {_mismatch(array, tensor)}")
+            dense = array.flags.c_contiguous and array.flags.aligned
+            checked.append(array if dense else np.require(array, requirements=["C", "A"]))
+        return checked
+
+    def _check(self, status: int) -> None:
+        if status:
+            message = "cancelled" if status == _CANCELLED else _text(self._table.error_text(status))
+            raise MavcgError(f"{self.path}: {message}")
+
+
+def _mismatch(array: Array, tensor: Tensor) -> str:
+    """Describe how an array differs from the model's input, and what to do."""
+    if array.shape != tensor.shape:
+        return f"shape {list(array.shape)}, the model takes {list(tensor.shape)}; give an array of that shape"
+    return f"{array.dtype}, the model takes {tensor.dtype}; convert it with .astype('{tensor.dtype}')"
+
+
+def load(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False) -> Model:
+    """Create a context of a library that `mavcg build` made of a model.
+
+    threads: number that take part in a run; "auto", or 0: the library chooses their number and core types, by the
+    predictions of its build; without predictions it takes one for each CPU that this process may use. pin: tie each
+    of the context's own threads to a CPU.
+    Raises: MavcgError for a file that is not a model library of this machine, for threads out of range, for a processor
+    without the instructions that the library needs.
+    """
+    return Model(Path(path), thread_count(threads), pin)
+
+
+def thread_count(threads: int | str) -> int:
+    """Return the number of threads for the library: 0 for "auto". Raises: MavcgError for text or a number that is no
+    count of threads."""
+    text = str(threads).strip()
+    count = 0 if text == AUTO else int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
+    if not 0 <= count <= 0x7FFFFFFF:
+        raise MavcgError(f"threads={threads}: give a number from 0 on, or {AUTO} (as 0: the library chooses)")
+    return count
+
+
+# Libraries in use, by path: (identity of the file, number of contexts). The dynamic loader identifies libraries by
+# name: while a library is loaded, it takes a new file of that name for the old one.
+_libraries: dict[str, tuple[tuple[int, int, int], int]] = {}
+_loading = threading.Lock()
+
+
+def _open(path: Path) -> tuple[Any, str]:
+    with _loading:
+        try:
+            where = str(path.resolve(strict=True))
+            status = os.stat(where)
+        except OSError as error:
+            raise MavcgError(f"{path}: cannot be loaded ({error.strerror}); name a library that mavcg built") from error
+        identity = (status.st_dev, status.st_ino, status.st_mtime_ns)
+        loaded, count = _libraries.get(where, (identity, 0))
+        if loaded != identity:
+            raise MavcgError(f"{path}: has changed since it was loaded; close the models that use the old one first")
+        try:
+            library = ffi.dlopen(where, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
+        except OSError as error:
+            why = str(error).rpartition(f"'{where}': ")[2]
+            raise MavcgError(
+                f"{path}: cannot be loaded ({why}); name a model library that mavcg built for this machine"
+            ) from error
+        try:
+            api = library.mavcg_model_api().api
+        except ffi.error as error:
+            ffi.dlclose(library)
+            raise MavcgError(f"{path}: is not a model library; name one that `mavcg build` made of a model") from error
+        if api != API:
+            ffi.dlclose(library)
+            raise MavcgError(f"{path}: was built by another mavcg (API {api}, here {API}); build it again")
+        _libraries[where] = (identity, count + 1)
+        return library, where
+
+
+def _close(library: Any, where: str) -> None:
+    with _loading:
+        identity, count = _libraries[where]
+        if count > 1:
+            _libraries[where] = (identity, count - 1)
+        else:
+            del _libraries[where]
+        ffi.dlclose(library)
+
+
+def _tensor(tensor: Any) -> Tensor:
+    """Convert a mavcg_tensor."""
+    return Tensor(_text(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
+
+
+def _step(step: Any) -> tuple[str, str, str, int, int, int]:
+    return _text(step.name), _text(step.op), _text(step.kernel), step.rows, step.grain, step.work
+
+
+def _text(pointer: Any) -> str:
+    """Convert a char *."""
+    text: bytes = ffi.string(pointer)
+    return text.decode("utf-8", "replace")

@@ -1,0 +1,43 @@
+"""Writes csrc/sample/: generated headers of a sample, so that editors, clang-tidy and a test compile each C file alone.
+
+`python -m mavcg.runtime.sample_tables` writes them anew after a change of the generated tables; a test compares them.
+"""
+
+from mavcg.graph import TensorType
+from mavcg.hardware.core import Core, Midr
+from mavcg.runtime.amalgamation import SOURCES
+from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.runtime.model_text import tables_text
+from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
+
+SAMPLE = SOURCES / "sample"
+FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra")
+
+_CORES = CoreSet((
+    Core("cortex-a55", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05),)),
+    Core("cortex-a75", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
+))  # fmt: skip
+_ROW = TensorType("f32", (4, 16))
+_STEP = ProgramStep(
+    "double", "Add", "add_1",
+    (OperandAddress("input", 0), OperandAddress("constants", 0), OperandAddress("output", 0)), 4, 1, 64,
+    (("cortex-a55", 100), ("cortex-a75", 256)),
+)  # fmt: skip
+_PROGRAM = Program(
+    "sample", (ProgramTensor("x", _ROW),), (ProgramTensor("y", _ROW),), (_STEP,), 4096, 128, 64, 4096,
+    (ThreadPlan(("cortex-a75",), 2, 1.0),),
+)  # fmt: skip
+
+
+def sample_tables() -> dict[str, str]:
+    """The generated headers of the sample, by name."""
+    versions = {"add_1": ("add_1.generic", "add_1.cortex-a55", "add_1.cortex-a75")}
+    return {
+        "mavcg_core_table.h": table_text(_CORES, {}),
+        "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions),
+    }
+
+
+if __name__ == "__main__":
+    for name, text in sample_tables().items():
+        (SAMPLE / name).write_text(text, encoding="utf-8")

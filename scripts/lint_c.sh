@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Checks the C: `lint_c.sh format` with clang-format (.clang-format), `lint_c.sh write` formats it, `lint_c.sh tidy` runs
+# clang-tidy (.clang-tidy). Version 14, Debian's: others format differently. Skips with a message where there is none.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mapfile -t files < <(git ls-files 'runtime/*.[ch]' 'fuzz/c/*.[ch]' 'mavcg/runners/csrc/*.[ch]' 'bench/*.c' \
+    'tests/runtime/*.[ch]' 'tests/pipelines/*.c' 'tests/examples/*.c' | grep -v -e csrc/x86_needs.h -e csrc/sample/)
+
+tool() { # the command of version 14
+    local command
+    for command in "$1-14" "$1"; do
+        if "$command" --version 2>/dev/null | grep -q 'version 14\.'; then
+            echo "$command"
+            return
+        fi
+    done
+    echo "lint: no $1 14: C is not checked by it (Debian: apt-get install $1)" >&2
+}
+
+case ${1:-} in
+format)
+    format=$(tool clang-format)
+    [ -z "$format" ] || "$format" --dry-run --Werror "${files[@]}"
+    ;;
+write)
+    format=$(tool clang-format)
+    [ -z "$format" ] || "$format" -i "${files[@]}"
+    ;;
+tidy)
+    tidy=$(tool clang-tidy)
+    # Flags: runtime/csrc/compile_flags.txt.
+    [ -z "$tidy" ] || (cd runtime/csrc && printf "%s\0" ./*.c | xargs -0 -n 4 -P 2 "$tidy" --quiet 2>/dev/null)
+    ;;
+*)
+    echo "usage: lint_c.sh format|write|tidy" >&2
+    exit 2
+    ;;
+esac

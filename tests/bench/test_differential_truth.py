@@ -1,0 +1,151 @@
+"""The float64 results of random graphs, their bounds, and the results of tiny numbers here and in onnxruntime."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from bench.differential import batch_of, expected, onnx_case  # noqa: E402
+from bench.differential_graphs import OPSETS, Part, random_part  # noqa: E402
+from bench.differential_truth import DEFINITIONS, FACTOR, UNITS, Bounded, bounded  # noqa: E402
+from bench.differential_verdict import verdict  # noqa: E402
+
+Array = NDArray[Any]
+EPS = float(np.finfo(np.float32).eps)
+
+
+def _part(*operators: str, x: Array) -> Part:
+    """A chain of unary operators."""
+    part = Part("g0_", 18, np.random.default_rng(0))
+    part.inputs["g0_x"] = x
+    name = "g0_x"
+    for operator in operators:
+        name = part.add(operator, name)
+    part.outputs = [name]
+    return part
+
+
+def _bounded(part: Part) -> list[Bounded]:
+    results = bounded(part)
+    assert results is not None
+    return results
+
+
+def _line(low: float, high: float, count: int = 64) -> Array:
+    return np.linspace(low, high, count, dtype=np.float32)
+
+
+def test_the_bound_of_one_operator_is_a_few_units_in_the_last_place() -> None:
+    x = _line(-3, 3)
+    (result,) = _bounded(_part("Exp", x=x))
+    exact = np.exp(x.astype(np.float64))
+    np.testing.assert_allclose(result.value, exact, rtol=1e-15)
+    assert np.all(result.bound >= UNITS * EPS * exact) and np.all(result.bound <= 3 * FACTOR * UNITS * EPS * exact)
+
+
+def test_the_bound_follows_the_condition() -> None:
+    """|d log(exp(x))| is that of x; the reciprocal of x - round(x) has a pole, and Floor of whole numbers a jump."""
+    (mild,) = _bounded(_part("Exp", "Log", x=_line(1, 3)))
+    assert mild.bound.max() < 40 * EPS
+    (steep,) = _bounded(_part("Sin", "Reciprocal", x=np.array([1.0, np.pi], np.float32)))
+    assert steep.bound[0] < 1e-5 and steep.bound[1] > 1e-6 * steep.value[1]
+    (jump,) = _bounded(_part("Exp", "Floor", x=np.array([0.0, 0.5], np.float32)))
+    assert jump.bound[0] >= 1 and jump.bound[1] < 1e-5
+
+
+def test_verdicts() -> None:
+    part = _part("Exp", x=_line(-3, 3))
+    truth, (theirs,) = bounded(part), expected(part)
+    assert verdict(part, [theirs], [theirs], truth, "theirs") == ("same", "")
+    off = (theirs * np.float32(1 + 4e-6)).astype(np.float32)  # within 2e-5: only the bound sees it
+    assert verdict(part, [off], [theirs], truth, "theirs") == ("different", "Exp")
+    assert verdict(part, [theirs], [off], truth, "theirs")[0] == "explained"
+    assert "theirs is farther" in verdict(part, [theirs], [off], truth, "theirs")[1]
+    assert verdict(part, [off], [off], truth, "theirs")[0] == "same"  # two implementations beside the reference
+    assert verdict(part, [theirs[:1]], [theirs], truth, "theirs")[0] == "different"
+    assert verdict(part, [theirs], [off * 2], None, "theirs")[0] == "different"
+
+
+def test_a_kernel_with_a_wrong_constant_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One coefficient of the polynomial of exp, off by 2e-4 of itself: 1e-5 of the result at most."""
+    from mavcg.kernels.builder import float_math
+
+    parts = {n: random_part(6, n, 13) for n in range(3000)}
+    numbers = [n for n, p in parts.items() if p.operators == ["Exp"] and p.dtype == np.float32 and not p.hard][:3]
+    assert {result.status for result in batch_of(OPSETS.index(13), 6, numbers, tmp_path)} == {"same"}
+    tail = list(float_math._EXP_TAIL)
+    monkeypatch.setattr(float_math, "_EXP_TAIL", [tail[0] * (1 + 2e-4), *tail[1:]])
+    assert "different" in {result.status for result in batch_of(OPSETS.index(13), 6, numbers, tmp_path)}
+
+
+TINY = -np.array([1e-45, 3e-45, 1e-41, 1e-39, 1.1e-38, 1.2e-38, 1e-37, 1e-30, 1e-20, 1e-10, 2e-8, 1e-7, 1e-5, 1e-3],
+                 np.float32)  # fmt: skip
+FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+    "Elu": DEFINITIONS["Elu"], "Celu": DEFINITIONS["Celu"], "Selu": DEFINITIONS["Selu"], "Tanh": np.tanh,
+    "Sin": np.sin, "Tan": np.tan, "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Erf": lambda x: 2 / np.sqrt(np.pi) * x * (1 - x * x / 3 + x**4 / 10),
+    "LeakyRelu": lambda x: np.where(x < 0, np.float64(np.float32(0.01)) * x, x), "Mish": DEFINITIONS["Mish"],
+    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+}  # fmt: skip
+
+
+def _errors(have: Array, truth: Array) -> Array:
+    """Units in the last place of f32, of the denormal grid where the result is denormal."""
+    return np.abs(have.astype(np.float64) - truth) / np.spacing(np.abs(truth.astype(np.float32))).astype(np.float64)
+
+
+def test_onnxruntime_on_tiny_negative_numbers() -> None:
+    """Elu, Celu and Selu are exp(x) - 1 there: 0 for every x above -2^-25, normal numbers too. Tanh loses denormal bits
+    and is 0 for the last two denormal numbers. The other odd or one-sided functions are right."""
+    for operator, function in FUNCTIONS.items():
+        (have,) = expected(_part(operator, x=TINY))
+        truth = function(TINY.astype(np.float64))
+        if operator in ("Elu", "Celu", "Selu"):
+            assert np.array_equal(have == 0, TINY > -(2.0**-25)), operator
+            assert np.max(_errors(have, truth)) > 1e6
+        elif operator == "Tanh":
+            assert np.array_equal(have == 0, TINY > -4e-45)
+            assert 8 < np.max(_errors(have, truth)) < 1000 and np.max(_errors(have, truth)[TINY < -1e-7]) < 4
+        else:
+            assert np.max(_errors(have, truth)) < 4, operator
+
+
+def test_kernels_on_tiny_negative_numbers(tmp_path: Path) -> None:
+    """Elu, Celu, Selu and Tanh here: within 4 units in the last place of the float64 result, for all of them."""
+    from bench.differential import _build, run_guarded
+    from bench.differential_graphs import model_of
+
+    parts = [_part(operator, x=TINY) for operator in ("Elu", "Celu", "Selu", "Tanh")]
+    for number, part in enumerate(parts):
+        part.outputs = [f"y{number}"]
+        part.nodes[0].input[0], part.nodes[0].output[0], part.nodes[0].name = f"x{number}", f"y{number}", f"n{number}"
+        part.inputs = {f"x{number}": TINY}
+    (tmp_path / "tiny.onnx").write_bytes(model_of(parts).SerializeToString())
+    _build(tmp_path / "tiny.onnx", tmp_path / "libtiny.so", (), None)
+    case = onnx_case(0, 0, 17)
+    case.inputs = {f"x{number}": TINY for number in range(4)}
+    for part, have in zip(parts, run_guarded(tmp_path / "libtiny.so", [case], at_end=True), strict=True):
+        truth = FUNCTIONS[part.operators[0]](TINY.astype(np.float64))
+        assert np.max(_errors(have, truth)) < 4, part.operators
+
+
+def test_litert_clamps_infinities_of_operators_with_a_fused_activation() -> None:
+    pytest.importorskip("ai_edge_litert")
+    from bench.differential_tflite import TflitePart, _Maker, litert, tflite_verdict
+
+    part = TflitePart("g0_", hard=True)
+    maker = _Maker(part, np.random.default_rng(0))
+    maker.operator("MUL", [maker.input((3,)), maker.input((3,))], options="MulOptions")
+    a, b = part.inputs
+    part.inputs |= {a: np.array([np.inf, -np.inf, 2], np.float32), b: np.array([2, 3, 4], np.float32)}
+    (theirs,) = litert(part)
+    most = np.finfo(np.float32).max
+    assert theirs.tolist() == [most, -most, 8]
+    assert "clamps" in tflite_verdict(part, [part.inputs[a] * part.inputs[b]], [theirs])[1]
+    assert tflite_verdict(part, [np.array([np.inf, np.inf, 8], np.float32)], [theirs])[0] == "different"

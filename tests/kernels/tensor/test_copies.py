@@ -1,0 +1,94 @@
+"""Kernels that only move elements: reshape, broadcast_to, concat, slice, between views of all kinds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mavcg.graph import DTYPES
+from mavcg.specs.kernel import View
+
+Array = NDArray[Any]
+AssertNode = Callable[..., list[Array]]
+Inside = Callable[..., View]
+FEW = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def counted(dtype: str, shape: tuple[int, ...]) -> Array:
+    """Elements that differ from each other as far as the type can."""
+    return np.arange(int(np.prod(shape)), dtype=np.int64).astype(DTYPES[dtype]).reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i8", "f16", "i64", "bool"])
+def test_reshape_between_lines_with_gaps(assert_node: AssertNode, inside: Inside, dtype: str) -> None:
+    x = counted(dtype, (6, 70))
+    assert_node("reshape", (x,), shape=(4, 105), views={"x0": inside(dtype, (6, 70))})
+    assert_node("reshape", (x,), shape=(4, 105), views={"y": inside(dtype, (4, 105))})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((4, 6), (3, 8)), ((4, 6), (2, 2, 6)), ((6, 4), (2, 3, 2, 2)), ((5, 1, 7), (7, 5)), ((1,), ())],
+)
+def test_reshape_with_gaps_on_both_sides(
+    assert_node: AssertNode, inside: Inside, before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    views = {"x0": inside("f32", before, 2)} | ({"y": inside("f32", after, 5)} if after else {})
+    assert_node("reshape", (counted("f32", before),), shape=after, views=views)
+
+
+@FEW
+@given(data=st.data())
+def test_reshape_of_any_shapes(assert_node: AssertNode, inside: Inside, data: st.DataObject) -> None:
+    factors = data.draw(st.lists(st.sampled_from([1, 2, 3, 5]), min_size=1, max_size=5))
+
+    def shape() -> tuple[int, ...]:
+        order = data.draw(st.permutations(factors))
+        cut = data.draw(st.integers(0, len(order)))
+        return (int(np.prod(order[:cut])), *order[cut:])
+
+    before, after = shape(), shape()
+    views = {"x0": inside("f32", before, 1), "y": inside("f32", after, 2)}
+    assert_node("reshape", (counted("f32", before),), shape=after, views=views)
+
+
+def test_broadcast(assert_node: AssertNode, inside: Inside) -> None:
+    assert_node("broadcast_to", (counted("f32", (3, 1, 5)),), shape=(2, 3, 4, 5))
+    assert_node("broadcast_to", (counted("i8", (3, 1)),), shape=(3, 1100))
+    assert_node("broadcast_to", (counted("i64", ()),), shape=(7,), views={"y": inside("i64", (7,))})
+    assert_node("broadcast_to", (counted("f32", (5, 1)),), shape=(5, 3), views={"y": View("f32", (5, 3), (1, 5))})
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_concat(assert_node: AssertNode, inside: Inside, axis: int) -> None:
+    lengths = (3, 1, 40, 0, 1300 if axis == 2 else 2)
+    parts = [counted("f32", tuple(n if i == axis else 3 for i in range(3))) + k for k, n in enumerate(lengths)]
+    assert_node("concat", parts, axis=axis)
+    whole = tuple(sum(lengths) if i == axis else 3 for i in range(3))
+    views = {"y": inside("f32", whole), "x2": inside("f32", parts[2].shape)}
+    assert_node("concat", parts, axis=axis, views=views)
+
+
+@pytest.mark.parametrize(
+    ("starts", "stops", "steps"),
+    [
+        ((0, 0, 0), (5, 6, 70), (1, 1, 1)),
+        ((1, 2, 3), (4, 6, 60), (1, 1, 1)),
+        ((4, 5, 69), (-1, -1, -1), (-1, -2, -1)),
+        ((0, 1, 0), (5, 6, 70), (2, 3, 7)),
+        ((2, 0, 0), (2, 6, 70), (1, 1, 1)),
+    ],
+)
+def test_slice(
+    assert_node: AssertNode, inside: Inside, starts: tuple[int, ...], stops: tuple[int, ...], steps: tuple[int, ...]
+) -> None:
+    x = counted("i32", (5, 6, 70))
+    assert_node("slice", (x,), starts=starts, stops=stops, steps=steps, views={"x0": inside("i32", x.shape)})
+
+
+def test_bytes_of_many_rows(assert_node: AssertNode) -> None:
+    assert_node("slice", (counted("u8", (3, 5000)),), starts=(0, 7), stops=(3, 4999), steps=(1, 1))

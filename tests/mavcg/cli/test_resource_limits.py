@@ -1,0 +1,86 @@
+"""What a build may take: options, keys of mavcg.toml, and what is left behind by one that takes more."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.cli.resource_limits import FEWEST_BYTES, ResourceLimits, build_limits, limited
+from mavcg.errors import MavcgError
+
+onnx = pytest.importorskip("onnx")
+
+
+def write_model(path: Path, width: int) -> Path:
+    """A small file: a product with weights of width * width elements that the import makes."""
+    helper = onnx.helper
+    shape = onnx.numpy_helper.from_array(np.array([width, width]), "shape")
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["w"], "fill", value=helper.make_tensor("v", 1, [1], [0.5])),
+        helper.make_node("MatMul", ["x", "w"], ["y"], "product"),
+    ]
+    values = [helper.make_tensor_value_info(name, 1, [1, width]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [shape])
+    opsets = [helper.make_opsetid("", 17)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+    assert path.stat().st_size < 400
+    return path
+
+
+def test_values_and_defaults(tmp_path: Path) -> None:
+    model = tmp_path / "net.onnx"
+    model.write_bytes(bytes(2_000_000))
+
+    assert build_limits(None, None, model).seconds == 960
+    assert build_limits(5.5, "2GiB", model) == ResourceLimits(5.5, 2 << 30)
+    assert build_limits(None, 500_000_000) == ResourceLimits(3600, 500_000_000)
+    assert (build_limits(None, None).memory_bytes or FEWEST_BYTES) >= FEWEST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("seconds", "memory", "message"),
+    [
+        (0, None, "--max-seconds 0"), (float("nan"), None, "--max-seconds nan"), (-1, None, "--max-seconds"),
+        (None, "4 parsecs", "--max-memory 4 parsecs: is no size"), (None, "1e999GB", "--max-memory"),
+        (None, "3", "--max-memory 3: is less than any build takes"), (None, "", "--max-memory"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_named(seconds: float | None, memory: str | None, message: str) -> None:
+    with pytest.raises(MavcgError, match=message):
+        build_limits(seconds, memory)
+
+
+def test_memory_that_cannot_be_had_is_named() -> None:
+    with pytest.raises(MavcgError, match="net.onnx: while folding: takes more memory than is available.*give it more"):
+        with limited(ResourceLimits(60, None), "net.onnx") as progress:
+            progress("folding")
+            np.zeros(1 << 60, np.uint8)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--max-seconds", "0.5"), ("--max-memory", "200MB")])
+def test_a_build_over_its_limit_is_refused_and_leaves_nothing(
+    shell: Callable[[str], Any], here: Path, option: str, value: str
+) -> None:
+    write_model(here / "net.onnx", 11_000)
+
+    done = shell(f"mavcg build net.onnx --cores generic -o libnet.so {option} {value}")
+
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"mavcg: net.onnx: {option} ") and "(while " in line and "give it more" in line
+    assert done.stdout == "" and [path.name for path in here.iterdir()] == ["net.onnx"]
+
+
+def test_keys_of_the_build_file(shell: Callable[[str], Any], here: Path) -> None:
+    write_model(here / "net.onnx", 11_000)
+    table = '[[model]]\nfile = "net.onnx"\ncores = ["generic"]\n'
+    (here / "mavcg.toml").write_text(f"{table}max_seconds = 0.5\n")
+
+    done = shell("mavcg build")
+    assert done.returncode == 2 and "net.onnx: --max-seconds 0.5: it takes longer" in done.stderr
+
+    (here / "mavcg.toml").write_text(f'{table}max_memory = "x"\n')
+    done = shell("mavcg build")
+    assert done.returncode == 2 and "mavcg.toml: model[0].max_memory x: is no size" in done.stderr

@@ -1,0 +1,93 @@
+"""Child Pythons run nothing from the folder that the user stands in."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mavcg.files.child_python import python_command
+
+ROOT = Path(__file__).parents[3]
+PARTS = ("mavcg", "kernels", "passes", "profiles", "runtime")
+# Modules that children import first, the interpreter's own habits included.
+PLANTED = ("pickle", "numpy", "networkx", "llvmlite", "typing", "re", "sitecustomize", "usercustomize", "mavcg")
+KERNEL = "float f(const float *a, int n) { float s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\n"
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A folder of modules that leave a mark when they are executed."""
+    for name in PLANTED:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r})\n")
+    return tmp_path
+
+
+def output(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_child_imports_nothing_from_the_current_folder(trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trap)
+    monkeypatch.setattr(sys, "path", ["", str(trap), *sys.path])
+    monkeypatch.setenv("PYTHONPATH", str(trap))
+
+    output(python_command("import pickle, numpy, llvmlite, mavcg.assembly.tuning"), trap)
+
+    assert not (trap / "executed").exists()
+
+
+def test_arguments_reach_the_code() -> None:
+    assert output(python_command("print(sys.argv[1:])", "a b", "-c"), Path()) == "['a b', '-c']"
+
+
+def test_a_plain_checkout_gives_its_children_itself(tmp_path: Path) -> None:
+    """As `python -m mavcg.cli` in a checkout: the package is in the current folder, and nowhere else."""
+    (tmp_path / "mavcg").symlink_to(ROOT / "mavcg")
+    (tmp_path / "networkx.py").write_text("raise SystemExit('executed')\n")
+    inner = "import mavcg.passes.asm.tune as t; print(t.__file__)"
+    code = f"import subprocess, mavcg.files.child_python as c; subprocess.run(c.python_command({inner!r}), check=True)"
+
+    assert output([sys.executable, "-c", code], tmp_path) == str(tmp_path / "mavcg/passes/asm/tune.py")
+
+
+def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path) -> None:
+    (trap / "k.c").write_text(KERNEL)
+    build = ["build", "--source", "k.c", "--hot", "f", "--cores", "cortex-a55,cortex-a53", "--jobs", "2"]
+    build += ["-o", "libk.so"]
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "mavcg.cli", *build], cwd=trap, capture_output=True, text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "MAVCG_CACHE": "off"},
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert (trap / "libk.so").exists() and not (trap / "executed").exists()
+
+
+def test_the_audit_of_profiles_executes_nothing_planted(trap: Path) -> None:
+    output([sys.executable, "-P", "-m", "mavcg.cli", "cores", "check"], trap)
+
+    assert not (trap / "executed").exists()
+
+
+def test_ir_is_read_by_a_child_that_executes_nothing_planted(trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mavcg.sources.load_ir import load_ir
+
+    monkeypatch.chdir(trap)
+    (trap / "k.ll").write_text("define i32 @f() {\n  ret i32 1\n}\n")
+
+    assert "define i32 @f()" in load_ir(Path("k.ll")).text
+    assert not (trap / "executed").exists()
+
+
+def test_nobody_else_starts_python() -> None:
+    """One function knows how: nobody else in the package names the interpreter or runs a module by `-m`."""
+    starts = re.compile(r"sys\.executable|\"-m\", *\"\w|multiprocessing|ProcessPoolExecutor")
+    paths = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
+    users = {str(path.relative_to(ROOT)) for path in paths if starts.search(path.read_text())}
+
+    assert users - {"mavcg/files/child_python.py", "mavcg/sources/compile_commands.py"} == set()

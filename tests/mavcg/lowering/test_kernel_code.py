@@ -1,0 +1,131 @@
+"""Kernels compiled once a core: names, versions, machine passes, what is said of them."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.graph import TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.hardware.target import parse_target
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_of, version_symbol
+from mavcg.lowering.lower import lower_graph
+from mavcg.lowering.machines import machines_for, packing_for
+from mavcg.lowering.step_list import plan_model
+from mavcg.model_pipeline.model import dump
+from mavcg.model_pipeline.note import _macro, model_note
+from mavcg.model_pipeline.report import show_note
+from mavcg.objects.elf import function_symbols
+from mavcg.profiles.load import cores_for
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
+
+ARM = parse_target("aarch64-linux-gnu.2.17")
+CORES = cores_for(["cortex-a55", "exynos-m4"])
+
+
+def some_specs(more: int = 0) -> tuple[KernelSpec, ...]:
+    """Of a convolution 1x1, and of `more` other operators that are soon compiled."""
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("f32", (1, 5, 7, 8)))
+    outputs = [b.add("conv2d", [x, b.constant(np.ones((8, 1, 1, 8), np.float32))])]
+    for number in range(more):
+        outputs.append(b.add("relu", [b.input(f"x{number}", TensorType("f32", (number + 1, 3)))]))
+    return lower_graph(b.finish(outputs), packing_for(ARM)).specs
+
+
+def test_a_module_has_each_kernel_under_its_version_s_name() -> None:
+    specs = some_specs(2)
+    text = kernel_module(specs, machines_for(CORES, ARM)["cortex-a55"], "cortex-a55", ARM)
+
+    for spec in specs:
+        assert f'define void @"{version_symbol(kernel_name(spec), "cortex-a55")}"' in text
+    assert ARM.llvm_triple in text
+
+
+def test_tiles_are_those_that_the_machine_s_registers_hold() -> None:
+    (spec,) = some_specs()
+    machine = machines_for((), ARM)["generic"]
+    found = tiles_of(kernel_module([spec], machine, "generic", ARM))
+    pixels, vectors = (int(n) for n in found[kernel_name(spec)][0].split("x"))
+
+    assert list(found) == [kernel_name(spec)]
+    assert 1 < pixels <= 7 and vectors == 2  # 8 channels are two vectors of 4
+    assert pixels * vectors < machine.vector_registers
+    assert tiles_of("define void @f() { ret void }") == {}
+
+
+def test_a_version_is_made_by_its_own_macro_tile(tmp_path: Path) -> None:
+    (spec,) = some_specs()
+    plan = TilePlan({(kernel_name(spec), "cortex-a55"): MacroTile(prefetch_distance_bytes=4096)})
+    machines = machines_for(CORES, ARM)
+    texts = {label: kernel_module([spec], machines[label], label, ARM, plan) for label in machines}
+    made = kernel_objects([spec], machines, (), ARM, tmp_path, 2, lambda what: None, plan=plan)
+
+    assert [label for label, text in texts.items() if "llvm.prefetch" in text] == ["cortex-a55"]
+    assert made.plan == plan
+
+
+def test_the_note_and_its_table_say_what_was_planned() -> None:
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("f32", (1, 5, 7, 8)))
+    graph = b.finish([b.add("conv2d", [x, b.constant(np.ones((8, 1, 1, 8), np.float32))])])
+    lowered = lower_graph(graph, packing_for(ARM))
+    name = kernel_name(lowered.specs[0])
+    macro = MacroTile(3, 16, 24, Order.CHANNELS, 8, 512, 5)
+    plan = TilePlan({(name, "generic"): macro})
+    code = KernelCode((), {"generic": {name: ("4x2",)}, "other": {}}, plan)
+    note = model_note(plan_model(lowered), code, {"strategy": "engine"})
+    shown = io.StringIO()
+    show_note({**note, "code_bytes": 1}, Console(file=shown, width=200))
+
+    assert note["kernels"][name]["versions"]["generic"]["macro"] == _macro(macro)["macro"]
+    assert "macro" not in note["kernels"][name]["versions"]["other"]
+    rows = [line.split() for line in shown.getvalue().splitlines() if name in line and "channels-outer" in line]
+    assert rows == [[name, "generic", "channels-outer", "3", "16", "24", "512", "5", "1", "0", "4x2"]]
+
+
+def test_a_dump_prints_the_plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = TilePlan({("conv", "generic"): MacroTile(call_rows=7)})
+    monkeypatch.setenv("MAVCG_DUMP", "fuse,plan_tiles")
+    dump("plan_tiles", plan)
+    dump("other", plan)
+    said = capsys.readouterr()
+
+    assert said.err == f"// plan_tiles\n{plan}\n" and said.out == ""
+
+
+@pytest.mark.parametrize("tuning", [FAST, Tuning(on=False)])
+def test_every_kernel_has_every_version(tmp_path: Path, tuning: Tuning) -> None:
+    specs = some_specs(9)  # more than one module's
+    said: list[str] = []
+    machines = machines_for(CORES, ARM)
+    made = kernel_objects(specs, machines, CORES, ARM, tmp_path, 2, said.append, tuning)
+
+    wanted = {version_symbol(kernel_name(spec), label) for spec in specs for label in machines}
+    symbols = [name for path in made.objects for name, size in function_symbols(path) if size]
+    assert sorted(symbols) == sorted(wanted)
+    assert made.code_bytes().keys() == wanted and min(made.code_bytes().values()) > 0
+    assert list(made.tiles) == list(machines)
+    assert ("rescheduling kernels" in said) == tuning.on  # for the Cortex-A55
+
+
+def test_the_same_kernels_give_the_same_objects(tmp_path: Path) -> None:
+    specs, machines = some_specs(2), machines_for(CORES, ARM)
+    found: list[dict[str, bytes]] = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        made = kernel_objects(specs, machines, CORES, ARM, folder, 1 + len(found), lambda what: None)
+        found.append({path.name: path.read_bytes() for path in made.objects})
+
+    assert found[0] == found[1]
+
+
+def test_no_kernels_are_no_objects(tmp_path: Path) -> None:
+    made = kernel_objects((), machines_for(CORES, ARM), CORES, ARM, tmp_path, 2, lambda what: None)
+
+    assert made.objects == () and made.code_bytes() == {}

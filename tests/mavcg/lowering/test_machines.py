@@ -1,0 +1,57 @@
+"""What emitters are told of cores: facts of profiles, and what a model library needs at least."""
+
+from dataclasses import replace
+
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import parse_target
+from mavcg.lowering.machines import machines_for, packing_for
+from mavcg.profiles.load import cores_for, load_cores
+
+ARM, X86 = parse_target("aarch64-linux-gnu.2.17"), parse_target("x86_64-linux-gnu.2.17")
+
+
+def test_generic_is_always_there_and_first() -> None:
+    for target in (ARM, X86):
+        assert list(machines_for((), target)) == [GENERIC]
+    assert list(machines_for(cores_for(["cortex-a76", "cortex-a55"]), ARM)) == [GENERIC, "cortex-a76", "cortex-a55"]
+
+
+def test_arm_machines_are_what_their_profiles_say() -> None:
+    found = machines_for(cores_for(["cortex-a55", "cortex-a75", "exynos-m4", "cortex-a53", "cortex-a57"]), ARM)
+
+    assert {name: m.in_order for name, m in found.items()} == {
+        "generic": False, "cortex-a55": True, "cortex-a75": False, "exynos-m4": False, "cortex-a53": True,
+        "cortex-a57": False,
+    }  # fmt: skip
+    assert [name for name, m in found.items() if m.dot_product] == ["cortex-a55", "cortex-a75", "exynos-m4"]
+    assert {(m.vector_bytes, m.vector_registers) for m in found.values()} == {(16, 32)}
+
+
+def test_x86_machines_are_what_their_profiles_say() -> None:
+    found = machines_for(cores_for(["haswell", "skylake-avx512", "icelake-server", "intel-gracemont"]), X86)
+    widths = {name: (m.vector_bytes, m.vector_registers, m.dot_product) for name, m in found.items()}
+
+    assert widths["generic"] == widths["haswell"] == (32, 16, False)
+    assert widths["skylake-avx512"] == (64, 32, False)
+    assert widths["icelake-server"] == (64, 32, True)
+    assert widths["intel-gracemont"] == (32, 16, True)
+
+
+def test_x86_cores_without_avx2_are_refused() -> None:
+    (core,) = cores_for(["haswell"])
+    old = replace(core, name="old", llvm_cpu="sandybridge")
+
+    with pytest.raises(MavcgError, match="--cores old: has no AVX2"):
+        machines_for([old], X86)
+
+
+def test_every_profile_makes_a_machine_whose_vectors_the_packing_fits() -> None:
+    for target in (ARM, X86):
+        lanes = packing_for(target).lanes
+        cores = [core for core in load_cores().values() if core.arch == target.arch]
+        for machine in machines_for(cores, target).values():
+            assert machine.arch == target.arch
+            assert lanes % (machine.vector_bytes // 4) == 0

@@ -1,0 +1,161 @@
+"""The choice of algorithms: by prediction or as a strategy selects, within a number of bytes of weights."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.jit import host_machine
+from bench.program_runner import ProgramRunner
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.hardware.board import Board
+from mavcg.hardware.target import host_target, parse_target
+from mavcg.lowering.kernel_code import KernelCode
+from mavcg.lowering.machines import machines_for
+from mavcg.lowering.memory_plan import plan_memory
+from mavcg.lowering.step_list import plan_model
+from mavcg.lowering.weight_sizes import weight_sizes
+from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
+from mavcg.model_pipeline.note import model_note
+from mavcg.model_pipeline.report import primitives_json, selection_sentence, weights_sentence
+from mavcg.model_pipeline.request import Selecting, make_model_request, parse_size
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.predict.spec_text import read_spec
+from mavcg.predict.work import step_works
+from mavcg.profiles.load import cores_for, load_board
+from mavcg.reference import run
+from mavcg.selection.select_model import ENGINE, ModelQuestion
+from mavcg.specs.serialize import to_json
+
+
+def net(side: int = 12, channels: int = 24) -> Graph:
+    """An input in N, C, H, W, 3x3 convolutions with a residual, a pool, a concatenation of two 1x1."""
+    rng = np.random.default_rng(0)
+    b = GraphBuilder("net")
+    x = b.input("x", TensorType("f32", (1, 3, side, side)))
+    image = b.add("transpose", [x], perm=[0, 2, 3, 1])
+
+    def conv(x: str, m: int, k: int, name: str) -> str:
+        w = rng.normal(0, 0.2, (m, k, k, b.types[x].shape[3])).astype(np.float32)
+        bias = b.constant(rng.normal(0, 0.2, m).astype(np.float32))
+        return b.add("conv2d", [x, b.constant(w), bias], origin=name, pads=(k // 2,) * 4, act="relu")
+
+    one = conv(image, channels, 3, "one")
+    two = conv(one, channels, 3, "two")
+    total = b.add("add", [one, two])
+    pooled = b.add("max_pool2d", [total], kernel=(3, 3), stride=(2, 2), pads=(0, 0, 1, 1))
+    parts = [conv(pooled, channels, 1, "left"), conv(pooled, 2 * channels, 3, "right")]
+    return optimise(b.finish([b.add("concat", parts, axis=3)]))
+
+
+def how(graph: Graph, strategy: str, max_size: int | None = None, board: Board | None = None) -> AlgorithmChoice:
+    """For a board of x86 cores of the host's kind, or one that is given."""
+    target = parse_target(board.target) if board else host_target()
+    cores = cores_for(board.cores) if board else ()
+    where = board or load_board("rk3588")
+    question = ModelQuestion(strategy, Path("/nowhere"), 1e-4) if strategy == ENGINE else ModelQuestion(strategy)
+    return choose_algorithms(
+        graph, question, max_size, machines_for(cores, target), target, where, lambda m: None, lambda s, g: None
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_costs_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path))
+
+
+RK3588 = load_board("rk3588")
+
+
+@pytest.mark.parametrize("strategy", ["pbqp", "local", "family:direct_blocked"])
+def test_a_strategys_program_computes_the_graph(strategy: str) -> None:
+    graph = net()
+    found = how(graph, strategy)
+    rng = np.random.default_rng(1)
+    given = rng.normal(0, 1, graph.shape("x")).astype(np.float32)
+    (got,), (want,) = ProgramRunner(found.lowered, host_machine()).run(given), run(graph, given, wide=True)
+    assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max()
+    made = [node["primitive"] for node in found.selection["nodes"]]
+    assert len(made) == 4 and found.selection["strategy"] == strategy
+    if strategy == "local":
+        assert not any(node.op == "transpose" for node in found.graph.nodes)  # the input is in CHW as it comes
+        assert all(name.endswith("_chw_chw") for name in made)
+
+
+def test_what_the_engine_does_itself_stays_a_conv2d() -> None:
+    found = how(net(), "family:implicit", board=RK3588)
+    ops = [node.op for node in found.graph.nodes]
+    assert ops.count("conv2d") == 4 and "primitive_conv2d" not in ops
+    assert how(net(), ENGINE, board=RK3588).selection == {"strategy": ENGINE}
+
+
+def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
+    found = how(net(), "family:direct_blocked", board=RK3588)
+    note = model_note(plan_model(found.lowered), KernelCode((), {"generic": {}}), found.selection)
+    named = {one["name"]: one["primitive"] for one in primitives_json(note) if one["op"] == "primitive_conv2d"}
+    chosen = {node["name"]: node["primitive"] for node in found.selection["nodes"]}
+    assert named and all(chosen[name] == primitive for name, primitive in named.items())
+    sizes = weight_sizes(found.lowered)
+    assert sizes.definition_bytes == 4 * (24 * 27 + 24 * 9 * 24 + 24 * 24 + 48 * 9 * 24)
+    biases_and_others = plan_model(found.lowered).program.constants_bytes - sizes.packed_bytes
+    assert sizes.packed_bytes >= sizes.definition_bytes and 0 <= biases_and_others < 4096
+    assert note["weights"] == {"definition_bytes": sizes.definition_bytes, "packed_bytes": sizes.packed_bytes}
+    assert selection_sentence(note).startswith("family:direct_blocked: ")
+    assert "more than as defined" in weights_sentence({"weights": {"definition_bytes": 10, "packed_bytes": 40}})
+
+
+def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
+    for strategy in ("sum2d", "family:im2", "family:kn2", "family:fft", "family:direct_blocked"):
+        lowered = how(net(8, 16), strategy).lowered
+        assert all(read_spec(to_json(spec)) == spec for spec in lowered.specs)
+        works = step_works(plan_model(lowered))
+        macs = sum(work.macs for work in works if work.op in ("primitive_conv2d", "conv2d"))
+        assert macs == 64 * 16 * 27 + 64 * 16 * 9 * 16 + 16 * 16 * 16 + 16 * 32 * 9 * 16
+        assert all(touch.bytes <= touch.span for work in works for touch in work.touches)
+
+
+@pytest.mark.parametrize("strategy", [ENGINE, "pbqp", pytest.param("family:winograd", marks=pytest.mark.long)])
+def test_weights_keep_to_a_size(strategy: str) -> None:
+    graph = net(10, 32)
+    free = plan_memory(how(graph, strategy, board=RK3588).lowered).constants_bytes
+    with pytest.raises(MavcgError, match=r"--max-size 1000: packed weights take \d+ bytes at least") as refused:
+        how(graph, strategy, 1000, RK3588)
+    least = int(str(refused.value).split(" take ")[1].split()[0])
+    assert least < free  # Winograd's weights are larger than the definition's
+    sizes = []
+    for limit in ((free + least) // 2, least):
+        found = how(graph, strategy, limit, RK3588)
+        sizes.append(plan_memory(found.lowered).constants_bytes)
+        assert sizes[-1] <= limit
+    assert free > sizes[0] >= sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4000000", 4_000_000), ("4MB", 4_000_000), ("1.5 KiB", 1536), ("0", 0), (None, None)]
+)
+def test_sizes(text: str | None, size: int | None) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("selecting", "board", "cores", "words"),
+    [
+        (Selecting(max_size="4 potatoes"), "rk3588", (), "--max-size 4 potatoes: is no size"),
+        (Selecting(max_size="-4"), "rk3588", (), "--max-size -4: is no size"),
+        (Selecting(db=Path("x")), None, ("cortex-a76",), "--db: says nothing about --strategy engine"),
+        (Selecting(ENGINE, max_workspace=5), "rk3588", (), "--max-workspace: says nothing about --strategy engine"),
+        (Selecting("pbqp"), None, ("cortex-a76",), "--strategy pbqp: costs are of a board"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    selecting: Selecting, board: str | None, cores: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(MavcgError, match=words):
+        make_model_request(Path("m.onnx"), None, board, cores, None, selecting=selecting)
+
+
+def test_a_strategy_that_is_none_is_named() -> None:
+    with pytest.raises(MavcgError, match="--strategy pbpq: there is none; there are engine, pbqp, local"):
+        how(net(), "pbpq", board=RK3588)

@@ -1,0 +1,301 @@
+"""Costs in a file: what is found again, what is refused, exports and imports, two processes at once."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version, default_path, open_db
+from mavcg.selection.costs.provider import IMPORTED, MEASURED, Cost
+from mavcg.specs.primitive import Layout, Scenario
+
+SCENARIO = Scenario(8, 6, 6, 1, 3, 8, 1)
+FIRST, SECOND = all_primitives()[:2]
+TURN = Conversion(Layout.CHW, Layout.HWC, 8, 6, 6)
+
+
+def cost(ms: float) -> Cost:
+    return Cost(ms, MEASURED, ms / 8, 11)
+
+
+def record(ms: float = 1.0, **changes: Any) -> Record:
+    given = {"what": (SCENARIO, FIRST.name), "core": "znver3", "threads": 1, "block": 16, **changes}
+    return Record(cost=cost(ms), **given)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "costs.sqlite"
+
+
+def test_what_was_put_is_found_by_another_reader(path: Path) -> None:
+    with open_db(path) as database:
+        database.put(record(1.5))
+        database.put(record(0.25, what=TURN))
+    with open_db(path) as database:
+        provider = database.provider("znver3", 1, 16)
+        assert provider.primitive(SCENARIO, FIRST) == cost(1.5)
+        assert provider.conversion(Layout.CHW, Layout.HWC, 8, 6, 6) == cost(0.25)
+        assert len(database) == 2
+
+
+def test_nothing_else_is_taken_for_it(path: Path) -> None:
+    with open_db(path) as database:
+        database.put(record())
+        database.put(record(what=TURN))
+        known = database.provider("znver3", 1, 16)
+        assert known.primitive(SCENARIO, SECOND) is None
+        assert known.primitive(Scenario(8, 6, 6, 1, 3, 8, 0), FIRST) is None
+        assert known.conversion(Layout.HWC, Layout.CHW, 8, 6, 6) is None
+        assert known.conversion(Layout.CHW, Layout.HWC, 8, 6, 7) is None
+        for other in (
+            database.provider("znver2", 1, 16),
+            database.provider("znver3", 2, 16),
+            database.provider("znver3", 1, 8),
+            database.provider("znver3", 1, 16, compiler="llvmlite 0.1, ziglang 0.1"),
+        ):
+            assert other.primitive(SCENARIO, FIRST) is None
+        assert database.provider("znver3").primitive(SCENARIO, FIRST) == cost(1.0)  # of any block
+
+
+def test_a_new_figure_takes_the_place_of_the_old_one(path: Path) -> None:
+    with open_db(path) as database:
+        database.put(record(2.0))
+        database.put(record(3.0))
+        assert database.provider("znver3").primitive(SCENARIO, FIRST) == cost(3.0)
+        assert len(database) == 1
+
+
+def test_cold_figures_are_kept_beside_warm_ones(path: Path) -> None:
+    with open_db(path) as database:
+        database.put(record(9.0, cold=True))
+        assert database.provider("znver3").primitive(SCENARIO, FIRST) is None
+        database.put(record(2.0))
+        assert database.provider("znver3").primitive(SCENARIO, FIRST) == cost(2.0)
+        assert len(database) == 2
+
+
+def test_export_and_import(path: Path, tmp_path: Path) -> None:
+    table = tmp_path / "costs.json"
+    with open_db(path) as database:
+        database.put(record(2.0))
+        database.put(record(0.5, what=TURN))
+        database.put(record(8.0, cold=True))
+        assert database.export(table) == 3
+    with open_db(tmp_path / "other.sqlite") as other:
+        assert other.import_file(table) == 3
+        found = other.provider("znver3", 1, 16).primitive(SCENARIO, FIRST)
+        assert found == Cost(2.0, IMPORTED, 0.25, 11)
+        assert other.provider("znver3").conversion(*(TURN.layout_from, TURN.layout_to, 8, 6, 6)) is not None
+        assert other.import_file(table) == 3
+        assert len(other) == 3
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_what_was_measured_here_goes_before_what_is_imported(path: Path, tmp_path: Path) -> None:
+    table = tmp_path / "costs.json"
+    with open_db(tmp_path / "board.sqlite") as board:
+        board.put(record(2.0))
+        board.put(record(4.0, what=(SCENARIO, SECOND.name), compiler="llvmlite 0.1, ziglang 0.1"))
+        board.export(table)
+    with open_db(path) as database:
+        database.put(record(3.0))
+        database.import_file(table)
+        provider = database.provider("znver3")
+        assert provider.primitive(SCENARIO, FIRST) == cost(3.0)
+        # A table that was brought here is used whatever compiler it is of; an own figure of this compiler replaces it.
+        imported = provider.primitive(SCENARIO, SECOND)
+        assert imported is not None and (imported.ms, imported.kind) == (4.0, IMPORTED)
+        assert not database.has(record(what=(SCENARIO, SECOND.name)))
+        database.put(record(5.0, what=(SCENARIO, SECOND.name)))
+        assert provider.primitive(SCENARIO, SECOND) == cost(5.0)
+        assert database.has(record(what=(SCENARIO, SECOND.name)))
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("no database at all, but long enough to have a header of one hundred bytes. " * 4)
+    with pytest.raises(MavcgError, match="cannot be used as a database of costs") as error:
+        open_db(text)
+    assert str(text) in str(error.value)
+    assert text.read_text().startswith("no database")
+    foreign = tmp_path / "foreign.sqlite"
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE birds (name TEXT)")
+    with pytest.raises(MavcgError, match="database of something else"):
+        open_db(foreign)
+    with pytest.raises(MavcgError, match="cannot be opened"):
+        open_db(tmp_path)
+
+
+def test_a_database_of_a_later_version_is_refused(path: Path) -> None:
+    open_db(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(MavcgError, match="is of version 99"):
+        open_db(path)
+
+
+def test_a_damaged_database_is_one_error(path: Path) -> None:
+    with open_db(path) as database:
+        for number in range(80):
+            database.put(record(1.0, threads=number + 1))
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(MavcgError, match="cannot be used as a database of costs"), open_db(path) as database:
+        len(database)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("ms = 'fast'", "'fast' and 0.125 are no milliseconds"),
+        ("ms = -1", "-1.0 and"),
+        ("spread_ms = 9e999", "1.0 and inf"),
+        ("what = 'garbage', kernels = 'others'", "Expecting value"),
+    ],
+)
+def test_a_row_that_nothing_of_ours_wrote_is_named(path: Path, tmp_path: Path, change: str, words: str) -> None:
+    with open_db(path) as database:
+        database.put(record())
+    connection = sqlite3.connect(path)
+    connection.execute(f"UPDATE costs SET {change}")
+    connection.commit()
+    connection.close()
+
+    with (
+        open_db(path) as database,
+        pytest.raises(MavcgError, match=f"costs.sqlite: cannot be used as a database of costs .{words}"),
+    ):
+        known = database.provider("znver3", 1, 16)
+        known.primitive(SCENARIO, FIRST)
+        known.outdated()
+
+
+def test_a_row_without_a_scenario_is_not_exported(path: Path, tmp_path: Path) -> None:
+    with open_db(path) as database:
+        database.put(record())
+        database._connection.execute("UPDATE costs SET what = 'garbage'")
+        with pytest.raises(MavcgError, match="cannot be used as a database of costs"):
+            database.export(tmp_path / "costs.json")
+
+    assert not (tmp_path / "costs.json").exists()
+
+
+@pytest.mark.parametrize("ms", [float("nan"), float("inf"), -1.0, 1e13])
+def test_no_number_is_no_cost(path: Path, ms: float) -> None:
+    with open_db(path) as database, pytest.raises(MavcgError, match="milliseconds"):
+        database.put(record(ms))
+
+
+EXPORTED: dict[str, Any] = {
+    "format": "mavcg costs",
+    "version": 1,
+    "costs": [
+        {
+            "what": {"conversion": ["CHW", "HWC", 8, 6, 6]}, "core": "cortex-a55", "threads": 1, "compiler": "x",
+            "block": 8, "caches": "warm", "ms": 1.0, "spread_ms": 0.0, "runs": 5, "kind": "measured", "date": "",
+            "host": "board",
+        }
+    ],
+}  # fmt: skip
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return {**EXPORTED, "costs": [{**EXPORTED["costs"][0], **changes}]}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {},
+        {**EXPORTED, "version": 2},
+        {**EXPORTED, "format": "birds"},
+        changed(ms="fast"),
+        changed(ms=-1.0),
+        changed(ms=float("nan")),
+        changed(threads=1.5),
+        changed(what={"conversion": ["CHW", "WHC", 8, 6, 6]}),
+        changed(what={"conversion": ["CHW", "HWC", 8]}),
+        changed(what={"primitive": "p", "scenario": {"c": 1}}),
+        changed(caches="lukewarm"),
+        changed(core=None),
+    ],
+)
+def test_a_table_that_is_none_changes_nothing(path: Path, tmp_path: Path, document: Any) -> None:
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps(document))
+    with open_db(path) as database:
+        with pytest.raises(MavcgError, match="is no table of costs"):
+            database.import_file(table)
+        assert len(database) == 0
+
+
+@settings(max_examples=60)
+@given(
+    st.one_of(
+        st.binary(max_size=60), st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
+    )
+)
+def test_any_bytes_are_no_table(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    table = tmp_path_factory.getbasetemp() / "any.json"
+    table.write_bytes(content)
+    with open_db(tmp_path_factory.getbasetemp() / "any.sqlite") as database, pytest.raises(MavcgError):
+        database.import_file(table)
+
+
+def test_the_table_above_is_right(path: Path, tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps(EXPORTED))
+    with open_db(path) as database:
+        assert database.import_file(table) == 1
+        assert database.provider("cortex-a55").conversion(Layout.CHW, Layout.HWC, 8, 6, 6) == Cost(1.0, IMPORTED, 0, 5)
+        with pytest.raises(MavcgError, match="cannot be read"):
+            database.import_file(tmp_path / "absent.json")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from mavcg.specs.primitive import Scenario
+from mavcg.selection.costs.database import Record, open_db
+from mavcg.selection.costs.provider import Cost
+for number in range(40):
+    with open_db(Path(sys.argv[1])) as database:
+        database.put(Record((Scenario(8, 6, 6, 1, 3, 8, 1), sys.argv[2]), Cost(1.0, "measured"), "c", number + 1))
+"""
+
+
+def test_two_processes_at_once(path: Path) -> None:
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("a", "b")]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    with open_db(path) as database:
+        assert len(database) == 80
+
+
+def test_where_costs_are_kept_by_default(tmp_path: Path) -> None:
+    assert default_path({"MAVCG_CACHE": str(tmp_path)}) == tmp_path / "costs.sqlite"
+    with pytest.raises(MavcgError, match="--db"):
+        default_path({"MAVCG_CACHE": "off", "HOME": str(tmp_path)})
+
+
+def test_the_compiler_is_named_with_its_versions() -> None:
+    words = compiler_version()
+    assert words.startswith("llvmlite ") and ", ziglang " in words and "none" not in words
+
+
+def test_a_database_is_a_context(path: Path) -> None:
+    with open_db(path) as database:
+        assert isinstance(database, CostDb)
+    with pytest.raises(MavcgError):
+        len(database)

@@ -1,0 +1,252 @@
+"""Costs of alternatives in a library: the engine's algorithms as it predicts them, all others by the same scale."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from bench import doubts
+from bench.record import RESULTS
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.hardware.target import parse_target
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.lowering.lower import lower_candidates
+from mavcg.lowering.machines import machines_for, packing_for
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
+from mavcg.profiles.load import cores_for, load_board
+from mavcg.selection.choice import Limits, Problem, make_choice, make_problem
+from mavcg.selection.costs.engine_costs import (
+    NO_SAFETY_FACTORS,
+    SAFETY_FACTORS,
+    LibraryModel,
+    SafetyFactors,
+    conversions_in_network,
+    in_library,
+    predicted_costs,
+)
+from mavcg.selection.costs.modelled import modelled_costs
+from mavcg.selection.costs.provider import MEASURED, Cost
+from mavcg.selection.network import network_of
+from mavcg.selection.select_model import ModelQuestion, SelectedModel, select_for_library
+from mavcg.selection.select_workers import workers_of
+from mavcg.specs.primitive import Layout, Primitive, Scenario
+
+BOARD = load_board("rk3588")
+TARGET = parse_target(BOARD.target)
+PACKING = packing_for(TARGET)
+MACHINES = machines_for(cores_for(BOARD.cores), TARGET)
+OWN, F4 = "implicit_gemm_hwc_hwc", "winograd_2d_f4_k3_hwc_hwc"
+
+
+def net(channels: int = 64) -> Graph:
+    """3x3 convolutions: two of an image, one after the other, and one of two images at once, which is no scenario."""
+    rng = np.random.default_rng(0)
+    b = GraphBuilder("net")
+    ends = []
+    for batch, names in ((1, ("one", "two")), (2, ("batch",))):
+        x = b.input(f"x{batch}", TensorType("f32", (batch, 28, 28, channels)))
+        for name in names:
+            w = rng.normal(0, 0.2, (channels, 3, 3, channels)).astype(np.float32)
+            x = b.add("conv2d", [x, b.constant(w)], origin=name, pads=(1, 1, 1, 1), act="relu")
+        ends.append(x)
+    return optimise(b.finish(ends))
+
+
+def engine(graph: Graph, max_error: float = 1e-4) -> PredictedAlgorithms:
+    return predict_algorithms(lower_candidates(graph, PACKING, max_error), MACHINES, TARGET, BOARD)
+
+
+def selected(graph: Graph, chosen: PredictedAlgorithms) -> SelectedModel:
+    found = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=1e-4), chosen)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_costs_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return net()
+
+
+@pytest.fixture(scope="module")
+def predictions(graph: Graph) -> PredictedAlgorithms:
+    return engine(graph)
+
+
+def test_nothing_of_the_engines_costs_less_than_the_optimum(graph: Graph, predictions: PredictedAlgorithms) -> None:
+    found = selected(graph, predictions)
+    problem, producers = found.problem, graph.producers()
+    predicted = predicted_costs(graph, predictions.considered)
+    numbers = {}
+    for name, some in problem.alternatives.items():
+        node = problem.network.nodes[name]
+        if node.scenario is None:
+            numbers[name] = next(i for i, one in enumerate(some) if one.layout_in == "HWC")
+            continue
+        algorithm = predictions.fastest.get(node.tensor, "")
+        primitive = f"{algorithm}_hwc_hwc" if algorithm else OWN
+        numbers[name] = next(i for i, one in enumerate(some) if one.name == primitive)
+        of_engine = {one.name: one.cost.ms for one in some if one.name in predicted[node.tensor]}
+        assert of_engine == pytest.approx(predicted[node.tensor])
+        best, *_ = sorted(of_engine.items(), key=lambda pair: pair[1])
+        assert best[0] == primitive and producers[node.tensor].op == "conv2d"
+    its = make_choice(problem, numbers)
+    assert found.choice.total_ms <= its.total_ms
+    assert found.threads == (1, 2) and found.as_json()["threads"] == [1, 2]  # of two clusters of two
+
+
+def test_the_engines_program_is_taken_as_it_is_where_nothing_is_better(
+    graph: Graph, predictions: PredictedAlgorithms
+) -> None:
+    """With the algorithm of the convolution that no scenario describes, too."""
+    found = selected(graph, predictions)
+    assert [node.name for node in found.problem.network.left_out] == ["batch"]
+    assert found.graph is graph and found.algorithms == predictions.fastest and len(predictions.fastest) == 3
+
+
+@pytest.mark.parametrize("max_error", [0.0, 9e-6])
+def test_where_no_error_is_allowed_sums_are_by_their_definition(graph: Graph, max_error: float) -> None:
+    exact = engine(graph, max_error)
+    found = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=max_error), exact)
+    assert found is not None
+
+    families = {one.primitive.family for some in found.problem.alternatives.values() for one in some if one.primitive}
+    assert "im2" in families and not families & {"winograd", "fft"}
+    assert not any("winograd" in name for name in found.algorithms.values())
+
+
+SPREAD = 0.05
+
+
+def plain(graph: Graph, measured: Mapping[str, float], turns: int = 0) -> Problem:
+    """With modelled costs, and those that are given as measured ones, each with a spread."""
+    costs = modelled_costs(workers_of(BOARD)[0])
+    made = make_problem(network_of(graph, PACKING.lanes), costs, all_primitives(), Limits(1e-4))
+    return replace(
+        made,
+        alternatives={
+            name: tuple(
+                replace(one, cost=Cost(measured[one.name], MEASURED, SPREAD, 5, turns)) if one.name in measured else one
+                for one in some
+            )
+            for name, some in made.alternatives.items()
+        },
+    )
+
+
+def costs_of(
+    graph: Graph, predictions: PredictedAlgorithms, measured: Mapping[str, float], turns: int = 0,
+    safety_factors: SafetyFactors = SAFETY_FACTORS,
+) -> dict[str, float]:  # fmt: skip
+    """Of the first convolution, whose image is an input: it has no border to be copied."""
+    one = modelled_costs(workers_of(BOARD)[0])
+    found = in_library(
+        plain(graph, measured, turns), graph, LibraryModel(one, one), predicted_costs(graph, predictions.considered),
+        safety_factors,
+    )  # fmt: skip
+    return {alternative.name: alternative.cost.ms for alternative in found.alternatives["one"]}
+
+
+def test_others_are_on_the_scale_of_the_usual_way(graph: Graph, predictions: PredictedAlgorithms) -> None:
+    modelled = {one.name: one.cost.ms for one in plain(graph, {}).alternatives["one"]}
+    (output,) = (node.outputs[0] for node in graph.nodes if (node.op, node.origin) == ("conv2d", "one"))
+    own, *_ = predictions.considered[output]
+    predicted = costs_of(graph, predictions, {})
+    assert own.name == "" and predicted[OWN] == pytest.approx(own.mean_ms)
+    other = "direct_blocked_channels_hwc_chw"
+    one = modelled_costs(workers_of(BOARD)[0])
+    step = LibraryModel(one, one).step_ms
+    doubted = SAFETY_FACTORS.modelled * modelled[other] / modelled[OWN] * own.mean_ms
+    assert predicted[other] == pytest.approx(doubted + step)
+    assert 1e-4 < step < 1e-2
+    (f4,) = (way for way in predictions.considered[output] if way.name == "winograd_2d_f4_k3")
+    assert predicted[F4] == pytest.approx(f4.mean_ms / WORTH)
+    assert min(predicted, key=predicted.__getitem__) == F4  # which is what the engine takes when nothing is selected
+
+    # What was measured of the usual way moves the scale of all, and of what the engine would take in its place.
+    twice = costs_of(graph, predictions, {OWN: 2 * own.mean_ms}, safety_factors=NO_SAFETY_FACTORS)
+    once = costs_of(graph, predictions, {}, safety_factors=NO_SAFETY_FACTORS)
+    own_names = {OWN, *(f"{way.name}_hwc_hwc" for way in predictions.considered[output] if way.name)}
+    for name, ms in once.items():
+        more = 0.0 if name in own_names else step
+        assert twice[name] - more == pytest.approx(2 * (ms - more) + (SPREAD if name == OWN else 0)), name
+
+
+@pytest.mark.parametrize(("turns", "doubt"), [(0, SAFETY_FACTORS.alone), (14, SAFETY_FACTORS.interleaved)])
+def test_what_the_engine_takes_counts_as_it_was_measured_and_all_else_for_its_upper_end(
+    graph: Graph, predictions: PredictedAlgorithms, turns: int, doubt: float
+) -> None:
+    other = "direct_blocked_channels_hwc_chw"
+    one = modelled_costs(workers_of(BOARD)[0])
+    step = LibraryModel(one, one).step_ms
+    found = costs_of(graph, predictions, {OWN: 0.7, F4: 0.5, other: 0.4}, turns)
+    assert found[F4] == pytest.approx(0.5)
+    assert found[OWN] == pytest.approx((0.7 + SPREAD) * doubt)
+    assert found[other] == pytest.approx((0.4 + SPREAD) * doubt + step)
+
+
+def test_doubts_are_those_of_the_record() -> None:
+    of = doubts.doubts_of(json.loads((RESULTS / "doubts.json").read_text()))
+    factors = SAFETY_FACTORS
+    assert of == {
+        "modelled": factors.modelled, "measured alone": factors.alone, "measured in turns": factors.interleaved,
+    }  # fmt: skip
+
+
+def test_doubts_are_a_quantile_of_what_was_near_and_no_less_than_one() -> None:
+    def row(said: float, took: float, kind: str) -> dict[str, object]:
+        return {"said": said, "took": took, "kind": kind}
+
+    rows = [row(1.0, 1 + n / 100, "modelled") for n in range(101)]
+    rows += [
+        row(doubts.NEAR + 0.01, 9.0, "modelled"),
+        row(1.0, 0.5, "measured alone"),
+        row(0.8, 0.9, "measured in turns"),
+    ]
+    of = doubts.summary(rows)
+    assert {kind: each["count"] for kind, each in of.items()} == {
+        "modelled": 101, "measured alone": 1, "measured in turns": 1
+    }  # fmt: skip
+    # Three quarters took no more than 1.75 times as long; 1.125 is rounded up to a twentieth.
+    assert doubts.doubts_of({"of": of}) == {"modelled": 1.75, "measured alone": 1.0, "measured in turns": 1.15}
+
+
+def test_what_was_not_measured_does_not_undercut_what_was(graph: Graph, predictions: PredictedAlgorithms) -> None:
+    """All that was measured disappointed: what was not would look best."""
+    found = costs_of(graph, predictions, {F4: 50.0}, 14)
+    assert found[F4] == 50.0 and min(found.values()) == 50.0
+
+
+def test_conversions_count_for_no_less_than_modelled() -> None:
+    """Measured again and again they find their image in the nearest cache."""
+    one = modelled_costs(workers_of(BOARD)[0])
+    asked = (Layout.HWC, Layout.CHWC, 64, 28, 28)
+    modelled = one.conversion(*asked)
+    assert modelled is not None and modelled.ms > 0
+    for factor, counted in ((0.1, 1.0), (3.0, 3.0)):
+        known = Fixed(Cost(factor * modelled.ms, MEASURED))
+        found = conversions_in_network(known, one).conversion(*asked)
+        assert found is not None and found.kind == MEASURED
+        assert found.ms == pytest.approx(SAFETY_FACTORS.modelled * counted * modelled.ms)
+    assert conversions_in_network(Fixed(None), one).conversion(*asked) is None
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The same for everything."""
+
+    cost: Cost | None
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        return self.cost
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        return self.cost

@@ -1,0 +1,108 @@
+"""Specs as lowering gives them, of all families: from random graphs, random scenarios and random 8-bit nodes."""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.differential_graphs import model_of, random_part
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.parts import TensorType
+from mavcg.importers.load import import_model
+from mavcg.kernels.primitives.convert import conversions, lower_conversion
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.kernels.registry import lower
+from mavcg.lowering.lower import lower_graph
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.specs.kernel import KernelSpec, Packing, View, dense_strides, dense_view
+from mavcg.specs.primitive import Scenario
+from mavcg.trials.cases import EPILOGUES, scenarios_of
+
+
+def specs_of_random_graph(number: int, lanes: int) -> tuple[KernelSpec, ...]:
+    """The kernels of a random ONNX graph; none where a model of these operators is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(model_of([random_part(0, number, 17)]).SerializeToString())
+        try:
+            return lower_graph(optimise(import_model(path, {})), Packing(lanes)).specs
+        except MavcgError:
+            return ()
+
+
+def specs_of_primitive(number: int, seed: int) -> tuple[KernelSpec, ...]:
+    """The stages of a primitive, counted through all of them, on a random scenario."""
+    primitive = all_primitives()[number % len(all_primitives())]
+    scenario, pick = _scenario(number % len(all_primitives()), seed % 3), random.Random(seed)
+    weights = np.ones((scenario.m, scenario.c // scenario.groups, scenario.k, scenario.k), np.float32)
+    lowered = primitive.lower(scenario, weights, pick.choice(EPILOGUES), pick.choice((4, 8, 16)))
+    return tuple(stage.spec for stage in lowered.stages)
+
+
+@cache
+def _scenario(primitive: int, seed: int) -> Scenario:
+    return scenarios_of(all_primitives()[primitive], 1, seed)[0]
+
+
+def specs_of_conversion(seed: int) -> tuple[KernelSpec, ...]:
+    """The kernel of a conversion between two layouts."""
+    pick = random.Random(seed)
+    sizes = [pick.randint(1, 40) for _ in range(3)]
+    return (lower_conversion(pick.choice(conversions()), sizes[0], sizes[1], sizes[2], pick.choice((4, 8))).spec,)
+
+
+def specs_of_eight_bits(seed: int) -> tuple[KernelSpec, ...]:
+    """The kernels of 8-bit operators, and of copies between tensors with gaps."""
+    pick = random.Random(seed)
+    return tuple(spec for graph in _eight_bit_graphs(pick) for spec in _specs_with_gaps(graph, pick))
+
+
+def _specs_with_gaps(graph: Graph, pick: random.Random) -> Iterator[KernelSpec]:
+    gap = pick.choice((0, 3))
+    views = {}
+    for name, tensor in graph.types.items():
+        wider = (*tensor.shape[:-1], tensor.shape[-1] + gap) if tensor.shape else ()
+        constant = name in graph.constants or not tensor.shape
+        views[name] = dense_view(tensor) if constant else View(tensor.dtype, tensor.shape, dense_strides(wider))
+    for node in graph.nodes:
+        yield from (step.spec for step in lower(node, graph, views, Packing(16)))
+
+
+def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
+    dtype, to = pick.choice(("i8", "u8")), pick.choice(("i8", "u8"))
+    channels, side = pick.randint(1, 40), pick.randint(3, 9)
+    result: dict[str, Any] = {"out_zero": 5, "lo": -7 if to == "i8" else 3, "hi": 100, "to": to}
+    mean = {"x_zero": pick.randint(0, 9), "multiplier": pick.uniform(0.001, 3), **result}
+    window = {"kernel": (2, 2), "stride": (pick.randint(1, 2),) * 2}
+
+    def graph(op: str, *constants: Any, **attrs: Any) -> Graph:
+        b = GraphBuilder("eight_bits")
+        x = b.input("x", TensorType(dtype, (1, side, side, channels)))
+        return b.finish([b.add(op, [x, *map(b.constant, constants)], **attrs)])
+
+    def ends(outputs: int) -> tuple[Any, Any]:
+        return np.zeros(outputs, np.int32), np.full(outputs, 2**-6, np.float32)
+
+    def weights(*shape: int) -> Any:
+        return np.ones(shape, np.int8)
+
+    yield graph("qmean", axes=pick.choice(((1, 2), (3,))), keepdims=True, **mean)
+    yield graph("qavg_pool2d", **window, **mean)
+    yield graph("lookup", np.zeros(256, np.int8))
+    yield graph("qmatmul", weights(channels, 5), *ends(5), x_zero=3, **result)
+    yield graph("qconv2d", weights(8, 3, 3, channels), *ends(8), pads=(0,) * 4, x_zero=3, **result)
+    yield graph(
+        "qconv2d", weights(channels, 3, 3, 1), *ends(channels), pads=(0,) * 4, groups=channels, x_zero=3, **result
+    )
+    b = GraphBuilder("products")
+    names = [b.input(name, TensorType(kind, (2, side, side))) for name, kind in (("a", dtype), ("b", "i8"))]
+    yield b.finish([b.add("qmatmul", [*names, *map(b.constant, ends(side))], x_zero=3, **result)])
+    yield graph("gather", np.array([0, 2, 1], np.int64), axis=pick.randint(1, 2))
+    yield graph("pad", before=(0, 1, 0, 0), after=(0, 1, 2, 0), mode=pick.choice(("edge", "reflect")))
+    yield graph("reshape", shape=(side, 1, channels, side))

@@ -1,0 +1,96 @@
+"""What reaches a terminal: nothing but printable text, whoever wrote it; one module prints, and JSON stays exact."""
+
+import ast
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from rich.table import Table
+from rich.text import Text
+
+from mavcg.cli.output import Progress, console, print_json
+from mavcg.cli.printable_console import PrintableConsole
+from mavcg.text.terminal import say, show
+from tests.mavcg.foreign_names import NAMES
+
+ROOT = Path(__file__).parents[3]
+HOSTILE = "a\x1b[2J\x1b]0;owned\x07b\r\x9b1mc\u202ed"
+SHOWN = "a\\x1b[2J\\x1b]0;owned\\x07b\\r\\x9b1mc\\u202ed"
+
+
+def _harmless(text: str) -> bool:
+    return all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_notes_errors_and_dumps(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"{HOSTILE}\nmavcg: done")
+    show(HOSTILE)
+    show(HOSTILE, to_stderr=True)
+
+    out, err = capsys.readouterr()
+    assert out == f"{SHOWN}\n"
+    assert err == f"mavcg: {SHOWN}\n  mavcg: done\n{SHOWN}\n"
+
+
+@given(NAMES)
+def test_tables(name: str) -> None:
+    written = io.StringIO()
+    out = PrintableConsole(file=written, highlight=False, markup=False, width=100)
+    table = Table("a", "b", title=name)
+    table.add_row(name, Text(name))
+    for shown in (table, name, Text(name)):
+        out.print(shown)
+
+    assert _harmless(written.getvalue().replace("\t", ""))
+
+
+def test_a_terminal_with_colours() -> None:
+    """Rich's own escapes are there, those of the name are not."""
+    written = io.StringIO()
+    out = PrintableConsole(file=written, force_terminal=True, color_system="standard", width=100)
+    out.print(Text("a\x1b[2Jb", "red"))
+
+    assert written.getvalue() == "\x1b[31ma\\x1b[2Jb\x1b[0m\n"
+
+
+def test_tables_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print(f"[red]{HOSTILE}[/red]")
+
+    assert capsys.readouterr().out == f"[red]{SHOWN}[/red]\n"  # no markup either
+
+
+def test_json_stays_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"name": HOSTILE})
+
+    assert json.loads(capsys.readouterr().out) == {"name": HOSTILE}
+
+
+def test_progress_stays_on_its_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with Progress() as progress:
+        progress(f"{HOSTILE}\nx")
+
+    assert capsys.readouterr().err == f"\r\x1b[K[1] {SHOWN} x\r\x1b[K"
+
+
+# Programs of their own whose output another process of mavcg's reads, and not a terminal.
+CHILDREN = {"mavcg/sources/parse_child.py", "mavcg/assembly/tuning.py"}
+
+
+def test_one_module_prints() -> None:
+    """Elsewhere nothing is printed by print or written to stdout or stderr, but by a table or a note."""
+    printing = set()
+    for part in ("mavcg", "kernels", "passes", "profiles", "runtime"):
+        for path in (ROOT / part).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call):
+                    called = ast.unparse(node.func)
+                    if called == "print" or re.fullmatch(r"sys\.(stdout|stderr)(\.buffer)?\.write(lines)?", called):
+                        printing.add(path.relative_to(ROOT).as_posix())
+                    assert not called.endswith("Console") or path.name in ("output.py", "printable_console.py"), path
+
+    own = {"mavcg/text/terminal.py", "mavcg/cli/output.py", "mavcg/cli/explain.py"}
+    assert {name for name in printing if "/kernels/" not in name} - CHILDREN == own

@@ -1,0 +1,92 @@
+"""IR through clang: what comes back, what refusals say, and that nothing is left behind."""
+
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from mavcg.errors import MavcgError, ToolError
+from mavcg.hardware.target import parse_target
+from mavcg.objects.elf import function_symbols
+from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all, compile_module
+
+ARM = parse_target("aarch64-linux-musl")
+ADD = "define i32 @add(i32 %a) {\n  %r = add i32 %a, 1\n  ret i32 %r\n}\n"
+DEAD = "define internal void @dead() {\n  ret void\n}\n"
+# A vector register for 128 scalar bits: the backend gives up, with a message or with a crash report.
+IMPOSSIBLE = 'define void @f(i128 %a) {\n  call void asm "", "{nothere}"(i128 %a)\n  ret void\n}\n'
+
+
+def test_assembly_optimised_and_as_it_is() -> None:
+    optimised, plain, text = compile_all(
+        [
+            CodegenJob(ADD + DEAD, ARM, "a"),
+            CodegenJob(ADD + "define void @kept() {\n  ret void\n}\n", ARM, "a", optimise=False),
+            CodegenJob(ADD + DEAD, ARM, "a", emit="ir"),
+        ],
+        2,
+        lambda: None,
+    )
+    assert isinstance(optimised, str) and "add:" in optimised and "dead" not in optimised
+    assert isinstance(plain, str) and "kept:" in plain
+    assert isinstance(text, str) and "define" in text and "@dead" not in text and "@add" in canonical(text)
+
+
+def test_an_object_with_its_functions(tmp_path: Path) -> None:
+    compile_module(CodegenJob(ADD, ARM, "a", emit="obj"), tmp_path / "a.o")
+    assert list(function_symbols(tmp_path / "a.o")) == [("add", 8)]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.o"]
+
+
+def test_results_come_in_order_and_each_is_told() -> None:
+    told: list[str] = []
+    jobs = [CodegenJob(ADD.replace("@add", f"@f{i}"), ARM, "a") for i in range(5)]
+    results = compile_all(jobs, 2, lambda: told.append(threading.current_thread().name))
+    assert all(isinstance(result, str) and f"f{i}:" in result for i, result in enumerate(results))
+    assert len(told) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("define i32 @f() {\n  ret i64 0\n}\n", "value doesn't match function result type"),
+        (IMPOSSIBLE, "LLVM: "),
+        (ADD.replace("{", '"target-features"="+sve" {', 1).replace("i32", "<vscale x 4 x i33>"), "LLVM: "),
+    ],
+)
+def test_what_llvm_refuses_is_a_failure_with_its_words_and_the_rest_goes_on(text: str, reason: str) -> None:
+    refused, made = compile_all([CodegenJob(text, ARM, "a"), CodegenJob(ADD, ARM, "b")], 1, lambda: None)
+    assert isinstance(refused, Failure) and reason in refused.message
+    assert "\n" not in refused.message and "PLEASE" not in refused.message
+    assert isinstance(made, str)
+
+
+def test_a_crash_of_the_compiler_leaves_no_report_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    calls = "define ptr @f() {\n  %r = call ptr @llvm.thread.pointer.p0()\n  ret ptr %r\n}\n"
+    text = f"declare ptr @llvm.thread.pointer.p0()\n{calls}"  # which code generation for macOS on x86 does not know
+    [result] = compile_all([CodegenJob(text, parse_target("x86_64-macos"), "a")], 1, lambda: None)
+    assert isinstance(result, Failure) and "thread_pointer" in result.message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_names_the_work(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="compiling odd.c"):
+        compile_module(CodegenJob("define i32 @f() {\n  ret i64 0\n}\n", ARM, "compiling odd.c"), tmp_path / "a.s")
+
+
+def test_canonical_ir_is_what_llvm_prints_and_bad_ir_an_error() -> None:
+    text = canonical("define i32 @f(){ret i32 1}")
+    assert "define i32 @f() {\n  ret i32 1\n}" in text and canonical(text) == text
+    with pytest.raises(MavcgError, match="LLVM: "):
+        canonical("define i32 @f( {")
+
+
+def test_a_file_name_that_is_no_utf8_is_no_fault() -> None:
+    """clang copies it raw into a comment; it was read with surrogates in place of bytes."""
+    text = b"; ModuleID = '/caf\xe9.c'\n".decode("utf-8", "surrogateescape") + ADD
+    assert "@add" in canonical(text)
+    [asm] = compile_all([CodegenJob(text, ARM, "a")], 1, lambda: None)
+    assert isinstance(asm, str)

@@ -1,0 +1,504 @@
+"""Effects of instructions, against two references: an emulator that shows what changes what, and
+capstone's tables. Where the two differ, the Arm ARM (DDI 0487) decides; the exceptions name it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mavcg.assembly.code_image import assemble_image
+from mavcg.passes.asm.analysis.blocks import functions_of
+from mavcg.passes.asm.isa import memory_access as isa_memory
+from mavcg.passes.asm.isa import mnemonics as isa_rows
+from mavcg.passes.asm.isa.effects import Effects, Malformed
+from mavcg.passes.asm.isa.instruction import effects
+from mavcg.passes.asm.isa.source import parse_source
+from mavcg.passes.asm.isa.syntax import ZERO, Mem, parse_instr
+from mavcg.toolchain.zig import run_zig
+
+if TYPE_CHECKING:
+    from tests.passes.asm import instr_forms
+else:  # pytest's import mode puts no folder of tests on the path
+    _spec = importlib.util.spec_from_file_location("instr_forms", Path(__file__).parents[1] / "instr_forms.py")
+    instr_forms = sys.modules["instr_forms"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(instr_forms)
+
+CODE, DATA, DATA_BYTES = 0x10000, 0x4000_0000, 0x80000
+MASK64, MASK128 = (1 << 64) - 1, (1 << 128) - 1
+
+
+@lru_cache(maxsize=1)
+def encodings() -> dict[str, bytes]:
+    """All forms, assembled in one go."""
+    head = ".text\n.arch armv8.6-a+fp16+fp16fml+dotprod+i8mm+bf16+crypto+sha3+rdm+crc\nfixed:\n"
+    code = assemble_image(head + "\n".join(instr_forms.ALL) + "\n").sections[0].data
+    assert len(code) == 4 * len(instr_forms.ALL)
+    return {form: code[4 * at : 4 * at + 4] for at, form in enumerate(instr_forms.ALL)}
+
+
+def effects_of(form: str) -> Effects:
+    found = effects(parse_instr(form))
+    assert found is not None, form
+    return found
+
+
+# --- the emulator as reference -------------------------------------------------------------------------------------
+
+
+class Probe:
+    """One instruction at a time in an emulator, from any registers."""
+
+    def __init__(self) -> None:
+        unicorn = pytest.importorskip("unicorn", reason="the emulator is not installed")
+        arm: Any = importlib.import_module("unicorn.arm64_const")
+        self.uc: Any = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+        self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
+        self.uc.mem_map(CODE, 0x1000)
+        self.uc.mem_map(DATA, DATA_BYTES)
+        self.uc.mem_write(DATA, random.Random(1).randbytes(DATA_BYTES))
+        self.error = unicorn.UcError
+        self.numbers = {f"x{i}": getattr(arm, f"UC_ARM64_REG_X{i}") for i in range(31)}
+        self.numbers |= {f"v{i}": getattr(arm, f"UC_ARM64_REG_V{i}") for i in range(32)}
+        self.numbers |= {"sp": arm.UC_ARM64_REG_SP, "nzcv": arm.UC_ARM64_REG_NZCV}
+        self.loads: set[int] = set()
+        self.stores: set[int] = set()
+        self.unchanged_because: list[tuple[int, bytes]] = []
+        self.write_kind = unicorn.UC_MEM_WRITE
+        self.uc.hook_add(unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, self._on_access)
+
+    def _on_access(self, uc: Any, kind: int, address: int, size: int, value: int, data: Any) -> None:
+        if kind == self.write_kind:
+            self.stores |= set(range(address, address + size))
+            self.unchanged_because.append((address, bytes(uc.mem_read(address, size))))
+        else:
+            self.loads |= set(range(address, address + size))
+
+    def load(self, code: bytes) -> None:
+        self.uc.mem_write(CODE, code)
+        self.uc.ctl_remove_cache(CODE, CODE + 4)
+
+    def run(self, state: dict[str, int]) -> tuple[dict[str, int], object]:
+        """Registers afterwards, and what was loaded and stored."""
+        self.loads, self.stores, self.unchanged_because = set(), set(), []
+        for name, value in state.items():
+            self.uc.reg_write(self.numbers[name], value << 28 if name == "nzcv" else value)
+        self.uc.emu_start(CODE, CODE + 4, count=1)
+        after = {name: self.uc.reg_read(self.numbers[name]) for name in state}
+        after["nzcv"] >>= 28
+        stored = {at: self.uc.mem_read(at, 1)[0] for at in self.stores}
+        for address, old in reversed(self.unchanged_because):
+            self.uc.mem_write(address, old)
+        return after, (frozenset(self.loads), tuple(sorted(stored.items())))
+
+
+NAMED = ("x0", "x1", "x2", "x3", "sp", "nzcv", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v31")
+FLAG_VALUES = (0, 4, 15, 9, 2, 8, 6, 1)
+
+
+def values(name: str, memory: bool, seed: int, pick: random.Random) -> int:
+    if name == "nzcv":
+        return FLAG_VALUES[seed % 8]
+    if name == "sp" or (memory and name in ("x0", "x1")):
+        return DATA + 0x10000 + 16 * pick.randrange(64)
+    if memory and name == "x2":
+        return pick.randrange(256)
+    if name[0] == "x":
+        small = pick.randrange(64)
+        return pick.choice((pick.getrandbits(64), small, -small & MASK64, pick.getrandbits(32)))
+    kind = seed % 6
+    if kind == 0:
+        return pick.getrandbits(128)
+    if kind == 1:  # small numbers in every lane size
+        return int.from_bytes(bytes(pick.randrange(16) for _ in range(16)), "little")
+    # Floating point of moderate size, for 32 (and 16) bits and for 64; then values that are often the same.
+    size, exponent = (32, 0x38000000) if kind % 2 == 0 else (64, 0x38 << 56)
+    keep = 0xFFFFFF if size == 32 else 0xFFFFFFFFFFFFF
+    if kind < 4:
+        return sum(((pick.getrandbits(size) & keep) | exponent) << at for at in range(0, 128, size))
+    one = 0x3FF0000000000000 if kind == 5 else 0x3F800000
+    return sum(pick.choice((0, 0, one, 1)) << at for at in range(0, 128, size))
+
+
+def expected_bytes(effect: Effects, before: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
+    """Addresses of the bytes that are loaded and stored, from our own tables."""
+    memory = effect.memory
+    if memory is None:
+        return frozenset(), frozenset()
+    address: Mem = memory.address
+    at = before[address.base.name]
+    if address.mode != "post":
+        at += address.offset or 0
+        if address.index is not None:
+            index = 0 if address.index.name == ZERO else before[address.index.name]
+            extend, _, shift = (address.extend or "lsl #0").partition(" #")
+            if address.index.view == "w":
+                index &= 0xFFFFFFFF
+                if extend == "sxtw" and index >> 31:
+                    index -= 1 << 32
+            at += index << int(shift or 0)
+    touched = frozenset((at + i) & MASK64 for i in range(memory.bytes))
+    return touched if memory.load else frozenset(), touched if memory.store else frozenset()
+
+
+def complaints(probe: Probe, form: str, code: bytes) -> Iterator[str]:
+    """Registers that the form names are changed one by one, all others at once."""
+    effect = effects_of(form)
+    reads: set[str] = set()
+    writes: set[str] = set()
+    probe.load(code)
+    pick = random.Random(form)
+    memory = effect.memory is not None
+    named = sorted({reg.name for reg in parse_instr(form).registers() if reg.name != ZERO} | {"nzcv"})
+    groups = [(name,) for name in named] + [tuple(name for name in NAMED if name not in named)]
+    for seed in range(96):
+        before = {name: values(name, memory, seed, pick) for name in NAMED}
+        try:
+            after, touched = probe.run(before)
+        except probe.error as fault:
+            yield f"{form}: the emulator refuses it: {fault}"
+            return
+        writes |= {name for name in NAMED if after[name] != before[name]}
+        loads, stores = expected_bytes(effect, before)
+        if (loads, stores) != (frozenset(probe.loads), frozenset(probe.stores)):
+            yield f"{form}: touches {sorted(probe.loads | probe.stores)}, not {sorted(loads | stores)}"
+            return
+        for group in groups:
+            other = {name: value for name, value in before.items() if name not in group}
+            for name in group:
+                new = before[name]
+                while new == before[name]:
+                    new = values(name, memory, pick.randrange(8) if name == "nzcv" else seed, pick)
+                other[name] = new
+            then, then_touched = probe.run(other)
+            writes |= {name for name in NAMED if then[name] != other[name]}
+            kept = {name for name in group if (after[name], then[name]) == (before[name], other[name])}
+            if touched != then_touched or any(then[name] != after[name] for name in NAMED if name not in kept):
+                reads |= set(group)
+        if seed >= 2 and reads | UNOBSERVABLE.get(form, set()) == effect.reads() and writes == effect.writes():
+            break
+    reads |= UNOBSERVABLE.get(form, set())
+    if reads != effect.reads():
+        yield f"{form}: reads {sorted(reads)}, not {sorted(effect.reads())}"
+    if writes != effect.writes():
+        yield f"{form}: writes {sorted(writes)}, not {sorted(effect.writes())}"
+
+
+GROUPS = {"integer": instr_forms.INTEGER, "memory": instr_forms.MEMORY, "float": instr_forms.FLOAT,
+          "vector": instr_forms.VECTOR}  # fmt: skip
+# What the instruction reads by the Arm ARM's pseudocode, though no result can differ by it here.
+UNOBSERVABLE = {
+    "and x0, xzr, x2": {"x2"},
+    "ands x0, xzr, x2": {"x2"},
+    "cmp sp, #5": {"sp"},  # the flags are the same for any address
+    "cmn sp, #5": {"sp"},
+    **{form: set(effects_of(form).reads()) for form in instr_forms.MEMORY if form.startswith("prf")},
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_an_emulator_sees_the_same_reads_and_writes(group: str) -> None:
+    probe = Probe()
+    found = []
+    for form in GROUPS[group]:
+        found += list(complaints(probe, form, encodings()[form]))
+    assert not found, "\n".join(found)
+
+
+def test_a_newer_emulator_sees_the_same_reads_of_new_instructions(tmp_path: Path) -> None:
+    """Forms of Armv8.6 that unicorn lacks: one program tries each with one register changed after another."""
+    qemu = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+    if qemu is None:
+        pytest.skip("qemu-aarch64 is not installed")
+    seeds = 4
+    lines, inputs, pick = [], [], random.Random(8)
+    for form in instr_forms.NEW:
+        for seed in range(seeds):
+            before = [values(f"v{i}", False, seed, pick) for i in range(4)]
+            for changed in (None, 0, 1, 2, 3):
+                row = [values("v0", False, seed, pick) if i == changed else value for i, value in enumerate(before)]
+                inputs += row
+                lines += ["ldp q0, q1, [x9], #32", "ldp q2, q3, [x9], #32", form]
+                lines += [f"str q{i}, [x10], #16" for i in range(4)]
+    size = 16 * len(inputs)
+    data = "\n".join(f".quad {value & MASK64}, {value >> 64}" for value in inputs)
+    source = f""".arch armv8.6-a+i8mm+bf16
+.text
+.globl _start
+_start:
+adrp x9, from
+add x9, x9, :lo12:from
+adrp x10, to
+add x10, x10, :lo12:to
+{chr(10).join(lines)}
+mov x0, #1
+adrp x1, to
+add x1, x1, :lo12:to
+ldr x2, =({size})
+mov x8, #64
+svc #0
+mov x0, #0
+mov x8, #93
+svc #0
+.data
+.p2align 4
+from:
+{data}
+.bss
+.p2align 4
+to: .zero {size}
+"""
+    (tmp_path / "new.s").write_text(source)
+    run_zig("cc", ["-target", "aarch64-linux-musl", "-nostdlib", "-static", "new.s", "-o", "new"], "test", tmp_path)
+    done = subprocess.run([qemu, "-cpu", "max", tmp_path / "new"], capture_output=True, check=True)
+    outputs = [int.from_bytes(done.stdout[at : at + 16], "little") for at in range(0, size, 16)]
+    rows = iter(zip(zip(*[iter(inputs)] * 4, strict=True), zip(*[iter(outputs)] * 4, strict=True), strict=True))
+    for form in instr_forms.NEW:
+        reads: set[str] = set()
+        writes: set[str] = set()
+        for _ in range(seeds):
+            before_row, after = next(rows)
+            writes |= {f"v{i}" for i in range(4) if after[i] != before_row[i]}
+            for changed in range(4):
+                _, then = next(rows)
+                reads |= {f"v{changed}"} if then[0] != after[0] else set()
+        effect = effects_of(form)
+        assert (form, reads, writes) == (form, set(effect.reads()), set(effect.writes()))
+
+
+# --- capstone as reference: where an instruction goes, and integer instructions ------------------------------------
+
+# Registers that capstone 5 has among the reads and the Arm ARM, C6.2, has not.
+CAPSTONE_READS = {
+    "b.al": "nzcv",  # always: the flags do not count
+    "b.nv": "nzcv",
+    "cbz": "nzcv",
+    "cbnz": "nzcv",
+}
+
+
+def test_capstone_sees_the_same_flow() -> None:
+    capstone = pytest.importorskip("capstone", reason="capstone is not installed")
+    decode = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    decode.detail = True
+    kinds = {"": set(), "cond": {"jump"}, "jump": {"jump"}, "call": {"call"}, "return": {"return"}}
+    for form in (*instr_forms.BRANCHES, *instr_forms.INTEGER, *instr_forms.MEMORY):
+        effect = effects_of(form)
+        (instr,) = decode.disasm(encodings()[form], CODE)
+        groups = {decode.group_name(group) for group in instr.groups} & {"jump", "call", "return"}
+        flow = "jump" if effect.flow == "indirect" else effect.flow
+        assert (form, groups - ({"jump"} if flow == "call" else set())) == (form, kinds[flow])
+        if effect.flow and effect.flow != "call":
+            read = {decode.reg_name(register) for register in instr.regs_access()[0]}
+            whole = {re.sub("^w", "x", name) for name in read} | ({"x30"} if form == "ret" else set())
+            extra = {CAPSTONE_READS[instr.mnemonic]} if instr.mnemonic in CAPSTONE_READS else set()
+            assert (form, whole - extra) == (form, set(effect.reads()))
+
+
+# --- the tables themselves -----------------------------------------------------------------------------------------
+
+
+def test_every_mnemonic_of_the_tables_has_a_form() -> None:
+    tables = {*isa_rows.INTEGER, *isa_rows.VECTOR, *isa_rows.SCALAR_FP}
+    tables |= {*isa_memory.LOADS, *isa_memory.STORES, *isa_memory.PAIRS}
+    assert tables - {form.split()[0] for form in instr_forms.ALL} == set()
+
+
+def test_instructions_print_as_what_they_are() -> None:
+    """Printed from its parts, and with each register replaced by itself, an instruction has the same encoding."""
+    head = ".text\n.arch armv8.6-a+fp16+fp16fml+dotprod+i8mm+bf16+crypto+sha3+rdm+crc\nfixed:\n"
+    instrs = [parse_instr(form) for form in instr_forms.ALL]
+    again = [instr.with_registers(tuple(reg.name for reg in instr.registers())) for instr in instrs]
+    assert again == instrs
+    code = assemble_image(head + "\n".join(map(str, again)) + "\n").sections[0].data
+    wrong = [form for at, form in enumerate(instr_forms.ALL) if code[4 * at : 4 * at + 4] != encodings()[form]]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "frobnicate x0, x1",
+        "ldr x0, =0x1234",
+        "ldr x0, fixed",
+        "ldar x0, [x1]",
+        "ldxr x0, [x1]",
+        "stlr w0, [x1]",
+        "cas x0, x1, [x2]",
+        "swp x0, x1, [x2]",
+        "ldadd x0, x1, [x2]",
+        "mrs x0, fpcr",
+        "msr nzcv, x0",
+        "dmb ish",
+        "svc #0",
+        "brk #1",
+        "bti c",
+        "paciasp",
+        "retaa",
+        "braa x0, x1",
+        "fjcvtzs w0, d1",
+        "add z0.s, z1.s, z2.s",
+        "add x0, x1, \\reg",
+        "ptrue p0.s",
+        "ldr z0, [x1]",
+        "ldr x0, [z1.d]",
+        "dc zva, x0",
+        "stg x0, [x1]",
+        "cntb x0",
+        "addvl x0, x1, #1",
+        "mov v0.4s, v1.4s[1]foo",
+        "fadd z0.s, p0/m, z0.s, z1.s",
+        "mov z0.s, p0/m, z1.s",
+    ],
+)
+def test_what_is_not_known_has_no_effects(text: str) -> None:
+    assert effects(parse_instr(text)) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["add x0, x1", "ldr x0", "ldp x0, [x1]", "b", "cbz x0", "tbz x0, #3", "fmla v0.4s, v1.4s", "madd x0, x1, x2",
+     "csel x0, x1, x2", "ld1 { v0.4s }", "fadd s0, s1", "zip1 v0.4s, v1.4s", "tbl v0.16b, { v1.16b }",
+     "smax v0.4s, v1.4s", "movk", "cmp x0", "cset x0", "lsl x0, x1", "prfm pldl1keep", "mov x0", "ins v0.s[1]",
+     "add", "ubfx x0, x1, #3", "ext v0.16b, v1.16b, v2.16b", "scvtf s0", "add x0, x1, x2, x3, x4",
+     "ldr x0, [x1], #8, #9"],
+)  # fmt: skip
+def test_operands_that_are_missing_are_an_error(text: str) -> None:
+    with pytest.raises(Malformed):
+        effects(parse_instr(text))
+
+
+def test_a_pair_of_two_sizes_is_no_instruction() -> None:  # found by fuzzing
+    for text in ("ldp q1, v0, [x1], #32", "ldp x0, w1, [x2]", "stp d0, q1, [x2]"):
+        assert effects(parse_instr(text)) is None
+    assert effects_of("stp x0, xzr, [x2]").op_class == effects_of("ldp x0, x1, [x2]").op_class.replace("ldp", "stp")
+
+
+def test_an_address_with_a_vector_register_is_no_instruction() -> None:  # found by fuzzing
+    for text in ("ldr q0, [x0], v26", "ldr q0, [v1]", "ld1 { v0.4s }, [x0], v3", "prfm pldl1keep, [v0]"):
+        assert effects(parse_instr(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "op_class"),
+    [
+        ("add x0, x1, x2", "alu"), ("add x0, x1, x2, lsl #3", "alu_shifted"), ("add x0, x1, w2, sxtw", "alu_shifted"),
+        ("adds x0, x1, #1", "alu_flags"), ("lsl x0, x1, #3", "bitfield"), ("lsl x0, x1, x2", "shift"),
+        ("mul w0, w1, w2", "mul_w"), ("mul x0, x1, x2", "mul_x"), ("umull x0, w1, w2", "mull"),
+        ("sdiv w0, w1, w2", "div_w"), ("mov x0, #1", "mov_imm"), ("mov x0, x1", "alu"), ("ldr q0, [x1]", "ldr_q"),
+        ("ldr d0, [x1]", "ldr_d"), ("ldr s0, [x1]", "ldr_s"), ("ldr b0, [x1]", "ldr_s"), ("ldr w0, [x1]", "ldr_x"),
+        ("ldrsw x0, [x1]", "ldr_x"), ("ldp q0, q1, [x1]", "ldp_q"), ("ldp w0, w2, [x1]", "ldp_x"),
+        ("str q0, [x1]", "str_q"), ("str s0, [x1]", "str_d"), ("stp d0, d1, [x1]", "stp_d"),
+        ("ld1 { v0.4s }, [x1]", "ld1_q"), ("ld1 { v0.2s }, [x1]", "ld1_d"), ("ld1 { v0.s }[1], [x1]", "ld1_lane"),
+        ("ld1r { v0.4s }, [x1]", "ld1r"), ("ld1 { v0.4s, v1.4s }, [x1]", "ld1_q2"),
+        ("st1 { v0.4s-v3.4s }, [x1]", "st1_q4"), ("ld4 { v0.4s-v3.4s }, [x1]", "ld4_q"),
+        ("fmla v0.4s, v1.4s, v2.4s", "fmla_q"), ("fmla v0.2s, v1.2s, v2.s[1]", "fmla_lane_d"),
+        ("fmla v0.4s, v1.4s, v2.s[1]", "fmla_lane_q"), ("sdot v0.4s, v1.16b, v2.4b[1]", "dot_lane_q"),
+        ("sdot v0.2s, v1.8b, v2.8b", "dot_d"), ("smmla v0.4s, v1.16b, v2.16b", "mmla_q"),
+        ("mla v0.8h, v1.8h, v2.h[1]", "mla_lane_q"), ("smlal v0.4s, v1.4h, v2.h[1]", "mlal_lane_q"),
+        ("fadd s0, s1, s2", "fadd_s"), ("fdiv d0, d1, d2", "fdiv_f64"), ("fsqrt s0, s1", "fsqrt_s"),
+        ("fmadd s0, s1, s2, s3", "fmadd_s"), ("fmov x0, d1", "fmov_to_gpr"), ("fmov d0, x1", "fmov_from_gpr"),
+        ("scvtf s0, w1", "cvt_from_gpr"), ("fcvtzs w0, s1", "cvt_to_gpr"), ("scvtf v0.4s, v1.4s", "fcvt_q"),
+        ("ins v0.d[1], x1", "ins"), ("mov v0.s[1], v1.s[0]", "ins_lane"), ("umov w0, v1.s[1]", "umov"),
+        ("dup v0.4s, w1", "dup_gpr"), ("dup v0.4s, v1.s[1]", "dup_lane_q"), ("mov v0.16b, v1.16b", "logic_q"),
+        ("and v0.8b, v1.8b, v2.8b", "logic_d"), ("add d0, d1, d2", "add_d"),
+        ("tbl v0.8b, { v1.16b, v2.16b }, v3.8b", "tbl2"),
+        # Stems that are also names of integer classes.
+        ("smull v0.8h, v1.8b, v2.8b", "mull_q"), ("umull2 v0.4s, v1.8h, v2.8h", "mull_q"),
+        ("sqdmull v0.4s, v1.4h, v2.h[1]", "mull_q"), ("pmull v0.8h, v1.8b, v2.8b", "mull_q"),
+        ("sqdmull s0, h1, h2", "mull_q"), ("shl v0.4s, v1.4s, #3", "shift_q"), ("ushr v0.2s, v1.2s, #3", "shift_d"),
+        ("sshr v0.16b, v1.16b, #3", "shift_q"), ("shl d0, d1, #3", "shift_d"),
+        ("ld2 { v0.s, v1.s }[1], [x1]", "ld2_lane"), ("ld3 { v0.b-v2.b }[7], [x1]", "ld3_lane"),
+        ("ld4 { v0.d-v3.d }[1], [x1]", "ld4_lane"), ("ld2r { v0.4s, v1.4s }, [x1]", "ld2r"),
+        ("ld3r { v0.8b-v2.8b }, [x1]", "ld3r"), ("ld4r { v0.4s-v3.4s }, [x1]", "ld4r"),
+        ("st2 { v0.s, v1.s }[1], [x1]", "st2_lane"), ("st4 { v0.h-v3.h }[3], [x1]", "st4_lane"),
+        ("xtn v0.4h, v1.4s", "xtn_q"), ("addv s0, v1.4s", "addv_q"), ("nop", "nop"), ("b.eq fixed", "branch_cond"),
+    ],
+)  # fmt: skip
+def test_classes(text: str, op_class: str) -> None:
+    assert effects_of(text).op_class == op_class
+
+
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        ("fmla v0.4s, v1.4s, v2.s[0]", {"v0": "acc", "v1": "", "v2": ""}),
+        ("ins v0.d[1], x1", {"v0": "acc", "x1": ""}),
+        ("ldr q0, [x1, x2]", {"x1": "addr", "x2": "addr"}),
+        ("str q0, [x1], #16", {"v0": "data", "x1": "addr"}),
+        ("ld1 { v0.s }[1], [x1], x2", {"v0": "acc", "x1": "addr", "x2": "addr"}),
+        ("stp x0, x2, [sp, #-16]!", {"x0": "data", "x2": "data", "sp": "addr"}),
+    ],
+)
+def test_roles(text: str, roles: dict[str, str]) -> None:
+    assert {a.register: a.role for a in effects_of(text).accesses if a.read} == roles
+
+
+def test_a_return_reads_the_link_register() -> None:
+    assert effects_of("ret").reads() == {"x30"}
+    assert effects_of("ret x5").reads() == {"x5"}
+
+
+@pytest.mark.parametrize("text", ["b.al out", "b.nv out"])
+def test_always_is_a_jump(text: str) -> None:
+    assert (effects_of(text).flow, effects_of(text).reads_flags) == ("jump", False)
+
+
+# --- what compilers emit -------------------------------------------------------------------------------------------
+
+KERNELS = """
+#include <math.h>
+#include <stdint.h>
+void gemm(const float *restrict a, const float *restrict b, float *restrict c, int k) {
+  float s[8][8] = {{0}};
+  for (int p = 0; p < k; p++)
+    for (int i = 0; i < 8; i++)
+      for (int j = 0; j < 8; j++) s[i][j] += a[p * 8 + i] * b[p * 8 + j];
+  for (int i = 0; i < 64; i++) c[i] += s[i / 8][i % 8];
+}
+int dot(const int8_t *a, const int8_t *b, int n) { int s = 0; for (int i = 0; i < n; i++) s += a[i] * b[i]; return s; }
+void sat(const int16_t *a, int8_t *o, int n) {
+  for (int i = 0; i < n; i++) { int v = (a[i] * 3 + 7) >> 4; o[i] = v > 127 ? 127 : v < -128 ? -128 : v; }
+}
+void root(double *a, const double *b, int n) { for (int i = 0; i < n; i++) a[i] = sqrt(b[i]) / (1 + fabs(a[i])); }
+void rgb(uint8_t *o, const uint8_t *i, int n) {
+  for (int k = 0; k < n; k++) o[k] = (i[3 * k] * 77 + i[3 * k + 1] * 150 + i[3 * k + 2] * 29) >> 8;
+}
+uint64_t hash(const uint64_t *p, int n) {
+  uint64_t h = 1469598103934665603ull;
+  for (int i = 0; i < n; i++) { h ^= p[i]; h *= 1099511628211ull; h = h << 13 | h >> 51; h += __builtin_popcountll(h); }
+  return h;
+}
+long jump(int x, long a) {
+  switch (x) { case 0: return a + 1; case 1: return a * 3; case 2: return a / 5; case 3: return a ^ 9;
+    case 4: return ~a; }
+  return 0;
+}
+_Float16 half(const _Float16 *a, int n) { _Float16 s = 0; for (int i = 0; i < n; i++) s += a[i] * a[i]; return s; }
+void narrow(float *o, const double *a, int n) { for (int i = 0; i < n; i++) o[i] = a[i] > 0 ? a[i] : 0; }
+"""
+
+
+@pytest.mark.parametrize("core", ["cortex_a53", "cortex_a55", "cortex_a76", "cortex_x1"])
+def test_all_that_a_compiler_emits_is_known(core: str, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(KERNELS)
+    flags = ["-target", "aarch64-linux-gnu.2.17", f"-mcpu={core}", "-O3", "-ffast-math", "-g0", "-fno-sanitize=all"]
+    run_zig("cc", [*flags, "-S", "k.c", "-o", "k.s"], "compiling", tmp_path)
+    text = (tmp_path / "k.s").read_text()
+    statements = parse_source(text)
+    assert "".join(s.text for s in statements) == text
+    functions = functions_of(statements)
+    assert len(functions) == 9 and not any(f.frozen for f in functions)
+    lines = [line for f in functions for block in f.blocks for line in block.lines]
+    assert [statements[line.statement].code for line in lines if line.effects is None] == []
+    assert len(lines) > 400

@@ -1,0 +1,107 @@
+"""Scalars that only multiply as lanes of one load: when, what stays, and that the results are the same."""
+
+import pytest
+
+from mavcg.assembly.code_image import assemble_image
+from mavcg.assembly.equivalence import compare
+from mavcg.passes.asm.analysis.dependences import with_effects
+from mavcg.passes.asm.isa.syntax import Instr, parse_instr
+from mavcg.passes.asm.transforms.lane_loads import join_scalar_loads
+from mavcg.passes.asm.transforms.rename_registers import allocate
+
+LIVE = frozenset({"v0", "v1", "v28", "x11", "x3"})
+FOUR = """
+ldr s24, [x11]
+ldr s25, [x11, #4]
+ldr s26, [x11, #8]
+ldr s27, [x11, #12]
+fmla v0.4s, v28.4s, v24.s[0]
+fmla v1.4s, v28.4s, v25.s[0]
+fmla v0.4s, v28.4s, v26.s[0]
+fmla v1.4s, v28.4s, v27.s[0]
+fmls v1.4s, v28.4s, v27.s[0]
+"""
+
+
+def _parsed(text: str) -> list[Instr]:
+    return [parse_instr(line) for line in text.strip().splitlines()]
+
+
+def _printed(instrs: tuple[Instr, ...]) -> list[str]:
+    return [" ".join(str(instr).split()) for instr in instrs]
+
+
+def test_four_neighbours() -> None:
+    assert _printed(join_scalar_loads(_parsed(FOUR), LIVE)) == [
+        "ldr q%0, [x11]",
+        "fmla v0.4s, v28.4s, v%0.s[0]",
+        "fmla v1.4s, v28.4s, v%0.s[1]",
+        "fmla v0.4s, v28.4s, v%0.s[2]",
+        "fmla v1.4s, v28.4s, v%0.s[3]",
+        "fmls v1.4s, v28.4s, v%0.s[3]",
+    ]
+
+
+def test_pairs_in_any_order_behind_a_move_and_two_doubles() -> None:
+    found = join_scalar_loads(_parsed("""
+        ldp s26, s27, [x11, #-8]
+        add x11, x11, #64
+        fmla v0.4s, v28.4s, v27.s[0]
+        ldp s24, s25, [x11, #-80]
+        fmul v1.4s, v28.4s, v24.s[0]
+        fmla v1.4s, v28.4s, v25.s[0]
+        fmla v1.4s, v28.4s, v26.s[0]
+        ldr d24, [x3, #8]
+        ldr d25, [x3]
+        fmla v0.2d, v28.2d, v24.d[0]
+        fmla v0.2d, v28.2d, v25.d[0]
+    """), LIVE)  # fmt: skip
+    assert _printed(found) == [
+        "ldr q%1, [x11, #-16]",
+        "add x11, x11, #64",
+        "fmla v0.4s, v28.4s, v%1.s[3]",
+        "fmul v1.4s, v28.4s, v%1.s[0]",
+        "fmla v1.4s, v28.4s, v%1.s[1]",
+        "fmla v1.4s, v28.4s, v%1.s[2]",
+        "ldr q%0, [x3]",
+        "fmla v0.2d, v28.2d, v%0.d[1]",
+        "fmla v0.2d, v28.2d, v%0.d[0]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[x11, #4]", "[x11, #16]"),  # a hole
+        ("[x11, #4]", "[x3, #4]"),  # another pointer
+        ("ldr s25, [x11, #4]", "ldr d25, [x11, #4]"),
+        ("v28.4s, v25.s[0]", "v28.4s, v25.s[1]"),  # the zero beside it
+        ("fmla v1.4s, v28.4s, v25.s[0]", "fmla v1.4s, v25.4s, v28.s[0]"),
+        ("fmla v1.4s, v28.4s, v25.s[0]", "fmla v25.4s, v28.4s, v25.s[0]"),
+        ("fmla v1.4s, v28.4s, v25.s[0]", "fadd v1.4s, v28.4s, v25.4s"),
+        ("fmla v1.4s, v28.4s, v25.s[0]", "nop"),  # no one reads it, or someone behind the code
+        ("ldr s27, [x11, #12]", "ldr s27, [x11, #12]\nstr q28, [x3]"),
+        ("ldr s27, [x11, #12]", "mov x11, x3\nldr s27, [x11, #12]"),
+    ],
+)
+def test_what_stays_as_it_is(old: str, new: str) -> None:
+    assert old in FOUR
+    changed = _parsed(FOUR.replace(old, new))
+    assert join_scalar_loads(changed, LIVE) == tuple(changed)
+
+
+def test_a_value_that_is_live_later_keeps_its_register() -> None:
+    assert join_scalar_loads(_parsed(FOUR), LIVE | {"v25"}) == tuple(_parsed(FOUR))
+
+
+def test_results_are_the_same() -> None:
+    pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
+    new = allocate(with_effects(join_scalar_loads(_parsed(FOUR), LIVE)), LIVE, LIVE)
+    texts = [
+        "\t.text\n\t.globl f\n\t.type f,%function\nf:\n" + "".join(f"\t{line}\n" for line in lines)
+        + "\tstp q0, q1, [x3]\n\tret\n\t.size f, .-f\n"
+        for lines in (FOUR.strip().splitlines(), _printed(new))
+    ]  # fmt: skip
+    before, after = (assemble_image(text, "lanes") for text in texts)
+    found = compare(before, after, "f", range(8), observed=("x0", "x3", "x11"))
+    assert found.passed, found

@@ -1,0 +1,70 @@
+"""Constants of the cost model: every file of profiles/fits is read, and what is not as it should be is refused."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mavcg.errors import ProfileError
+from mavcg.hardware.cost_fit import ALL_CORES, KINDS, X86
+from mavcg.profiles.cost_fits import fit_faults, load_all_cores_fit, load_cost_fit
+from mavcg.profiles.load import HERE, files
+from mavcg.selection.costs import part_counts
+
+
+def test_there_is_a_file_for_each_kind_and_one_for_all() -> None:
+    assert set(files("fits")) == {*KINDS, ALL_CORES}
+    assert fit_faults() == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_has_constants_in_their_ranges(kind: str) -> None:
+    fit = load_cost_fit(kind)
+
+    for ratio in ("l1_share", "l2_share", "l1_fill_exposed", "l2_fill_exposed", "memory_fill_exposed", "min_gain"):
+        assert 0 < getattr(fit.macro_tile, ratio) <= 1
+    assert fit.macro_tile.l2_fill_exposed_prefetched < fit.macro_tile.l2_fill_exposed
+    assert fit.typical.l1d_bytes < fit.typical.l2_bytes
+    assert (fit.chunk_prefetch is not None) is (kind == X86)
+
+
+def test_the_cost_of_a_handover_is_what_was_measured() -> None:
+    """430 to 590 ns at 3.2 GHz (bench/handover.py)."""
+    assert 430 * 3.2 <= load_all_cores_fit().steps.handover_cycles <= 590 * 3.2
+
+
+def test_every_part_of_a_primitive_has_its_cycles() -> None:
+    named = set(re.findall(r'"(product_\w+|copy|gather|turn\w*|patch\w*|shifted|depthwise|transform|butterfly)"',
+                           Path(part_counts.__file__).read_text()))  # fmt: skip
+
+    assert len(named) > 10
+    assert named <= set(load_all_cores_fit().primitives.cycles)
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        (lambda text: text.replace("l1_share = {", "l1_part = {"), "macro_tile.l1_part: no such key"),
+        (lambda text: re.sub(r"\nl1_share = .*", "", text), "macro_tile.l1_share: missing"),
+        (lambda text: text.replace('unit = "GHz"', 'unit = "MHz"'), 'typical.ghz: the unit is .* write unit = "GHz"'),
+        (lambda text: text.replace('fitted_on = "zen3"', 'fitted_on = "zen9"', 1), "name a machine of .machines."),
+        (lambda text: text.replace("value = 0.75", "value = -0.75", 1), "no number of 0 or more"),
+        (lambda text: text.replace("value = 4096,", "value = 40.5,"), "no whole number"),
+        (lambda text: re.sub(r', source = "[^"]*"', "", text, count=1), "no source"),
+        (lambda text: text.replace("[typical]", "[usual]"), "usual: no such key"),
+        (lambda text: text.replace('name        = "x86"', 'name = "arm"'), "is not the file's name"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_key(
+    change: Callable[[str], str], refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (HERE / "fits" / f"{X86}.toml").read_text()
+    (tmp_path / "fits").mkdir()
+    (tmp_path / "fits" / f"{X86}.toml").write_text(change(text))
+    monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
+
+    assert change(text) != text
+    with pytest.raises(ProfileError, match=f"x86.toml: .*{refused}"):
+        load_cost_fit(X86)
+    assert len(fit_faults()) == 1
