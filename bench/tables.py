@@ -8,6 +8,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mavcg.files.whole_file import write_whole
 
 Record = Mapping[str, Any]
 PAGES = (ROOT / "docs" / "figures.md",)
+COLUMNS = 120  # of a page's lines
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -130,7 +132,18 @@ def section(name: str, record: Record, tables: Mapping[str, tuple[str, Callable[
     origin = f"{'; '.join(filter(None, where))}; `{record['command']}`"
     if "kept" in record:
         origin += f". Older than the code: {record['kept']['why']}"
-    return f"### {title}\n\n{show(record)}\n\n{origin}\n"
+    return f"### {title}\n\n{_wrap(show(record))}\n\n{_wrap(origin)}\n"
+
+
+def _wrap(text: str) -> str:
+    """Break the long lines of a text that are no rows of a table, at COLUMNS."""
+    lines = (
+        [line]
+        if line.startswith("|") or len(line) <= COLUMNS
+        else textwrap.wrap(line, COLUMNS, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
+    return "\n".join(line for wrapped in lines for line in wrapped)
 
 
 def updated(text: str, sections: Mapping[str, str]) -> str:

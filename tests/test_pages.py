@@ -10,6 +10,7 @@ from mavcg.importers.tflite_ops.table import supported as tflite_operators
 from mavcg.ops import OPS
 
 ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "ARCHITECTURE.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
 OPERATORS = (ROOT / "docs" / "operators.md").read_text()
 
 
@@ -36,10 +37,23 @@ def test_operators_of_the_graph() -> None:
     assert f"the {len(OPS)} operators of the graph" in OPERATORS
 
 
-@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     text = re.sub(r"^ {4}.*$", "", (ROOT / page).read_text(), flags=re.MULTILINE)  # brackets in code are no links
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
     missing = [t for t in targets if t and "://" not in t and not (ROOT / page).parent.joinpath(t).exists()]
 
     assert missing == []
+
+
+def is_prose(line: str) -> bool:
+    """False for rows of tables, code, and lines that cannot be broken."""
+    return not line.startswith(("|", "    ", "[", "!", "`")) and len(line.split()) > 1
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_are_no_longer_than_an_editor_is_wide(page: str) -> None:
+    outside_code = (ROOT / page).read_text().split("```")[::2]
+    long_lines = [line for part in outside_code for line in part.split("\n") if len(line) > 120 and is_prose(line)]
+
+    assert long_lines == []
