@@ -16,11 +16,14 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import host_target
-from mavcg.runtime.amalgamation import unit_text
-from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime
+from mavcg.runtime.amalgamation import SOURCES, unit_text
+from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime, x86_needs
 from mavcg.runtime.code_cache import cached_library, is_own_folder
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
 from mavcg.runtime.declared import ffi
+
+BY_MAP = "MAVCG_CPU_MAP"  # the source of a core type that the user named
+_NEEDS = SOURCES / "x86_needs.h"
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,20 @@ def detect(
         cores = list(load_cores().values())
     live = root.resolve() == Path("/")
     core_set = CoreSet(tuple(cores))
-    library = load_detector(table_text(core_set, {}))
+    found = _detect(core_set, root, live, cpu_map)
+    if not live:
+        return found
+    # A hypervisor may mask instructions that every silicon of the family has; the selector then takes "generic".
+    named = {cpu.core for cpu in found if cpu.how != BY_MAP}
+    checked = tuple(core for core in core_set.cores if core.name in named and core.arch == "x86_64")
+    return _detect(core_set, root, live, cpu_map, checked) if checked else found
+
+
+def _detect(
+    core_set: CoreSet, root: Path, live: bool, cpu_map: str | None, checked: tuple[Core, ...] = ()
+) -> list[DetectedCpu]:
+    """Return the CPUs; one of a `checked` core counts as unrecognised where it lacks instructions of that core."""
+    library = load_detector(core_set, checked)
     listed, ids, hows = (ffi.new("uint8_t[]", TABLE_CPUS) for _ in range(3))
     seen = ffi.new("uint32_t[]", TABLE_CPUS)
     fault_at, fault_bytes = ffi.new("size_t *"), ffi.new("size_t *")
@@ -80,34 +96,45 @@ def describe(library: Any, core_set: CoreSet, cpu: int, number: int, how: int, s
         source += f" family {seen >> 16} model {seen & 0xFFFF}"
     if number > GENERIC_ID:
         return DetectedCpu(cpu, core_set.names[number - GENERIC_ID - 1], source)
-    mapped = number == GENERIC_ID and source == "MAVCG_CPU_MAP"
+    mapped = number == GENERIC_ID and source == BY_MAP
     return DetectedCpu(cpu, "generic" if mapped else None, source)
 
 
 @cache
-def load_detector(table: str) -> Any:
-    """Load the detection library for this table of cores, compiled where the cache does not have it yet.
+def load_detector(core_set: CoreSet, checked: tuple[Core, ...] = ()) -> Any:
+    """Load the detection library for these cores, compiled where the cache does not have it yet.
 
     Where the cache folder belongs to another user, or cannot be written, it is compiled for this process alone.
+
+    Args:
+        checked: the x86 cores whose instructions the library looks for before it recognises them.
     """
     folder = cache_folder()
     if is_own_folder(folder):
-        return ffi.dlopen(str(build_detector(table, folder)))
+        return ffi.dlopen(str(build_detector(core_set, folder, checked)))
     with scratch_folder("mavcg-detect-") as scratch:
-        return ffi.dlopen(str(build_detector(table, Path(scratch))))
+        return ffi.dlopen(str(build_detector(core_set, Path(scratch), checked)))
 
 
-def build_detector(table: str, folder: Path) -> Path:
+def build_detector(core_set: CoreSet, folder: Path, checked: tuple[Core, ...] = ()) -> Path:
     """Return the detection library's path in this folder, compiled where it is not there.
 
     Its name has a digest of all that it is made of, so that a stale one is never loaded.
     Raises: ToolError when compiling fails.
     """
     target = host_target()
-    parts = [unit_text("detect").encode(), table.encode(), target.zig_name.encode(), " ".join(RUNTIME_FLAGS).encode()]
-    content = hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
+    # The compiler lists a core's instructions only where the library is made: by LLVM's names they are the same.
+    names = "".join(f"{core.name} {core.llvm_cpu} {core.llvm_features}\n" for core in checked)
+    whole = [unit_text("detect"), table_text(core_set, {}), target.zig_name, " ".join(RUNTIME_FLAGS), names]
+    parts = [hashlib.sha256(part.encode()).digest() for part in (*whole, _NEEDS.read_text())]
+    content = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
     flags = ("-shared",) if target.system == "macos" else ("-shared", "-nostdlib")
-    return cached_library(folder, f"detect-{content}", lambda out: compile_runtime("detect", table, target, out, flags))
+
+    def compile_detector(out: Path) -> None:
+        table = table_text(core_set, {}, {core.name: x86_needs(core) for core in checked})
+        compile_runtime("detect", table, target, out, flags)
+
+    return cached_library(folder, f"detect-{content}", compile_detector)
 
 
 def cache_folder() -> Path:

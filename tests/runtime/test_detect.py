@@ -1,8 +1,11 @@
 """Sources of the core table: sysfs, /proc/cpuinfo, hybrids; odd and broken files."""
 
 import os
+import platform
+import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runtime import binding
 from mavcg.runtime.binding import DetectedCpu, detect
-from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.runtime.coreset import CoreSet
 
 Build = Callable[..., Path]
 
@@ -167,6 +170,21 @@ def test_this_machine_without_any_core_file() -> None:
     assert [cpu.cpu for cpu in cpus] == list(range(len(cpus))) and len(cpus) >= (os.cpu_count() or 1)
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="compares the CPUID bits of this machine")
+def test_a_core_whose_instructions_are_masked_is_not_recognised() -> None:
+    """As in a virtual machine of a Zen 4 without AVX-512; no processor has both of AMD's FMA4 and Intel's AMX."""
+    vendor = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("vendor_id"))
+    seen = next(cpu.how for cpu in detect(cores=[LITTLE]))
+    family, model = map(int, re.findall(r"family (\d+) model (\d+)", seen)[0])
+    models = (X86Model(vendor.split()[-1], family, (model,)),)
+    there = Core("there", "x86_64", "out", "x86-64", "", x86_models=models)
+    masked = replace(there, name="masked", llvm_features=("+fma4", "+amx-tile"))
+
+    assert {cpu.core for cpu in detect(cores=[there])} == {"there"}
+    assert {cpu.core for cpu in detect(cores=[masked])} == {None}
+    assert {cpu.core for cpu in detect(cores=[masked], cpu_map="*=masked")} == {"masked"}  # by its user's word
+
+
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(MavcgError, match="is not a folder"):
         detect(tmp_path / "none")
@@ -174,13 +192,13 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
 
 def test_the_library_is_kept_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    table = table_text(CoreSet((ZEN,)), {})
-    made = binding.build_detector(table, binding.cache_folder())
+    made = binding.build_detector(CoreSet((ZEN,)), binding.cache_folder())
     stamp = made.stat().st_mtime_ns
 
     assert made.parent == tmp_path / "mavcg" and [path.name for path in made.parent.iterdir()] == [made.name]
-    assert binding.build_detector(table, binding.cache_folder()).stat().st_mtime_ns == stamp  # not compiled again
-    assert binding.build_detector(table_text(CoreSet((ZEN, BIG)), {}), made.parent) != made
+    assert binding.build_detector(CoreSet((ZEN,)), made.parent).stat().st_mtime_ns == stamp  # not compiled again
+    assert binding.build_detector(CoreSet((ZEN, BIG)), made.parent) != made
+    assert binding.build_detector(CoreSet((ZEN,)), made.parent, (ZEN,)) != made
 
 
 def test_a_relative_cache_home_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
