@@ -1,8 +1,8 @@
 """Cores and boards from TOML: the files beside this one, and a user's own in the folders of MAVCG_PROFILES.
 
-MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml, fits/*.toml, or
-accelerators/*.json and *.toml. A file there replaces ours of the same name: so a user mends a fact
-without changing the installation.
+MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml, fits/*.toml,
+isa_targets/*.toml, or accelerators/*.json and *.toml. A file there replaces ours of the same name: so a user mends a
+fact without changing the installation.
 """
 
 import difflib
@@ -23,8 +23,11 @@ from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
 
 HERE = Path(__file__).resolve().parent
-KINDS = ("cores/", "boards/", "accelerators/", "fits/")  # of a folder of MAVCG_PROFILES
-SUFFIXES = {"cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml"), "fits": (".toml",)}
+KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/")  # of a folder of MAVCG_PROFILES
+SUFFIXES = {
+    "cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml"), "isa_targets": (".toml",),
+    "fits": (".toml",),
+}  # fmt: skip
 
 
 CORE_KEYS = (
@@ -95,7 +98,7 @@ def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
 
 
 def files(kind: str) -> dict[str, Path]:
-    """File by name, of kind "cores", "boards", "accelerators" or "fits", in the order of the names.
+    """File by name, of a kind that SUFFIXES has, in the order of the names.
 
     Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing, and for two files of one
     name in one folder.

@@ -1,0 +1,80 @@
+"""An XGraph computed in f32, and images in the order that an XGraph has them."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from mavcg.accel import windows
+from mavcg.accel.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from mavcg.reference.evaluate import run as run_graph
+
+_ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
+
+
+def arranged(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Inputs in the model's order of dimensions as the XGraph has them: f32, N, H, W, C.
+
+    Raises: MavcgError for an input that is missing, unknown or of another size.
+    """
+    images, known = dict[str, Array](), [node.name for node in graph.inputs()]
+    for name in arrays:
+        if name not in known:
+            raise MavcgError(f"input {name}: {graph.name} has no such input; it has {', '.join(known)}")
+    for node in graph.inputs():
+        if node.name not in arrays:
+            raise MavcgError(f"input {node.name}: not given; {graph.name} needs {', '.join(known)}")
+        array = np.asarray(arrays[node.name], np.float32)
+        n, height, width, channels = node.shape
+        if node.op == "nchw" and array.shape == (n, channels, height, width):
+            array = array.transpose(0, 2, 3, 1)
+        elif array.size != int(np.prod(node.shape)) or (node.op == "nchw" and array.shape != node.shape):
+            expected = (n, channels, height, width) if node.op == "nchw" else node.shape
+            raise MavcgError(f"input {node.name}: {array.shape} where {expected} is needed")
+        images[node.name] = np.ascontiguousarray(array).reshape(node.shape)
+    return images
+
+
+def _activated(node: XNode, values: Array) -> Array:
+    if node.act == "relu":
+        return np.maximum(values, 0)
+    if node.act == "clip":
+        return np.asarray(np.clip(values, node.act_args[0], node.act_args[1]))
+    return np.where(values < 0, values * np.float32(node.act_args[0]), values) if node.act == "leaky" else values
+
+
+def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequence[Array]) -> Array:
+    """The tensor of one accelerator node in f32. parameters: f32; None for kinds without."""
+    if node.kind in CONVOLUTIONS:
+        assert parameters is not None
+        values = windows.convolve(node, inputs[0], parameters.weights) + parameters.bias
+    elif node.kind == "avg_pool":
+        values = windows.window_sums(node, inputs[0]) / windows.window_counts(node, inputs[0].shape)[..., None]
+    elif node.kind == "max_pool":
+        values = windows.window_greatest(node, inputs[0])
+    elif node.kind == "eltwise":
+        values = inputs[0] if node.op == "copy" else _ELTWISE[node.op](*inputs)
+    elif node.kind == "concat":
+        values = np.concatenate(inputs, axis=-1)
+    else:
+        values = windows.moved(node, inputs[0])
+    return _activated(node, values).astype(np.float32)
+
+
+def evaluate_f32(graph: XGraph, images: Mapping[str, Array]) -> dict[str, Array]:
+    """Every tensor of a graph that is not quantised, by name. images: f32, as `arranged` returns them."""
+    values = dict[str, Array]()
+    for node in graph.nodes:
+        inputs = [values[name] for name in node.inputs]
+        if node.kind == "input":
+            values[node.name] = images[node.name]
+        elif node.kind == "host":
+            host = graph.hosts[node.name]
+            shaped = [x.reshape(host.types[name].shape) for name, x in zip(host.inputs, inputs, strict=True)]
+            (values[node.name],) = run_graph(host, *shaped)
+        else:
+            values[node.name] = evaluate_node_f32(node, graph.parameters.get(node.name), inputs)
+    return values

@@ -1,0 +1,158 @@
+"""Accelerators with an instruction set as values, and their files: profiles/isa_targets/*.toml."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mavcg.accel.fixed_point import ROUNDINGS
+from mavcg.errors import MavcgError
+from mavcg.profiles import schema
+from mavcg.profiles.load import files
+
+KIND = "isa_targets"
+# Names of whole numbers of a file with their limits and what they count. The greatest are far above what is built and
+# keep addresses in 32 bits.
+WHOLE: Mapping[str, tuple[int, int, str]] = {
+    "ic_parallel": (2, 1024, "operations along input channels a cycle, two for a multiply-add"),
+    "oc_parallel": (1, 1024, "output channels a cycle"),
+    "rows_parallel": (1, 256, "rows a cycle"),
+    "batch": (1, 64, "images at once, one for each core"),
+    "input_bytes": (256, 1 << 28, "bytes"),
+    "weight_bytes": (256, 1 << 28, "bytes"),
+    "output_bytes": (256, 1 << 28, "bytes"),
+    "banks": (1, 64, "banks of each buffer"),
+    "ddr_latency_cycles": (0, 100_000, "cycles"),
+    "pool_parallel": (1, 4096, "elements a cycle"),
+    "misc_parallel": (1, 4096, "elements a cycle"),
+}
+LEAST_MHZ, MOST_MHZ = 1.0, 10_000.0
+KEYS = ("name", "description", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE)
+
+
+@dataclass(frozen=True)
+class IsaTarget:
+    """An accelerator: a convolution array, units for pooling and other element-wise work, three buffers, DDR memory.
+
+    ic_parallel: ic_p of the paper, which counts operations: ic_parallel / 2 multiply-adds; a cycle of the array does
+    ic_parallel / 2 * oc_parallel * rows_parallel of them. batch: cores with buffers of their own that work on an image
+    each and share the DDR memory. input_bytes, weight_bytes, output_bytes: of one core's buffers; banks: into which
+    each is divided. pool_parallel: window positions that the pooling unit reads a cycle. misc_parallel: elements that
+    the unit of element-wise operations and moves writes a cycle. ddr_gb_per_s: 10^9 bytes a second, both directions
+    together, of all cores. rounding: of shifts, of fixed_point.ROUNDINGS. dense: "cpu" where fully connected layers
+    go to the CPU, as in the paper, or "accelerator". sources: of each figure.
+    """
+
+    name: str
+    description: str
+    frequency_mhz: float
+    ic_parallel: int
+    oc_parallel: int
+    rows_parallel: int
+    batch: int
+    input_bytes: int
+    weight_bytes: int
+    output_bytes: int
+    banks: int
+    pool_parallel: int
+    misc_parallel: int
+    ddr_gb_per_s: float
+    ddr_latency_cycles: int
+    rounding: str
+    dense: str
+    sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def macs_in_channels(self) -> int:
+        """Input channels that the array takes in a cycle: one multiply-add each."""
+        return self.ic_parallel // 2
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Multiply-adds of one core's array a cycle."""
+        return self.macs_in_channels * self.oc_parallel * self.rows_parallel
+
+    @property
+    def peak_gops(self) -> float:
+        """10^9 operations a second, two for a multiply-add, of all cores."""
+        return 2 * self.macs_per_cycle * self.batch * self.frequency_mhz / 1000
+
+    @property
+    def ddr_bytes_per_cycle(self) -> float:
+        """Share of the DDR memory's bandwidth that one of `batch` cores has, in bytes a cycle."""
+        return self.ddr_gb_per_s * 1000 / self.frequency_mhz / self.batch
+
+    @property
+    def on_chip_bytes(self) -> int:
+        """Bytes of all buffers of all cores."""
+        return (self.input_bytes + self.weight_bytes + self.output_bytes) * self.batch
+
+
+def target_names() -> tuple[str, ...]:
+    """The names of all targets, ours and those in the folders of MAVCG_PROFILES."""
+    return tuple(files(KIND))
+
+
+def find_target(name_or_path: str) -> IsaTarget:
+    """A target by its name, or by the path of its file: that has a "/" in it or ends in .toml.
+
+    Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_target.
+    """
+    if os.sep in name_or_path or name_or_path.endswith(".toml"):
+        return read_target(Path(name_or_path))
+    known = files(KIND)
+    if name_or_path in known:
+        return read_target(known[name_or_path])
+    near = difflib.get_close_matches(name_or_path.lower(), known, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)};"
+    raise MavcgError(
+        f"--target {name_or_path}: no such target; {hint} or give a file's path, such as ./{name_or_path}.toml"
+    )
+
+
+def read_target(path: Path) -> IsaTarget:
+    """A target from its TOML file; `mavcg accel targets --help` describes it.
+
+    Raises: ProfileError naming file, key, value and way out.
+    """
+    table = schema.read_toml(path)
+    schema.only(path, table, KEYS)
+    schema.check_name(path, table)
+    sources: list[tuple[str, str]] = []
+
+    def value(key: str) -> Any:
+        fact = schema.sourced(path, table, key)
+        if fact is None:
+            raise schema.refuse(path, key, "missing", f'write {key} = {{ value = ..., source = "..." }}')
+        sources.append((key, fact[1]))
+        return fact[0]
+
+    whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, of=of)
+             for key, (low, high, of) in WHOLE.items()}  # fmt: skip
+    if whole["ic_parallel"] % 2:
+        wrong = f"{whole['ic_parallel']} is odd, and a multiply-add is two operations"
+        raise schema.refuse(path, "ic_parallel", wrong, "give twice the input channels of a cycle")
+    for key in ("input_bytes", "weight_bytes", "output_bytes"):
+        if whole[key] % whole["banks"]:
+            wrong = f"{whole[key]} bytes do not divide into {whole['banks']} banks"
+            raise schema.refuse(path, key, wrong, "give a multiple of banks")
+    least = whole["ic_parallel"] // 2 * whole["oc_parallel"]
+    if whole["weight_bytes"] < 2 * least:
+        wrong = f"{whole['weight_bytes']} bytes do not hold two blocks of {least} weights, one at work and one loading"
+        raise schema.refuse(path, "weight_bytes", wrong, f"give at least {2 * least}")
+    frequency = value("frequency_mhz")
+    if isinstance(frequency, bool) or not isinstance(frequency, int | float) or not LEAST_MHZ <= frequency <= MOST_MHZ:
+        wrong = f"{schema.shown(frequency)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
+        raise schema.refuse(path, "frequency_mhz", wrong, "give a number in that range")
+    return IsaTarget(
+        name=table["name"],
+        description=schema.text(path, table, "description"),
+        frequency_mhz=float(frequency),
+        ddr_gb_per_s=schema.rate(path, value("ddr_gb_per_s"), "ddr_gb_per_s"),
+        rounding=schema.one_of(path, value("rounding"), "rounding", ROUNDINGS),
+        dense=schema.one_of(path, value("dense"), "dense", ("cpu", "accelerator")),
+        **whole,
+        sources=tuple(sources),
+    )

@@ -1,0 +1,148 @@
+"""XGraph: a network as the coarse operations of an accelerator (DNNVM, section III-B).
+
+A node makes exactly one tensor, which has the node's name. Feature maps are N, H, W, C. After quantisation a tensor of
+radix position r stands for integer * 2^-r (8-bit, signed; no zero points), so shifts are all the scaling there is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Array, Graph
+
+# Kinds of nodes that the accelerator executes, those that make data, and those that the CPU computes.
+CONVOLUTIONS = ("conv", "depthwise", "deconv", "dense")
+POOLS = ("max_pool", "avg_pool")
+MOVES = ("concat", "upsample", "reorganise")
+ACCELERATED = (*CONVOLUTIONS, *POOLS, "eltwise", *MOVES)
+KINDS = ("input", *ACCELERATED, "host")
+ELTWISE_OPS = ("add", "sub", "mul", "max", "min", "copy")
+ACTS = ("", "relu", "clip", "leaky")
+SLOPE_BITS = 8  # of the multiplier of negative values of a leaky ReLU: a multiple of 1/256
+
+
+@dataclass(frozen=True)
+class XNode:
+    """A coarse operation and the tensor that it makes.
+
+    inputs: names of nodes. shape: of the tensor, [N, H, W, C] but of a host node any. kernel, stride, dilation: height,
+    width; of `dense` the kernel is the whole input map. pads: top, left, bottom, right. output_pads: of deconv, added
+    rows and columns at the bottom and right. count_pads: of avg_pool, pads that the divisor counts (0 or pads).
+    groups: of conv and deconv; of depthwise the input's channels. op: of eltwise one of ELTWISE_OPS, of host the
+    operator, of input "nchw" where the model's own order is N, C, H, W. factor: of upsample (nearest) and reorganise
+    (space to depth), height and width. act: one of ACTS, applied last; act_args: clip's lower and upper bound,
+    leaky's slope, as real numbers. radix: of the tensor; None before quantisation, and for a host node whose result
+    stays f32. weight_radix: one, or one for each output channel; () before quantisation. origin: the node of the
+    user's file.
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[str, ...]
+    shape: tuple[int, ...]
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    output_pads: tuple[int, int] = (0, 0)
+    count_pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    groups: int = 1
+    op: str = ""
+    factor: tuple[int, int] = (1, 1)
+    act: str = ""
+    act_args: tuple[float, ...] = ()
+    radix: int | None = None
+    weight_radix: tuple[int, ...] = ()
+    origin: str = ""
+
+    @property
+    def channels(self) -> int:
+        """Number of the result's channels."""
+        return self.shape[-1]
+
+    @property
+    def on_accelerator(self) -> bool:
+        """True for what the accelerator executes; an input is memory, a host node the CPU's."""
+        return self.kind in ACCELERATED
+
+    @property
+    def is_dilated(self) -> bool:
+        """True for a convolution whose taps are not neighbours."""
+        return self.kind in CONVOLUTIONS and self.dilation != (1, 1)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Weights and bias of a node.
+
+    weights: of conv and deconv [out_ch, k_h, k_w, in_ch / groups], of depthwise [out_ch, k_h, k_w, 1] (output channel o
+    reads input channel o // (out_ch / in_ch)), of dense [out_ch, H, W, in_ch]. bias: [out_ch]. f32 before quantisation;
+    then int8 and int32, the bias at radix position (input's + weights').
+    """
+
+    weights: Array
+    bias: Array
+
+
+@dataclass(frozen=True)
+class XGraph:
+    """A network for an accelerator.
+
+    nodes: in an order in which each reads only what stands before it; inputs are nodes of kind "input". outputs: names.
+    parameters: of each node in CONVOLUTIONS. hosts: of each host node, a graph that computes its tensor from the
+    tensors that it reads, in order, as f32.
+    """
+
+    name: str
+    nodes: tuple[XNode, ...]
+    outputs: tuple[str, ...]
+    parameters: Mapping[str, Parameters] = field(default_factory=dict)
+    hosts: Mapping[str, Graph] = field(default_factory=dict)
+
+    def by_name(self) -> dict[str, XNode]:
+        """The nodes by their names."""
+        return {node.name: node for node in self.nodes}
+
+    def inputs(self) -> tuple[XNode, ...]:
+        """The nodes of kind "input", in order."""
+        return tuple(node for node in self.nodes if node.kind == "input")
+
+    def readers(self) -> dict[str, tuple[str, ...]]:
+        """The names of the nodes that read each node's tensor, once each, in order; () for none."""
+        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                found[name].append(node.name)
+        return {name: tuple(names) for name, names in found.items()}
+
+    @property
+    def is_quantised(self) -> bool:
+        """True if every tensor that the accelerator makes has a radix position."""
+        return all(node.radix is not None for node in self.nodes if node.on_accelerator or node.kind == "input")
+
+    def with_nodes(self, changed: Mapping[str, XNode]) -> "XGraph":
+        """The same graph with some nodes, by name, replaced."""
+        return replace(self, nodes=tuple(changed.get(node.name, node) for node in self.nodes))
+
+
+def operations(graph: XGraph, node: XNode) -> int:
+    """Return a convolution's operations, 2 for a multiply-add, padding included; 0 for other nodes (DNNVM, eq. 3)."""
+    if node.kind not in CONVOLUTIONS:
+        return 0
+    tensors = graph.by_name()
+    in_ch = tensors[node.inputs[0]].channels
+    # Each input of a deconvolution meets each tap once; of the others each output does.
+    places = tensors[node.inputs[0]].shape if node.kind == "deconv" else node.shape
+    depth = in_ch // node.groups
+    return 2 * node.kernel[0] * node.kernel[1] * depth * node.channels * places[0] * places[1] * places[2]
+
+
+def location(graph: XGraph, node: XNode) -> str:
+    """The node's name in messages."""
+    of_file = f" ({node.origin})" if node.origin and node.origin != node.name else ""
+    return f"xgraph {graph.name}: {node.kind} {node.name}{of_file}"
+
+
+def refuse_node(graph: XGraph, node: XNode, wrong: str) -> MavcgError:
+    """The error for one node; the caller raises it."""
+    return MavcgError(f"{location(graph, node)}: {wrong}")
