@@ -372,6 +372,8 @@ def main() -> None:
     with contextlib.suppress(KeyboardInterrupt):  # what is done is recorded
         for result in compared(numbers, arguments.seed, max(1, arguments.workers), arguments.arm):
             results.append(result)
+            if len(results) % 500 == 0:
+                print(f"{len(results)} of {len(numbers)} graphs", file=sys.stderr, flush=True)
             if result.status in ("different", "crash", "hang"):
                 print(f"{result.status}: {result.number}: {result.reason}", file=sys.stderr, flush=True)
     bad = [asdict(result) for result in results if result.status in ("different", "crash", "hang")]

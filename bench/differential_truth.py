@@ -45,6 +45,10 @@ SCALES: Mapping[str, Callable[[Array], Array]] = {
 LARGE = {"float16": 100.0, "float32": 1e18, "float64": 1e150}
 
 
+class NotComputedError(Exception):
+    """ONNX's reference implementation does not compute an operator, or not in this type."""
+
+
 @dataclass(frozen=True)
 class Bounded:
     """An output's float64 result and what an accurate result may differ from it by, of the same shape.
@@ -57,6 +61,21 @@ class Bounded:
     large: bool
 
 
+@dataclass(frozen=True)
+class Errors:
+    """Directions of rounding errors.
+
+    sign: 1 or -1. Samples come in pairs whose errors have opposite directions: so a jump on either side is met.
+    """
+
+    rng: np.random.Generator
+    sign: float
+
+    def directions(self, shape: tuple[int, ...]) -> Array:
+        """Return 1 or -1 for each element."""
+        return self.sign * (self.rng.integers(0, 2, shape) * 2.0 - 1.0)
+
+
 def bounded(part: Part) -> list[Bounded] | None:
     """The outputs' results and bounds; None where the reference does not compute the graph."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -64,10 +83,9 @@ def bounded(part: Part) -> list[Bounded] | None:
         try:
             types = {name: value.dtype for name, value in _values(part, {}, None).items()}
             exact = _values(part, types, None)
-        except Exception:  # of the reference's own kinds, for an operator that it lacks or has otherwise
+        except NotComputedError:
             return None
-        rng = np.random.default_rng(0)
-        samples = [_values(part, types, rng) for _ in range(SAMPLES)]
+        samples = [_values(part, types, Errors(np.random.default_rng(i // 2), 1.0 - i % 2 * 2)) for i in range(SAMPLES)]
         large = any(_is_large(exact[name], types[name]) for node in part.nodes for name in node.input if name)
         return [_bounded(exact[name], [s[name] for s in samples], types[name], large) for name in part.outputs]
 
@@ -99,8 +117,11 @@ def _least(dtype: np.dtype[Any]) -> float:
     return 2 * float(np.finfo(dtype).smallest_subnormal)
 
 
-def _values(part: Part, types: Mapping[str, np.dtype[Any]], rng: np.random.Generator | None) -> dict[str, Array]:
-    """All tensors of a graph. types: of each, for float64; empty: in the file's own types. rng: of rounding errors."""
+def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | None) -> dict[str, Array]:
+    """All tensors of a graph.
+
+    types: of each, to compute in float64; empty to compute in the file's own types. errors: rounding errors to put in.
+    """
     from onnx import numpy_helper
 
     values = {constant.name: numpy_helper.to_array(constant) for constant in part.constants} | dict(part.inputs)
@@ -110,13 +131,13 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], rng: np.random.Gener
         if types:
             given = [x.astype(np.float64) if name and types[name].kind == "f" else x
                      for name, x in zip(node.input, given, strict=True)]  # fmt: skip
-        if rng is not None and node.op_type in SUMS:
+        if errors is not None and node.op_type in SUMS:
             whole = node.op_type == "Resize"  # its scales: those that are whole numbers are exact
-            given = [_moved(x, types[name], UNITS, rng, whole and at > 0) if name else x
+            given = [_moved(x, types[name], UNITS, errors, whole and at > 0) if name else x
                      for at, (name, x) in enumerate(zip(node.input, given, strict=True))]  # fmt: skip
         try:
             results = _computed(node, part.opset, given)
-        except Exception:
+        except NotComputedError:
             if not types:
                 raise
             narrow = [x.astype(types[name]) if name else x for name, x in zip(node.input, given, strict=True)]
@@ -125,33 +146,46 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], rng: np.random.Gener
             value = np.asarray(result)
             if types and types[name].kind == "f":
                 value = _in_range(value.astype(np.float64), types[name])
-                if rng is not None:
+                if errors is not None:
                     units = UNITS_OF.get(node.op_type, UNITS)
                     if node.op_type in STASHED and types[name] == np.float64:
                         units *= _eps(np.dtype(np.float32)) / _eps(types[name])
-                    value = _moved(value, types[name], units, rng)
-                    scale = SCALES.get(node.op_type)
-                    if scale is not None and given[0].shape == value.shape:
-                        step = units * _eps(types[name]) * scale(given[0])
-                        value = value + np.where(np.isfinite(step), step, 0) * _signs(value.shape, rng)
+                    value = _moved(value, types[name], units, errors)
+                    scale = _absolute_scale(node.op_type, given[0], value.shape)
+                    if scale is not None:
+                        step = units * _eps(types[name]) * scale
+                        value = value + np.where(np.isfinite(step), step, 0) * errors.directions(value.shape)
             values[name] = value
     return values
 
 
-def _signs(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    return rng.integers(0, 2, shape) * 2.0 - 1.0
+def _absolute_scale(op: str, x: Array, shape: tuple[int, ...]) -> Array | float | None:
+    """Return what an operator's rounding errors are relative to beside its result; None for nothing else."""
+    if op == "Resize" and x.ndim == len(shape):
+        # The weights follow from coordinates, whose errors grow with the length.
+        return max(*x.shape, *shape, 1) * _neighbours(x, shape)
+    scale = SCALES.get(op)
+    return scale(x) if scale is not None and x.shape == shape else None
 
 
-def _moved(
-    value: Array, dtype: np.dtype[Any], units: float, rng: np.random.Generator, whole_stay: bool = False
-) -> Array:
+def _neighbours(x: Array, shape: tuple[int, ...]) -> Array:
+    """Return the largest magnitude within two elements of where each element of a resized array comes from."""
+    largest = np.where(np.isfinite(x), np.abs(x), 0.0)
+    for axis, length in enumerate(shape):
+        ends = [(2, 2) if i == axis else (0, 0) for i in range(x.ndim)]
+        largest = np.lib.stride_tricks.sliding_window_view(np.pad(largest, ends, "edge"), 5, axis).max(-1)
+        largest = np.take(largest, np.arange(length) * largest.shape[axis] // max(length, 1), axis)
+    return largest
+
+
+def _moved(value: Array, dtype: np.dtype[Any], units: float, errors: Errors, whole_stay: bool = False) -> Array:
     """A tensor with rounding errors; zero, infinities and NaN stay, and whole numbers where whole_stay."""
     if dtype.kind != "f" or (whole_stay and bool(np.all(value == np.rint(value)))):
         return value
     step = units * _eps(dtype) * np.abs(value) + np.where(value != 0, _least(dtype), 0.0)
     if whole_stay:
         step = np.where(value == np.rint(value), 0, step)
-    return value + np.where(np.isfinite(step), step, 0) * _signs(value.shape, rng)
+    return value + np.where(np.isfinite(step), step, 0) * errors.directions(value.shape)
 
 
 def _in_range(value: Array, dtype: np.dtype[Any]) -> Array:
@@ -171,16 +205,22 @@ def _computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
         x, flat = given[0], helper.make_node(node.op_type, ["x"], ["y"], axis=1)
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
-        return [_reference(flat.SerializeToString(), 13).run(None, {"x": rows})[0].reshape(x.shape)]
+        return [_run_reference(flat, 13, {"x": rows})[0].reshape(x.shape)]
     own = DEFINITIONS.get(node.op_type)
     if own is not None:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         result = np.asarray(own(*given, **attributes))
         of_float = result.dtype.kind == "f" and given[0].dtype.kind == "f"
         return [result.astype(given[0].dtype) if of_float else result]
-    results: Sequence[Array] = _reference(node.SerializeToString(), opset).run(
-        None, {name: x for name, x in zip(node.input, given, strict=True) if name}
-    )
+    return _run_reference(node, opset, {name: x for name, x in zip(node.input, given, strict=True) if name})
+
+
+def _run_reference(node: Any, opset: int, inputs: Mapping[str, Array]) -> Sequence[Array]:
+    evaluator = _reference(node.SerializeToString(), opset)
+    try:
+        results: Sequence[Array] = evaluator.run(None, dict(inputs))
+    except Exception as error:  # it raises whatever its NumPy code raises, for operators that it lacks or has otherwise
+        raise NotComputedError(node.op_type) from error
     return results
 
 
@@ -277,6 +317,22 @@ def _global_lp_pool(x: Array, p: int = 2) -> Array:
     return np.asarray((np.abs(x) ** p).sum(tuple(range(2, x.ndim)), keepdims=True) ** (1 / p))
 
 
+def _batch_normalization(
+    x: Array, scale: Array, bias: Array, mean: Array, var: Array, epsilon: float = float(np.float32(1e-5)), **_: Any
+) -> Array:
+    scale, bias, mean, var = (v.reshape(-1, *(1,) * (x.ndim - 2)) for v in (scale, bias, mean, var))
+    return np.asarray((x - mean) / np.sqrt(var + epsilon) * scale + bias)
+
+
+def _lrn(x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Array:
+    """Normalise by the squares of the channels from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2)."""
+    before, after = (size - 1) // 2, size // 2
+    squares = np.pad(x * x, ((0, 0), (before, after), *((0, 0),) * (x.ndim - 2)))
+    channels = x.shape[1]
+    total = sum((squares[:, i : i + channels] for i in range(size)), np.zeros_like(x))
+    return np.asarray(x / (bias + alpha / size * total) ** beta)
+
+
 _ACTIVATIONS: Mapping[bytes, Callable[..., Array]] = {
     b"Relu": lambda x: np.maximum(x, 0), b"Sigmoid": lambda x: _sigmoid(x), b"Tanh": np.tanh,
     b"LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
@@ -289,7 +345,7 @@ def _fused_conv(
     from onnx import helper
 
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=pads)
-    (y,) = _reference(node.SerializeToString(), 11).run(None, {"x": x, "w": w, "b": bias})
+    (y,) = _run_reference(node, 11, {"x": x, "w": w, "b": bias})
     return _ACTIVATIONS[activation](y, *activation_params)
 
 
@@ -300,6 +356,8 @@ DEFINITIONS: Mapping[str, Callable[..., Array]] = {
     "QuickGelu": lambda x, alpha=1.702: x * _sigmoid(alpha * x),
     "Softplus": lambda x: np.logaddexp(0.0, x), "Mish": lambda x: x * np.tanh(np.logaddexp(0.0, x)),
     "FusedMatMul": _fused_matmul, "FusedConv": _fused_conv, "GlobalLpPool": _global_lp_pool,
+    "BatchNormalization": _batch_normalization,  # of opset 9, ONNX's reference takes the mean of inputs into account
+    "LRN": _lrn,  # ONNX's reference takes the number of images for that of channels
     "QLinearAveragePool": lambda x, sx, zx, s, z, kernel_shape, strides: _stored(
         _average_pool(_real(x, sx, zx), kernel_shape), s, z),
     "QLinearAdd": _qlinear_binary(np.add), "QLinearMul": _qlinear_binary(np.multiply),

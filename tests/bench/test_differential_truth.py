@@ -72,6 +72,46 @@ def test_verdicts() -> None:
     assert verdict(part, [theirs], [off * 2], None, "theirs")[0] == "different"
 
 
+def test_a_finite_result_of_hard_numbers_has_no_excuse() -> None:
+    part = _part("Softmax", x=np.array([[1, 2, 3], [np.inf, 2, 3], [3e38, 1, 1]], np.float32))
+    part.hard = True
+    truth, (theirs,) = bounded(part), expected(part)
+    assert truth is not None and truth[0].large
+    wrong = theirs.copy()
+    wrong[1] = 0  # where the exact result is NaN
+    assert verdict(part, [wrong], [theirs], truth, "theirs") == ("explained", "hard numbers: Softmax")
+    wrong[0, 1] += 1e-4
+    assert verdict(part, [wrong], [theirs], truth, "theirs") == ("different", "Softmax")
+
+
+def test_the_reference_of_lrn_is_that_of_its_definition() -> None:
+    """onnxruntime and the definition agree, where ONNX's reference normalises as many channels as there are images."""
+    part = Part("g0_", 13, np.random.default_rng(0))
+    part.inputs["g0_x"] = np.random.default_rng(1).normal(size=(1, 5, 2, 3)).astype(np.float32) * 30
+    part.outputs = [part.add("LRN", "g0_x", size=3, alpha=0.5)]
+    (truth,) = _bounded(part)
+    (theirs,) = expected(part)
+    assert np.all(np.abs(theirs - truth.value) <= truth.bound)
+
+
+def test_both_directions_of_an_error_are_tried() -> None:
+    """The error function of 2.7 in half precision is 1 or the number below it: its ceiling is 1 either way; that of
+    -2.7 is -1 or -0."""
+    part = _part("Erf", "Ceil", x=np.full(40, -2.7, np.float16))
+    (result,) = _bounded(part)
+    assert np.all(result.bound >= 1)
+
+
+def test_the_bound_of_a_resized_image_follows_its_neighbours() -> None:
+    part = Part("g0_", 13, np.random.default_rng(0))
+    image = np.zeros((1, 1, 4, 12), np.float32)
+    image[0, 0, 0, 0] = 1e7
+    part.inputs |= {"g0_x": image, "g0_s": np.array([1, 1, 1.7, 1.7], np.float32)}
+    part.outputs = [part.add("Resize", "g0_x", "", "g0_s", mode="cubic")]
+    (result,) = _bounded(part)
+    assert result.bound[0, 0, 0, 2] > 1 and result.bound[0, 0, 0, -1] < 1e-30
+
+
 def test_a_kernel_with_a_wrong_constant_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One coefficient of the polynomial of exp, off by 2e-4 of itself: 1e-5 of the result at most."""
     from mavcg.kernels.builder import float_math

@@ -1,8 +1,10 @@
 """The argument of a handler: one ONNX node with its inputs, attributes and opset, and how to emit its result."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
@@ -60,8 +62,9 @@ class OnnxCall(NodeCall):
         return self._attr(name, default, int, "a whole number")  # type: ignore[no-any-return]
 
     def attr_float(self, name: str, default: float | None = None) -> float:
-        """A number."""
-        return self._attr(name, default, float, "a number")  # type: ignore[no-any-return]
+        """A number, of f32 as all of ONNX's: the default too."""
+        number = None if default is None else float(np.float32(default))
+        return self._attr(name, number, float, "a number")  # type: ignore[no-any-return]
 
     def attr_str(self, name: str, default: str | None = None) -> str:
         """A word."""
@@ -106,3 +109,24 @@ class OnnxCall(NodeCall):
 
 Results = Value | tuple[Value | None, ...]
 Handler = Callable[[OnnxCall], Results]
+
+
+def round_once(handler: Handler) -> Handler:
+    """Let a handler that emits several operators compute f16 in f32, and round its results alone.
+
+    Each operator of a graph rounds to f16: the squares of a norm would overflow from 256 on.
+    """
+
+    def rounded(call: OnnxCall) -> Results:
+        if not any(value is not None and value.dtype == "f16" for value in call.inputs):
+            return handler(call)
+        dtype = call.input(0).dtype
+        wide = (
+            call.cast(value, "f32") if value is not None and value.dtype == "f16" else value for value in call.inputs
+        )
+        made = handler(replace(call, inputs=tuple(wide)))
+        if isinstance(made, Value):
+            return call.cast(made, dtype)
+        return tuple(value and call.cast(value, dtype) for value in made)
+
+    return rounded

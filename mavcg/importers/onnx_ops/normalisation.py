@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
 
 def per_channel(call: OnnxCall, values: Value, x: Value) -> Value:
@@ -33,6 +33,7 @@ def batch_normalization(call: OnnxCall) -> Results:
     return call.add("add", call.add("mul", x, per_channel(call, factor, x)), per_channel(call, offset, x))
 
 
+@round_once
 def instance_normalization(call: OnnxCall) -> Results:
     """InstanceNormalization: each channel of each image by itself."""
     x = call.input(0, rank_min=3)
@@ -41,6 +42,7 @@ def instance_normalization(call: OnnxCall) -> Results:
     return call.add("add", scaled, per_channel(call, call.input(2), x))
 
 
+@round_once
 def group_normalization(call: OnnxCall) -> Results:
     """GroupNormalization: scale and bias are one a group up to opset 20, one a channel since."""
     x, groups = call.input(0, rank_min=3), call.attr_int("num_groups")
@@ -71,6 +73,7 @@ def _normalised(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float)
     return call.reshape(made, x.shape)
 
 
+@round_once
 def layer_normalization(call: OnnxCall) -> Results:
     """LayerNormalization, with its mean and 1/deviation where somebody reads them."""
     x, scale, bias = call.input(0, rank_min=1), call.input(1), call.maybe(2)
@@ -96,6 +99,7 @@ def layer_normalization(call: OnnxCall) -> Results:
     return made, mean, inverse
 
 
+@round_once
 def rms_normalization(call: OnnxCall) -> Results:
     """RMSNormalization: x / sqrt(mean of squares + epsilon) * scale."""
     x, scale = call.input(0, rank_min=1), call.input(1)
@@ -105,6 +109,7 @@ def rms_normalization(call: OnnxCall) -> Results:
     return call.add("mul", call.add("div", x, spread), call.cast(scale, x.dtype))
 
 
+@round_once
 def lp_normalization(call: OnnxCall) -> Results:
     """LpNormalization: divided by the norm along an axis; what has norm 0 stays 0."""
     x, power = call.input(0, rank_min=1), call.attr_int("p", 2)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import Window, from_nhwc, spatial_rank, to_nhwc, window
 
 
@@ -43,6 +43,7 @@ def averaged(call: OnnxCall, x: Value) -> Value:
     return from_nhwc(call, made, x.rank - 2)
 
 
+@round_once
 def lp_pool(call: OnnxCall) -> Results:
     """LpPool: sums of |x|^p by a depthwise convolution with ones, then the root."""
     x = call.input(0)
@@ -87,6 +88,7 @@ def global_max_pool(call: OnnxCall) -> Results:
     return over_image(call, call.input(0), "reduce_max")
 
 
+@round_once
 def global_lp_pool(call: OnnxCall) -> Results:
     """Import GlobalLpPool."""
     x, power = call.input(0), _power(call)

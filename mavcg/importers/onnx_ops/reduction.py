@@ -6,7 +6,7 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.ops.op import FLOATS
 
 # ONNX's name -> what is done to the elements, the reduction, what is done to its result.
@@ -24,6 +24,7 @@ _FORMS: Mapping[str, tuple[str, str, str]] = {
 _AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # since which opset; 18 for the others
 
 
+@round_once
 def reduce(call: OnnxCall) -> Results:
     """All reductions but ReduceLogSumExp."""
     x = call.input(0)
@@ -74,6 +75,7 @@ def _axes(call: OnnxCall, x: Value) -> tuple[int, ...] | None:
     return tuple(sorted(call.axes(given, x.rank)))
 
 
+@round_once
 def log_sum_exp(call: OnnxCall) -> Results:
     """ReduceLogSumExp, with the largest element taken out so that nothing overflows."""
     x = call.input(0)

@@ -349,3 +349,36 @@ def test_multipliers_are_rounded_as_onnxruntime_rounds_them(tmp_path: Path) -> N
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     assert "qconv2d" in {node.op for node in optimised.nodes}
     np.testing.assert_array_equal(run(optimised, x)[0], session.run(None, {"i0": x})[0])
+
+
+HALF = np.array([[[[1000, -300, 6e-6], [2, 500, -4e-7]]]], np.float16)
+
+
+@pytest.mark.parametrize(
+    "op, version, inputs, attrs",
+    [
+        ("ReduceL2", 13, [HALF], {"axes": [3]}),
+        ("ReduceLogSumExp", 13, [HALF], {"axes": [2]}),
+        ("LpPool", 11, [HALF], {"kernel_shape": [1, 2]}),
+        ("RMSNormalization", 23, [HALF, np.float16([1, 2, 0.5])], {}),
+        ("LpNormalization", 7, [HALF], {"axis": 3}),
+        ("InstanceNormalization", 7, [HALF, np.float16([2]), np.float16([1])], {}),
+    ],
+)
+def test_half_precision_is_rounded_once(
+    tmp_path: Path, op: str, version: int, inputs: list[Any], attrs: dict[str, Any]
+) -> None:
+    """Squares that are beyond half precision, and those below it; against ONNX's reference in double precision."""
+    from onnx.reference import ReferenceEvaluator
+
+    message = build(op, version, inputs, {}, 1, "", attrs)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(message.SerializeToString())
+    graph = import_onnx(path)
+    (have,) = run(graph, *inputs)
+    node = message.graph.node[0]
+    wide = [a.astype(np.float64) for a in inputs]
+    (exact,) = ReferenceEvaluator(node).run(None, dict(zip(node.input, wide, strict=True)))
+
+    assert have.dtype == np.float16
+    np.testing.assert_allclose(have.astype(np.float64), np.float16(exact).astype(np.float64), rtol=1e-3, atol=6e-8)
