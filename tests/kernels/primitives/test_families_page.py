@@ -1,0 +1,37 @@
+"""docs/primitive-families.md against the registry: the families, how many primitives they have, what they compute."""
+
+import re
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.specs.primitive import Scenario
+
+PAGE = (Path(__file__).parents[3] / "docs" / "primitive-families.md").read_text()
+ROWS = {
+    row[0]: (int(row[1]), row[2]) for row in re.findall(r"^\| `(\w+)` \| (\d+) \|.*\| ([^|]+) \|$", PAGE, re.MULTILINE)
+}
+SCENARIOS = [
+    Scenario(c=16, h=14, w=14, stride=stride, k=k, m=16, pad=k // 2, groups=groups)
+    for stride, k, groups in product((1, 2), (1, 3, 5, 7), (1, 16))
+]
+COMPUTES = {
+    "every layer": lambda s: True,
+    "stride 1": lambda s: s.stride == 1,
+    "stride 1, K of at least 3": lambda s: s.stride == 1 and s.k >= 3,
+    "K of 3 and 5, stride, dilation and groups of 1": lambda s: s.k in (3, 5) and s.stride == 1 and s.groups == 1,
+}
+
+
+def test_families_and_their_numbers() -> None:
+    assert {family: number for family, (number, _) in ROWS.items()} == Counter(p.family for p in all_primitives())
+
+
+@pytest.mark.parametrize("family", ROWS)
+def test_layers_that_a_family_computes(family: str) -> None:
+    computed = [s for s in SCENARIOS if any(p.applies(s) for p in all_primitives() if p.family == family)]
+
+    assert computed == [s for s in SCENARIOS if COMPUTES[ROWS[family][1]](s)]
