@@ -38,32 +38,46 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The fast suite tries the same input every time, and less where a test names no number; the long one more."""
     settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
-    settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=50)
+    settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=20)
     settings.load_profile("same" if config.getoption("markexpr") == "not long" else "any")
     config.addinivalue_line("markers", "spread(times=1): the fast suite runs a few of its copies, with every value")
+    config.addinivalue_line("markers", "sample(copies): the fast suite runs so many of its copies, evenly spaced")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test marked spread(times): copies that hold every value of every parameter so many times; the others are
-    long. Chosen one by one, of most values that are still too rare, the first of these."""
-    copies: dict[str, list[pytest.Function]] = {}
-    for item in items:
-        if isinstance(item, pytest.Function) and item.get_closest_marker("spread") and not is_long(item):
-            copies.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for those in copies.values():
-        marker = those[0].get_closest_marker("spread")
-        times = int(marker.args[0]) if marker and marker.args else 1
-        values = [[(name, repr(value)) for name, value in item.callspec.params.items()] for item in those]
-        lacking = {value: min(times, sum(value in each for each in values)) for one in values for value in one}
-        left = list(range(len(those)))
-        while any(lacking.values()):
-            best = max(left, key=lambda number: (sum(lacking[value] > 0 for value in values[number]), -number))
-            left.remove(best)
-            for value in values[best]:
-                lacking[value] = max(0, lacking[value] - 1)
-        for number in left:
-            those[number].add_marker(pytest.mark.long)
+    """Mark the copies of spread and sampled tests that the fast suite leaves out as long."""
+    for name, choose in (("spread", copies_with_every_value), ("sample", copies_evenly_spaced)):
+        copies: dict[str, list[pytest.Function]] = {}
+        for item in items:
+            if isinstance(item, pytest.Function) and item.get_closest_marker(name) and not is_long(item):
+                copies.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        for those in copies.values():
+            marker = those[0].get_closest_marker(name)
+            kept = choose(those, int(marker.args[0]) if marker and marker.args else 1)
+            for number, item in enumerate(those):
+                if number not in kept:
+                    item.add_marker(pytest.mark.long)
+
+
+def copies_with_every_value(copies: Sequence[pytest.Function], times: int) -> set[int]:
+    """Choose copies of a test that hold every value of every parameter so many times, one by one: always the first of
+    those with most values that are still too rare."""
+    values = [[(name, repr(value)) for name, value in item.callspec.params.items()] for item in copies]
+    lacking = {value: min(times, sum(value in each for each in values)) for one in values for value in one}
+    left = list(range(len(copies)))
+    while any(lacking.values()):
+        best = max(left, key=lambda number: (sum(lacking[value] > 0 for value in values[number]), -number))
+        left.remove(best)
+        for value in values[best]:
+            lacking[value] = max(0, lacking[value] - 1)
+    return set(range(len(copies))) - set(left)
+
+
+def copies_evenly_spaced(copies: Sequence[pytest.Function], count: int) -> set[int]:
+    """Choose `count` copies of a test from the first to the last."""
+    last = len(copies) - 1
+    return {last * number // max(1, count - 1) for number in range(count)} if count <= last else set(range(last + 1))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

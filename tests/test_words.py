@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -32,21 +33,52 @@ def ruled_out() -> frozenset[str]:
     return frozenset(word for word in words if re.fullmatch(r"[a-z]+", word)) - {"not"}
 
 
+@cache
 def files() -> list[str]:
     """Python files of the folders, by their path from the root; links into mavcg/ are left out."""
     paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
     return sorted({path.resolve().relative_to(ROOT).as_posix() for path in paths})
 
 
-def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Names that a module defines: functions, classes, parameters, fields and constants, with their lines."""
+@dataclass(frozen=True)
+class Definitions:
+    """What a module defines.
+
+    names: functions, classes, parameters, fields and constants, with their lines. docstrings: with the lines of what
+    they describe. documented: the functions whose docstring has a section "Args". classes: names at module level.
+    """
+
+    names: tuple[tuple[int, str], ...]
+    docstrings: tuple[tuple[int, str], ...]
+    documented: tuple[ast.FunctionDef, ...]
+    classes: tuple[str, ...]
+
+
+@cache
+def definitions(file: str) -> Definitions:
+    """Read a module once for all tests: its whole tree would fill the memory."""
+    tree = ast.parse((ROOT / file).read_text())
+    names: list[tuple[int, str]] = []
+    docstrings: list[tuple[int, str]] = []
+    documented = []
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
+            names.append((node.lineno, node.name))
         elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
+            names.append((node.lineno, node.arg))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.lineno, node.target.id
+            names.append((node.lineno, node.target.id))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and (text := ast.get_docstring(node)):
+            docstrings.append((getattr(node, "lineno", 1), text))
+            if isinstance(node, ast.FunctionDef) and "\nArgs:\n" in text:
+                documented.append(node)
+    classes = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+    return Definitions(tuple(names), tuple(docstrings), tuple(documented), classes)
+
+
+def definitions_of(folder: str) -> Iterator[tuple[str, Definitions]]:
+    """The modules of a folder, and what they define."""
+    return ((file, definitions(file)) for file in files() if file.startswith(f"{folder}/"))
 
 
 def words_of(name: str) -> list[str]:
@@ -54,20 +86,12 @@ def words_of(name: str) -> list[str]:
     return re.findall(r"[a-z]+", re.sub(r"([A-Z])", r"_\1", name).lower())
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Docstrings with the lines of what they describe."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and (text := ast.get_docstring(node)):
-            yield getattr(node, "lineno", 1), text
-
-
 @pytest.mark.parametrize("folder", FOLDERS[:5])
 def test_names_are_the_glossarys(folder: str) -> None:
     faults = [
         f"{file}:{line} {name}: '{word}' is ruled out by docs/glossary.md"
-        for file in files()
-        if file.startswith(f"{folder}/")
-        for line, name in names(ast.parse((ROOT / file).read_text()))
+        for file, module in definitions_of(folder)
+        for line, name in module.names
         for word in words_of(name)
         if word in ruled_out() and not file.startswith(ALLOWED.get(word, ("-",)))
     ]
@@ -79,9 +103,8 @@ def test_names_are_the_glossarys(folder: str) -> None:
 def test_docstrings_begin_with_what_the_thing_is_or_does(folder: str) -> None:
     faults = [
         f"{file}:{line} {text.splitlines()[0]}"
-        for file in files()
-        if file.startswith(f"{folder}/")
-        for line, text in docstrings(ast.parse((ROOT / file).read_text()))
+        for file, module in definitions_of(folder)
+        for line, text in module.docstrings
         if re.match(r"\w*", text)[0] in OPENINGS  # type: ignore[index]
     ]
 
@@ -92,17 +115,13 @@ def test_docstrings_begin_with_what_the_thing_is_or_does(folder: str) -> None:
 def test_documented_arguments_exist(folder: str) -> None:
     """A section "Args" names parameters of the function; it need not name all."""
     faults = []
-    for file in files():
-        if file.startswith(f"{folder}/"):
-            for node in ast.walk(ast.parse((ROOT / file).read_text())):
-                if isinstance(node, ast.FunctionDef) and (text := ast.get_docstring(node)) and "\nArgs:\n" in text:
-                    section = re.split(r"\n(?=\S)", text.split("\nArgs:\n")[1])[0]
-                    named = {
-                        name for line in re.findall(r"^    ([\w, *]+):", section, re.M) for name in line.split(", ")
-                    }
-                    everything = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg)
-                    parameters = {arg.arg for arg in everything if arg is not None}
-                    faults += [f"{file}:{node.lineno} {name}" for name in sorted(named - parameters)]
+    for file, module in definitions_of(folder):
+        for node in module.documented:
+            section = re.split(r"\n(?=\S)", (ast.get_docstring(node) or "").split("\nArgs:\n")[1])[0]
+            named = {name for line in re.findall(r"^    ([\w, *]+):", section, re.M) for name in line.split(", ")}
+            everything = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg)
+            parameters = {arg.arg for arg in everything if arg is not None}
+            faults += [f"{file}:{node.lineno} {name}" for name in sorted(named - parameters)]
 
     assert not faults, "\n".join(faults)
 
@@ -111,9 +130,8 @@ def test_classes_have_names_of_their_own() -> None:
     by_name: dict[str, list[str]] = {}
     for file in files():
         if not file.startswith(("bench/", "fuzz/", "examples/", "scripts/")):
-            for node in ast.parse((ROOT / file).read_text()).body:
-                if isinstance(node, ast.ClassDef):
-                    by_name.setdefault(node.name, []).append(file)
+            for name in definitions(file).classes:
+                by_name.setdefault(name, []).append(file)
     shared = {name: places for name, places in by_name.items() if len(places) > 1}
 
     assert not shared, shared

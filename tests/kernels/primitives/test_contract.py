@@ -1,13 +1,14 @@
 """The contract of a convolution primitive, tested for every entry of the registry.
 
 A primitive agrees with the definition of a convolution within its error bound, writes nothing but its output and its
-workspace, and gives the same bits on every machine, for any ranges of rows. The fast suite runs each primitive once,
-mostly without LLVM's optimisations, on the edge scenarios of its family in rotation; the long suite runs every
-primitive on every edge, on generated scenarios, and on emulated cores. Tests of one family are in the family's folder.
+workspace, and gives the same bits on every machine, for any ranges of rows. The fast suite runs primitives that have
+every kind of kernel, layout and edge scenario of their family, mostly without LLVM's optimisations; the long suite runs
+every primitive on every edge, on generated scenarios, and on emulated cores. Tests of one family are in its folder.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import Any
 
 import pytest
 
@@ -140,11 +141,33 @@ def in_rotation() -> Iterator[tuple[Primitive, Scenario]]:
 
 
 ONCE = list(in_rotation())
+
+
+def representative() -> set[int]:
+    """Numbers in ONCE that have every edge, layout and kind of kernel of each group: each has one that none before it
+    has."""
+    seen: set[tuple[str, object]] = set()
+    found = set()
+    for number, (primitive, scenario) in enumerate(ONCE):
+        layouts = primitive.layout_in, primitive.layout_out
+        kind = primitive.name.rsplit("_", 2)[0]  # without its layouts
+        new = {(group_of(primitive), part) for part in (scenario, kind, ("in", layouts[0]), ("out", layouts[1]))}
+        if new - seen:
+            found.add(number)
+            seen |= new
+    return found
+
+
+FAST = representative()
 every_primitive = pytest.mark.parametrize("primitive", all_primitives(), ids=lambda primitive: primitive.name)
 
 
 @pytest.mark.parametrize(
-    ("number", "primitive", "scenario"), [(i, *once) for i, once in enumerate(ONCE)], ids=[p.name for p, _ in ONCE]
+    ("number", "primitive", "scenario"),
+    [
+        pytest.param(i, *once, id=once[0].name, marks=[] if i in FAST else [pytest.mark.long])
+        for i, once in enumerate(ONCE)
+    ],
 )
 def test_agrees_with_the_definition(number: int, primitive: Primitive, scenario: Scenario) -> None:
     """The epilogues in rotation, and then the machines: the portable one and this one."""
@@ -160,7 +183,7 @@ def test_agrees_with_the_definition(number: int, primitive: Primitive, scenario:
 
 
 def test_every_edge_is_run_by_the_fast_suite() -> None:
-    run = {(group_of(primitive), scenario) for primitive, scenario in ONCE}
+    run = {(group_of(primitive), scenario) for primitive, scenario in (ONCE[number] for number in FAST)}
     assert run == {(group, scenario) for group, edges in EDGES.items() for scenario in edges}
     assert {primitive for primitive, _ in ONCE} == set(all_primitives())
 
@@ -184,16 +207,21 @@ ORDER_OF_TERMS: dict[str, Callable[[str], str]] = {
     "kn2": lambda name: name.split("_")[1],
     "fft": lambda name: name.split("_")[0],
 }
-SAME_TERMS = [
-    (family, order, tuple(p for p in all_primitives() if p.family == family and order_of(p.name) == order))
-    for family, order_of in ORDER_OF_TERMS.items()
-    for order in sorted({order_of(p.name) for p in all_primitives() if p.family == family})
-]
 
 
-@pytest.mark.parametrize(
-    ("family", "order", "primitives"), SAME_TERMS, ids=[f"{family} {order}" for family, order, _ in SAME_TERMS]
-)
+def same_terms() -> Iterator[Any]:
+    """Primitives of a family with one order of terms, as parameters: the representative ones, and all."""
+    representatives = {ONCE[number][0] for number in FAST}
+    for family, order_of in ORDER_OF_TERMS.items():
+        members = [p for p in all_primitives() if p.family == family]
+        for order in sorted({order_of(p.name) for p in members}):
+            same = tuple(p for p in members if order_of(p.name) == order)
+            few = tuple(p for p in same if p in representatives)
+            yield pytest.param(family, order, few if len(few) > 1 else same, id=f"{family} {order}")
+            yield pytest.param(family, order, same, id=f"all of {family} {order}", marks=[pytest.mark.long])
+
+
+@pytest.mark.parametrize(("family", "order", "primitives"), [*same_terms()])
 def test_only_the_order_of_the_terms_decides_the_bits(
     family: str, order: str, primitives: tuple[Primitive, ...]
 ) -> None:

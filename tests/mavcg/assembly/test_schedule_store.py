@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mavcg.assembly.schedule_store import DiskStore, fingerprint, open_store
 from mavcg.passes.asm.isa.op import Schedule
+from tests.conftest import examples
 
 SCHEDULE = Schedule(17, (0, 1, 1, 4, 16, 20), "heuristic", False)
 
@@ -26,7 +27,7 @@ def only_file(folder: Path) -> Path:
     optimal=st.booleans(),
     key=st.text(),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 16))
 def test_what_was_put_is_got(
     tmp_path_factory: pytest.TempPathFactory, interval: int, cycles: list[int], by: str, optimal: bool, key: str
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import mavcg as package
 from mavcg.cli.app import run
 from mavcg.errors import MavcgError
+from tests.conftest import examples
 
 VERBS = (
     "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select",
@@ -113,7 +114,7 @@ _WORDS = st.sampled_from(
 ) | st.text(max_size=6).filter(lambda word: "\0" not in word)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80, 32), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     verb=st.sampled_from(
         ["build", "build", "auto", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch"]

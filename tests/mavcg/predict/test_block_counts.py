@@ -11,6 +11,7 @@ from mavcg.kernels.builder.emit import F32, I64, KERNEL_TYPE, const, repeat
 from mavcg.kernels.registry import emit
 from mavcg.predict.block_counts import DataDependent, count_blocks
 from mavcg.predict.mix import mixes_of
+from tests.conftest import examples
 
 
 def function() -> tuple[ir.Function, ir.IRBuilder]:
@@ -20,7 +21,7 @@ def function() -> tuple[ir.Function, ir.IRBuilder]:
     return made, ir.IRBuilder(made.append_basic_block("entry"))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 16))
 @given(begin=st.integers(0, 5), count=st.integers(0, 6), inner=st.integers(0, 7), step=st.integers(1, 4))
 def test_nested_loops_run_as_often_as_python_s(begin: int, count: int, inner: int, step: int) -> None:
     made, b = function()

@@ -10,6 +10,7 @@ from mavcg.cost_model.memory import level_for
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.predict.memory import moved, reuse_distances
 from mavcg.predict.work import INPUT, OUTPUT, StepWork, Touch
+from tests.conftest import examples
 
 BLOCK = 16
 
@@ -25,7 +26,7 @@ def program(uses: list[set[int]]) -> list[StepWork]:
     ]  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 24))
 @given(st.lists(st.sets(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=7))
 def test_distances_are_those_of_least_recent_use(uses: list[set[int]]) -> None:
     found = reuse_distances(program(uses))

@@ -17,6 +17,7 @@ from mavcg.profiling.perf_data import check_header, read_perf_data
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.profile_file import save_profile
 from mavcg.profiling.ranking import hot, rank
+from tests.conftest import examples
 
 SIMPLEPERF = (
     "Cmdline: /system/bin/simpleperf record -- ./app\nArch: arm64\nEvent: cpu-cycles (type 0, config 0)\nSamples: 200\n"
@@ -241,7 +242,7 @@ def mutated(content: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
     return content
 
 
-FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=examples(60, 24), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", [*TEXT_FILES, "simpleperf", "json"])

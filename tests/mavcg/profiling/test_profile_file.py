@@ -16,6 +16,7 @@ from mavcg.profiling.perf_script import read_perf_script
 from mavcg.profiling.profile import Profile, on_board, profile_of
 from mavcg.profiling.profile_file import parse_profile, save_profile
 from mavcg.profiling.sample_table import Key, sample_frame
+from tests.conftest import examples
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 ROWS = st.dictionaries(
@@ -26,7 +27,7 @@ ROWS = st.dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50, 20))
 @given(ROWS, st.sampled_from(["samples", "instructions"]), NAMES)
 def test_round_trip(tmp_path: Path, rows: dict[Any, list[float]], kind: str, text: str) -> None:
     profile = Profile(sample_frame(rows, kind), kind, "cycles", text, "exynos9820", (text, "two"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.selection.pbqp import Infeasible, make_instance, parse_instance, print_instance, read_instance, solve
+from tests.conftest import examples
 
 GOOD: dict[str, Any] = {
     "nodes": {"a": [1, 2.5], "b": [0, "inf"]},
@@ -115,7 +116,7 @@ json_values = st.recursive(
 @given(
     path=st.sampled_from([("nodes",), ("nodes", "a"), ("edges",), ("edges", 0), ("edges", 0, "costs")]), to=json_values
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 60))
 def test_any_other_value_is_taken_or_refused(path: tuple[Any, ...], to: Any) -> None:
     try:
         instance = parse_instance(changed(*path, to=to), "drawn.json")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.sources import dwarf
 from mavcg.sources.dwarf import FunctionSources, locate
+from tests.conftest import examples
 
 GROW_INT, AREA_OF, IN_CLASS = "_Z4growIiET_S0_", "_ZNK4Area2ofEi", "_ZNK4Area8in_classEi"
 # symbol -> (source of its compile unit, or several where the linker chooses; file and line where it is written)
@@ -197,7 +198,7 @@ def test_32_bit_programs_are_refused_with_the_reason(tmp_path: Path) -> None:
     assert "64-bit" in locate(tmp_path / "app", ["f"]).missing["f"]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40, 16), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6), cut=st.booleans()
 )

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import examples
+
 pytest.importorskip("onnx")
 
 from bench.differential_graphs import KINDS  # noqa: E402
@@ -48,7 +50,7 @@ def test_every_family_has_a_symbol_of_the_grammar() -> None:
     assert len({kernel_name(spec) for spec in specs}) == len(set(specs))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50, 20), deadline=None)
 @given(st.integers(0, len(all_primitives()) - 1), st.integers(0, 10**6))
 def test_symbols_of_primitives(number: int, seed: int) -> None:
     for spec in specs_of_primitive(number, seed):

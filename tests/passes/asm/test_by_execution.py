@@ -276,6 +276,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_pass_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, name, broken = BROKEN[fault]
@@ -285,6 +286,7 @@ def test_a_broken_pass_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) ->
     assert any(_failing(functions[at : at + FUNCTIONS], core) for at in range(0, 30, FUNCTIONS))
 
 
+@pytest.mark.long
 def test_a_wrong_pass_is_caught_and_the_function_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(text: str, core: str) -> Tuned:
         return Tuned(text.replace("\tfmla\t", "\tfmls\t"), ())
@@ -522,6 +524,7 @@ def _escaped(kernel: str, mutants: Sequence[Mutant]) -> list[str]:
     return escaped
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_check_catches_every_mutant(kernel: str) -> None:
     mutants = [mutant for mutate in MUTATIONS for mutant in mutate(_lines(kernel))]
@@ -542,6 +545,7 @@ def test_a_kernel_and_its_transformed_form_agree(kernel: str, core: str) -> None
     assert differences(text, transform(text, core).text, ["kernel"]) == []
 
 
+@pytest.mark.long
 def test_mutants_of_random_functions_are_caught() -> None:
     """Dead code has mutants that change nothing; of every kind, most others are caught."""
     functions = [f.lines(f"f{n}") for n, f in enumerate(_random_functions(20))]

@@ -15,6 +15,7 @@ from mavcg.cost_model.guided_chunks import better_left, next_chunk_rows
 from mavcg.hardware.target import host_target
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.toolchain.zig import run_zig
+from tests.conftest import examples
 
 HERE = Path(__file__).parent
 FAST = 60  # a fast core's time for a row; 60 / 6 and 60 * 6 are whole
@@ -151,7 +152,7 @@ def test_many_rows_take_few_chunks(simulate: Simulate) -> None:
     assert simulated.chunks < 90 and simulated.end == 50_000 * FAST
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 24))
 @given(
     rows=st.integers(1, 2**31 - 1),
     min_rows=st.integers(1, 2**31 - 1),
@@ -173,7 +174,7 @@ _rules = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 16))
 @given(rules=st.lists(_rules, min_size=50, max_size=200))
 def test_the_planner_has_the_engines_rule(chunks: Path, rules: list[tuple[int, int, int, int, int]]) -> None:
     """Rows of the next chunk, and whether a slow core leaves the rows to others: the planner's Python against the C.

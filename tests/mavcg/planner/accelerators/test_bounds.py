@@ -13,6 +13,7 @@ from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 from mavcg.planner.layer_model.windows import axes, rows_read
+from tests.conftest import examples
 
 ONE = Accelerator("one", 1.0, (), (1, 1), ((), ()))
 ARRAY = Accelerator("array", 1.0, (), (4, 3), (("OC",), ("OH",)))
@@ -59,7 +60,7 @@ def test_use_of_the_array() -> None:
     assert bounds.use_of_array(ARRAY, "IC", np.array([1, 5])).tolist() == [1.0, 1.0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 24))
 @given(layers(), st.booleans(), st.data())
 def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data: st.DataObject) -> None:
     grid = every_factor(layer)
@@ -80,7 +81,7 @@ def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data:
         assert [int(total[0]) for total in counted] == model
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 24))
 @given(layers(), st.data())
 def test_what_is_left_out_is_dominated(layer: ConvLayer, data: st.DataObject) -> None:
     entries = bounds.spatial(layer, ONE, every_factor(layer), halo_traffic=True, halo_fits=True, tile_roof=False)
@@ -95,7 +96,7 @@ def test_what_is_left_out_is_dominated(layer: ConvLayer, data: st.DataObject) ->
     assert (same & better).any()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 24))
 @given(layers(), st.integers(4, 400), st.booleans(), st.data())
 def test_no_tile_that_fits_is_below_its_bound(layer: ConvLayer, size: int, shared: bool, data: st.DataObject) -> None:
     memory = MemoryLevel("m", 1.0, shared_bytes=3 * size) if shared else MemoryLevel("m", 1.0, size, size, size)

@@ -140,7 +140,7 @@ OPTIONS = st.builds(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80, 32))
 @given(layers(160), accelerators(), OPTIONS, st.sampled_from(list(ALL_METRICS.values())), st.booleans())
 def test_no_tile_is_better(
     layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, metric: Metric, in_turns: bool
@@ -191,7 +191,7 @@ def least_by_equations(layer: ConvLayer, accelerator: Accelerator) -> int | None
     return None if least == np.inf else int(least)
 
 
-@settings(max_examples=examples(250, 80))
+@settings(max_examples=examples(250, 32))
 @given(layers(20_000), accelerators())
 def test_least_traffic_of_every_integer_tile(layer: ConvLayer, accelerator: Accelerator) -> None:
     reference = least_by_equations(layer, accelerator)

@@ -16,6 +16,7 @@ from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached, latency, least_traffic, reached
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import no_reload, traffic
+from tests.conftest import examples
 
 MakeAccelerator = Callable[..., Accelerator]
 
@@ -40,7 +41,7 @@ def search_every_tile(layer: ConvLayer, accelerator: Accelerator, metric: Metric
     return Planned(layer, found[1], found[2], candidates=len(Dataflow) * prod(layer.loops.values()))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30, 12))
 @given(
     *(integers(1, 5) for _ in range(2)), *(integers(1, 4) for _ in range(2)), integers(1, 2), integers(40, 400),
     sampled_from(list(METRICS.values())),

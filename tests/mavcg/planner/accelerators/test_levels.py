@@ -18,6 +18,7 @@ from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.profiles.load import load_board
+from tests.conftest import examples
 
 
 def fits_levels(layer: ConvLayer, tilings: tuple[Tiling, ...], accelerator: Accelerator) -> bool:
@@ -96,7 +97,7 @@ def reached(layer: ConvLayer, accelerator: Accelerator, far: Tile, step: int = 1
     return min(accelerator.frequency_ghz * accelerator.pes, of_far, highest)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 16))
 @given(layers(), machines())
 def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Accelerator) -> None:
     near, far = accelerator.levels

@@ -20,6 +20,7 @@ from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import no_reload, traffic
+from tests.conftest import examples
 
 SETUP_A = MemoryLevel("on-chip", 60.0, 256 * 1024, 128 * 1024, 256 * 1024)
 
@@ -86,7 +87,7 @@ def _least(layer: ConvLayer, on_chip_bytes: int) -> int | None:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 16))
 @given(
     st.integers(1, 7), st.integers(1, 7), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 2),
     st.integers(5, 60),

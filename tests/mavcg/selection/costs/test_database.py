@@ -16,6 +16,7 @@ from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version, default_path, open_db
 from mavcg.selection.costs.provider import IMPORTED, MEASURED, Cost
 from mavcg.specs.primitive import Layout, Scenario
+from tests.conftest import examples
 
 SCENARIO = Scenario(8, 6, 6, 1, 3, 8, 1)
 FIRST, SECOND = all_primitives()[:2]
@@ -241,7 +242,7 @@ def test_a_table_that_is_none_changes_nothing(path: Path, tmp_path: Path, docume
         assert len(database) == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 24))
 @given(
     st.one_of(
         st.binary(max_size=60), st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())

@@ -22,7 +22,7 @@ OPS = st.builds(op, st.sampled_from(CLASSES), st.sampled_from(REGISTERS), st.sam
 CLOSE = [op("alu", "x2 nzcv", "x2"), op("branch", "", "nzcv")]
 
 
-@settings(max_examples=examples(25, 8))
+@settings(max_examples=examples(25, 4))
 @given(st.lists(OPS, min_size=1, max_size=7), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_solver_and_heuristic_agree_on_small_loops(body: list[Op], timing: Timing) -> None:
     """Every interval below the heuristic's is impossible, and its own is possible."""
@@ -39,6 +39,7 @@ def test_solver_and_heuristic_agree_on_small_loops(body: list[Op], timing: Timin
     assert complaints(Schedule(bound, cycles, "cp-sat"), ops, edges, timing, last) == []
 
 
+@pytest.mark.long
 def test_the_split_8x8_loop_in_16_cycles() -> None:
     """Not in one stage, which has not the latencies in it; in two, with every slot taken; the same each time."""
     ops = outer_product(8, 8)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Edge, Op
 from mavcg.passes.asm.schedule.list_schedule import list_schedule
+from tests.conftest import examples
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, cycle_complaints, edges_of, op, outer_product
 
 CLASSES = ("fmla_q", "fmadd_s", "ldr_d", "ldr_x", "ldr_q", "ins", "alu", "div_x")
@@ -34,7 +35,7 @@ def issue_times(order: tuple[int, ...], ops: list[Op], edges: list[Edge], timing
     return issued
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80, 32))
 @given(st.lists(OPS, max_size=14), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_orders_keep_the_edges_and_are_no_slower(ops: list[Op], timing: Timing) -> None:
     edges = edges_of(ops, timing, loop=False)

@@ -115,11 +115,12 @@ def check(body: tuple[Instr, ...], schedule: Schedule) -> None:
         assert old.left(registers) == after.left(registers), (trips, [str(i) for i in body], schedule)
 
 
-def test_random_loops_scheduled_for_a_core() -> None:
+@pytest.mark.parametrize("loops", [6, pytest.param(20, marks=pytest.mark.long)])
+def test_random_loops_scheduled_for_a_core(loops: int) -> None:
     timing = load_timing(load_core("cortex-a55"))
     pick = Random(11)
     stages, tried = set(), 0
-    while tried < 20:
+    while tried < loops:
         body = random_body(pick)
         live = frozenset({"x0", "x1", "x2", "x3", "x10", "v0", "v1", "v2", "v3", "sp"})
         code = with_effects(body)

@@ -23,13 +23,14 @@ from mavcg.planner.layer_model.halo import traffic_with_halo
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.reference import DEFINITIONS
+from tests.conftest import examples
 
 Arrays = Callable[..., tuple[Array, Array]]
 Convolved = Callable[[ConvLayer, Array, Array], Array]
 
 
 @given(data=st.data())
-@settings(max_examples=70)
+@settings(max_examples=examples(70, 28))
 def test_a_plan_computes_its_layer_and_moves_what_the_model_says(
     data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any, arrays: Arrays, convolved: Convolved
 ) -> None:
@@ -84,7 +85,7 @@ def test_relu(roomy: Any, arrays: Arrays, convolved: Convolved) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30, 12))
 def test_pooling(data: st.DataObject, cases: Any, roomy: Any) -> None:
     layer, tiling = data.draw(cases)
     span = [(layer.kh - 1) * layer.dilation[0], (layer.kw - 1) * layer.dilation[1]] * 2

@@ -18,6 +18,7 @@ from mavcg.planner.accelerators.text.printer import print_plan, print_plans
 from mavcg.planner.accelerators.text.verify import verify_plan
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
+from tests.conftest import examples
 
 # As the paper prints it, but for the line PADS and the word PARTIAL (docs/plan-text.md), and INPUT_4 and INPUT_5,
 # whose batch the figure left out.
@@ -83,7 +84,7 @@ def test_the_guide_shows_what_is_printed(figure: TextPlan) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50, 20))
 def test_parser_undoes_printer(data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any) -> None:
     plans = []
     for _ in range(data.draw(st.integers(1, 3))):
@@ -161,7 +162,7 @@ def test_one_plan_is_not_two_or_none() -> None:
 
 
 @given(st.text(alphabet='[]()/,0123456789 \nINPUTWEGHOlayerinfovartextCNVMDS_"\\'))
-@settings(max_examples=200)
+@settings(max_examples=examples(200, 80))
 def test_whatever_is_written_is_read_or_refused(text: str) -> None:
     try:
         assert parse_plans(text)

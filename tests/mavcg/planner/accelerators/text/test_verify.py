@@ -19,6 +19,7 @@ from mavcg.planner.accelerators.text.printer import print_plan
 from mavcg.planner.accelerators.text.verify import verify_plan
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
+from tests.conftest import examples
 
 LAYER = ConvLayer("c", oc=4, ic=4, oh=8, ow=8, kh=3, kw=3, ih=8, iw=8, pads=(1, 1, 1, 1))
 
@@ -32,7 +33,7 @@ def text(roomy: Any) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50, 20))
 def test_emitted_plans_are_right(data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any) -> None:
     layer, tiling = data.draw(cases)
     for accelerator in (roomy, roomy_shared):
@@ -152,7 +153,7 @@ def test_a_plan_that_never_was_text_names_layer_and_command(roomy: Any) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 24))
 def test_a_plan_with_a_command_less_is_never_right(
     data: st.DataObject, cases: Any, roomy: Any, arrays: Callable[..., Any]
 ) -> None:
