@@ -4,7 +4,7 @@
 
 One word an argument, in the order of the prototype: a pointer to a buffer of so many bytes, a pointer to a table of
 pointers to buffers, an integer or a range of them with a step, a float, a double. `=0` behind a buffer fills it with
-zeroes.
+zeroes; `buf:BYTES+OFFSET` points OFFSET bytes into the buffer, which itself begins at a multiple of 64.
 """
 
 import math
@@ -27,7 +27,7 @@ _BASE, _SPACING = 0x60_0000_0000, 1 << 24  # gaps between buffers, so that a rea
 _ALIGN = 64
 _REGISTERS = 8  # x0 to x7 and v0 to v7 take arguments, the stack the rest (AAPCS64, stages B and C)
 _MASK64 = (1 << 64) - 1
-_KINDS = "buf:BYTES, ptrs:COUNTxBYTES, i:NUMBER, i:LOW..HIGH/STEP, f:NUMBER (float) or d:NUMBER (double)"
+_KINDS = "buf:BYTES[+OFFSET], ptrs:COUNTxBYTES, i:NUMBER, i:LOW..HIGH/STEP, f:NUMBER (float) or d:NUMBER (double)"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Argument:
     """One argument. kind: "buf", "ptrs", "i", "f" or "d".
 
     size: of a buffer, in bytes. count: of a table's pointers. low, high, step: of an integer. number: of a float or
-    double. zero: whether buffers hold zeroes.
+    double. zero: whether buffers hold zeroes. offset: bytes from the buffer's start to where the pointer points.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class Argument:
     step: int = 1
     number: float = 0.0
     zero: bool = False
+    offset: int = 0
 
     @property
     def bytes(self) -> int:
@@ -66,17 +67,25 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
             name, colon, words = (piece.strip() for piece in part.partition(":"))
             if not colon or not name or re.search(r"\s", name) or re.match(r"\s*(?:buf|ptrs|i|f|d):\S", part):
                 raise MavcgError(f"--args {text!r}: begins with no function; write 'FUNCTION: buf:4096 i:64'")
-            arguments = tuple(_argument(word, text) for word in words.split())
+            arguments = parse_call(words, text, _BYTES_LIMIT, "a check")
             if not arguments:
                 raise MavcgError(f"--args {text!r}: says nothing of {name}'s arguments; give {_KINDS}")
-            if len(arguments) > _ARGUMENT_LIMIT:
-                raise MavcgError(f"--args {text!r}: more than {_ARGUMENT_LIMIT} arguments; give fewer")
-            if (total := sum(argument.bytes for argument in arguments)) > _BYTES_LIMIT:
-                raise MavcgError(
-                    f"--args {text!r}: {total} bytes of buffers, and a check takes {_BYTES_LIMIT}; give smaller ones"
-                )
             descriptions[name] = (*descriptions.get(name, ()), arguments)
     return descriptions
+
+
+def parse_call(words: str, text: str, bytes_limit: int, what: str) -> Arguments:
+    """Parse the arguments of one call, such as "buf:4096 i:64"; `text` is all that was given, `what` takes them.
+
+    Raises: MavcgError for what the grammar does not have, for too many arguments or bytes.
+    """
+    arguments = tuple(_argument(word, text) for word in words.split())
+    if len(arguments) > _ARGUMENT_LIMIT:
+        raise MavcgError(f"--args {text!r}: more than {_ARGUMENT_LIMIT} arguments; give fewer")
+    if (total := sum(argument.bytes for argument in arguments)) > bytes_limit:
+        wrong = f"{total} bytes of buffers, and {what} takes {bytes_limit}"
+        raise MavcgError(f"--args {text!r}: {wrong}; give smaller ones")
+    return arguments
 
 
 def _argument(word: str, text: str) -> Argument:
@@ -87,7 +96,9 @@ def _argument(word: str, text: str) -> Argument:
         raise wrong
     try:
         if kind == "buf":
-            return _sized(Argument("buf", size=int(value, 0), zero=bool(filling)), word, text)
+            size, plus, offset = value.partition("+")
+            skipped = int(offset, 0) if plus else 0
+            return _sized(Argument("buf", size=int(size, 0), zero=bool(filling), offset=skipped), word, text)
         if kind == "ptrs":
             count, times, size = value.partition("x") if not value.startswith("0x") else ("", "", "")
             if not times:
@@ -111,6 +122,9 @@ def _argument(word: str, text: str) -> Argument:
 
 
 def _sized(argument: Argument, word: str, text: str) -> Argument:
+    if not 0 <= argument.offset < max(argument.size, 1):
+        wrong = f"points past the buffer's {argument.size} bytes"
+        raise MavcgError(f"--args {text!r}: {word!r}: {wrong}; give a smaller offset")
     if argument.size < 1 or not 1 <= argument.count <= _TABLE_LIMIT:
         raise MavcgError(f"--args {text!r}: {word!r}: needs 1 byte or more, and a table 1 to {_TABLE_LIMIT} pointers")
     return argument
@@ -138,6 +152,7 @@ def described_state(seed: int, arguments: Arguments) -> State:
             value = argument.low + argument.step * pick.randint(0, steps) & _MASK64
         else:
             value, contents = _buffers(argument, _BASE + number * _SPACING, pick)
+            value += argument.offset
             given += contents
         if general < _REGISTERS:
             x[general] = value

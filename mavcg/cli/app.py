@@ -25,6 +25,7 @@ from mavcg.cli.profile import profile
 from mavcg.cli.run import run as run_model
 from mavcg.cli.runtime import runtime
 from mavcg.cli.select import select
+from mavcg.cli.simulate import simulate
 from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
 from mavcg.errors import MavcgError
@@ -54,8 +55,8 @@ def make_app() -> typer.Typer:
     )  # fmt: skip
     app.callback()(_options)
     for verb in (
-        init, profile, build, auto, inspect, run_model, bench, estimate, plan, primitives, tune, select, explain,
-        tune_asm, measure, cores, runtime,
+        init, profile, build, auto, inspect, run_model, bench, estimate, simulate, plan, primitives, tune, select,
+        explain, tune_asm, measure, cores, runtime,
     ):  # fmt: skip
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)

@@ -18,8 +18,8 @@ from mavcg.errors import MavcgError
 from tests.conftest import examples
 
 VERBS = (
-    "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "plan", "primitives", "tune", "select",
-    "explain", "tune-asm", "measure", "cores", "runtime", "launch",
+    "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "simulate", "plan", "primitives", "tune",
+    "select", "explain", "tune-asm", "measure", "cores", "runtime", "launch",
 )  # fmt: skip
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_pipeline.program"}
 

@@ -1,0 +1,105 @@
+"""The verb `mavcg simulate`: a call of a function, run in an emulator and timed on a core with its caches."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mavcg.cli.core_timing import SET_HELP, core_timing
+from mavcg.cli.output import Progress, console, note, print_json
+
+if TYPE_CHECKING:
+    from mavcg.simulate.simulation import Simulation
+
+
+def simulate(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="AArch64 assembly, object, library or program that holds the function."),
+    ],
+    function: Annotated[str, typer.Option(metavar="F", help="The function to call.")],
+    core: Annotated[str, typer.Option(metavar="CORE", help="The core to simulate; `mavcg cores` lists them.")],
+    arguments: Annotated[
+        str,
+        typer.Option(
+            "--args",
+            metavar="WORDS",
+            help="Its arguments in order: buf:BYTES[+OFFSET], ptrs:COUNTxBYTES, i:NUMBER, f:NUMBER, d:NUMBER; =0 "
+            "behind a buffer fills it with zeroes, else moderate f32 numbers do. Buffers begin at multiples of 4,096.",
+        ),
+    ] = "",
+    board: Annotated[
+        str | None, typer.Option(metavar="B", help="A board that has the core: its caches, clock and memory.")
+    ] = None,
+    warm: Annotated[
+        int, typer.Option(min=0, max=1000, help="Calls before the one that is counted; 0: cold caches and predictor.")
+    ] = 1,
+    sharing: Annotated[
+        int, typer.Option(min=1, max=64, help="Cores that run the same at the same time and share caches and memory.")
+    ] = 1,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Instructions after which a call is given up.")
+    ] = 1_000_000_000,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+) -> None:
+    """Simulate a call of a function: cycles, what they are lost to, cache hits and misses.
+
+    The code runs in an emulator, instruction by instruction; each is timed by the facts that `mavcg estimate` has, and
+    by caches, a branch predictor, a store buffer or a window beside them. Facts that are not known are assumed, and
+    the report says which. The figures are a model's, not measured. Calls to functions of the file are followed; memcpy
+    and its like of other libraries are done at a stated cost.
+
+    \b
+    mavcg simulate kernel.S --function axpy --core cortex-a55 --args "buf:4096 buf:4096 i:1024 f:2"
+    mavcg simulate libapp.so --function blur --core cortex-a75 --board exynos9820 --args "buf:65536+64 buf:65536 i:128"
+    mavcg simulate kernel.o --function copy --core cortex-a76 --args "buf:1000000 buf:1000000 i:1000000" --warm 0 --json
+    """
+    from mavcg.profiles.load import load_board
+    from mavcg.simulate.simulation import simulate as simulate_call
+    from mavcg.simulate.simulation import simulation_json
+
+    kind, timing = core_timing(core, settings or ())
+    place = load_board(board) if board is not None else None
+    with Progress() as progress:
+        found = simulate_call(
+            source, function, arguments, kind, timing, place, warm=warm, sharing=sharing, limit=limit, progress=progress
+        )
+    if as_json:
+        print_json(simulation_json(found))
+        return
+    _show(found)
+
+
+def _show(found: "Simulation") -> None:
+    from rich.table import Table
+
+    from mavcg.simulate.simulation import simulation_json
+
+    report, counts = simulation_json(found), found.counts
+    title = f"{found.file}: {found.function} on {found.core} (simulated, not measured)"
+    table = Table("", "count", "of all cycles", title=title)
+    table.columns[1].justify = table.columns[2].justify = "right"
+
+    def row(name: str, count: int, share: bool = False) -> None:
+        part = f"{100 * count / counts.cycles:.1f} %" if share and counts.cycles else ""
+        table.add_row(name, f"{count:,}", part)
+
+    row("cycles", counts.cycles)
+    row("instructions", counts.instructions)
+    for cause, cycles in sorted(counts.stalls.items(), key=lambda item: -item[1]):
+        row(f"cycles lost to: {cause}", cycles, share=True)
+    for level, numbers in report["caches"].items():
+        row(f"{level} hits", numbers["hits"])
+        row(f"{level} misses", numbers["misses"])
+    row("branches mispredicted", counts.mispredicts)
+    row("unaligned accesses", counts.unaligned)
+    for name, calls in counts.callees.items():
+        row(f"calls of {name}", calls)
+    out = console()
+    out.print(table)
+    out.print(f"{report['ipc']} instructions a cycle; {report['milliseconds']} ms at {found.figures.ghz} GHz")
+    for text, why in counts.unmodelled.items():
+        note(f"`{text}` is timed as a default instruction: {why}")
+    for sentence in found.figures.assumed:
+        note(sentence)

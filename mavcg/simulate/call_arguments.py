@@ -1,0 +1,99 @@
+"""A call's arguments in registers and memory, from words such as "buf:4096 i:64" (AAPCS64, section 6.4)."""
+
+import random
+import struct
+from dataclasses import dataclass
+
+from mavcg.assembly.argument_states import Argument, Arguments
+from mavcg.assembly.code_image import PAGE_BYTES
+from mavcg.errors import MavcgError
+
+BUFFERS = 0x60_0000_0000
+GUARD = 1 << 20  # unmapped behind each buffer, so that an access far beyond it ends the run
+ALIGN = 4096
+_REGISTERS = 8
+_MASK64 = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class CallState:
+    """Registers, stack words and buffers of a call. buffers: (address, contents), of whole pages in the emulator.
+
+    places: of each argument that is a buffer or a table of pointers, in words, for messages.
+    """
+
+    x: tuple[int, ...]
+    v: tuple[int, ...]
+    stack: bytes
+    buffers: tuple[tuple[int, bytes], ...]
+    places: tuple[str, ...] = ()
+
+
+def call_state(arguments: Arguments, seed: int = 1) -> CallState:
+    """Return the state in which a function has these arguments, its buffers filled from the seed or with zeroes.
+
+    Buffers begin at pages of 4,096 bytes; f32 lanes in them are moderate numbers (2^-7 to 4, both signs).
+    Raises: MavcgError for a range of integers: a call has one value.
+    """
+    pick = random.Random(f"call {seed}")
+    x, v, stack = [0] * 8, [0] * 8, []
+    general = vector = 0
+    buffers: list[tuple[int, bytes]] = []
+    places: list[str] = []
+    at = BUFFERS
+    for number, argument in enumerate(arguments, 1):
+        if argument.kind in ("f", "d"):
+            data = struct.pack(f"<{argument.kind}", argument.number)
+            if vector < _REGISTERS:
+                v[vector] = int.from_bytes(data, "little")
+                vector += 1
+            else:
+                stack.append(data.ljust(8, b"\0"))
+            continue
+        if argument.kind == "i":
+            if argument.low != argument.high:
+                raise MavcgError(
+                    f"--args: argument {number} is a range of integers; a simulated call takes one: give i:N"
+                )
+            value = argument.low & _MASK64
+        else:
+            value, at = _buffers(argument, at, pick, buffers)
+            places.append(f"argument {number}, {argument.bytes} bytes at {value:#x}")
+        if general < _REGISTERS:
+            x[general] = value
+            general += 1
+        else:
+            stack.append(value.to_bytes(8, "little"))
+    return CallState(tuple(x), tuple(v), b"".join(stack), tuple(buffers), tuple(places))
+
+
+def _buffers(argument: Argument, at: int, pick: random.Random, buffers: list[tuple[int, bytes]]) -> tuple[int, int]:
+    """Add an argument's buffers from this address on; return the argument's value and where the next one may begin."""
+
+    def put(content: bytes) -> int:
+        nonlocal at
+        place = at
+        buffers.append((place, content))
+        at = -(-(place + len(content)) // ALIGN) * ALIGN + GUARD
+        return place
+
+    contents = [bytes(argument.size) if argument.zero else _lanes(pick, argument.size) for _ in range(argument.count)]
+    if argument.kind == "buf":
+        return put(contents[0]) + argument.offset, at
+    first = [put(content) + argument.offset for content in contents]
+    return put(b"".join(value.to_bytes(8, "little") for value in first)), at
+
+
+def _lanes(pick: random.Random, size: int) -> bytes:
+    """Return bytes whose f32 lanes are moderate numbers, and whose bytes are any."""
+    count = -(-size // 4) * 4
+    lanes = int.from_bytes(pick.randbytes(count), "little")
+    keep = int.from_bytes(b"\xff\xff\xff\xbf" * (count // 4), "little")
+    exponent = int.from_bytes(b"\x00\x00\x00\x3c" * (count // 4), "little")
+    return (lanes & keep | exponent).to_bytes(count, "little")[:size]
+
+
+def page_range(address: int, size: int) -> tuple[int, int]:
+    """Return the first address and the bytes of the pages that hold this range."""
+    first = address // PAGE_BYTES * PAGE_BYTES
+    return first, -(-(address + size - first) // PAGE_BYTES) * PAGE_BYTES

@@ -1,0 +1,187 @@
+"""Facts of a core beyond its instruction timing, as the simulator needs them: window, branches, caches, memory.
+
+What neither the core's file nor a board gives is assumed: the typical core of its kind (profiles/fits), and for what
+that lacks the values below. Every assumption is a sentence in the report, with the key that replaces it.
+"""
+
+from dataclasses import dataclass, replace
+
+from mavcg.cost_model.fits import core_kind, fit_of_kind
+from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core import Core
+
+LINE_BYTES = 64
+IN_ORDER, OUT_OF_ORDER = "in", "out"
+# Assumed by the order of issue where no file says otherwise. The key is that of a figure in the core's file.
+_ASSUMED: dict[str, tuple[float, float]] = {
+    "window.reorder_buffer": (1, 128),  # micro-operations
+    "window.load_queue": (1, 64),
+    "window.store_queue": (6, 48),  # in order: entries of the store buffer
+    "branches.history_bits": (0, 12),
+    "caches.split_cycles": (1, 1),  # more for an access that crosses a line
+    "caches.l1d_ways": (4, 4),
+    "caches.l2_ways": (8, 8),
+    "caches.l3_ways": (16, 16),
+    "caches.l2_latency": (10, 10),  # cycles more than a hit in level 1
+    "caches.l3_latency": (30, 30),
+    "caches.miss_slots": (4, 16),  # line fills under way
+    "caches.prefetch_lines": (4, 8),  # ahead of a load with a constant stride
+    "caches.memory_ns": (120, 120),
+}
+_OF_BOARDS = ("max_khz", "memory_gb_per_s")
+CALLEE_CYCLES = 20  # of a call of memcpy and its like, beside their bytes
+
+
+@dataclass(frozen=True)
+class CacheFacts:
+    """A cache level. latency: cycles of a hit beyond one in level 1. line_cycles: cycles of one line's transfer."""
+
+    size: int
+    ways: int
+    latency: int
+    line_cycles: float
+
+
+@dataclass(frozen=True)
+class SimulatedCore:
+    """Facts of a core for the simulator. assumed: a sentence for each that no file gives.
+
+    reorder_buffer: micro-operations in the window; store_queue: of an in-order core its store buffer. mispredict:
+    cycles from a branch's issue to that of the instruction behind it. history_bits: of branches in the prediction; 0:
+    by address alone. split_cycles: that an access across a line takes longer. memory_latency: cycles;
+    memory_line_cycles: of one line. miss_slots: line fills under way. prefetch_lines: that the stride
+    prefetcher brings; 0: none.
+    """
+
+    ghz: float
+    reorder_buffer: int
+    load_queue: int
+    store_queue: int
+    mispredict: int
+    history_bits: int
+    split_cycles: int
+    levels: tuple[CacheFacts, ...]
+    memory_latency: int
+    memory_line_cycles: float
+    miss_slots: int
+    prefetch_lines: int
+    assumed: tuple[str, ...] = ()
+
+    def with_ideal_memory(self) -> "SimulatedCore":
+        """Return the core with every access a hit in level 1: what the analytic models assume."""
+        return replace(self, levels=(), split_cycles=0, prefetch_lines=0)
+
+
+class _Facts:
+    """Figures of a core's file by key, and what was assumed instead."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.figures = {fact.key: fact.value for fact in core.facts}
+        self.assumed: list[str] = []
+
+    def given(self, key: str) -> float | None:
+        """Return a figure of the core's file; None if it has none. Raises: MavcgError for a figure below 0."""
+        value = self.figures.get(key)
+        if value is None or isinstance(value, str | bool):
+            return None
+        if not 0 <= value < 1 << 40:
+            raise MavcgError(f"cores/{self.core.name}.toml: {key}: {value} is no figure of a core; correct it")
+        return float(value)
+
+    def assume(self, key: str, value: float, unit: str) -> float:
+        remedy = "name a --board that has it" if key in _OF_BOARDS else f"give it in cores/{self.core.name}.toml"
+        self.assumed.append(f"{key}: {value:g} {unit} assumed; {remedy}".replace("  ", " "))
+        return value
+
+    def find(self, key: str, unit: str = "") -> float:
+        """Return a figure of the core's file, or what is assumed for its order of issue."""
+        value = self.given(key)
+        return value if value is not None else self.assume(key, _ASSUMED[key][self.core.order != IN_ORDER], unit)
+
+
+def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> SimulatedCore:
+    """Return the facts of a core, on a board if one is given, while `sharing` cores use its caches and memory alike.
+
+    Raises: MavcgError for a board without this core, and for figures that no core can have.
+    """
+    facts = _Facts(core)
+    typical = fit_of_kind(core_kind(core.arch, in_order=core.order == IN_ORDER)).typical
+    cluster = _cluster(core, board)
+    khz = cluster.max_khz if cluster else None
+    ghz = (khz if khz is not None else facts.assume("max_khz", typical.ghz * 1e6, "kHz")) / 1e6
+    rate = _first(cluster.memory_gb_per_s if cluster else None, board.memory_gb_per_s if board else None)
+    if rate is None:
+        rate = facts.assume("memory_gb_per_s", typical.memory_gb_per_s, "GB/s")
+    miss = facts.given("branches.mispredict")
+    if miss is None:
+        miss = facts.assume("branches.mispredict", typical.miss_cycles, "cycles")
+    levels = _levels(facts, cluster, board, sharing, ghz)
+    window = core.order == OUT_OF_ORDER
+    return SimulatedCore(
+        ghz=ghz,
+        reorder_buffer=max(1, round(facts.find("window.reorder_buffer", "micro-operations"))) if window else 1,
+        load_queue=max(1, round(facts.find("window.load_queue"))) if window else 1,
+        store_queue=max(1, round(facts.find("window.store_queue"))),
+        mispredict=round(miss),
+        history_bits=min(12, round(facts.find("branches.history_bits"))),
+        split_cycles=round(facts.find("caches.split_cycles")),
+        levels=levels,
+        memory_latency=round(facts.find("caches.memory_ns", "ns") * ghz),
+        memory_line_cycles=LINE_BYTES / (rate / sharing / ghz),
+        miss_slots=max(1, round(facts.find("caches.miss_slots"))),
+        prefetch_lines=round(facts.find("caches.prefetch_lines", "lines")),
+        assumed=tuple(facts.assumed),
+    )
+
+
+def _cluster(core: Core, board: Board | None) -> Cluster | None:
+    if board is None:
+        return None
+    for cluster in board.clusters:
+        if cluster.core == core.name:
+            return cluster
+    names = ", ".join(board.cores) or "none that is known"
+    raise MavcgError(f"--core {core.name}: {board.name} has no such core; it has {names}: name one of them")
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _levels(
+    facts: _Facts, cluster: Cluster | None, board: Board | None, sharing: int, ghz: float
+) -> tuple[CacheFacts, ...]:
+    typical = fit_of_kind(core_kind(facts.core.arch, in_order=facts.core.order == IN_ORDER)).typical
+    l1 = _first(cluster.l1d_bytes if cluster else None, facts.given("caches.l1d_bytes"))
+    l2 = _first(cluster.l2_bytes if cluster else None, facts.given("caches.l2_bytes"))
+    on_board = (cluster.l3_bytes if cluster else None, board.l3_bytes if board else None)
+    l3 = _first(*on_board, facts.given("caches.l3_bytes"))
+    l1 = l1 if l1 is not None else facts.assume("caches.l1d_bytes", typical.l1d_bytes, "bytes")
+    l2 = l2 if l2 is not None else facts.assume("caches.l2_bytes", typical.l2_bytes, "bytes")
+    found = [CacheFacts(round(l1), round(facts.find("caches.l1d_ways")), 0, 0.0)]
+    if l2:
+        sharers = min(sharing, (cluster and cluster.l2_cores) or 1)
+        rate = (
+            cluster.l2_gb_per_s / ghz if cluster and cluster.l2_gb_per_s else facts.given("caches.l2_bytes_per_cycle")
+        )
+        rate = rate or facts.assume("caches.l2_bytes_per_cycle", typical.l2_bytes_per_cycle, "bytes/cycle")
+        found.append(_level(facts, "l2", l2 / sharers, rate))
+    if l3:
+        rate = (
+            cluster.l3_gb_per_s / ghz if cluster and cluster.l3_gb_per_s else facts.given("caches.l3_bytes_per_cycle")
+        )
+        rate = rate or facts.assume("caches.l3_bytes_per_cycle", typical.l3_bytes_per_cycle, "bytes/cycle")
+        found.append(_level(facts, "l3", l3 / sharing, rate))
+    for level in found:
+        if level.size < LINE_BYTES or level.ways < 1 or level.size > 1 << 30:
+            raise MavcgError(
+                f"core {facts.core.name}: a cache of {level.size} bytes in {level.ways} ways; correct its file"
+            )
+    return tuple(found)
+
+
+def _level(facts: _Facts, name: str, size: float, rate: float) -> CacheFacts:
+    ways, latency = facts.find(f"caches.{name}_ways"), facts.find(f"caches.{name}_latency", "cycles beyond level 1")
+    return CacheFacts(round(size), round(ways), round(latency), LINE_BYTES / rate)

@@ -1,0 +1,197 @@
+/* Set-associative caches with least-recently-used replacement, write-back and write-allocate; a stride prefetcher by
+   instruction address (Baer and Chen 1991); line fills that occupy each level and the memory one after another. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulate.h"
+
+enum { PAGE_SHIFT = 12 };
+
+int caches_new(sim *s) {
+    const sim_machine *m = &s->machine;
+    sim_caches *c = &s->caches;
+    memset(c, 0, sizeof *c);
+    c->level_count = m->level_count;
+    c->line_shift = (uint32_t)__builtin_ctz(m->line_bytes);
+    c->memory_latency = m->memory_latency;
+    c->memory_line_cycles = m->memory_line_cycles;
+    c->prefetch_lines = m->prefetch_lines;
+    c->slots = m->miss_slots < 1 ? 1 : m->miss_slots > SLOTS ? SLOTS : m->miss_slots;
+    for (uint32_t k = 0; k < m->level_count; k++) {
+        const sim_level *from = &m->levels[k];
+        sim_cache *level = &c->levels[k];
+        uint64_t sets = from->bytes / m->line_bytes / from->ways;
+        level->sets = sets < 1 ? 1 : (uint32_t)sets;
+        level->ways = from->ways;
+        level->latency = from->latency;
+        level->line_cycles = from->line_cycles;
+        level->lines = calloc((size_t)level->sets * level->ways, sizeof *level->lines);
+        if (level->lines == NULL) return 0;
+    }
+    return 1;
+}
+
+void caches_delete(sim *s) {
+    for (uint32_t k = 0; k < SIM_LEVELS; k++) free(s->caches.levels[k].lines);
+}
+
+static sim_line *set_of(const sim_cache *level, uint64_t line) {
+    return level->lines + (size_t)(line % level->sets) * level->ways;
+}
+
+static sim_line *find(const sim_cache *level, uint64_t line) {
+    sim_line *set = set_of(level, line);
+    for (uint32_t way = 0; way < level->ways; way++)
+        if (set[way].valid && set[way].line == line) return &set[way];
+    return NULL;
+}
+
+static void write_back(sim *s, uint32_t k, uint64_t line, uint64_t cycle);
+
+static sim_line *insert(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
+    sim_cache *level = &s->caches.levels[k];
+    sim_line *set = set_of(level, line), *victim = set;
+    for (uint32_t way = 0; way < level->ways; way++) {
+        if (!set[way].valid) {
+            victim = &set[way];
+            break;
+        }
+        if (set[way].used < victim->used) victim = &set[way];
+    }
+    if (victim->valid && victim->dirty) write_back(s, k + 1, victim->line, cycle);
+    *victim = (sim_line){.line = line, .used = ++s->caches.clock, .ready = cycle, .valid = 1};
+    return victim;
+}
+
+/* A modified line leaves the level above k. */
+static void write_back(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
+    sim_caches *c = &s->caches;
+    if (k == c->level_count) {
+        c->memory_busy = (c->memory_busy > (double)cycle ? c->memory_busy : (double)cycle) + c->memory_line_cycles;
+        s->counts.written_lines++;
+        return;
+    }
+    sim_line *there = find(&c->levels[k], line);
+    if (there == NULL) there = insert(s, k, line, cycle);
+    there->dirty = 1;
+}
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+/* The cycle in which a line that is wanted from level k on at this cycle is there. */
+static uint64_t fetch(sim *s, uint32_t k, uint64_t line, uint64_t cycle, int counted) {
+    sim_caches *c = &s->caches;
+    if (k == c->level_count) {
+        double start = later((double)cycle, c->memory_busy);
+        c->memory_busy = start + c->memory_line_cycles;
+        s->counts.memory_lines++;
+        return (uint64_t)start + c->memory_latency;
+    }
+    sim_cache *level = &c->levels[k];
+    sim_line *there = find(level, line);
+    if (counted) *(there != NULL ? &s->counts.hits[k] : &s->counts.misses[k]) += 1;
+    if (there == NULL) {
+        uint64_t ready = fetch(s, k + 1, line, cycle, counted);
+        insert(s, k, line, cycle)->ready = ready;
+        return ready;
+    }
+    there->used = ++c->clock;
+    double start = later((double)cycle, level->busy);
+    level->busy = start + level->line_cycles;
+    uint64_t ready = (uint64_t)start + level->latency;
+    return ready > there->ready ? ready : there->ready;
+}
+
+/* Bring a line to level 1. waits: for a slot, as the instruction does; the prefetcher drops what finds none. */
+static void prefetch(sim *s, uint64_t line, uint64_t cycle, int waits) {
+    sim_caches *c = &s->caches;
+    uint32_t slot = 0;
+    if (find(&c->levels[0], line) != NULL) return;
+    for (uint32_t n = 1; n < c->slots; n++)
+        if (c->prefetch_slot[n] < c->prefetch_slot[slot]) slot = n;
+    uint64_t start = c->prefetch_slot[slot] > cycle ? c->prefetch_slot[slot] : cycle;
+    if (start > cycle && !waits) return;
+    uint64_t ready = fetch(s, 1, line, start, 0);
+    insert(s, 0, line, cycle)->ready = ready;
+    c->prefetch_slot[slot] = ready;
+    s->counts.prefetched_lines++;
+}
+
+/* Learn the stride of the load at `pc`; once it has come twice, bring the lines that are next on that way. */
+static void stride_prefetch(sim *s, uint64_t pc, uint64_t address, uint64_t cycle) {
+    sim_caches *c = &s->caches;
+    sim_stream *stream = &c->streams[(pc >> 2) % STREAMS];
+    if (stream->pc != pc) {
+        *stream = (sim_stream){.pc = pc, .last = address};
+        return;
+    }
+    int64_t stride = (int64_t)(address - stream->last);
+    int moved = stream->last >> c->line_shift != address >> c->line_shift;
+    stream->last = address;
+    if (stride == 0) return;
+    if (stride != stream->stride) {
+        stream->stride = stride;
+        stream->seen = 0;
+        return;
+    }
+    if (stream->seen < 2 && ++stream->seen < 2) return;
+    if (!moved) return;
+    int64_t line_bytes = (int64_t)1 << c->line_shift;
+    int64_t step = stride < 0 ? -stride : stride;
+    step = step < line_bytes ? line_bytes : step;
+    step = stride < 0 ? -step : step;
+    for (uint32_t n = 1; n <= c->prefetch_lines; n++) {
+        uint64_t target = address + (uint64_t)(step * (int64_t)n);
+        if (target >> PAGE_SHIFT != address >> PAGE_SHIFT) return;
+        prefetch(s, target >> c->line_shift, cycle, 0);
+    }
+}
+
+static uint64_t access_line(sim *s, uint64_t line, uint32_t kind, uint64_t cycle) {
+    sim_caches *c = &s->caches;
+    sim_line *there = find(&c->levels[0], line);
+    uint64_t ready = cycle;
+    if (there != NULL) {
+        s->counts.hits[0]++;
+        there->used = ++c->clock;
+        ready = there->ready > cycle ? there->ready : cycle;
+    } else {
+        uint32_t slot = 0;
+        for (uint32_t n = 1; n < c->slots; n++)
+            if (c->slot[n] < c->slot[slot]) slot = n;
+        uint64_t start = c->slot[slot] > cycle ? c->slot[slot] : cycle;
+        s->counts.misses[0]++;
+        ready = fetch(s, 1, line, start, 1);
+        there = insert(s, 0, line, start);
+        there->ready = ready;
+        c->slot[slot] = ready;
+    }
+    if (kind & SIM_STORE) there->dirty = 1;
+    return ready - cycle;
+}
+
+uint64_t caches_access(sim *s, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind, uint64_t cycle) {
+    sim_caches *c = &s->caches;
+    if (c->level_count == 0) return 0;
+    if (kind & SIM_PREFETCH) {
+        s->counts.prefetches++;
+        prefetch(s, address >> c->line_shift, cycle, 1);
+        return 0;
+    }
+    uint64_t late = 0;
+    uint64_t last = (address + (bytes ? bytes : 1) - 1) >> c->line_shift;
+    for (uint64_t line = address >> c->line_shift;; line++) {
+        uint64_t of_line = access_line(s, line, kind, cycle);
+        late = of_line > late ? of_line : late;
+        if (line == last) break;
+    }
+    if (kind & SIM_LOAD && c->prefetch_lines) stride_prefetch(s, pc, address, cycle);
+    return late;
+}
+
+void sim_trace(sim *s, const sim_access *accesses, const uint64_t *cycles, uint32_t count, uint64_t *late) {
+    for (uint32_t n = 0; n < count; n++) {
+        const sim_access *a = &accesses[n];
+        late[n] = caches_access(s, 4 * n, a->address, a->bytes, a->kind, cycles[n]);
+    }
+}

@@ -1,0 +1,199 @@
+/* An out-of-order core: dispatch in order into a window, issue when operands and a unit are there, retirement in order.
+
+   Each instruction passes once, in program order, and books the first free cycle of a unit; an older one that becomes
+   ready later finds what younger ones have left, as in a core that issues the oldest ready operation first, nearly. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "simulate.h"
+
+enum { FORWARD_CYCLES = 4 }; /* from a store's data to a load of the same word; Python states it */
+
+int out_of_order_new(sim *s) {
+    const sim_machine *m = &s->machine;
+    sim_out_of_order *o = &s->out;
+    o->busy = calloc((size_t)SIM_UNITS * WORDS, sizeof *o->busy);
+    o->window = calloc(m->reorder_buffer, sizeof *o->window);
+    o->loads = calloc(m->load_queue, sizeof *o->loads);
+    o->stores = calloc(m->store_queue, sizeof *o->stores);
+    return o->busy != NULL && o->window != NULL && o->loads != NULL && o->stores != NULL;
+}
+
+void out_of_order_delete(sim *s) {
+    free(s->out.busy);
+    free(s->out.window);
+    free(s->out.loads);
+    free(s->out.stores);
+}
+
+/* Cycles before this one are over: their bits are for cycles to come. */
+static void clear_until(sim_out_of_order *o, uint32_t units, uint64_t cycle) {
+    uint64_t first = o->cleared / 64, last = cycle / 64;
+    if (last - first >= WORDS) memset(o->busy, 0, (size_t)SIM_UNITS * WORDS * sizeof *o->busy);
+    else
+        for (uint64_t word = first; word < last; word++)
+            for (uint32_t unit = 0; unit < units; unit++) o->busy[unit * WORDS + word % WORDS] = 0;
+    o->cleared = cycle;
+}
+
+static int is_free(const sim_out_of_order *o, uint32_t unit, uint64_t cycle, uint32_t cycles) {
+    for (uint64_t at = cycle; at < cycle + cycles; at++)
+        if (o->busy[unit * WORDS + at / 64 % WORDS] >> at % 64 & 1) return 0;
+    return 1;
+}
+
+/* The first cycle from `ready` on in which one of the units is idle; `end` if there is none before it. */
+static uint64_t first_idle(const sim_out_of_order *o, uint64_t units, uint64_t ready, uint64_t end) {
+    uint64_t ahead = ~0ull << ready % 64;
+    for (uint64_t word = ready / 64; word * 64 < end; word++) {
+        uint64_t all_busy = ~0ull;
+        for (uint64_t left = units; left; left &= left - 1)
+            all_busy &= o->busy[(uint32_t)__builtin_ctzll(left) * WORDS + word % WORDS];
+        uint64_t idle = ~all_busy & ahead;
+        if (idle) return word * 64 + (uint64_t)__builtin_ctzll(idle);
+        ahead = ~0ull;
+    }
+    return end;
+}
+
+/* Work that each unit may be asked for, lately: an operation with a choice leaves the units that others need. */
+static void add_demand(sim_out_of_order *o, const sim_use *use) {
+    float share = (float)use->cycles / (float)__builtin_popcountll(use->units);
+    for (uint64_t units = use->units; units; units &= units - 1) o->demand[__builtin_ctzll(units)] += share;
+    if (++o->bookings % DEMAND_WINDOW == 0)
+        for (uint32_t unit = 0; unit < SIM_UNITS; unit++) o->demand[unit] *= 0.5f;
+}
+
+/* Book one of the units from the first cycle that it has; return that cycle. */
+static uint64_t book(sim_out_of_order *o, const sim_use *use, uint64_t ready) {
+    uint64_t end = o->cleared + HORIZON - 128;
+    add_demand(o, use);
+    for (uint64_t cycle = ready; (cycle = first_idle(o, use->units, cycle, end)) + use->cycles < end; cycle++) {
+        uint32_t best = SIM_UNITS;
+        for (uint64_t units = use->units; units; units &= units - 1) {
+            uint32_t unit = (uint32_t)__builtin_ctzll(units);
+            if (is_free(o, unit, cycle, use->cycles) && (best == SIM_UNITS || o->demand[unit] < o->demand[best]))
+                best = unit;
+        }
+        if (best == SIM_UNITS) continue;
+        for (uint64_t at = cycle; at < cycle + use->cycles; at++)
+            o->busy[best * WORDS + at / 64 % WORDS] |= 1ull << at % 64;
+        return cycle;
+    }
+    return ready; /* beyond the reservation tables: a long chain of misses, where units are idle */
+}
+
+static uint64_t forwarded(const sim_out_of_order *o, const sim_access *a, uint64_t issue) {
+    uint64_t late = 0;
+    for (uint64_t word = a->address / 8; word <= (a->address + a->bytes - 1) / 8; word++) {
+        uint32_t row = word % STORES;
+        if (o->stored[row] == word + 1 && o->stored_gone[row] > issue &&
+            o->stored_ready[row] + FORWARD_CYCLES > issue) {
+            uint64_t wait = o->stored_ready[row] + FORWARD_CYCLES - issue;
+            late = wait > late ? wait : late;
+        }
+    }
+    return late;
+}
+
+static void remember_store(sim_out_of_order *o, const sim_access *a, uint64_t issue, uint64_t gone) {
+    for (uint64_t word = a->address / 8; word <= (a->address + a->bytes - 1) / 8; word++) {
+        uint32_t row = word % STORES;
+        o->stored[row] = word + 1;
+        o->stored_ready[row] = issue;
+        o->stored_gone[row] = gone;
+    }
+}
+
+static void raise(uint64_t *cycle, uint64_t until, uint32_t *cause, uint32_t why) {
+    if (until > *cycle) {
+        *cycle = until;
+        *cause = why;
+    }
+}
+
+uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc) {
+    const sim_machine *m = &s->machine;
+    const sim_pattern *p = &s->patterns[row->pattern];
+    sim_out_of_order *o = &s->out;
+    uint32_t count = p->use_count ? p->use_count : 1, cause = SIM_CAUSES;
+    int load = access != NULL && access->kind & (SIM_LOAD | SIM_PREFETCH),
+        store = access != NULL && access->kind & SIM_STORE;
+
+    uint64_t cycle = o->dispatch;
+    if (o->dispatched >= m->width) cycle++;
+    raise(&cycle, s->fetch_ready, &cause, SIM_BRANCH);
+    for (uint32_t n = 0; n < count && n < m->reorder_buffer; n++)
+        raise(&cycle, o->window[(o->window_at + n) % m->reorder_buffer], &cause, SIM_WINDOW);
+    if (load) raise(&cycle, o->loads[o->load_at % m->load_queue], &cause, SIM_LOAD_QUEUE);
+    if (store) raise(&cycle, o->stores[o->store_at % m->store_queue], &cause, SIM_STORE_BUFFER);
+    if (cycle > o->dispatch) {
+        o->dispatch = cycle;
+        o->dispatched = 0;
+        if (cycle > o->cleared + 64) clear_until(o, m->unit_count, cycle);
+    }
+    o->dispatched += count;
+    while (o->dispatched > m->width) { /* the last micro-operation dispatches cycles later */
+        o->dispatched -= m->width;
+        o->dispatch++;
+    }
+    cycle = o->dispatch;
+
+    uint64_t ready = cycle, update = cycle;
+    for (uint32_t n = 0; n < row->read_count; n++) {
+        const sim_writer *by = &s->writers[row->reads[n]];
+        if (!by->known) continue;
+        uint64_t there = by->issue + (uint64_t)latency_of(s, by, row, row->roles[n]) + by->late;
+        raise(&ready, there, &cause, by->late ? SIM_MEMORY_WAIT : SIM_REGISTER_WAIT);
+        if (row->reads[n] == row->writeback && there > update) update = there;
+    }
+    uint64_t issue = ready, updated = update;
+    uint32_t longer = access != NULL ? unaligned_cycles(s, p, access) : 0;
+    for (uint32_t n = 0; n < p->use_count; n++) {
+        sim_use use = p->uses[n];
+        use.cycles += n < p->own_count ? longer : 0;
+        uint64_t at = book(o, &use, n < p->own_count ? ready : update);
+        if (n < p->own_count) raise(&issue, at, &cause, SIM_UNIT);
+        else if (at > updated) updated = at;
+    }
+    uint64_t late = 0;
+    if (access != NULL) {
+        late = caches_access(s, pc, access->address, access->bytes, access->kind, issue);
+        late += longer;
+        if (access->kind & SIM_LOAD) {
+            uint64_t wait = forwarded(o, access, issue);
+            late = wait > late ? wait : late;
+        } else late = 0; /* stores and prefetches complete without their line */
+    }
+    uint64_t complete = issue + (row->latency && row->write_count ? row->latency : 1) + late;
+    if (late) cause = SIM_MEMORY_WAIT;
+    if (complete > o->retire) {
+        uint64_t empty = complete - o->retire - 1;
+        s->counts.stalls[cause == SIM_CAUSES ? SIM_REGISTER_WAIT : cause] += empty;
+        o->retire = complete;
+        o->retired = 0;
+    }
+    o->retired += count;
+    while (o->retired > m->width) {
+        o->retired -= m->width;
+        o->retire++;
+    }
+    for (uint32_t n = 0; n < count; n++) o->window[o->window_at++ % m->reorder_buffer] = o->retire;
+    if (load) o->loads[o->load_at++ % m->load_queue] = o->retire;
+    if (store) { /* it keeps its place until it has left for the cache */
+        uint64_t gone = o->retire + 1;
+        o->stores[o->store_at++ % m->store_queue] = gone;
+        remember_store(o, access, issue, gone);
+    }
+    for (uint32_t n = 0; n < row->write_count; n++) {
+        int is_update = row->writes[n] == row->writeback;
+        s->writers[row->writes[n]] = (sim_writer){
+            .issue = is_update ? updated : issue,
+            .late = is_update ? 0 : late,
+            .known = 1,
+            .op_class = is_update ? row->writeback_class : row->op_class,
+            .latency = is_update ? row->writeback_latency : row->latency,
+        };
+    }
+    return issue;
+}

@@ -1,0 +1,132 @@
+/* The simulator's own declarations. */
+#ifndef MAVCG_SIMULATE_H
+#define MAVCG_SIMULATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "simulate_api.h"
+
+/* The last writer of a register. known: false before the first. late: cycles that its result comes later than its
+   class says, after a miss. */
+typedef struct {
+    uint64_t issue, late;
+    uint16_t op_class, latency, known;
+} sim_writer;
+
+typedef struct {
+    uint64_t line, used, ready;
+    uint8_t valid, dirty;
+} sim_line;
+
+typedef struct {
+    sim_line *lines;
+    uint32_t sets, ways, latency;
+    double line_cycles, busy;
+} sim_cache;
+
+enum { STREAMS = 64, SLOTS = 64, RETURN_STACK = 16, TARGETS = 512, PATTERN_ROWS = 1 << 14 };
+
+typedef struct {
+    uint64_t pc, last;
+    int64_t stride;
+    uint32_t seen;
+} sim_stream;
+
+typedef struct {
+    sim_cache levels[SIM_LEVELS];
+    uint32_t level_count, line_shift, memory_latency, slots, prefetch_lines;
+    double memory_line_cycles, memory_busy;
+    uint64_t clock;
+    uint64_t slot[SLOTS], prefetch_slot[SLOTS]; /* when each line fill ends */
+    sim_stream streams[STREAMS];
+} sim_caches;
+
+typedef struct {
+    uint32_t history, history_mask;
+    uint8_t counters[PATTERN_ROWS];
+    uint64_t returns[RETURN_STACK], target_of[TARGETS], target[TARGETS];
+    uint32_t return_top;
+} sim_predictor;
+
+typedef struct {
+    uint64_t cycle, blocked_until;
+    uint32_t here, these, those; /* ops issued in this cycle, and the rules that they are about */
+    uint64_t unit_free[SIM_UNITS];
+    unsigned __int128 spaced[SIM_RULES]; /* bit n: one of `first` issued n cycles ago */
+    uint32_t blocked_cause;
+} sim_in_order;
+
+enum { HORIZON = 1 << 14, WORDS = HORIZON / 64, STORES = 256, DEMAND_WINDOW = 512 };
+
+typedef struct {
+    uint64_t dispatch, retire;
+    uint32_t dispatched, retired; /* micro-operations in that cycle */
+    uint64_t cleared;             /* cycles before it have left the reservation tables */
+    uint64_t *busy;               /* [unit][WORDS]: a bit a cycle */
+    float demand[SIM_UNITS];
+    uint32_t bookings;
+    uint64_t *window, *loads, *stores; /* rings of retirement cycles */
+    uint64_t window_at, load_at, store_at;
+    uint64_t stored[STORES], stored_ready[STORES], stored_gone[STORES]; /* by 8-byte word: data of recent stores */
+} sim_out_of_order;
+
+typedef struct sim_block {
+    uint64_t address;
+    uint32_t bytes, count;
+    sim_row *rows;
+    struct sim_block *other; /* of the same address, with another size */
+    struct sim_block *after; /* what followed last time */
+} sim_block;
+
+struct sim {
+    sim_emulator emulator;
+    sim_machine machine;
+    int timed;
+    uint64_t return_address, external_first, external_last;
+    int16_t *latencies;
+    uint32_t classes;
+    sim_pattern *patterns;
+    sim_block **blocks; /* hash table by address */
+    uint32_t block_slots, block_count;
+    sim_access *accesses;
+    uint32_t access_count, access_room;
+    sim_block *pending; /* it runs now and is timed when the next one begins */
+    uint64_t limit, executed, where, start_cycle;
+    uint32_t size;
+    int end;
+    uint64_t fetch_ready; /* when instructions behind a mispredicted branch arrive */
+    uint64_t store_drained[SLOTS], store_at, store_last;
+    sim_writer writers[SIM_REGISTERS];
+    sim_caches caches;
+    sim_predictor predictor;
+    sim_in_order in;
+    sim_out_of_order out;
+    sim_counts counts;
+};
+
+int caches_new(sim *s);
+void caches_delete(sim *s);
+/* Cycles by which an access at this cycle ends later than a hit in the first level. */
+uint64_t caches_access(sim *s, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind, uint64_t cycle);
+
+void predictor_new(sim *s);
+/* 1 if the jump from `pc` to `target` was not predicted; next: the address behind it. */
+int predictor_jump(sim *s, uint32_t flow, uint64_t pc, uint64_t next, uint64_t target);
+
+/* Time one instruction; access: its access or NULL. */
+uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc);
+
+int out_of_order_new(sim *s);
+void out_of_order_delete(sim *s);
+uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc);
+
+uint64_t now(const sim *s);
+/* Cycles by which an access keeps its units longer because of where it lies: across 16 bytes, or across a line. */
+uint32_t unaligned_cycles(sim *s, const sim_pattern *pattern, const sim_access *access);
+
+static inline int16_t latency_of(const sim *s, const sim_writer *by, const sim_row *to, uint32_t role) {
+    return s->latencies[((size_t)by->op_class * s->classes + to->op_class) * SIM_ROLES + role];
+}
+
+#endif

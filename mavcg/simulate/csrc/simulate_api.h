@@ -1,0 +1,149 @@
+/* Interface of the simulator to Python, which reads this file by cffi: plain declarations only.
+
+   All times are cycles of the simulated core. */
+
+enum {
+    SIM_REGISTERS = 65, /* x0 to x30 are 0 to 30, sp 31, v0 to v31 32 to 63, nzcv 64 */
+    SIM_NO_REGISTER = 255,
+    SIM_ROLES = 4, /* of an operand: "", acc, addr, data */
+    SIM_READS = 10,
+    SIM_WRITES = 8,
+    SIM_USES = 24,
+    SIM_UNITS = 64,
+    SIM_RULES = 32,
+    SIM_LEVELS = 3
+};
+
+enum sim_flow { SIM_NEXT, SIM_CONDITION, SIM_JUMP, SIM_CALL, SIM_RETURN, SIM_INDIRECT, SIM_CALL_INDIRECT };
+
+enum sim_memory { SIM_LOAD = 1, SIM_STORE = 2, SIM_PREFETCH = 4, SIM_UNSIZED = 8 };
+
+enum sim_cause {
+    SIM_REGISTER_WAIT,
+    SIM_WRITE_ORDER,
+    SIM_UNIT,
+    SIM_APART,
+    SIM_SPACING,
+    SIM_BLOCKED,
+    SIM_ALONE,
+    SIM_FIRST,
+    SIM_MEMORY_WAIT,
+    SIM_BRANCH,
+    SIM_STORE_BUFFER,
+    SIM_WINDOW,
+    SIM_LOAD_QUEUE,
+    SIM_CALLEE,
+    SIM_CAUSES
+};
+
+enum sim_end {
+    SIM_RETURNED,
+    SIM_NEW_BLOCK,
+    SIM_EXTERNAL,
+    SIM_FAULT,
+    SIM_LIMIT,
+    SIM_EXCEPTION,
+    SIM_MISMATCH,
+    SIM_NO_MEMORY
+};
+
+/* One micro-operation: it keeps one of these units busy for so many cycles. */
+typedef struct {
+    uint64_t units;
+    uint32_t cycles;
+} sim_use;
+
+/* Resources of an instruction. The first own_count uses are the operation's, the others its address update's.
+   unaligned: cycles more, also of `blocks`, for an access at no multiple of 16 that crosses one. apart, spaced: bit n says that rule n is about it, on that side. */
+typedef struct {
+    sim_use uses[SIM_USES];
+    uint32_t use_count, own_count, blocks, first, unaligned;
+    uint32_t apart_these, apart_those, spaced_first, spaced_then;
+} sim_pattern;
+
+/* One instruction. op_class, writeback_class: rows of the latency table. bytes: of memory that it accesses.
+   writeback: the address register that it updates. base to offset: a prefetch's address. */
+typedef struct {
+    uint32_t bytes;
+    uint16_t op_class, writeback_class, pattern;
+    uint16_t latency, writeback_latency;
+    uint8_t flow, memory, read_count, write_count, writeback;
+    uint8_t reads[SIM_READS], roles[SIM_READS], writes[SIM_WRITES];
+    uint8_t base, index, extend, shift; /* extend: 0 none, 1 uxtw, 2 sxtw */
+    int64_t offset;
+} sim_row;
+
+/* A cache: its hit costs `latency` cycles more than the level above; a line takes line_cycles to come from it. */
+typedef struct {
+    uint64_t bytes;
+    uint32_t ways, latency;
+    double line_cycles;
+} sim_level;
+
+typedef struct {
+    uint32_t in_order, width, unit_count;
+    uint32_t spaced_cycles[SIM_RULES];                /* by rule */
+    uint32_t reorder_buffer, load_queue, store_queue; /* out of order; of in-order cores store_queue is the buffer */
+    uint32_t mispredict, history_bits;
+    uint32_t split_cycles; /* more for an access that crosses a line */
+    uint32_t line_bytes, level_count;
+    sim_level levels[SIM_LEVELS];
+    uint32_t memory_latency, miss_slots, prefetch_lines;
+    double memory_line_cycles;
+    uint32_t callee_cycles;
+} sim_machine;
+
+/* One access to memory; kind as in sim_memory. */
+typedef struct {
+    uint64_t address;
+    uint32_t bytes, kind;
+} sim_access;
+
+typedef struct {
+    uint64_t cycles, instructions, branches, mispredicts, unaligned, prefetches, prefetched_lines;
+    uint64_t stalls[SIM_CAUSES];
+    uint64_t hits[SIM_LEVELS], misses[SIM_LEVELS], memory_lines, written_lines;
+} sim_counts;
+
+/* What libunicorn is called by. */
+typedef struct {
+    void *start, *stop, *hook_add, *reg_read, *handle;
+    int32_t hook_block, hook_code, hook_read, hook_write, hook_unmapped, hook_exception, hook_invalid;
+    int32_t mem_write;
+    int32_t registers[SIM_REGISTERS];
+} sim_emulator;
+
+typedef struct sim sim;
+
+/* NULL without memory. machine NULL: code runs, nothing is timed. */
+sim *sim_new(const sim_emulator *emulator, const sim_machine *machine, uint64_t return_address);
+void sim_delete(sim *s);
+
+/* The latency table: [producer * classes + consumer][role]; and the resources by pattern. Copied. */
+int sim_tables(sim *s, const int16_t *latencies, uint32_t classes, const sim_pattern *patterns, uint32_t count);
+
+/* The instructions of a block, copied. */
+int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count);
+
+/* Has the emulator report the accesses of an instruction whose bytes are unknown, or the address of a prefetch. */
+int sim_watch(sim *s, uint64_t address);
+int sim_watch_prefetch(sim *s, uint64_t address, const sim_row *row);
+
+/* Addresses from `first` to `last` are functions outside of the image: a jump to them ends sim_run. */
+void sim_externals(sim *s, uint64_t first, uint64_t last);
+
+/* Run from an address; limit: instructions. where, size: the block, function, access or instruction at which it ended. */
+int sim_run(sim *s, uint64_t address, uint64_t limit, uint64_t *where, uint32_t *size);
+
+/* Time a function that is not simulated: `bytes` read from one place (0: none), written to another (0: none). */
+void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes);
+
+/* Forget the counts, keep caches, predictor and pipeline. */
+void sim_begin(sim *s);
+void sim_end_counts(sim *s, sim_counts *counts);
+
+/* Put accesses through the caches of a machine alone, at the given cycles; for tests and for planners. */
+void sim_trace(sim *s, const sim_access *accesses, const uint64_t *cycles, uint32_t count, uint64_t *late);
+
+/* Predict one branch, then train by its outcome; 1 if it was mispredicted. */
+int sim_branch(sim *s, uint64_t address, int taken);

@@ -1,0 +1,119 @@
+"""A linked AArch64 library or program as a code image: its segments at their addresses, relocated for the emulator.
+
+Functions that it takes from other libraries get an address each where nothing is mapped; data it takes gets zeroes.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from mavcg.assembly.code_image import EXTERNAL_BASE, EXTERNAL_BYTES, PAGE_BYTES, CodeImage, Section, read_image
+from mavcg.errors import MavcgError
+from mavcg.objects.elf import open_elf
+
+LIBRARY_BASE = 0x1_0000_0000  # above externals and what executables are linked at
+EXTERNAL_DATA = 0x3000_0000
+EXTERNAL_DATA_SIZE = 1 << 16
+LARGEST_IMAGE = 1 << 30  # bytes
+_EXECUTE, _WRITE = 1, 2  # PF_*
+_ABS64, _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _TPREL, _TLSDESC, _IRELATIVE = 257, 1025, 1026, 1027, 1030, 1031, 1032
+
+
+def read_program(path: Path) -> CodeImage:
+    """Return the image of an AArch64 ELF file: an object, a shared library, or a program.
+
+    Raises: MavcgError for another kind of file, a damaged one, and for relocations that only a dynamic linker can do.
+    """
+    elf = open_elf(path)
+    if elf["e_machine"] != "EM_AARCH64" or not elf.little_endian:
+        raise MavcgError(f"{path}: holds no little-endian AArch64 code; name such an object, library or program")
+    if elf["e_type"] == "ET_REL":
+        return read_image(path, str(path))
+    try:
+        return _linked(elf, path)
+    except MavcgError:
+        raise
+    except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
+        raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
+
+
+def _linked(elf: Any, path: Path) -> CodeImage:
+    base = LIBRARY_BASE if elf["e_type"] == "ET_DYN" else 0
+    segments = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD" and segment["p_memsz"]]
+    if not segments:
+        raise MavcgError(f"{path}: has no segments to load; link it again")
+    first = min(s["p_vaddr"] for s in segments) // PAGE_BYTES * PAGE_BYTES
+    end = max(s["p_vaddr"] + s["p_memsz"] for s in segments)
+    if end - first > LARGEST_IMAGE:
+        raise MavcgError(f"{path}: {end - first} bytes to load; the simulator takes {LARGEST_IMAGE}")
+    memory = bytearray(-(-(end - first) // PAGE_BYTES) * PAGE_BYTES)
+    flags = bytearray(len(memory) // PAGE_BYTES)
+    for segment in segments:
+        at = segment["p_vaddr"] - first
+        data = segment.data()
+        memory[at : at + len(data)] = data
+        for page in range(at // PAGE_BYTES, (at + segment["p_memsz"] - 1) // PAGE_BYTES + 1):
+            flags[page] |= segment["p_flags"]
+    externals, data_names = _relocate(elf, path, memory, first, base)
+    sections, start = [], 0
+    for page in range(1, len(flags) + 1):
+        if page == len(flags) or flags[page] != flags[start]:
+            content = bytes(memory[start * PAGE_BYTES : page * PAGE_BYTES])
+            address = base + first + start * PAGE_BYTES
+            kind = flags[start]
+            if kind:
+                sections.append(Section("segment", address, content, bool(kind & _EXECUTE), bool(kind & _WRITE)))
+            start = page
+    if data_names:
+        size = len(data_names) * EXTERNAL_DATA_SIZE
+        sections.append(Section("external data", EXTERNAL_DATA, bytes(size), False, True))
+    return CodeImage(tuple(sections), MappingProxyType(_symbols(elf, base)), MappingProxyType(externals), data_names)
+
+
+def _symbols(elf: Any, base: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in (".dynsym", ".symtab"):
+        table = elf.get_section_by_name(name)
+        for symbol in table.iter_symbols() if table is not None else ():
+            if isinstance(symbol["st_shndx"], int) and symbol.name[:1] not in ("", "$"):
+                if symbol["st_info"]["type"] in ("STT_FUNC", "STT_NOTYPE", "STT_OBJECT", "STT_LOOS"):
+                    found[symbol.name] = base + symbol["st_value"]
+    return found
+
+
+def _relocate(
+    elf: Any, path: Path, memory: bytearray, first: int, base: int
+) -> tuple[dict[int, str], Mapping[int, str]]:
+    """Apply the dynamic relocations to the memory; return the names of the functions and data of other libraries."""
+    externals: dict[str, int] = {}
+    data: dict[str, int] = {}
+    for section in elf.iter_sections():
+        if section["sh_type"] != "SHT_RELA" or not section["sh_flags"] & 2:
+            continue
+        symbols = elf.get_section(section["sh_link"])
+        for relocation in section.iter_relocations():
+            kind, addend = relocation["r_info_type"], relocation["r_addend"]
+            if kind == _RELATIVE:
+                value = base + addend
+            elif kind in (_ABS64, _GLOB_DAT, _JUMP_SLOT):
+                symbol = symbols.get_symbol(relocation["r_info_sym"])
+                value = _address(symbol, base, externals, data) + addend
+            elif kind in (_TPREL, _TLSDESC, _IRELATIVE):
+                value = 0  # a thread's variable or an indirect function: code that uses it ends at address 0
+            else:
+                raise MavcgError(f"{path}: relocation of type {kind} is not known; link the library in another way")
+            at = relocation["r_offset"] - first
+            memory[at : at + 8] = (value % (1 << 64)).to_bytes(8, "little")
+    return {at: name for name, at in externals.items()}, MappingProxyType({at: name for name, at in data.items()})
+
+
+def _address(symbol: Any, base: int, externals: dict[str, int], data: dict[str, int]) -> int:
+    if isinstance(symbol["st_shndx"], int):
+        return base + int(symbol["st_value"])
+    kind = symbol["st_info"]["type"]
+    if symbol["st_info"]["bind"] == "STB_WEAK" and kind not in ("STT_FUNC",):
+        return 0
+    if kind == "STT_OBJECT":
+        return data.setdefault(symbol.name, EXTERNAL_DATA + len(data) * EXTERNAL_DATA_SIZE)
+    return externals.setdefault(symbol.name, EXTERNAL_BASE + len(externals) * EXTERNAL_BYTES)

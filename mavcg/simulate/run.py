@@ -1,0 +1,193 @@
+"""One simulated call: the emulator runs, new blocks are decoded as it meets them, the C library counts cycles."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from mavcg.assembly.code_image import EXTERNAL_BASE, CodeImage
+from mavcg.errors import MavcgError
+from mavcg.hardware.timing import Timing
+from mavcg.simulate.call_arguments import CallState
+from mavcg.simulate.callees import CALLEES
+from mavcg.simulate.core_facts import SimulatedCore
+from mavcg.simulate.emulator import EXTERNAL_LIMIT, RETURN_ADDRESS, Emulator
+from mavcg.simulate.harness import ffi, library
+from mavcg.simulate.rows import PREFETCH, UNSIZED, WORD, decode, for_core
+from mavcg.simulate.tables import TimingTables, c_machine, c_rows
+
+INSTRUCTION_LIMIT = 1_000_000_000
+
+# Stall causes by the numbers of simulate_api.h; the names that in_order.Wait has, and what that model leaves out.
+CAUSES = (
+    "register", "write order", "unit", "apart", "spacing", "blocked", "alone", "first", "memory", "branch",
+    "store buffer", "window", "load queue", "call",
+)  # fmt: skip
+LEVELS = ("l1", "l2", "l3")
+
+
+@dataclass(frozen=True)
+class CallCounts:
+    """Counts of one call. stalls: cycles without issue (in order) or retirement (out of order), by cause.
+
+    caches: level -> (hits, misses) of demand accesses, a line each. memory_lines, written_lines: 64-byte lines read
+    from and written to memory, prefetched ones included.
+    """
+
+    cycles: int
+    instructions: int
+    stalls: Mapping[str, int]
+    caches: Mapping[str, tuple[int, int]]
+    branches: int
+    mispredicts: int
+    unaligned: int
+    prefetched_lines: int
+    memory_lines: int
+    written_lines: int
+    unmodelled: Mapping[str, str] = field(default_factory=dict)
+    callees: Mapping[str, int] = field(default_factory=dict)
+
+
+class SimulatedProgram:
+    """A code image on a simulated core; caches and predictors stay as the calls before left them."""
+
+    def __init__(self, image: CodeImage, timing: Timing | None, core: SimulatedCore | None) -> None:
+        """Load the image. timing, core: None: the code runs without being timed.
+
+        Raises: MavcgError when unicorn is not installed.
+        """
+        self.image, self.timing = image, timing
+        self.emulator = Emulator(image)
+        self.tables = None if timing is None else TimingTables(timing)
+        machine = ffi().NULL if timing is None or core is None else c_machine(timing, core)
+        self._c_emulator = self.emulator.c_emulator()
+        made = library().sim_new(self._c_emulator, machine, RETURN_ADDRESS)
+        if made == ffi().NULL:
+            raise MavcgError("simulate: no memory left; close other programs")
+        self._sim = ffi().gc(made, library().sim_delete)
+        library().sim_externals(self._sim, EXTERNAL_BASE, EXTERNAL_LIMIT)
+        self.unmodelled: dict[str, str] = {}
+        self.callees: dict[str, int] = {}
+        self._watched: set[int] = set()
+
+    def call(self, address: int, state: CallState, limit: int = INSTRUCTION_LIMIT) -> CallCounts:
+        """Call the function at this address and return its counts.
+
+        Raises: MavcgError where it does not return: a fault, a system call, a function that is not there, the limit.
+        """
+        self.emulator.begin(state)
+        self.callees = {}
+        c = library()
+        c.sim_begin(self._sim)
+        where, size = ffi().new("uint64_t *"), ffi().new("uint32_t *")
+        while True:
+            end = c.sim_run(self._sim, address, limit, where, size)
+            if end == c.SIM_RETURNED:
+                break
+            if end == c.SIM_NEW_BLOCK:
+                address = where[0]
+                self._add_block(address, size[0])
+            elif end == c.SIM_EXTERNAL:
+                address = self._callee(where[0])
+            else:
+                raise self._fault(end, where[0], size[0], state, limit)
+        return self._counts()
+
+    def _add_block(self, address: int, size: int) -> None:
+        assert self.tables is not None and self.timing is not None
+        code = self.emulator.code(address, size)
+        rows, watched = [], False
+        for at in range(0, size, WORD):
+            decoded = for_core(decode(code[at : at + WORD], address + at), self.timing)
+            if decoded.why:
+                self.unmodelled[decoded.op.text] = decoded.why
+            row = self.tables.row(decoded)
+            rows.append(row)
+            if decoded.memory in (PREFETCH, UNSIZED) and address + at not in self._watched:
+                self._watched.add(address + at)
+                watched = True
+                watch = library().sim_watch_prefetch if decoded.memory == PREFETCH else library().sim_watch
+                more = (row,) if decoded.memory == PREFETCH else ()
+                self._need_memory(watch(self._sim, address + at, *more))
+        patterns = self.tables.pattern_table()
+        latencies = self.tables.latency_table()
+        made = library().sim_tables(self._sim, latencies, len(self.tables.classes), patterns, len(patterns))
+        self._need_memory(made and library().sim_add_block(self._sim, address, size, c_rows(rows), len(rows)))
+        if watched:
+            self.emulator.retranslate(address, size)
+
+    def _need_memory(self, made: int) -> None:
+        if not made:
+            raise MavcgError("simulate: no memory left; close other programs")
+
+    def _callee(self, address: int) -> int:
+        """Do what an external function does; return the address where its caller goes on."""
+        name = self.image.externals.get(address, f"{address:#x}")
+        effect = CALLEES.get(name)
+        if effect is None:
+            known = ", ".join(CALLEES)
+            raise MavcgError(
+                f"simulate: calls {name}, which the file does not hold; link it in, or call a function that needs it "
+                f"not (of other libraries only {known} are known)"
+            )
+        try:
+            done = effect(self.emulator)
+        except self.emulator.error as error:
+            raise MavcgError(
+                f"simulate: {name} of memory that is not there ({error}); check the arguments (--args)"
+            ) from None
+        self.callees[name] = self.callees.get(name, 0) + 1
+        if self.timing is not None:
+            library().sim_callee(self._sim, done.source, done.target, done.size)
+        return self.emulator.return_from(done.value)
+
+    def _counts(self) -> CallCounts:
+        found = ffi().new("sim_counts *")
+        library().sim_end_counts(self._sim, found)
+        return CallCounts(
+            cycles=found.cycles,
+            instructions=found.instructions,
+            stalls=MappingProxyType({name: found.stalls[n] for n, name in enumerate(CAUSES) if found.stalls[n]}),
+            caches=MappingProxyType({name: (found.hits[n], found.misses[n]) for n, name in enumerate(LEVELS)}),
+            branches=found.branches,
+            mispredicts=found.mispredicts,
+            unaligned=found.unaligned,
+            prefetched_lines=found.prefetched_lines,
+            memory_lines=found.memory_lines,
+            written_lines=found.written_lines,
+            unmodelled=MappingProxyType(dict(self.unmodelled)),
+            callees=MappingProxyType(dict(self.callees)),
+        )
+
+    def _fault(self, end: int, where: int, size: int, state: CallState, limit: int) -> MavcgError:
+        c, pc = library(), self.emulator.pc()
+        at = self.image.location(pc)
+        if end == c.SIM_LIMIT:
+            return MavcgError(
+                f"simulate: no end within {limit} instructions, at {at}; give a higher --limit or other --args"
+            )
+        if end == c.SIM_FAULT:
+            places = "; ".join(state.places) or "no argument is a buffer"
+            return MavcgError(
+                f"simulate: {at} accesses {size} bytes at {where:#x}, where nothing is ({places}); give --args as the "
+                f"function's prototype has them, with buffers that are large enough"
+            )
+        if end == c.SIM_MISMATCH:
+            return MavcgError(
+                f"simulate: {self.image.location(where)}: the emulator saw {size} bytes, the tables say otherwise"
+            )
+        if end == c.SIM_NO_MEMORY:
+            return MavcgError("simulate: no memory left; close other programs")
+        word = self._word(pc - WORD) if size == 2 else self._word(pc)
+        if size == 2:
+            return MavcgError(
+                f"simulate: {at}: a system call (`{word}`); the simulator has no kernel; name a function without"
+            )
+        return MavcgError(
+            f"simulate: {at}: `{word}` ends the run: a trap, or an instruction that the emulator does not know"
+        )
+
+    def _word(self, address: int) -> str:
+        try:
+            return decode(self.emulator.code(address, WORD), address).op.text
+        except self.emulator.error:
+            return f"code at {address:#x}, where nothing is"

@@ -1,0 +1,156 @@
+"""A core's timing as the tables that the C library reads: latencies by class and role, resources by class.
+
+Classes get numbers as instructions bring them; the tables grow with each new block. All figures are those of Timing,
+which the analytic models read (passes/asm/models).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.instr_classes import ROLES
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.models.issue_constraints import blocked_cycles, matches, unit_names, unit_uses
+from mavcg.simulate.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
+from mavcg.simulate.harness import ffi, library
+from mavcg.simulate.rows import NO_REGISTER, PREFETCH, UNMODELLED, DecodedInstr, prefetch_address, register_number
+
+UNMODELLED_LATENCY = 4  # cycles, of instructions without facts; in order, nothing issues beside them
+_ROLES = ("", *ROLES)
+_WRITEBACK = "writeback"
+# Fields that the machine and SimulatedCore have under one name.
+_PLAIN_FACTS = (
+    "reorder_buffer load_queue store_queue mispredict history_bits split_cycles memory_latency miss_slots "
+    "prefetch_lines memory_line_cycles"
+).split()
+
+
+class TimingTables:
+    """The latency and resource tables of one core for the classes of the instructions met so far."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.timing = timing
+        self.units = unit_names(timing)
+        self.classes: dict[str, int] = {}
+        self.patterns: dict[tuple[str, bool], int] = {}
+        self._uses: list[Op] = []
+        self._latencies: dict[tuple[str, str, str], int] = {}
+        if len(self.units) > library().SIM_UNITS:
+            raise MavcgError(f"cores/{timing.core}.toml: issue.pools: {len(self.units)} units; the simulator has 64")
+
+    def row(self, decoded: DecodedInstr) -> Any:
+        """Return the C row of an instruction; its class gets numbers if it is new."""
+        op = decoded.op
+        row = ffi().new("sim_row *")
+        limits = (library().SIM_READS, library().SIM_WRITES)
+        if len(op.reads) > limits[0] or len(op.writes) > limits[1]:
+            raise MavcgError(f"`{op.text}`: {len(op.reads)} registers read, {len(op.writes)} written: too many to time")
+        row.bytes, row.flow, row.memory = decoded.size, decoded.flow, decoded.memory
+        row.op_class, row.latency = self._class(op.op_class), self._own_latency(op.op_class)
+        row.writeback = NO_REGISTER
+        if op.writeback is not None:
+            row.writeback = register_number(op.writeback)
+            row.writeback_class, row.writeback_latency = self._class(_WRITEBACK), self._own_latency(_WRITEBACK)
+        row.pattern = self.patterns.setdefault((op.op_class, op.writeback is not None), len(self.patterns))
+        if row.pattern == len(self._uses):
+            self._uses.append(op)
+        row.read_count, row.write_count = len(op.reads), len(op.writes)
+        for at, read in enumerate(op.reads):
+            row.reads[at], row.roles[at] = register_number(read.register), _ROLES.index(read.role)
+        for at, register in enumerate(op.writes):
+            row.writes[at] = register_number(register)
+        if decoded.memory == PREFETCH and decoded.address is not None:
+            place = prefetch_address(decoded.address)
+            row.base, row.index, row.extend = place.base, place.index, place.extend
+            row.shift, row.offset = place.shift, place.offset
+        return row
+
+    def _class(self, name: str) -> int:
+        return self.classes.setdefault(name, len(self.classes))
+
+    def _own_latency(self, name: str) -> int:
+        return UNMODELLED_LATENCY if name == UNMODELLED else self.timing.of(name).latency
+
+    def latency_table(self) -> Any:
+        """Return the latencies by producer, consumer and role, as sim_tables takes them."""
+        names, table = list(self.classes), []
+        for producer in names:
+            for consumer in names:
+                table += [self._latency(producer, consumer, role) for role in _ROLES]
+        return ffi().new("int16_t[]", table)
+
+    def _latency(self, producer: str, consumer: str, role: str) -> int:
+        key = producer, consumer, role
+        if key not in self._latencies:
+            if UNMODELLED in (producer, consumer):
+                self._latencies[key] = self._own_latency(producer)
+            else:
+                self._latencies[key] = self.timing.latency(producer, consumer, role)
+        return self._latencies[key]
+
+    def pattern_table(self) -> Any:
+        """Return the resources by pattern, as sim_tables takes them."""
+        table = ffi().new("sim_pattern[]", max(1, len(self._uses)))
+        for pattern, op in zip(table, self._uses, strict=False):
+            self._fill(pattern, op)
+        return table
+
+    def _fill(self, pattern: Any, op: Op) -> None:
+        timing = self.timing
+        if op.op_class == UNMODELLED:
+            pattern.blocks = int(timing.order == "in")
+            return
+        own = timing.of(op.op_class)
+        uses = unit_uses(op, timing)
+        if len(uses) > len(pattern.uses):
+            raise MavcgError(
+                f"cores/{timing.core}.toml: instr.{op.op_class}: {len(uses)} units; the simulator takes 24"
+            )
+        pattern.use_count, pattern.own_count = len(uses), len(own.units)
+        for at, use in enumerate(uses):
+            pattern.uses[at].cycles = use.cycles
+            pattern.uses[at].units = sum(1 << unit for unit, pool in enumerate(self.units) if pool in use.any_of)
+            if not pattern.uses[at].units:
+                raise MavcgError(
+                    f"cores/{timing.core}.toml: instr.{op.op_class}: `{op.text}` needs a unit that the core does not "
+                    f"have; correct its units or the pools' counts"
+                )
+        pattern.unaligned = getattr(own, "unaligned", 0)
+        pattern.blocks, pattern.first = blocked_cycles(op, timing), own.first
+        for rule, apart in enumerate(timing.no_dual_issue):
+            pattern.apart_these |= matches(op, apart.these) << rule
+            pattern.apart_those |= matches(op, apart.those) << rule
+        for rule, spaced in enumerate(timing.forbidden_distances):
+            pattern.spaced_first |= matches(op, spaced.first) << rule
+            pattern.spaced_then |= matches(op, spaced.then) << rule
+
+
+def c_machine(timing: Timing, core: SimulatedCore) -> Any:
+    """Return the machine that sim_new takes. Raises: MavcgError for more rules than it has room for."""
+    machine = ffi().new("sim_machine *")
+    rules = library().SIM_RULES
+    if max(len(timing.no_dual_issue), len(timing.forbidden_distances)) > rules:
+        raise MavcgError(
+            f"cores/{timing.core}.toml: apart, spaced: more than {rules} rules; the simulator takes {rules}"
+        )
+    machine.in_order, machine.width = timing.order == "in", timing.width
+    machine.unit_count = len(unit_names(timing))
+    for rule, spaced in enumerate(timing.forbidden_distances):
+        machine.spaced_cycles[rule] = spaced.cycles
+    for name in _PLAIN_FACTS:
+        setattr(machine, name, getattr(core, name))
+    machine.line_bytes, machine.level_count, machine.callee_cycles = LINE_BYTES, len(core.levels), CALLEE_CYCLES
+    for level, facts in zip(machine.levels, core.levels, strict=False):
+        level.bytes, level.ways, level.latency, level.line_cycles = (
+            facts.size, facts.ways, facts.latency, facts.line_cycles,
+        )  # fmt: skip
+    return machine
+
+
+def c_rows(rows: Sequence[Any]) -> Any:
+    """Return an array of the rows of a block."""
+    table = ffi().new("sim_row[]", max(1, len(rows)))
+    for at, row in enumerate(rows):
+        table[at] = row[0]
+    return table

@@ -1,0 +1,88 @@
+"""`mavcg simulate`, run as a user runs it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.toolchain.zig import run_zig
+
+KERNEL = """
+	.text
+	.globl	axpy
+	.type	axpy, %function
+axpy:
+	dup	v16.4s, v0.s[0]
+1:	ldr	q1, [x0], #16
+	ldr	q2, [x1]
+	fmla	v2.4s, v1.4s, v16.4s
+	str	q2, [x1], #16
+	subs	x2, x2, #4
+	b.gt	1b
+	ret
+"""
+CALL = ("--function", "axpy", "--args", "buf:4096 buf:4096 i:1024 f:2")
+
+
+@pytest.fixture(autouse=True)
+def _kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
+    monkeypatch.chdir(tmp_path)
+    Path("kernel.S").write_text(KERNEL)
+
+
+def simulated(mavcg: Any, *arguments: str | Path) -> dict[str, Any]:
+    done = mavcg("simulate", *arguments, "--json")
+    assert done.status == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
+    document = simulated(mavcg, "kernel.S", *CALL, "--core", "cortex-a55")
+
+    assert document["instructions"] == 2 + 6 * 256 and document["cycles"] > 6 * 256
+    assert document["ipc"] == pytest.approx(document["instructions"] / document["cycles"], abs=1e-4)
+    assert document["caches"]["l1"] == {"hits": 3 * 256, "misses": 0}
+    assert set(document["stalls"]) <= {"register", "blocked", "branch", "unit", "first", "alone", "spacing"}
+    assert document["confidence"]["assumed"] and "not measured" in document["cycles_are"]
+
+
+def test_a_cold_call_on_a_board_waits_for_its_memory(mavcg: Any) -> None:
+    warm = simulated(mavcg, "kernel.S", *CALL, "--core", "cortex-a75", "--board", "exynos9820")
+    cold = simulated(mavcg, "kernel.S", *CALL, "--core", "cortex-a75", "--board", "exynos9820", "--warm", "0")
+    assert cold["cycles"] > 2 * warm["cycles"] and cold["stalls"]["memory"] > 0 and cold["memory"]["lines_read"] == 128
+    assert cold["ghz"] == 2.314
+
+
+def test_an_object_runs_as_its_source(mavcg: Any) -> None:
+    run_zig("cc", ["-target", "aarch64-linux-gnu.2.17", "-c", "kernel.S", "-o", "kernel.o"], "assembling")
+    of_source, of_object = (simulated(mavcg, file, *CALL, "--core", "cortex-a53") for file in ("kernel.S", "kernel.o"))
+    assert of_source["cycles"] == of_object["cycles"]
+
+
+def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
+    done = mavcg("simulate", "kernel.S", *CALL, "--core", "cortex-a55")
+    assert done.status == 0 and "simulated, not measured" in " ".join(done.stdout.split())
+    assert "cycles lost to: register" in done.stdout and "l1 hits" in done.stdout
+    assert "branches.mispredict: 8 cycles assumed; give it in cores/cortex-a55.toml" in done.stderr
+
+
+@pytest.mark.parametrize("more, error", [
+    (("--function", "axpi", "--core", "cortex-a55"), "no function is named axpi; did you mean axpy?"),
+    (("--function", "axpy", "--core", "cortex-a5"), "--core cortex-a5"),
+    (("--function", "axpy", "--core", "skylake"), "--core skylake: is x86_64"),
+    (("--function", "axpy", "--core", "cortex-a55", "--args", "buf"), "'buf' is no argument; give buf:BYTES"),
+    (("--function", "axpy", "--core", "cortex-a55", "--args", "buf:99999999999"), "and a simulated call takes"),
+    (("--function", "axpy", "--core", "cortex-a55", "--args", "i:1 i:2 i:3"), "accesses"),
+    (("--function", "axpy", "--core", "cortex-a55", "--board", "raspberry-pi-4"), "raspberry-pi-4 has no such core"),
+])  # fmt: skip
+def test_wrong_input_is_an_error_with_a_remedy(mavcg: Any, more: tuple[str, ...], error: str) -> None:
+    done = mavcg("simulate", "kernel.S", *more)
+    assert done.status == 2 and error in done.stderr and not done.stdout, done.stderr
+
+
+def test_a_file_that_is_not_there(mavcg: Any) -> None:
+    done = mavcg("simulate", "none.S", *CALL, "--core", "cortex-a55")
+    assert done.status == 2 and "none.S" in done.stderr

@@ -1,0 +1,77 @@
+"""The simulator against the analytic models, on loops whose accesses all hit in level 1."""
+
+import random
+
+import pytest
+
+from mavcg.passes.asm.models.in_order import steady_cycles
+from mavcg.passes.asm.models.ports import port_bounds
+from mavcg.profiles.load import load_core
+from mavcg.profiles.timing import load_timing
+from tests.mavcg.simulate.loops import cycles_per_iteration, ideal_program, loop_image, ops_of
+
+FORMS = """
+fmla v{a}.4s, v{b}.4s, v{c}.4s
+fmla v{a}.4s, v{b}.4s, v{c}.s[1]
+fadd v{a}.4s, v{b}.4s, v{c}.4s
+fmul v{a}.2s, v{b}.2s, v{c}.2s
+smlal v{a}.4s, v{b}.4h, v{c}.4h
+sdot v{a}.4s, v{b}.16b, v{c}.16b
+zip1 v{a}.4s, v{b}.4s, v{c}.4s
+shl v{a}.4s, v{b}.4s, #3
+umov w{x}, v{a}.s[1]
+ins v{a}.d[1], x{x}
+fcmp s{a}, s{b}
+add x{x}, x{y}, x{z}
+add x{x}, x{y}, x{z}, lsl #2
+madd x{x}, x{y}, x{z}, x{x}
+mul w{x}, w{y}, w{z}
+csel x{x}, x{y}, x{z}, eq
+sdiv x{x}, x{y}, x{z}
+ldr q{a}, [x1, #{o}]
+ldr d{a}, [x1, #{o}]
+ldr x{x}, [x1, #{o}]
+ldp q{a}, q{d}, [x1, #{o}]
+ld1 {{v{a}.4s, v{d}.4s}}, [x1]
+""".strip().splitlines()
+STORES = ("str q{a}, [x1, #{o}]", "str x{x}, [x1, #{o}]", "stp q{a}, q{d}, [x1, #{o}]")
+
+
+def random_bodies(seed: int, count: int, forms: list[str]) -> list[list[str]]:
+    pick = random.Random(seed)
+    bodies = []
+    for _ in range(count):
+        body = []
+        for _ in range(pick.randrange(1, 20)):
+            a = pick.randrange(31)
+            x, y, z = (pick.randrange(2, 18) for _ in range(3))
+            numbers = dict(a=a, d=a + 1, b=pick.randrange(32), c=pick.randrange(32), x=x, y=y, z=z)
+            body.append(pick.choice(forms).format(**numbers, o=16 * pick.randrange(16)))
+        bodies.append(body)
+    return bodies
+
+
+@pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a510", "cortex-a520"])
+def test_in_order_loops_take_exactly_what_the_in_order_model_says(core: str) -> None:
+    timing = load_timing(load_core(core))
+    bodies = random_bodies(1, 12, [*FORMS, *STORES])
+    program = ideal_program(loop_image(bodies), core)
+    for number, body in enumerate(bodies):
+        # A steady state may take several iterations: the two calls end at any of them.
+        assert cycles_per_iteration(program, f"f{number}") == pytest.approx(
+            float(steady_cycles(ops_of(body), timing)), abs=0.03
+        ), body
+
+
+@pytest.mark.parametrize("core", ["cortex-a72", "cortex-a76", "exynos-m4", "neoverse-v1", "apple-firestorm"])
+def test_out_of_order_loops_take_at_least_the_port_bound_and_mostly_no_more(core: str) -> None:
+    """The bound knows no window and the best unit for each operation; stores to what is loaded are in neither."""
+    timing = load_timing(load_core(core))
+    bodies = random_bodies(2, 16, FORMS)
+    program = ideal_program(loop_image(bodies), core)
+    ratios = []
+    for number, body in enumerate(bodies):
+        bound = float(port_bounds(ops_of(body), timing).largest.cycles)
+        ratios.append(cycles_per_iteration(program, f"f{number}") / bound)
+        assert ratios[-1] >= 0.99, body
+    assert sorted(ratios)[len(ratios) // 2] <= 1.02 and max(ratios) <= 1.5, ratios
