@@ -87,10 +87,15 @@ def code(text: str) -> Iterator[str]:
 
 @cache
 def options() -> dict[str, set[str]]:
-    """The options of every verb."""
+    """The options of every verb; of one with verbs of its own (accel), of all of these."""
     group = get_command(make_app())
     return {
-        name: {option for parameter in verb.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        name: {
+            option
+            for one in (verb, *getattr(verb, "commands", {}).values())
+            for parameter in one.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
         for name, verb in group.commands.items()  # type: ignore[attr-defined]
     }
 

@@ -110,10 +110,10 @@ def accumulator_radix(node: XNode, input_radices: Sequence[int]) -> Any:
     return max(input_radices) if node.kind == "eltwise" else input_radices[0]
 
 
-def _convolution(node: XNode, parameters: Parameters | None, inputs: Sequence[Array]) -> Array:
-    assert parameters is not None
+def convolution_sums(node: XNode, parameters: Parameters, x: Array) -> Array:
+    """Step 1 of a convolution: sums modulo 2^32 as int64. x: int8."""
     # Products of int8 summed in f64 are exact: a sum of 2^38 of them is below 2^52.
-    sums = windows.convolve(node, inputs[0].astype(np.float64), parameters.weights.astype(np.float64))
+    sums = windows.convolve(node, x.astype(np.float64), parameters.weights.astype(np.float64))
     return wrap32(sums.astype(np.int64) + parameters.bias.astype(np.int64))
 
 
@@ -160,7 +160,8 @@ def evaluate_node(
         parts = [finish(node, x, r - node.radix, rounding) for x, r in zip(inputs, radices, strict=True)]
         return np.concatenate(parts, axis=-1)
     if node.kind in ("conv", "depthwise", "deconv", "dense"):
-        sums = _convolution(node, parameters, inputs)
+        assert parameters is not None
+        sums = convolution_sums(node, parameters, inputs[0])
     elif node.kind == "eltwise":
         sums = _eltwise_sums(node, inputs, radices)
     elif node.kind == "max_pool":

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mavcg.cli.accel.group import make_accel
 from mavcg.cli.auto import auto
 from mavcg.cli.bench import bench
 from mavcg.cli.build import build
@@ -60,6 +61,7 @@ def make_app() -> typer.Typer:
     ):  # fmt: skip
         app.command()(verb)
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
+    app.add_typer(make_accel())
     return app
 
 

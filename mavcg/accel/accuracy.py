@@ -1,0 +1,53 @@
+"""Losses of a quantised network against f32: signal to noise, and agreement of the classes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.accel.fixed_point import evaluate, to_integers, to_reals
+from mavcg.accel.float_reference import evaluate_f32
+from mavcg.accel.quantise import sqnr_db
+from mavcg.accel.xgraph import XGraph
+from mavcg.graph import Array
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Comparison over some inputs. sqnr_db: of each output; top1_agreement: fraction of images whose greatest element
+    of the first output is the same (elements of the batch count by themselves).
+    """
+
+    inputs: int
+    sqnr_db: Mapping[str, float]
+    top1_agreement: float
+
+
+def integer_images(graph: XGraph, image: Mapping[str, Array]) -> dict[str, Array]:
+    """The int8 inputs of a quantised graph for f32 ones in its order of dimensions."""
+    return {node.name: to_integers(image[node.name], node.radix or 0) for node in graph.inputs()}
+
+
+def real_output(graph: XGraph, values: Mapping[str, Array], name: str) -> Array:
+    """A tensor of a quantised graph as f32."""
+    radix = graph.by_name()[name].radix
+    return values[name] if radix is None else to_reals(values[name], radix)
+
+
+def accuracy_of(real: XGraph, quantised: XGraph, images: Sequence[Mapping[str, Array]], rounding: str) -> Accuracy:
+    """Compare a quantised graph with the f32 one that it was made of. images: f32, as float_reference.arranged."""
+    pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in real.outputs}
+    for image in images:
+        expected = evaluate_f32(real, image)
+        made = evaluate(quantised, integer_images(quantised, image), rounding)
+        for name in pairs:
+            pairs[name].append((expected[name], real_output(quantised, made, name)))
+    first = pairs[real.outputs[0]]
+    agree = [bool(same) for a, b in first for same in _classes(a) == _classes(b)]
+    noise = {name: sqnr_db([a for a, _ in found], [b for _, b in found]) for name, found in pairs.items()}
+    return Accuracy(len(images), noise, sum(agree) / len(agree))
+
+
+def _classes(output: Array) -> Array:
+    rows = output.reshape(output.shape[0] if output.ndim else 1, -1)
+    return np.asarray(rows.argmax(axis=1))

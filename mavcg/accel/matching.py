@@ -1,0 +1,206 @@
+"""All embeddings of a small pattern in a graph (DNNVM, algorithm 1).
+
+An embedding maps the pattern's vertices to different nodes so that every edge of the pattern is an edge between the
+images (a monomorphism); embeddings on the same set of nodes count once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+VertexPredicate = Callable[[str, str], bool]
+EdgePredicate = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True)
+class LabelledGraph:
+    """A directed graph. nodes: the label of each by its name, in order. edges: the label of each, "" for none."""
+
+    nodes: Mapping[str, str]
+    edges: Mapping[tuple[str, str], str]
+
+    @cached_property
+    def after(self) -> dict[str, set[str]]:
+        """The ends of each node's edges."""
+        found: dict[str, set[str]] = {name: set() for name in self.nodes}
+        for a, b in self.edges:
+            found[a].add(b)
+        return found
+
+    @cached_property
+    def before(self) -> dict[str, set[str]]:
+        """The starts of each node's edges."""
+        found: dict[str, set[str]] = {name: set() for name in self.nodes}
+        for a, b in self.edges:
+            found[b].add(a)
+        return found
+
+
+def same_label(pattern_label: str, label: str) -> bool:
+    """True for equal labels."""
+    return pattern_label == label
+
+
+def label_or_any(pattern_label: str, label: str) -> bool:
+    """True for equal labels, and for a pattern's edge without a label."""
+    return pattern_label in ("", label)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A vertex of the pattern to map next: its matched neighbours, and a twin whose image must stand before its own."""
+
+    vertex: str
+    after: tuple[str, ...]  # matched vertices with an edge to it
+    before: tuple[str, ...]  # matched vertices that it has an edge to
+    twin: str
+
+
+def embeddings(
+    pattern: LabelledGraph,
+    graph: LabelledGraph,
+    vertex_matches: VertexPredicate = same_label,
+    edge_matches: EdgePredicate = label_or_any,
+    candidates: Mapping[str, Sequence[str]] | None = None,
+) -> Iterator[tuple[str, ...]]:
+    """Yield each embedding once per set of nodes: the images of the pattern's vertices, in their order.
+
+    vertex_matches, edge_matches: called with the pattern's label and the graph's. candidates: nodes that a vertex may
+    have as its image, beside what the labels allow; vertices that are not in it are free.
+    """
+    filtered = _filter_candidates(pattern, graph, vertex_matches, candidates)
+    if not pattern.nodes or not all(filtered.values()):
+        return
+    rank = {name: at for at, name in enumerate(graph.nodes)}
+    order = _order(pattern, filtered)
+    seen: set[frozenset[str]] = set()
+    for found in _search(order, pattern, graph, filtered, rank, edge_matches):
+        nodes = frozenset(found.values())
+        if nodes not in seen:
+            seen.add(nodes)
+            yield tuple(found[vertex] for vertex in pattern.nodes)
+
+
+def _filter_candidates(
+    pattern: LabelledGraph, graph: LabelledGraph, matches: VertexPredicate, given: Mapping[str, Sequence[str]] | None
+) -> dict[str, set[str]]:
+    """The nodes that each vertex may be mapped to: by label, and by at least as many edges in and out."""
+    by_label: dict[str, list[str]] = {}
+    for name, label in graph.nodes.items():
+        by_label.setdefault(label, []).append(name)
+    filtered = {}
+    for vertex, pattern_label in pattern.nodes.items():
+        ins, outs = len(pattern.before[vertex]), len(pattern.after[vertex])
+        allowed = None if given is None or vertex not in given else set(given[vertex])
+        filtered[vertex] = {
+            name
+            for label, names in by_label.items()
+            if matches(pattern_label, label)
+            for name in names
+            if len(graph.before[name]) >= ins
+            and len(graph.after[name]) >= outs
+            and (allowed is None or name in allowed)
+        }
+    return filtered
+
+
+def _order(pattern: LabelledGraph, filtered: Mapping[str, set[str]]) -> tuple[_Step, ...]:
+    """The vertices from the one with the fewest candidates on, breadth first; so for each connected part."""
+    steps: list[_Step] = []
+    placed: set[str] = set()
+    rank = {vertex: at for at, vertex in enumerate(pattern.nodes)}
+    last_of_twins: dict[object, str] = {}
+    while len(placed) < len(pattern.nodes):
+        start = min((v for v in pattern.nodes if v not in placed), key=lambda v: len(filtered[v]))
+        queue, queued = deque([start]), {start}
+        while queue:
+            vertex = queue.popleft()
+            ins, outs = pattern.before[vertex], pattern.after[vertex]
+            steps.append(
+                _Step(
+                    vertex,
+                    tuple(v for v in pattern.nodes if v in ins and v in placed),
+                    tuple(v for v in pattern.nodes if v in outs and v in placed),
+                    last_of_twins.get(_twin_key(pattern, filtered, vertex), ""),
+                )  # fmt: skip
+            )
+            last_of_twins[_twin_key(pattern, filtered, vertex)] = vertex
+            placed.add(vertex)
+            for neighbour in sorted((ins | outs) - placed - queued, key=lambda v: (len(filtered[v]), rank[v])):
+                queue.append(neighbour)
+                queued.add(neighbour)
+    return tuple(steps)
+
+
+def _twin_key(pattern: LabelledGraph, filtered: Mapping[str, set[str]], vertex: str) -> object:
+    """Vertices with the same key can be exchanged: so their images are enumerated in one order only."""
+    into = frozenset((v, pattern.edges[v, vertex]) for v in pattern.before[vertex])
+    out_of = frozenset((v, pattern.edges[vertex, v]) for v in pattern.after[vertex])
+    return pattern.nodes[vertex], into, out_of, frozenset(filtered[vertex])
+
+
+def _search(
+    order: Sequence[_Step],
+    pattern: LabelledGraph,
+    graph: LabelledGraph,
+    filtered: Mapping[str, set[str]],
+    rank: Mapping[str, int],
+    edge_matches: EdgePredicate,
+) -> Iterator[dict[str, str]]:
+    """Extend a partial mapping vertex by vertex, without recursion."""
+    images: dict[str, str] = {}
+    used: set[str] = set()
+    pending = [iter(_refined(order[0], images, used, pattern, graph, filtered, rank, edge_matches))]
+    while pending:
+        step = order[len(pending) - 1]
+        if step.vertex in images:
+            used.discard(images.pop(step.vertex))
+        image = next(pending[-1], None)
+        if image is None:
+            pending.pop()
+            continue
+        images[step.vertex] = image
+        used.add(image)
+        if len(pending) == len(order):
+            yield images
+            continue
+        pending.append(iter(_refined(order[len(pending)], images, used, pattern, graph, filtered, rank, edge_matches)))
+
+
+def _refined(
+    step: _Step,
+    images: Mapping[str, str],
+    used: set[str],
+    pattern: LabelledGraph,
+    graph: LabelledGraph,
+    filtered: Mapping[str, set[str]],
+    rank: Mapping[str, int],
+    edge_matches: EdgePredicate,
+) -> list[str]:
+    """The candidates of a vertex that have the edges to the images of its matched neighbours."""
+    allowed = filtered[step.vertex]
+    for start in step.after:
+        allowed = allowed & graph.after[images[start]]
+    for end in step.before:
+        allowed = allowed & graph.before[images[end]]
+    least = rank[images[step.twin]] if step.twin else -1
+    return [
+        node
+        for node in sorted(allowed - used, key=rank.__getitem__)
+        if rank[node] > least
+        and all(edge_matches(pattern.edges[v, step.vertex], graph.edges[images[v], node]) for v in step.after)
+        and all(edge_matches(pattern.edges[step.vertex, v], graph.edges[node, images[v]]) for v in step.before)
+        and _loop_matches(step.vertex, node, pattern, graph, edge_matches)
+    ]
+
+
+def _loop_matches(
+    vertex: str, node: str, pattern: LabelledGraph, graph: LabelledGraph, edge_matches: EdgePredicate
+) -> bool:
+    """True if a vertex has no edge to itself, or its image has one that matches."""
+    loop = pattern.edges.get((vertex, vertex))
+    if loop is None:
+        return True
+    own = graph.edges.get((node, node))
+    return own is not None and edge_matches(loop, own)

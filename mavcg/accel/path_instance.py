@@ -1,0 +1,129 @@
+"""The execution path problem: groups with costs, of which some must cover each node exactly once (DNNVM, section V)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+from mavcg.errors import MavcgError
+
+
+@dataclass(frozen=True)
+class PricedGroup:
+    """Nodes that could run as one, and what that costs."""
+
+    nodes: tuple[str, ...]
+    cost: float
+
+
+@dataclass(frozen=True)
+class ChosenPath:
+    """A choice of groups. chosen: indices, in an order in which each reads only what is there. optimal: proven so."""
+
+    chosen: tuple[int, ...]
+    cost: float
+    optimal: bool
+
+
+@dataclass(frozen=True)
+class PathInstance:
+    """Nodes in topological order, edges between them, and candidate groups.
+
+    A solution chooses groups so that each node is in exactly one, and the graph of groups has no cycle. Sets of nodes
+    are bits of whole numbers, by their place in `nodes`.
+    """
+
+    nodes: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...]
+    groups: tuple[PricedGroup, ...]
+
+    @staticmethod
+    def of(groups: Sequence[PricedGroup], edges: Iterable[tuple[str, str]], name: str = "instance") -> "PathInstance":
+        """An instance of groups and edges; its nodes are those of the groups.
+
+        name: for messages. Raises: MavcgError for an edge to a node in no group, and for a cycle of edges.
+        """
+        covered = dict.fromkeys(node for group in groups for node in group.nodes)
+        distinct = tuple(dict.fromkeys(edges))
+        sorter: TopologicalSorter[str] = TopologicalSorter({node: () for node in covered})
+        for a, b in distinct:
+            for node in (a, b):
+                if node not in covered:
+                    raise MavcgError(f"{name}: node {node} has an edge and is in no group; add a group of it")
+            if a == b:
+                raise MavcgError(f"{name}: an edge from {a} to itself; leave it out")
+            sorter.add(b, a)
+        try:
+            order = tuple(sorter.static_order())
+        except CycleError as error:
+            raise MavcgError(f"{name}: edges in a cycle: {' -> '.join(error.args[1])}; leave one out") from None
+        return PathInstance(order, distinct, tuple(groups))
+
+    @cached_property
+    def place(self) -> Mapping[str, int]:
+        """The place of each node in `nodes`."""
+        return {name: at for at, name in enumerate(self.nodes)}
+
+    @cached_property
+    def predecessors(self) -> tuple[int, ...]:
+        """The set of each node's predecessors."""
+        found = [0] * len(self.nodes)
+        for a, b in self.edges:
+            found[self.place[b]] |= 1 << self.place[a]
+        return tuple(found)
+
+    @cached_property
+    def members(self) -> tuple[int, ...]:
+        """The set of each group's nodes."""
+        return tuple(sum(1 << self.place[node] for node in group.nodes) for group in self.groups)
+
+    @cached_property
+    def required(self) -> tuple[int, ...]:
+        """The set of nodes outside of each group that it reads."""
+        found = []
+        for group, inside in zip(self.groups, self.members, strict=True):
+            read = 0
+            for node in group.nodes:
+                read |= self.predecessors[self.place[node]]
+            found.append(read & ~inside)
+        return tuple(found)
+
+    @cached_property
+    def by_node(self) -> tuple[tuple[int, ...], ...]:
+        """The groups that have each node."""
+        found: list[list[int]] = [[] for _ in self.nodes]
+        for index, group in enumerate(self.groups):
+            for node in group.nodes:
+                found[self.place[node]].append(index)
+        return tuple(tuple(indices) for indices in found)
+
+    @property
+    def everything(self) -> int:
+        """The set of all nodes."""
+        return (1 << len(self.nodes)) - 1
+
+    def ordered(self, chosen: Iterable[int]) -> tuple[int, ...] | None:
+        """Return groups that cover each node once in an order to run them; None if they form a cycle."""
+        of_node = {place: index for index in chosen for place in bits(self.members[index])}
+        sorter: TopologicalSorter[int] = TopologicalSorter({index: () for index in of_node.values()})
+        for index in dict.fromkeys(of_node.values()):
+            for place in bits(self.required[index]):
+                sorter.add(index, of_node[place])
+        try:
+            return tuple(sorter.static_order())
+        except CycleError:
+            return None
+
+    def cost_of(self, chosen: Iterable[int]) -> float:
+        """Sum of the costs of some groups."""
+        return sum(self.groups[index].cost for index in chosen)
+
+
+def bits(members: int) -> list[int]:
+    """Return the places in a set, rising."""
+    found = []
+    while members:
+        lowest = members & -members
+        found.append(lowest.bit_length() - 1)
+        members ^= lowest
+    return found

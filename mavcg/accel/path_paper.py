@@ -1,0 +1,159 @@
+"""The paper's search for an execution path (DNNVM, algorithm 2): Floyd between barriers, enumeration at barriers.
+
+A barrier is a node that reads several nodes or is read by several. Between barriers lie chains. Groups within a chain
+are edges of its line graph, over which the shortest path is found by Floyd's algorithm. Groups that touch a barrier,
+or several chains (siblings), are enumerated: for a region (a barrier and the chains that end there), every set of
+them is tried, and the pieces of chains that it leaves are covered by their shortest paths. Groups that touch two
+regions are never taken: no fusion goes through a barrier.
+
+The paper's lines 5 to 12 print that cost_i and all cost_j are added for every branch; meant is the least, over the
+branches that the barrier may be fused with, of that branch fused and the others not, and so it is done here.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from mavcg.accel.path_instance import ChosenPath, PathInstance, bits
+from mavcg.errors import MavcgError
+
+MOST_SETS = 200_000  # of special groups in a region; beyond, the paper's enumeration is no search any more
+
+
+def paper_path(instance: PathInstance) -> ChosenPath:
+    """The choice of algorithm 2: the best within each region by itself.
+
+    Raises: MavcgError where the regions' groups leave a node uncovered, and where a region has too many sets of groups.
+    """
+    chosen: list[int] = []
+    for chains, barrier in _regions(instance):
+        chosen += _best_of_region(instance, chains, barrier)
+    order = instance.ordered(chosen)
+    if order is None:
+        raise MavcgError("the paper's search: groups of different regions form a cycle; use the exact search")
+    return ChosenPath(order, instance.cost_of(order), False)
+
+
+def _regions(instance: PathInstance) -> list[tuple[list[list[int]], int | None]]:
+    """Chains by the barrier that they end at, in the order of the barriers; chains that end nowhere by themselves."""
+    readers: list[list[int]] = [[] for _ in instance.nodes]
+    for a, b in instance.edges:
+        readers[instance.place[a]].append(instance.place[b])
+    barrier = [len(readers[i]) > 1 or p.bit_count() > 1 for i, p in enumerate(instance.predecessors)]
+    by_end: dict[int | None, list[list[int]]] = {i: [] for i, is_one in enumerate(barrier) if is_one}
+    alone: list[list[list[int]]] = []
+    for place in range(len(instance.nodes)):
+        before = bits(instance.predecessors[place])
+        if barrier[place] or (before and not barrier[before[0]]):
+            continue
+        chain = [place]
+        while readers[chain[-1]] and not barrier[readers[chain[-1]][0]]:
+            chain.append(readers[chain[-1]][0])
+        end = readers[chain[-1]]
+        if end:
+            by_end[end[0]].append(chain)
+        else:
+            alone.append([chain])
+    regions: list[tuple[list[list[int]], int | None]] = [(chains, end) for end, chains in by_end.items()]
+    return regions + [(chains, None) for chains in alone]
+
+
+def _best_of_region(instance: PathInstance, chains: Sequence[Sequence[int]], barrier: int | None) -> list[int]:
+    inside = sum(1 << place for chain in chains for place in chain) | (0 if barrier is None else 1 << barrier)
+    chain_sets = [sum(1 << place for place in chain) for chain in chains]
+    special, plain = list[int](), list[int]()
+    for index in {i for place in bits(inside) for i in instance.by_node[place]}:
+        members = instance.members[index]
+        if not members & ~inside:
+            within = any(not members & ~chain for chain in chain_sets)
+            (plain if within else special).append(index)
+    floyd = [_Chain(instance, chain, plain) for chain in chains]
+    best: tuple[float, list[int]] = (math.inf, [])
+    for count, (chosen, covered) in enumerate(_sets(instance, sorted(special), barrier)):
+        if count > MOST_SETS:
+            raise MavcgError(f"the paper's search: more than {MOST_SETS} sets of groups in a region; use the exact one")
+        cost = instance.cost_of(chosen)
+        pieces = list(chosen)
+        for chain in floyd:
+            piece_cost, taken = chain.shortest(covered)
+            cost += piece_cost
+            pieces += taken
+        if cost < best[0] and _is_acyclic(instance, pieces):
+            best = (cost, pieces)
+    if best[0] == math.inf:
+        names = ", ".join(instance.nodes[place] for place in bits(inside))
+        raise MavcgError(f"the paper's search: no choice covers {names}; add a group for each single node")
+    return best[1]
+
+
+def _sets(instance: PathInstance, special: Sequence[int], barrier: int | None) -> Iterator[tuple[list[int], int]]:
+    """Yield every set of disjoint special groups of which one has the barrier, with the nodes that they cover."""
+    required = 0 if barrier is None else 1 << barrier
+    pending: list[tuple[int, list[int], int]] = [(0, [], 0)]
+    while pending:
+        at, chosen, covered = pending.pop()
+        if at == len(special):
+            if not required & ~covered:
+                yield chosen, covered
+            continue
+        pending.append((at + 1, chosen, covered))
+        members = instance.members[special[at]]
+        if not members & covered:
+            pending.append((at + 1, [*chosen, special[at]], covered | members))
+
+
+def _is_acyclic(instance: PathInstance, chosen: Sequence[int]) -> bool:
+    """True if groups of a region can run one after another; what is outside of it does not count."""
+    covered, pending = 0, list(chosen)
+    together = 0
+    for index in chosen:
+        together |= instance.members[index]
+    while pending:
+        ready = [i for i in pending if not instance.required[i] & together & ~covered]
+        if not ready:
+            return False
+        for index in ready:
+            covered |= instance.members[index]
+        pending = [i for i in pending if i not in ready]
+    return True
+
+
+class _Chain:
+    """The line graph of a chain: its vertices are the cuts between nodes, its edges the groups, its lengths costs."""
+
+    def __init__(self, instance: PathInstance, places: Sequence[int], groups: Sequence[int]) -> None:
+        self.places = places
+        self._at = {place: at for at, place in enumerate(places)}
+        self._cost, self._by = self._floyd(instance, groups)
+
+    def _floyd(
+        self, instance: PathInstance, groups: Sequence[int]
+    ) -> tuple[list[list[float]], Mapping[tuple[int, int], tuple[int, ...]]]:
+        """The cheapest path from each cut to each later one, and its groups (algorithm 2, lines 17 to 25)."""
+        cuts = len(self.places) + 1
+        cost = [[0.0 if i == j else math.inf for j in range(cuts)] for i in range(cuts)]
+        by: dict[tuple[int, int], tuple[int, ...]] = {(i, i): () for i in range(cuts)}
+        for index in groups:
+            members = bits(instance.members[index])
+            if members[0] not in self._at:
+                continue
+            first, end = (f(self._at[place] for place in members) for f in (min, max))
+            if end - first + 1 == len(members) and instance.groups[index].cost < cost[first][end + 1]:
+                cost[first][end + 1] = instance.groups[index].cost
+                by[first, end + 1] = (index,)
+        for k in range(cuts):
+            for i in range(k):  # edges go to later cuts only
+                for j in range(k + 1, cuts):
+                    if cost[i][k] + cost[k][j] < cost[i][j]:
+                        cost[i][j] = cost[i][k] + cost[k][j]
+                        by[i, j] = by[i, k] + by[k, j]
+        return cost, by
+
+    def shortest(self, covered: int) -> tuple[float, list[int]]:
+        """Cost and groups for the pieces of the chain that are not covered."""
+        total, taken, start = 0.0, list[int](), 0
+        for end in range(len(self.places) + 1):
+            if end == len(self.places) or covered >> self.places[end] & 1:
+                total += self._cost[start][end]
+                taken += self._by.get((start, end), ())
+                start = end + 1
+        return total, taken

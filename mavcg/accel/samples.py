@@ -1,0 +1,60 @@
+"""Samples of real tensors, from which the error of any radix position follows without the whole tensor."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.accel.fixed_point import to_integers, to_reals
+from mavcg.accel.shapes import LEAST_RADIX, MOST_RADIX
+from mavcg.graph import Array
+
+LARGEST = 256  # values of greatest magnitude that are kept: they decide what saturation costs
+EVENLY = 4096  # of all others, evenly spaced
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Values with the number of values that each stands for."""
+
+    values: Array
+    counts: Array
+
+    @staticmethod
+    def of(tensor: Array) -> "Sample":
+        """Sample a tensor: its largest values, and others evenly."""
+        flat = np.asarray(tensor, np.float32).reshape(-1)
+        if flat.size <= LARGEST + EVENLY:
+            return Sample(flat, np.ones(flat.size))
+        order = np.argpartition(np.abs(flat), flat.size - LARGEST)
+        largest = flat[order[-LARGEST:]]
+        rest = flat[np.sort(order[:-LARGEST])]
+        step = -(-rest.size // EVENLY)
+        some = rest[::step]
+        return Sample(np.concatenate([largest, some]),
+                      np.concatenate([np.ones(LARGEST), np.full(some.size, rest.size / some.size)]))  # fmt: skip
+
+    @staticmethod
+    def joined(samples: Iterable["Sample"]) -> "Sample":
+        """The samples of several tensors as one."""
+        kept = list(samples)
+        return Sample(np.concatenate([s.values for s in kept]), np.concatenate([s.counts for s in kept]))
+
+    def error(self, radix: int) -> float:
+        """The sum of squared differences between the tensor and its integers of a radix position."""
+        difference = self.values.astype(np.float64) - to_reals(to_integers(self.values, radix), radix)
+        return float((self.counts * difference * difference).sum())
+
+    def best_radix(self) -> int:
+        """The radix position with the least error; of equal ones the least."""
+        widest = widest_radix(self.values)
+        return min(range(widest, min(widest + 6, MOST_RADIX) + 1), key=lambda r: (self.error(r), r))
+
+
+def widest_radix(values: Array) -> int:
+    """Return the greatest radix position at which nothing saturates, within the limits; the greatest for zeros."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0 or not np.isfinite(largest):
+        return MOST_RADIX if largest == 0 else LEAST_RADIX
+    radix = int(np.clip(np.floor(np.log2(127.5 / largest)), LEAST_RADIX, MOST_RADIX))
+    return radix

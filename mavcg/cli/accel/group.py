@@ -1,0 +1,20 @@
+"""Assemble the verbs of `mavcg accel`."""
+
+import typer
+
+from mavcg.cli.accel.match import match
+from mavcg.cli.accel.path import path
+from mavcg.cli.accel.targets import targets
+
+HELP = """Compile networks for accelerators with an instruction set (DNNVM): fusion, code, simulation.
+
+mavcg accel targets lists the accelerators. Each verb's --help has examples.
+"""
+
+
+def make_accel() -> typer.Typer:
+    """Return the command line of `mavcg accel` with all its verbs."""
+    app = typer.Typer(name="accel", help=HELP, no_args_is_help=True, rich_markup_mode=None)
+    for verb in (targets, match, path):
+        app.command()(verb)
+    return app

@@ -1,0 +1,46 @@
+"""The verb `mavcg accel match`: where a template occurs in a graph."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mavcg.cli.output import console, print_json
+from mavcg.errors import MavcgError
+
+MOST_EMBEDDINGS = 1_000_000
+
+
+def match(
+    graph: Annotated[Path, typer.Option(metavar="G.json", help="The graph to search.")],
+    template: Annotated[Path, typer.Option(metavar="T.json", help="The template to search for.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The embeddings as a JSON list of lists.")] = False,
+) -> None:
+    """Find all embeddings of a template in a labelled graph, by subgraph isomorphism (DNNVM, algorithm 1).
+
+    Both files are JSON: {"nodes": {NAME: TYPE, ..}, "edges": [[FROM, TO], ..]}. An edge may have a label as third;
+    an edge of the template without one matches any. Every vertex of the template becomes a different node of its
+    type, every edge an edge; the graph may have more edges between these nodes. Embeddings on the same set of nodes
+    count once. Each is printed as the names of its nodes, in the order of the template's.
+
+    \b
+    mavcg accel match --graph net.json --template conv_pool.json
+    mavcg accel match --graph net.json --template siblings.json --json
+    """
+    from itertools import islice
+
+    from mavcg.accel.json_files import read_labelled
+    from mavcg.accel.matching import embeddings
+
+    found = list(islice(embeddings(read_labelled(template), read_labelled(graph)), MOST_EMBEDDINGS + 1))
+    if len(found) > MOST_EMBEDDINGS:
+        raise MavcgError(
+            f"{template}: more than {MOST_EMBEDDINGS} embeddings; give a template with more edges or types"
+        )
+    if as_json:
+        print_json([list(nodes) for nodes in found])
+        return
+    out = console()
+    for nodes in found:
+        out.print(" ".join(nodes), soft_wrap=True)
+    out.print(f"{len(found)} embeddings")

@@ -1,0 +1,134 @@
+"""Quantisation: positions are within limits and tied where nothing shifts; errors are those of 8 bits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mavcg.accel.accuracy import accuracy_of, integer_images
+from mavcg.accel.fixed_point import evaluate, to_integers, to_reals
+from mavcg.accel.float_reference import arranged, evaluate_f32
+from mavcg.accel.from_graph import xgraph_of
+from mavcg.accel.quantise import QuantisedGraph, quantise, sqnr_db
+from mavcg.accel.samples import EVENLY, LARGEST, Sample, widest_radix
+from mavcg.accel.shapes import check_xgraph
+from mavcg.accel.xgraph import CONVOLUTIONS, XGraph
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from tests.mavcg.accel.test_from_graph import network
+
+IMAGES = [
+    {"image": np.random.default_rng(seed).standard_normal((1, 3, 16, 12)).astype(np.float32)} for seed in range(6)
+]
+
+
+@pytest.fixture(scope="module", name="real")
+def real_graph() -> XGraph:
+    return xgraph_of(network(), dense_on_host=False)
+
+
+@pytest.fixture(scope="module", name="images")
+def calibration(real: XGraph) -> list[dict[str, Array]]:
+    return [arranged(real, image) for image in IMAGES]
+
+
+@pytest.fixture(scope="module", name="quantised")
+def made(real: XGraph, images: list[dict[str, Array]]) -> QuantisedGraph:
+    return quantise(real, images[:3], "half_up")
+
+
+def test_the_graph_is_quantised(real: XGraph, quantised: QuantisedGraph) -> None:
+    check_xgraph(quantised.graph)
+    by_name = quantised.graph.by_name()
+
+    assert quantised.graph.is_quantised
+    assert [node.name for node in quantised.graph.nodes] == [node.name for node in real.nodes]
+    for node in quantised.graph.nodes:
+        if node.kind in CONVOLUTIONS:
+            assert quantised.graph.parameters[node.name].weights.dtype == np.int8
+            assert len(node.weight_radix) == 1
+        if node.kind in ("max_pool", "upsample", "reorganise"):
+            assert node.radix == by_name[node.inputs[0]].radix
+        if node.kind == "concat":
+            assert {by_name[name].radix for name in node.inputs} == {node.radix}
+    assert by_name[quantised.graph.outputs[0]].radix is None  # softmax on the CPU, in f32
+
+
+@pytest.mark.parametrize("rounding", ["half_up", "half_away", "floor"])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_errors_are_those_of_8_bits(
+    real: XGraph, images: list[dict[str, Array]], rounding: str, per_channel: bool
+) -> None:
+    found = quantise(real, images[:3], rounding, per_channel)
+
+    accuracy = accuracy_of(real, found.graph, images[3:], rounding)
+
+    assert accuracy.inputs == 3
+    assert min(accuracy.sqnr_db.values()) > 12
+    assert accuracy.top1_agreement == 1
+    assert min(layer.sqnr_db for layer in found.layers) > 15
+    lengths = {len(n.weight_radix) for n in found.graph.nodes if n.kind in CONVOLUTIONS}
+    assert lengths == ({n.channels for n in real.nodes if n.kind in CONVOLUTIONS} if per_channel else {1})
+
+
+def test_reported_errors_are_those_of_the_integers(
+    real: XGraph, images: list[dict[str, Array]], quantised: QuantisedGraph
+) -> None:
+    for layer in quantised.layers:
+        expected, got = [], []
+        for image in images[:3]:
+            values = evaluate(quantised.graph, integer_images(quantised.graph, image), "half_up")
+            expected.append(evaluate_f32(real, image)[layer.node])
+            got.append(to_reals(values[layer.node], layer.radix))
+        assert layer.sqnr_db == pytest.approx(sqnr_db(expected, got))
+
+
+def test_the_search_is_not_worse_than_the_widest_position(
+    real: XGraph, images: list[dict[str, Array]], quantised: QuantisedGraph
+) -> None:
+    """Of the first convolution, whose input is the same: no position of its result has a smaller error."""
+    found = {layer.node: layer for layer in quantised.layers}["c1"]
+    values = [evaluate_f32(real, image)["c1"] for image in images[:3]]
+    node = quantised.graph.by_name()["c1"]
+    for radix in range(found.radix - 3, found.radix + 3):
+        tried = quantised.graph.with_nodes({"c1": replace(node, radix=radix)})
+        made = [evaluate(tried, integer_images(tried, image), "half_up")["c1"] for image in images[:3]]
+        assert sqnr_db(values, [to_reals(q, radix) for q in made]) <= found.sqnr_db
+
+
+def test_samples_know_the_error_of_the_whole() -> None:
+    values = np.random.default_rng(0).standard_normal(4 * (EVENLY + LARGEST)).astype(np.float32)
+    whole = Sample(values, np.ones(values.size))
+
+    sampled = Sample.of(values)
+
+    assert sampled.values.size <= EVENLY + LARGEST
+    assert sampled.counts.sum() == pytest.approx(values.size)
+    assert sampled.best_radix() == whole.best_radix()
+    for radix in (3, 5, 7):
+        assert sampled.error(radix) == pytest.approx(whole.error(radix), rel=0.1)
+
+
+@pytest.mark.parametrize("largest,radix", [(0.0, 24), (127.0, 0), (128.0, -1), (1.0, 6), (1e9, -16), (1e-9, 24)])
+def test_widest_radix(largest: float, radix: int) -> None:
+    assert widest_radix(np.array([largest, -largest / 2])) == radix
+    if -16 < radix < 24:
+        assert abs(int(to_integers(np.array([largest]), radix)[0])) > 63
+
+
+def test_wrong_inputs_are_refused(real: XGraph, images: list[dict[str, Array]]) -> None:
+    with pytest.raises(MavcgError, match="no calibration inputs"):
+        quantise(real, [], "half_up")
+    broken = {"image": images[0]["image"] * np.float32("nan")}
+    with pytest.raises(MavcgError, match="not finite"):
+        quantise(real, [broken], "half_up")
+
+
+def test_zeros_are_quantised(real: XGraph) -> None:
+    """A calibration input without any signal gives a graph that works all the same."""
+    zero = {"image": np.zeros((1, 16, 12, 3), np.float32)}
+
+    found = quantise(real, [zero], "half_up")
+
+    check_xgraph(found.graph)
+    assert evaluate(found.graph, integer_images(found.graph, zero), "half_up")[found.graph.outputs[0]].size == 5
