@@ -1,0 +1,67 @@
+"""Divide a group into clusters: nodes that are computed together, a range of output channels at a time.
+
+A cluster begins with a node and takes the channel-wise nodes that read it, so that a range of channels is convolved,
+pooled, added and saved by units that work at the same time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+
+from mavcg.accel.codegen.node_code import is_channelwise
+from mavcg.accel.codegen.parameters import is_depthwise
+from mavcg.accel.isa.datapath import Datapath
+from mavcg.accel.xgraph import CONVOLUTIONS, XNode
+
+
+@dataclass(frozen=True)
+class NodeCluster:
+    """Nodes, the head first, all with as many channels."""
+
+    nodes: tuple[XNode, ...]
+
+    @property
+    def head(self) -> XNode:
+        """The first node."""
+        return self.nodes[0]
+
+
+def clusters_of(nodes: Sequence[XNode], by_name: Mapping[str, XNode]) -> tuple[NodeCluster, ...]:
+    """Return the clusters of a group in the order in which they are computed. nodes: in the graph's order."""
+    found: list[list[XNode]] = []
+    at: dict[str, int] = {}
+    for node in nodes:
+        made_here = [name for name in node.inputs if name in at and by_name[name].kind != "concat"]
+        single = node.kind in ("concat", "reorganise") or not is_channelwise(node, by_name[node.inputs[0]].channels)
+        latest = max((at[name] for name in made_here), default=-1)
+        if single or latest < 0 or found[latest][0].kind in ("reorganise", "concat"):
+            at[node.name] = len(found)
+            found.append([node])
+        elif any(at[name] > latest for name in node.inputs if name in at):  # a concat of a later cluster
+            at[node.name] = len(found)
+            found.append([node])
+        else:
+            at[node.name] = latest
+            found[latest].append(node)
+    return tuple(NodeCluster(tuple(each)) for each in found)
+
+
+def channel_step(path: Datapath) -> int:
+    """The smallest range of channels that begins at a word and at a block of the array."""
+    return lcm(path.word, path.oc_lanes)
+
+
+def channel_ranges(cluster: NodeCluster, in_ch: int, most: int, path: Datapath) -> list[tuple[int, int]]:
+    """Divide the channels of a cluster into ranges of at most `most`, and few enough that two slices of weights fit.
+
+    in_ch: channels of the head's input.
+    """
+    head, step = cluster.head, channel_step(path)
+    if head.kind in ("concat", "reorganise"):
+        return [(0, head.channels)]
+    size = max(step, most // step * step)
+    if head.kind in CONVOLUTIONS:
+        depthwise = is_depthwise(head, in_ch)
+        words = path.block_words(head.kernel[0] * head.kernel[1], in_ch, depthwise) * (step // path.oc_lanes)
+        size = max(step, min(size, path.weight_words // 2 // words * step))
+    return [(first, min(first + size, head.channels)) for first in range(0, head.channels, size)]

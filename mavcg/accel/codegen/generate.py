@@ -1,0 +1,145 @@
+"""Generate the program of a quantised network from its groups."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.accel.codegen.code import CodeState
+from mavcg.accel.codegen.fit import emit_fitted
+from mavcg.accel.codegen.segments import stored_tensors
+from mavcg.accel.codegen.tokens import with_tokens
+from mavcg.accel.groups import FusedGroup
+from mavcg.accel.image.program import AccelProgram
+from mavcg.accel.isa.datapath import datapath
+from mavcg.accel.isa.forms import VERSION
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph, XNode, operations
+from mavcg.errors import MavcgError
+
+
+@dataclass(frozen=True)
+class Division:
+    """Nodes of the accelerator's program, what it reads and what it leaves; the rest is the CPU's.
+
+    accelerator, cpu: names in the graph's order. inputs: tensors that are there before the program starts. outputs:
+    those that the graph returns or the CPU reads.
+    """
+
+    accelerator: tuple[str, ...]
+    cpu: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def divide(graph: XGraph) -> Division:
+    """Divide a network: the accelerator runs once, so what needs a CPU node's result that needs the accelerator is the
+    CPU's too."""
+    accelerator: list[str] = []
+    cpu: list[str] = []
+    after_cpu: set[str] = set()  # CPU nodes that depend on the accelerator
+    chosen: set[str] = set()
+    for node in graph.nodes:
+        if node.kind == "input":
+            continue
+        if node.on_accelerator and not after_cpu & set(node.inputs):
+            accelerator.append(node.name)
+            chosen.add(node.name)
+            continue
+        cpu.append(node.name)
+        if (chosen | after_cpu) & set(node.inputs):
+            after_cpu.add(node.name)
+    readers = graph.readers()
+    inputs = [
+        node.name
+        for node in graph.nodes
+        if node.name not in chosen and any(reader in chosen for reader in readers[node.name])
+    ]
+    outputs = [
+        name for name in accelerator if name in graph.outputs or any(reader not in chosen for reader in readers[name])
+    ]
+    return Division(tuple(accelerator), tuple(cpu), tuple(inputs), tuple(outputs))
+
+
+def generate(
+    graph: XGraph, groups: Sequence[FusedGroup], target: IsaTarget, progress: Callable[[str], None] | None = None
+) -> tuple[AccelProgram, tuple[FusedGroup, ...]]:
+    """Return the program of a network, and its groups with the tiles that fitted.
+
+    graph: quantised. groups: all nodes of divide(graph).accelerator, each once, in an order in which each group reads
+    only what is there. Raises: MavcgError where a group does not fit, and for what an instruction cannot say.
+    """
+    division, path = divide(graph), datapath(target)
+    _check_groups(graph, division, groups)
+    names = [group.nodes for group in groups]
+    tensors, arena = stored_tensors(graph, names, division.inputs, division.outputs)
+    code = CodeState(graph, path, tensors)
+    code.emit("misc.start", {"version": VERSION})
+    fitted = []
+    for number, group in enumerate(groups):
+        if progress is not None:
+            progress(f"code of group {number + 1} of {len(groups)}: {group.nodes[-1]}")
+        fitted.append(replace(group, tile=emit_fitted(code, group.nodes, tensors, group.tile)))
+    code.emit("misc.end", {})
+    chosen = {name for group in groups for name in group.nodes}
+    program = AccelProgram(
+        network=graph.name, target=target, instructions=with_tokens(code.instructions, path),
+        parameters=bytes(code.parameters), feature_bytes=arena.bytes, nodes=tuple(node.name for node in graph.nodes),
+        tensors=tuple(tensors.values()), inputs=division.inputs, outputs=division.outputs,
+        operations=sum(operations(graph, node) for node in graph.nodes if node.name in chosen),
+        cpu_nodes=division.cpu,
+    )  # fmt: skip
+    return program, tuple(fitted)
+
+
+def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple[AccelProgram, FusedGroup]:
+    """Return a program of one group alone, whose inputs are in the features segment: for its cost by simulation.
+
+    Raises: MavcgError as generate.
+    """
+    chosen, readers = set(group.nodes), graph.readers()
+    by_name = graph.by_name()
+    inputs = list(dict.fromkeys(i for name in group.nodes for i in by_name[name].inputs if i not in chosen))
+    outputs = [
+        name
+        for name in group.nodes
+        if name in graph.outputs or not readers[name] or any(reader not in chosen for reader in readers[name])
+    ]
+    tensors, arena = stored_tensors(graph, [group.nodes], inputs, outputs)
+    path = datapath(target)
+    code = CodeState(graph, path, tensors)
+    code.emit("misc.start", {"version": VERSION})
+    tile = emit_fitted(code, group.nodes, tensors, group.tile)
+    code.emit("misc.end", {})
+    program = AccelProgram(
+        network=graph.name, target=target, instructions=with_tokens(code.instructions, path),
+        parameters=bytes(code.parameters), feature_bytes=arena.bytes, nodes=tuple(node.name for node in graph.nodes),
+        tensors=tuple(tensors.values()), inputs=tuple(inputs), outputs=tuple(outputs),
+        operations=sum(operations(graph, by_name[name]) for name in group.nodes),
+    )  # fmt: skip
+    return program, replace(group, tile=tile)
+
+
+def _check_groups(graph: XGraph, division: Division, groups: Sequence[FusedGroup]) -> None:
+    by_name = graph.by_name()
+    placed: set[str] = set(division.inputs)
+    seen: list[str] = []
+    for group in groups:
+        inside = set(group.nodes)
+        for name in group.nodes:
+            lacking = [i for i in by_name[name].inputs if i not in placed | inside]
+            if lacking:
+                raise MavcgError(f"{graph.name}: the group of {name} reads {lacking[0]}, which no earlier group makes")
+        placed |= inside
+        seen += group.nodes
+    if sorted(seen) != sorted(division.accelerator):
+        count = len(division.accelerator)
+        raise MavcgError(f"{graph.name}: groups have {len(seen)} nodes; the accelerator's are {count}")
+    for node in graph.nodes:
+        _check_node(graph, node, inside=node.name in division.accelerator)
+
+
+def _check_node(graph: XGraph, node: XNode, inside: bool) -> None:
+    """Refuse what no instruction computes."""
+    if inside and node.kind == "concat" and node.act:
+        raise MavcgError(f"{graph.name}: concat {node.name}: its activation {node.act} must stand at its parts")
+    if node.shape and node.shape[0] != 1 and inside:
+        raise MavcgError(f"{graph.name}: {node.name}: batch {node.shape[0]}; give the model a batch of 1")

@@ -1,0 +1,233 @@
+"""Instructions of a fused group: tiles of the tensors that it writes, all its nodes for each, in ranges of channels."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mavcg.accel.codegen.chip_tiles import ChipTile
+from mavcg.accel.codegen.clusters import NodeCluster, channel_ranges, clusters_of
+from mavcg.accel.codegen.code import CodeState
+from mavcg.accel.codegen.node_code import emit_channelwise, emit_convolution, emit_copy, emit_reorganise
+from mavcg.accel.codegen.parameters import WeightSlice, is_depthwise, read_channels
+from mavcg.accel.codegen.regions import Region, needed_region, needed_regions
+from mavcg.accel.concats import copied_parts
+from mavcg.accel.groups import ORDERS, GroupTile
+from mavcg.accel.isa.datapath import SUM_WORDS, blocks
+from mavcg.accel.xgraph import CONVOLUTIONS, XNode
+
+Channels = tuple[int, int]
+
+
+@dataclass
+class _Pass:
+    """One tile of the group: regions of all tensors, and the tiles of them that are in feature memory now.
+
+    full: tiles of tensors with all their channels, made here or loaded.
+    """
+
+    regions: Mapping[str, Region]
+    written: Mapping[str, Region]
+    full: dict[str, ChipTile] = field(default_factory=dict)
+
+
+class GroupCode:
+    """Emits the code of one group with given tiles."""
+
+    def __init__(self, code: CodeState, names: Sequence[str], stored: Iterable[str], tile: GroupTile) -> None:
+        self.code, self.tile = code, tile
+        chosen = set(names)
+        self.nodes = [node for node in code.graph.nodes if node.name in chosen]
+        self.names = {node.name for node in self.nodes}
+        self.stored = self.names & set(stored)
+        self.clusters = clusters_of(self.nodes, code.by_name)
+        self.cluster_of = {node.name: i for i, cluster in enumerate(self.clusters) for node in cluster.nodes}
+        self.copied = {name: parts for name, parts in copied_parts(code.graph).items() if name in self.names}
+        self.joined_here = {name for node in self.nodes if node.kind == "concat" for name in node.inputs}
+        self.ranges = [self._ranges(cluster) for cluster in self.clusters]
+
+    def emit(self) -> None:
+        """Emit the group. Raises: DoesNotFitError where a tile does not fit; the caller restores the state."""
+        passes = self._passes()
+        self.code.features.forget()  # groups exchange maps by DDR memory alone, so that their costs add up
+        self._prefetch_weights()
+        if self._channels_outside(len(passes)):
+            for channels in self.ranges[0]:
+                for each in passes:
+                    self._emit_pass(_Pass(*each), [channels])
+        else:
+            for each in passes:
+                self._emit_pass(_Pass(*each), None)
+
+    def _channels_outside(self, passes: int) -> bool:
+        single = len(self.clusters) == 1 and self.clusters[0].head.kind in CONVOLUTIONS
+        return single and passes > 1 and self.tile.order == ORDERS[0]
+
+    def _ranges(self, cluster: NodeCluster) -> list[Channels]:
+        in_ch = self.code.by_name[cluster.head.inputs[0]].channels
+        return channel_ranges(cluster, in_ch, self.tile.out_ch, self.code.path)
+
+    def _passes(self) -> Sequence[tuple[Mapping[str, Region], Mapping[str, Region]]]:
+        """Return the regions of each tile: all tensors', and those that are written."""
+        outer = [n for n in self.nodes if n.name in self.stored]
+        height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
+        rows, columns = (height, width) if self.tile.whole else (self.tile.rows, self.tile.columns)
+        found = []
+        for top in range(0, height, rows):
+            for left in range(0, width, columns):
+                ends = (min(height, top + rows), min(width, left + columns))
+                written = {}
+                for node in outer:
+                    tops = [-(-node.shape[1] * at // height) for at in (top, ends[0])]
+                    lefts = [-(-node.shape[2] * at // width) for at in (left, ends[1])]
+                    if tops[0] < tops[1] and lefts[0] < lefts[1]:
+                        written[node.name] = Region(*tops, *lefts)
+                if not written:
+                    continue
+                regions = needed_regions(self.nodes, written, self.code.by_name)
+                # What a concat of this group joins is read back from the features segment: all that is needed is saved.
+                saved = {
+                    name: regions[name]
+                    for name in self.stored
+                    if name in regions and (name in written or name in self.joined_here)
+                }
+                for name in self.joined_here & saved.keys():
+                    written[name] = saved[name]
+                found.append((regions, written))
+        return found
+
+    def _prefetch_weights(self) -> None:
+        """Load the first weights before maps: they depend on nothing that is still to be saved."""
+        code, room = self.code, self.code.path.weight_words // 2
+        for cluster, ranges in zip(self.clusters, self.ranges, strict=True):
+            if cluster.head.kind not in CONVOLUTIONS:
+                continue
+            for channels in ranges:
+                for part in self._slices(cluster.head, channels):
+                    words = self._slice_words(cluster.head, part)
+                    if words > room:
+                        return
+                    room -= words
+                    code.weights.release(code.loaded_weights(part))
+
+    def _slice_words(self, node: XNode, part: WeightSlice) -> int:
+        path, in_ch = self.code.path, self.code.by_name[node.inputs[0]].channels
+        taps = node.kernel[0] * node.kernel[1]
+        words = path.block_words(taps, part.in_end - part.in_first, is_depthwise(node, in_ch))
+        return words * blocks(part.end - part.first, path.oc_lanes)
+
+    def _slices(self, node: XNode, channels: Channels) -> list[WeightSlice]:
+        """Return the slices of weights for a range of output channels: one for each part of the input channels."""
+        path, in_ch = self.code.path, self.code.by_name[node.inputs[0]].channels
+        low, high = read_channels(node, in_ch, *channels, path)
+        step = max(path.word, self.tile.in_ch // path.word * path.word)
+        if is_depthwise(node, in_ch):
+            step = high - low
+        return [WeightSlice(node.name, *channels, at, min(at + step, high)) for at in range(low, high, step)]
+
+    def _emit_pass(self, now: _Pass, only: list[Channels] | None) -> None:
+        for number, cluster in enumerate(self.clusters):
+            if cluster.head.name in now.regions:
+                for channels in self.ranges[number] if only is None else only:
+                    self._emit_range(now, number, channels)
+            for name in [name for name in now.full if self._last_reader(name) <= number]:
+                self.code.features.release(now.full.pop(name).address)
+        for tile in now.full.values():
+            self.code.features.release(tile.address)
+
+    def _last_reader(self, name: str) -> int:
+        return max((self.cluster_of[reader] for reader in self.code.readers[name] if reader in self.names), default=-1)
+
+    def _emit_range(self, now: _Pass, number: int, channels: Channels) -> None:
+        """Emit a range of channels of a cluster."""
+        code, here = self.code, dict[str, ChipTile]()
+        temporary: list[ChipTile] = []
+        for node in self.clusters[number].nodes:
+            if node.name not in now.regions:
+                continue
+            if node.kind == "concat":
+                self._emit_concat(now, node)
+                continue
+            out = now.regions[node.name]
+            target = self._target(now, node, number, channels, temporary)
+            if node.kind in CONVOLUTIONS:
+                self._emit_convolution(now, node, here, channels, target, temporary)
+            elif node.kind == "reorganise":
+                source = self._source(now, node.inputs[0], here, (0, code.by_name[node.inputs[0]].channels), temporary)
+                emit_reorganise(code, node, source, target, out)
+            else:
+                sources = [self._source(now, name, here, channels, temporary) for name in node.inputs]
+                emit_channelwise(code, node, sources, target, out, channels[0], channels[1] - channels[0])
+            here[node.name] = target
+            if node.name in now.written:
+                code.save(node.name, target, now.written[node.name], channels[0], channels[1] - channels[0])
+        for tile in temporary:
+            code.features.release(tile.address)
+
+    def _target(self, now: _Pass, node: XNode, number: int, channels: Channels, temporary: list[ChipTile]) -> ChipTile:
+        """Return the tile for a result: of all channels where a later cluster reads it, else of the range."""
+        code, region = self.code, now.regions[node.name]
+        readers = [self.code.by_name[r] for r in code.readers[node.name] if r in self.names]
+        if any(self.cluster_of[r.name] != number and r.kind != "concat" for r in readers):
+            if node.name not in now.full:
+                now.full[node.name] = code.new_tile(node.name, region, 0, node.channels)
+            return now.full[node.name]
+        tile = code.new_tile(node.name, region, channels[0], channels[1] - channels[0])
+        temporary.append(tile)
+        return tile
+
+    def _source(
+        self, now: _Pass, name: str, here: Mapping[str, ChipTile], channels: Channels, temporary: list[ChipTile]
+    ) -> ChipTile:
+        """Return a tile with a range of channels of an input: made by this cluster, by an earlier one, or loaded."""
+        if name in here:
+            return here[name]
+        if name in now.full:
+            return now.full[name]
+        code = self.code
+        everything = channels == (0, code.by_name[name].channels)
+        tile = code.loaded_tile(name, now.regions[name], channels[0], channels[1] - channels[0])
+        if everything:
+            now.full[name] = tile  # released after the last cluster that reads it
+        else:
+            temporary.append(tile)
+        return tile
+
+    def _emit_convolution(
+        self, now: _Pass, node: XNode, here: Mapping[str, ChipTile], channels: Channels, target: ChipTile,
+        temporary: list[ChipTile],
+    ) -> None:  # fmt: skip
+        code, out = self.code, now.regions[node.name]
+        slices = self._slices(node, channels)
+        count, sums = channels[1] - channels[0], 0
+        if len(slices) > 1:
+            words = SUM_WORDS * out.rows * out.columns * blocks(count, code.path.word)
+            sums = code.features.allocate(words, None)
+        for at, part in enumerate(slices):
+            passing: list[ChipTile] = []
+            parameters = code.loaded_weights(part)
+            name = node.inputs[0]
+            source = self._source(now, name, here, (part.in_first, part.in_end), passing)
+            emit_convolution(
+                code, node, source, (part.in_first, part.in_end), target, out, channels[0], count, parameters, sums,
+                accumulate=at > 0, partial=at < len(slices) - 1,
+            )  # fmt: skip
+            code.weights.release(parameters)
+            for tile in passing:
+                code.features.release(tile.address)
+        if len(slices) > 1:
+            code.features.release(sums)
+
+    def _emit_concat(self, now: _Pass, node: XNode) -> None:
+        """Copy the parts of a concat that do not lie in it; the others were saved there."""
+        code, first = self.code, 0
+        for at, name in enumerate(node.inputs):
+            part = code.by_name[name]
+            if at in self.copied[node.name]:
+                region = needed_region(node, now.regions[node.name], part)
+                source = code.loaded_tile(name, region, 0, part.channels)
+                target = code.new_tile(node.name, region, 0, part.channels, cached=False)
+                emit_copy(code, node, source, target, region, part.radix or 0, first)
+                stored = code.tensors[node.name]
+                code.save_at(stored.offset + first, node.name, target, region, part.channels)
+                code.features.release(source.address)
+                code.features.release(target.address)
+            first += part.channels

@@ -1,0 +1,80 @@
+"""Allocate on-chip memory: a ring of buffers, each overwritten as late as possible, which makes double buffering.
+
+Addresses advance through the memory, so a buffer that is loaded while another is in use lands behind it, and the unit
+that loads only waits (by a token) for readers of what lay there a whole round before.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+
+class DoesNotFitError(Exception):
+    """A buffer for which no room is left beside those in use; the caller takes smaller tiles. memory: that is full."""
+
+    def __init__(self, memory: str, message: str) -> None:
+        super().__init__(message)
+        self.memory = memory
+
+
+@dataclass
+class _Buffer:
+    first: int
+    end: int
+    key: Hashable
+    pins: int
+
+
+class OnChipMemory:
+    """Buffers in a memory of `words` words. A buffer is pinned while instructions to come need its content."""
+
+    def __init__(self, name: str, words: int) -> None:
+        self.name = name
+        self.words = words
+        self._next = 0
+        self._buffers: list[_Buffer] = []
+
+    def find(self, key: Hashable) -> int | None:
+        """Return the address of a buffer that is still there, and pin it."""
+        for one in self._buffers:
+            if one.key == key:
+                one.pins += 1
+                return one.first
+        return None
+
+    def allocate(self, words: int, key: Hashable) -> int:
+        """Return the address of a new, pinned buffer. Raises: DoesNotFitError."""
+        first = self._free_from(self._next, words)
+        if first is None:
+            first = self._free_from(0, words)
+        if first is None:
+            wrong = f"{self.name}: {words} of {self.words} words beside {self.pinned_words()} in use"
+            raise DoesNotFitError(self.name, wrong)
+        end = first + words
+        self._buffers = [one for one in self._buffers if one.end <= first or one.first >= end]
+        self._buffers.append(_Buffer(first, end, key, 1))
+        self._next = end
+        return first
+
+    def _free_from(self, at: int, words: int) -> int | None:
+        for one in sorted((b for b in self._buffers if b.pins), key=lambda b: b.first):
+            if one.end <= at:
+                continue
+            if one.first >= at + words:
+                break
+            at = one.end
+        return at if at + words <= self.words else None
+
+    def release(self, address: int) -> None:
+        """Remove a pin of the buffer at an address; without pins it may be overwritten."""
+        one = next(b for b in self._buffers if b.first == address)
+        one.pins -= 1
+
+    def pinned_words(self) -> int:
+        """Words of buffers in use."""
+        return sum(one.end - one.first for one in self._buffers if one.pins)
+
+    def forget(self) -> None:
+        """Drop what is cached and not pinned: its keys mean nothing to what follows."""
+        for one in self._buffers:
+            if not one.pins:
+                one.key = None

@@ -1,0 +1,87 @@
+"""Tokens between units from the memory that instructions read and write.
+
+An instruction that depends on several of another unit waits for the last of these: units execute in order. It needs no
+token where an earlier instruction of its own unit has waited for that one or a later one. So the k-th token that a unit
+gives to another is the k-th that the other takes, and counters suffice.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mavcg.accel.isa.datapath import Datapath
+from mavcg.accel.isa.footprint import DDR_PARAMETERS, AccessedRange, accesses
+from mavcg.accel.isa.forms import UNITS
+from mavcg.accel.isa.instruction import AccelInstruction
+
+
+@dataclass
+class _Piece:
+    """State of a range of memory: the last writer, and each unit's last reader since."""
+
+    writer: tuple[int, int] | None = None  # unit, instruction
+    readers: dict[int, int] = field(default_factory=dict)
+
+
+class _Ranges:
+    """A memory as consecutive pieces; piece i begins at starts[i]."""
+
+    def __init__(self) -> None:
+        self.starts = [0]
+        self.pieces = [_Piece()]
+
+    def _split(self, at: int) -> int:
+        index = bisect_left(self.starts, at)
+        if index < len(self.starts) and self.starts[index] == at:
+            return index
+        before = self.pieces[index - 1]
+        self.starts.insert(index, at)
+        self.pieces.insert(index, _Piece(before.writer, dict(before.readers)))
+        return index
+
+    def touch(self, access: AccessedRange, unit: int, index: int) -> list[tuple[int, int]]:
+        """Record an access; return (unit, instruction) of those that it must follow."""
+        first, end = self._split(access.first), self._split(access.end)
+        found: list[tuple[int, int]] = []
+        for piece in self.pieces[first:end]:
+            if piece.writer is not None:
+                found.append(piece.writer)
+            if access.writes:
+                found += piece.readers.items()
+            else:
+                piece.readers[unit] = index
+        if access.writes:
+            self.starts[first + 1 : end] = []
+            self.pieces[first:end] = [_Piece((unit, index))]
+        return found
+
+
+def with_tokens(instructions: Sequence[AccelInstruction], path: Datapath) -> tuple[AccelInstruction, ...]:
+    """Return the instructions with `wait` and `signal` set, so that every dependence is kept.
+
+    The last instruction (misc.end) follows all others.
+    """
+    memories: dict[str, _Ranges] = {}
+    # waited[unit][other]: the latest instruction of `other` that `unit` has waited for.
+    waited = [[-1] * len(UNITS) for _ in UNITS]
+    last = [-1] * len(UNITS)
+    waits, signals = [0] * len(instructions), [0] * len(instructions)
+    for index, one in enumerate(instructions):
+        needs = [-1] * len(UNITS)
+        for access in accesses(one, path):
+            if access.memory == DDR_PARAMETERS:  # nothing writes there
+                continue
+            ranges = memories.setdefault(access.memory, _Ranges())
+            for unit, other in ranges.touch(access, one.unit, index):
+                needs[unit] = max(needs[unit], other)
+        if index == len(instructions) - 1:
+            needs = list(last)
+        for unit, need in enumerate(needs):
+            if unit != one.unit and need > waited[one.unit][unit]:
+                waits[index] |= 1 << unit
+                signals[need] |= 1 << one.unit
+                waited[one.unit][unit] = need
+        last[one.unit] = index
+    return tuple(
+        replace(one, wait=wait, signal=signal) for one, wait, signal in zip(instructions, waits, signals, strict=True)
+    )

@@ -1,0 +1,189 @@
+"""Accelerator programs as ELF files: 64-bit, little-endian, static, with sections that other tools can list.
+
+.text: code. .parameters: weights. .features: size of the features segment, without content. .lines: what instructions
+compute. .network: the description, JSON. .cpu: name of the CPU part's file. Symbols: where each node's code begins.
+The same program makes the same bytes. Source: System V ABI, "Object Files"; TIS ELF 1.2.
+"""
+
+import json
+import struct
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mavcg.accel.image.program import AccelProgram, description, from_description
+from mavcg.accel.isa.encoding import decode_program, encode_program
+from mavcg.accel.isa.instruction import AccelInstruction, Origin
+from mavcg.errors import MavcgError
+from mavcg.files.whole_file import write_whole
+
+_HEADER, _SEGMENT, _SECTION, _SYMBOL = "<16sHHIQQQIHHHHHH", "<IIQQQQQQ", "<IIQQQQIIQQ", "<IBBHQQ"
+_MAGIC = b"\x7fELF\x02\x01\x01" + bytes(9)
+_LINE = struct.Struct("<5I")  # instruction, node, row, column, channel
+_PROGBITS, _SYMTAB, _STRTAB, _NOBITS = 1, 2, 3, 8
+_ALIGNMENT = 64
+MOST_FILE_BYTES = 1 << 32
+REMEDY = "build it again by `mavcg accel build`"
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: str
+    kind: int
+    content: bytes
+    size: int
+    flags: int = 0
+    link: int = 0
+    info: int = 0
+    entry: int = 0
+
+
+def write_elf(program: AccelProgram, path: Path) -> int:
+    """Write the program, whole or not at all; return the file's bytes. Raises: MavcgError, OSError."""
+    content = elf_bytes(program)
+    write_whole(path, content, "-o")
+    return len(content)
+
+
+def elf_bytes(program: AccelProgram) -> bytes:
+    """Return the file's bytes. Raises: MavcgError for a field beyond its limits."""
+    code = encode_program(program.instructions)
+    network = json.dumps(description(program), sort_keys=True, separators=(",", ":")).encode()
+    symbols, strings = _symbols(program)
+    sections = [
+        _Section("", 0, b"", 0),
+        _Section(".text", _PROGBITS, code, len(code), flags=6),
+        _Section(".parameters", _PROGBITS, program.parameters, len(program.parameters), flags=2),
+        _Section(".features", _NOBITS, b"", program.feature_bytes, flags=3),
+        _Section(".lines", _PROGBITS, _lines(program), 0, entry=_LINE.size),
+        _Section(".network", _PROGBITS, network, 0),
+        _Section(".cpu", _PROGBITS, program.cpu.encode(), 0),
+        _Section(".symtab", _SYMTAB, symbols, 0, link=8, info=1, entry=struct.calcsize(_SYMBOL)),
+        _Section(".strtab", _STRTAB, strings, 0),
+    ]
+    names = bytearray(b"\0")
+    at_name = []
+    for name in [*(one.name for one in sections), ".shstrtab"]:
+        at_name.append(len(names) if name else 0)
+        names += name.encode() + b"\0" if name else b""
+    sections.append(_Section(".shstrtab", _STRTAB, bytes(names), 0))
+    at = struct.calcsize(_HEADER) + 3 * struct.calcsize(_SEGMENT)
+    body, headers, address, segments = bytearray(), [], 0, []
+    for one, name_at in zip(sections, at_name, strict=True):
+        if one.name:
+            body += bytes(-(at + len(body)) % _ALIGNMENT)
+        offset = at + len(body) if one.name else 0
+        size = one.size or len(one.content)
+        body += one.content
+        # Addresses of the three segments follow one another; the loader chooses real ones.
+        place = address if one.flags else 0
+        if one.flags:
+            kind = 5 if one.flags & 4 else 6 if one.flags & 1 else 4
+            segments.append((1, kind, offset, place, place, len(one.content), size, _ALIGNMENT))
+            address += -(-size // _ALIGNMENT) * _ALIGNMENT
+        alignment = _ALIGNMENT if one.name else 0
+        headers.append(
+            (name_at, one.kind, one.flags, place, offset, size, one.link, one.info, alignment, one.entry)
+        )  # fmt: skip
+    body += bytes(-(at + len(body)) % 8)
+    head = struct.pack(
+        _HEADER, _MAGIC, 2, 0, 1, 0, struct.calcsize(_HEADER), at + len(body), 0, struct.calcsize(_HEADER),
+        struct.calcsize(_SEGMENT), 3, struct.calcsize(_SECTION), len(sections), len(sections) - 1,
+    )  # fmt: skip
+    table = b"".join(struct.pack(_SECTION, *one) for one in headers)
+    return head + b"".join(struct.pack(_SEGMENT, *one) for one in segments) + bytes(body) + table
+
+
+def _lines(program: AccelProgram) -> bytes:
+    return b"".join(
+        _LINE.pack(index, one.origin.node, one.origin.row, one.origin.column, one.origin.channel)
+        for index, one in enumerate(program.instructions)
+        if one.origin is not None
+    )
+
+
+def _symbols(program: AccelProgram) -> tuple[bytes, bytes]:
+    """Return symbol table and strings: a symbol for each node at the first instruction that computes it."""
+    symbols, strings, offset = bytearray(struct.pack(_SYMBOL, 0, 0, 0, 0, 0, 0)), bytearray(b"\0"), 0
+    seen: set[int] = set()
+    for one in program.instructions:
+        if one.origin is not None and one.origin.node not in seen:
+            seen.add(one.origin.node)
+            symbols += struct.pack(_SYMBOL, len(strings), 0x12, 0, 1, offset, 0)
+            strings += program.nodes[one.origin.node].encode() + b"\0"
+        offset += one.form.words * 4
+    return bytes(symbols), bytes(strings)
+
+
+def read_elf(path: Path) -> AccelProgram:
+    """Return the program in a file. Raises: MavcgError naming file, section and value, OSError."""
+    size = path.stat().st_size
+    if size > MOST_FILE_BYTES:
+        raise MavcgError(f"{path}: {size} bytes; programs have at most {MOST_FILE_BYTES}")
+    return parse_elf(path.read_bytes(), str(path))
+
+
+def parse_elf(content: bytes, name: str) -> AccelProgram:
+    """Return the program in a file's bytes. name: for messages. Raises: MavcgError."""
+    sections = _read_sections(content, name)
+    for wanted in (".text", ".parameters", ".features", ".lines", ".network", ".cpu"):
+        if wanted not in sections:
+            raise MavcgError(f"{name}: no section {wanted}; this is no accelerator program, or damaged; {REMEDY}")
+    instructions = decode_program(sections[".text"].content, name)
+    _add_origins(instructions, sections[".lines"].content, name)
+    try:
+        table = json.loads(sections[".network"].content.decode())
+        cpu = sections[".cpu"].content.decode()
+    except (ValueError, RecursionError) as error:
+        raise MavcgError(f"{name}: section .network or .cpu is not readable ({error}); {REMEDY}") from error
+    location = f"{name}: section .network"
+    program = from_description(table, tuple(instructions), sections[".parameters"].content, location)
+    if program.cpu != cpu or program.feature_bytes != sections[".features"].size:
+        wrong = f"feature_bytes {program.feature_bytes} and cpu {program.cpu!r}"
+        raise MavcgError(f"{location}: {wrong}, unlike sections .features and .cpu; {REMEDY}")
+    return program
+
+
+def _read_sections(content: bytes, name: str) -> dict[str, _Section]:
+    head_size, entry_size = struct.calcsize(_HEADER), struct.calcsize(_SECTION)
+    if len(content) < head_size or content[:7] != _MAGIC[:7]:
+        raise MavcgError(f"{name}: no 64-bit little-endian ELF file; give a file of `mavcg accel build`")
+    head = struct.unpack_from(_HEADER, content)
+    table_at, found_entry, count, names_index = head[6], head[11], head[12], head[13]
+    if found_entry != entry_size or not 0 < count <= 64 or names_index >= count:
+        raise MavcgError(f"{name}: ELF header with {count} sections of {found_entry} bytes; damaged; {REMEDY}")
+    if table_at + count * entry_size > len(content):
+        raise MavcgError(
+            f"{name}: the section table at {table_at:#x} is beyond the file's {len(content)} bytes; {REMEDY}"
+        )
+    rows = [struct.unpack_from(_SECTION, content, table_at + index * entry_size) for index in range(count)]
+    texts = [_content(row, content, name) for row in rows]
+    found = {}
+    for row, text in zip(rows, texts, strict=True):
+        end = texts[names_index].find(b"\0", row[0])
+        if row[1] and (row[0] >= len(texts[names_index]) or end < 0):
+            raise MavcgError(f"{name}: a section's name at {row[0]:#x} is beyond their table; {REMEDY}")
+        title = texts[names_index][row[0] : end].decode("ascii", "replace")
+        if title in found:
+            raise MavcgError(f"{name}: two sections {title}; {REMEDY}")
+        found[title] = _Section(title, row[1], text, row[5])
+    return found
+
+
+def _content(row: tuple[int, ...], content: bytes, name: str) -> bytes:
+    kind, offset, size = row[1], row[4], row[5]
+    if kind in (0, _NOBITS):
+        return b""
+    if offset + size > len(content):
+        raise MavcgError(f"{name}: a section of {size} bytes at {offset:#x} in a file of {len(content)}; cut; {REMEDY}")
+    return content[offset : offset + size]
+
+
+def _add_origins(instructions: list[AccelInstruction], lines: bytes, name: str) -> None:
+    if len(lines) % _LINE.size:
+        raise MavcgError(f"{name}: section .lines has {len(lines)} bytes, no multiple of {_LINE.size}; {REMEDY}")
+    last = -1
+    for index, *origin in _LINE.iter_unpack(lines):
+        if not last < index < len(instructions):
+            raise MavcgError(f"{name}: section .lines names instruction {index} of {len(instructions)}; {REMEDY}")
+        instructions[index] = replace(instructions[index], origin=Origin(*origin))
+        last = index

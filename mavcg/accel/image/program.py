@@ -1,0 +1,166 @@
+"""A compiled program with everything that running, simulating and checking it needs."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from math import isfinite
+from typing import Any
+
+from mavcg.accel.fixed_point import ROUNDINGS
+from mavcg.accel.isa.instruction import AccelInstruction
+from mavcg.accel.target import WHOLE, IsaTarget
+from mavcg.errors import MavcgError
+
+MOST_FEATURE_BYTES = 1 << 32  # offsets in the features segment have 32 bits
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Place of a tensor in the features segment: [H, W, C] at `offset`, `pixel` bytes from a pixel to the next.
+
+    pixel is more than C where the tensor is a part of a concatenation. radix: position of the binary point.
+    """
+
+    name: str
+    height: int
+    width: int
+    channels: int
+    radix: int
+    offset: int
+    pixel: int
+
+    @property
+    def row(self) -> int:
+        """Bytes from a row to the next."""
+        return self.width * self.pixel
+
+    @property
+    def end(self) -> int:
+        """Offset after the last byte."""
+        return self.offset + (self.height * self.width - 1) * self.pixel + self.channels
+
+
+@dataclass(frozen=True)
+class AccelProgram:
+    """Code, parameters and the description of a network that was compiled for a target.
+
+    network: its name. nodes: names that the origins of instructions count. tensors: those in the features segment,
+    which has feature_bytes. inputs, outputs: names of tensors. operations: of the convolutions on the accelerator for
+    one image. cpu_nodes: nodes that the CPU computes; cpu: name of the CPU part's file, "" where there is none.
+    """
+
+    network: str
+    target: IsaTarget
+    instructions: tuple[AccelInstruction, ...]
+    parameters: bytes
+    feature_bytes: int
+    nodes: tuple[str, ...]
+    tensors: tuple[StoredTensor, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operations: int
+    cpu_nodes: tuple[str, ...] = ()
+    cpu: str = ""
+
+    def tensor(self, name: str) -> StoredTensor:
+        """The stored tensor of this name."""
+        return next(one for one in self.tensors if one.name == name)
+
+
+_NAMES = ("nodes", "inputs", "outputs", "cpu_nodes")
+
+
+def description(program: AccelProgram) -> dict[str, Any]:
+    """Return what is neither code nor parameters, as JSON has it."""
+    return {
+        "network": program.network,
+        "target": {**asdict(program.target), "sources": [list(pair) for pair in program.target.sources]},
+        "feature_bytes": program.feature_bytes,
+        "operations": program.operations,
+        "cpu": program.cpu,
+        "tensors": [asdict(one) for one in program.tensors],
+        **{key: list(getattr(program, key)) for key in _NAMES},
+    }
+
+
+def from_description(
+    table: Any, instructions: tuple[AccelInstruction, ...], parameters: bytes, location: str
+) -> AccelProgram:
+    """Return the program of a description. Raises: MavcgError naming location, key and value of what is wrong."""
+
+    def refuse(key: str, wrong: str) -> MavcgError:
+        return MavcgError(f"{location}: {key}: {wrong}; build the file again")
+
+    keys = {"network", "target", "feature_bytes", "operations", "cpu", "tensors", *_NAMES}
+    if not isinstance(table, dict) or set(table) != keys:
+        found = sorted(table) if isinstance(table, dict) else type(table).__name__
+        raise refuse("description", f"has {found} where {sorted(keys)} are needed")
+    for key in ("network", "cpu"):
+        if not isinstance(table[key], str):
+            raise refuse(key, "is no text")
+    for key in _NAMES:
+        if not isinstance(table[key], list) or not all(isinstance(name, str) for name in table[key]):
+            raise refuse(key, "is no list of names")
+    feature_bytes = _whole(table["feature_bytes"], 0, MOST_FEATURE_BYTES)
+    operations = _whole(table["operations"], 0, 1 << 60)
+    if feature_bytes is None or operations is None:
+        raise refuse("feature_bytes, operations", f"{table['feature_bytes']!r}, {table['operations']!r} are no counts")
+    tensors = []
+    for entry in table["tensors"] if isinstance(table["tensors"], list) else [None]:
+        one = _tensor(entry)
+        if one is None or one.end > feature_bytes or one.pixel < one.channels:
+            raise refuse("tensors", f"{entry!r} is no tensor in {feature_bytes} bytes of features")
+        tensors.append(one)
+    known = {one.name for one in tensors}
+    if len(known) != len(tensors):
+        raise refuse("tensors", "a name is there twice")
+    for key in ("inputs", "outputs"):
+        if lost := set(table[key]) - known:
+            raise refuse(key, f"{min(lost)} is no tensor of the file")
+    for index, one_instruction in enumerate(instructions):
+        origin = one_instruction.origin
+        if origin is not None and not 0 <= origin.node < len(table["nodes"]):
+            raise refuse("nodes", f"instruction {index} is of node {origin.node} of {len(table['nodes'])}")
+    return AccelProgram(
+        table["network"], _target(table["target"], refuse), instructions, parameters, feature_bytes,
+        tuple(table["nodes"]), tuple(tensors), tuple(table["inputs"]), tuple(table["outputs"]), operations,
+        tuple(table["cpu_nodes"]), table["cpu"],
+    )  # fmt: skip
+
+
+def _whole(value: Any, low: int, high: int) -> int | None:
+    return value if type(value) is int and low <= value <= high else None
+
+
+def _tensor(entry: Any) -> StoredTensor | None:
+    if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(StoredTensor)}:
+        return None
+    limits = {
+        "height": (1, 1 << 20), "width": (1, 1 << 20), "channels": (1, 1 << 20), "radix": (-64, 64),
+        "offset": (0, MOST_FEATURE_BYTES), "pixel": (1, 1 << 24),
+    }  # fmt: skip
+    if not isinstance(entry["name"], str) or any(_whole(entry[k], *limit) is None for k, limit in limits.items()):
+        return None
+    return StoredTensor(**entry)
+
+
+def _target(table: Any, refuse: Any) -> IsaTarget:
+    names = {field.name for field in fields(IsaTarget)}
+    if not isinstance(table, Mapping) or set(table) != names:
+        raise refuse("target", "lacks keys or has unknown ones")
+    for key, (low, high, of) in WHOLE.items():
+        if _whole(table[key], low, high) is None:
+            raise refuse(f"target.{key}", f"{table[key]!r} is not {low} to {high} {of}")
+    for key in ("frequency_mhz", "ddr_gb_per_s"):
+        value = table[key]
+        if type(value) not in (int, float) or not isfinite(value) or not 1e-6 <= value <= 1e6:
+            raise refuse(f"target.{key}", f"{value!r} is no rate from 0.000001 to 1000000")
+    if table["ic_parallel"] % 2 or table["rounding"] not in ROUNDINGS:
+        raise refuse("target", f"ic_parallel {table['ic_parallel']}, rounding {table['rounding']!r}")
+    if not all(isinstance(table[key], str) for key in ("name", "description", "dense")):
+        raise refuse("target", "name, description and dense are texts")
+    sources = table["sources"]
+    if not isinstance(sources, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in sources
+    ):
+        raise refuse("target.sources", "is no list of pairs of texts")
+    return IsaTarget(**{**table, "sources": tuple((pair[0], pair[1]) for pair in sources)})

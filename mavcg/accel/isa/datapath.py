@@ -1,0 +1,56 @@
+"""Sizes that follow from a target and that instructions are written for: words, blocks, lanes and banks."""
+
+from dataclasses import dataclass
+
+from mavcg.accel.target import IsaTarget
+
+ENTRY_BYTES = 8  # of an output channel in weight memory: 32-bit bias, 8-bit shift, three zeros
+SUM_WORDS = 4  # words of feature memory that the 32-bit sums of one word of results take
+
+
+def blocks(count: int, size: int) -> int:
+    """Return the number of blocks of `size` that hold `count`."""
+    return -(-count // size)
+
+
+@dataclass(frozen=True)
+class Datapath:
+    """Memories and lanes of one core.
+
+    word: bytes of a word of feature memory, a block of channels of one pixel; also the input channels of the array.
+    oc_lanes, row_lanes: output channels and rows of the array. feature_words, weight_words: sizes of the memories, in
+    their words; a word of weight memory has oc_lanes * word bytes. banks: of feature memory; word w is in bank
+    w % banks, each with a read and a write port of one word a cycle.
+    """
+
+    word: int
+    oc_lanes: int
+    row_lanes: int
+    feature_words: int
+    weight_words: int
+    banks: int
+    rounding: str
+
+    @property
+    def weight_word(self) -> int:
+        """Bytes of a word of weight memory."""
+        return self.word * self.oc_lanes
+
+    @property
+    def entry_words(self) -> int:
+        """Words of weight memory that the entries of a block of output channels take."""
+        return blocks(ENTRY_BYTES * self.oc_lanes, self.weight_word)
+
+    def block_words(self, taps: int, channels: int, depthwise: bool) -> int:
+        """Words of weight memory that a block of output channels takes: entries and weights."""
+        weights = blocks(taps, self.word) if depthwise else taps * blocks(channels, self.word)
+        return self.entry_words + weights
+
+
+def datapath(target: IsaTarget) -> Datapath:
+    """Return the datapath of a target: feature memory is its input and output buffers, one after the other."""
+    word = target.macs_in_channels
+    return Datapath(
+        word, target.oc_parallel, target.rows_parallel, (target.input_bytes + target.output_bytes) // word,
+        target.weight_bytes // (word * target.oc_parallel), 2 * target.banks, target.rounding,
+    )  # fmt: skip

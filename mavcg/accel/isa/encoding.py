@@ -1,0 +1,90 @@
+"""Binary encoding of instructions: little-endian 32-bit words, a header and the fields of the form."""
+
+import struct
+from collections.abc import Sequence
+
+from mavcg.accel.isa.forms import BY_NUMBERS, HEADER, WORD_BYTES, InstructionForm
+from mavcg.accel.isa.instruction import AccelInstruction, check_instruction
+from mavcg.errors import MavcgError
+
+
+def encode(one: AccelInstruction) -> bytes:
+    """Return the instruction's bytes. Its fields have been checked."""
+    form = one.form
+    words = [_header(one), *[0] * (form.words - 1)]
+    for field, word, bit in form.places:
+        words[word] |= (one.values[field.name] & ((1 << field.bits) - 1)) << bit
+    return struct.pack(f"<{len(words)}I", *words)
+
+
+def _header(one: AccelInstruction) -> int:
+    parts = {
+        "opcode": one.unit, "mode": one.form.mode_number, "length": one.form.words, "wait": one.wait,
+        "signal": one.signal, "reserved": 0,
+    }  # fmt: skip
+    word, bit = 0, 0
+    for name, bits in HEADER:
+        word |= parts[name] << bit
+        bit += bits
+    return word
+
+
+def encode_program(instructions: Sequence[AccelInstruction]) -> bytes:
+    """Return the code of a program. Raises: MavcgError for a field beyond its limits."""
+    for index, one in enumerate(instructions):
+        check_instruction(one, f"instruction {index}")
+    return b"".join(encode(one) for one in instructions)
+
+
+def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
+    """Return the instructions of a program's code.
+
+    name: of the file, for messages. Raises: MavcgError naming the byte offset, for an unknown opcode or mode, a wrong
+    length, a bit set where none is used, a field beyond its limits, and code that ends inside of an instruction.
+    """
+    found: list[AccelInstruction] = []
+    at = 0
+    while at < len(code):
+        location = f"{name}: code offset {at:#x}"
+        if len(code) - at < WORD_BYTES:
+            raise MavcgError(
+                f"{location}: {len(code) - at} bytes after the last whole word; the code is cut or damaged"
+            )
+        header = _split(struct.unpack_from("<I", code, at)[0])
+        form = BY_NUMBERS.get((header["opcode"], header["mode"]))
+        if form is None:
+            wrong = f"opcode {header['opcode']} with mode {header['mode']}"
+            raise MavcgError(f"{location}: {wrong} is no instruction; the code is damaged or of another version")
+        if header["length"] != form.words or header["reserved"]:
+            wrong = f"length {header['length']}, reserved {header['reserved']:#x}"
+            raise MavcgError(f"{location}: {form.name} with {wrong}; its length is {form.words}, reserved bits are 0")
+        if len(code) - at < form.words * WORD_BYTES:
+            raise MavcgError(f"{location}: {form.name} is cut: {len(code) - at} of {form.words * WORD_BYTES} bytes")
+        words = struct.unpack_from(f"<{form.words}I", code, at)
+        one = AccelInstruction(form, _values(form, words, location), header["wait"], header["signal"])
+        check_instruction(one, location)
+        found.append(one)
+        at += form.words * WORD_BYTES
+    return found
+
+
+def _split(word: int) -> dict[str, int]:
+    found, bit = {}, 0
+    for name, bits in HEADER:
+        found[name] = word >> bit & ((1 << bits) - 1)
+        bit += bits
+    return found
+
+
+def _values(form: InstructionForm, words: Sequence[int], location: str) -> dict[str, int]:
+    values, used = {}, [0] * form.words
+    used[0] = 0xFFFFFFFF
+    for field, word, bit in form.places:
+        mask = (1 << field.bits) - 1
+        value = words[word] >> bit & mask
+        values[field.name] = value - (mask + 1) if field.signed and value >> (field.bits - 1) else value
+        used[word] |= mask << bit
+    for index, (word, mask) in enumerate(zip(words, used, strict=True)):
+        if word & ~mask & 0xFFFFFFFF:
+            raise MavcgError(f"{location}: {form.name} has unused bits set in word {index} ({word:#010x}); they are 0")
+    return values

@@ -1,0 +1,102 @@
+"""Memory that an instruction reads and writes, as ranges: for dependences, bounds and poison checks.
+
+Ranges are hulls: from the first word that is touched to the last. Two instructions whose hulls do not overlap share no
+word; hulls of compact tiles are exact.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mavcg.accel.isa.datapath import SUM_WORDS, Datapath, blocks
+from mavcg.accel.isa.instruction import AccelInstruction
+
+# Memories: words of feature memory and weight memory, bytes of the two segments in DDR memory.
+FEATURES, WEIGHTS, DDR_FEATURES, DDR_PARAMETERS = "feature memory", "weight memory", "features", "parameters"
+
+
+@dataclass(frozen=True)
+class AccessedRange:
+    """A range [first, end) of a memory that is read or written."""
+
+    memory: str
+    first: int
+    end: int
+    writes: bool
+
+
+def accesses(one: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
+    """Yield the ranges that an instruction reads, then those that it writes."""
+    v, name = one.values, one.form.name
+    if name in ("load.map", "save.map"):
+        ddr_end = v["ddr"] + (v["rows"] - 1) * v["ddr_row"] + (v["columns"] - 1) * v["ddr_pixel"] + v["channels"]
+        load = name == "load.map"
+        side = "to" if load else "from"
+        memory = _tile(v, side, v["rows"], v["columns"], v["channels"], path, load)
+        ddr = AccessedRange(DDR_FEATURES, v["ddr"], ddr_end, not load)
+        yield from (ddr, memory) if load else (memory, ddr)
+    elif name == "load.parameters":
+        yield AccessedRange(DDR_PARAMETERS, v["ddr"], v["ddr"] + v["words"] * path.weight_word, False)
+        yield AccessedRange(WEIGHTS, v["to"], v["to"] + v["words"], True)
+    elif one.form.unit == "conv":
+        yield from _conv(one, path)
+    elif one.form.unit == "pool":
+        yield _tile(v, "from", v["rows"], v["columns"], v["channels"], path, False)
+        yield _tile(v, "to", v["out_rows"], v["out_columns"], v["channels"], path, True)
+    elif name == "misc.eltwise":
+        yield _tile(v, "from", v["rows"], v["columns"], v["channels"], path, False)
+        if v["op"] != 5:
+            yield _tile(v, "second", v["rows"], v["columns"], v["channels"], path, False)
+        yield _tile(v, "to", v["rows"], v["columns"], v["channels"], path, True)
+    elif name in ("misc.upsample", "misc.reorganise"):
+        rows, columns = input_size(one)
+        out = v["channels"] * (v["factor_rows"] * v["factor_columns"] if name == "misc.reorganise" else 1)
+        yield _tile(v, "from", rows, columns, v["channels"], path, False)
+        yield _tile(v, "to", v["out_rows"], v["out_columns"], out, path, True)
+
+
+def input_size(one: AccelInstruction) -> tuple[int, int]:
+    """Rows and columns of the input tile of misc.upsample or misc.reorganise."""
+    v = one.values
+    if one.form.name == "misc.reorganise":
+        return v["out_rows"] * v["factor_rows"], v["out_columns"] * v["factor_columns"]
+    return (
+        blocks(v["phase_row"] + v["out_rows"], v["factor_rows"]),
+        blocks(v["phase_column"] + v["out_columns"], v["factor_columns"]),
+    )
+
+
+def parameter_words(one: AccelInstruction, path: Datapath) -> int:
+    """Words of weight memory that a convolution reads."""
+    v = one.values
+    taps = v["kernel_rows"] * v["kernel_columns"]
+    return blocks(v["out_channels"], path.oc_lanes) * path.block_words(
+        taps, v["channels"], one.form.mode == "depthwise"
+    )  # fmt: skip
+
+
+def sum_words(one: AccelInstruction, path: Datapath) -> int:
+    """Words of feature memory that a convolution's 32-bit sums take."""
+    v = one.values
+    return SUM_WORDS * v["out_rows"] * v["out_columns"] * blocks(v["out_channels"], path.word)
+
+
+def _conv(one: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
+    v = one.values
+    sums = (v["sums"], v["sums"] + sum_words(one, path))
+    yield _tile(v, "from", v["rows"], v["columns"], v["channels"], path, False)
+    yield AccessedRange(WEIGHTS, v["parameters"], v["parameters"] + parameter_words(one, path), False)
+    if v["accumulate"]:
+        yield AccessedRange(FEATURES, *sums, False)
+    if v["partial"]:
+        yield AccessedRange(FEATURES, *sums, True)
+    else:
+        yield _tile(v, "to", v["out_rows"], v["out_columns"], v["out_channels"], path, True)
+
+
+def _tile(
+    values: Mapping[str, int], side: str, rows: int, columns: int, channels: int, path: Datapath, writes: bool
+) -> AccessedRange:
+    first = values[side]
+    last = (rows - 1) * values[f"{side}_row"] + (columns - 1)
+    last += (blocks(channels, path.word) - 1) * values[f"{side}_block"]
+    return AccessedRange(FEATURES, first, first + last + 1, writes)

@@ -1,0 +1,91 @@
+"""Instructions of the accelerator as values, and the check of their fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mavcg.accel.isa.forms import FORMS, UNITS, VERSION, InstructionForm
+from mavcg.errors import MavcgError
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The part of a node's tensor that an instruction computes: its first row, column and channel there.
+
+    node: index into the names of a program's nodes. Not encoded in the instruction: a table beside the code keeps it,
+    as the line table of a debugger does.
+    """
+
+    node: int
+    row: int
+    column: int
+    channel: int
+
+
+@dataclass(frozen=True)
+class AccelInstruction:
+    """One instruction. wait, signal: masks of units (bit i: forms.UNITS[i]). values: of the form's fields, by name."""
+
+    form: InstructionForm
+    values: Mapping[str, int]
+    wait: int = 0
+    signal: int = 0
+    origin: Origin | None = None
+
+    def __getitem__(self, field: str) -> int:
+        return self.values[field]
+
+    @property
+    def unit(self) -> int:
+        """Index of the unit that executes it."""
+        return UNITS.index(self.form.unit)
+
+
+def instruction(mnemonic: str, wait: int = 0, signal: int = 0, **values: int) -> AccelInstruction:
+    """Make a checked instruction. Raises: MavcgError as check_instruction."""
+    made = AccelInstruction(FORMS[mnemonic], values, wait, signal)
+    check_instruction(made, mnemonic)
+    return made
+
+
+def check_instruction(one: AccelInstruction, location: str) -> None:
+    """Check that every field is there and in its limits. Raises: MavcgError naming location, field and limits."""
+    form, own = one.form, 1 << one.unit
+    unknown, missing = set(one.values) - set(form.by_name), set(form.by_name) - set(one.values)
+    if unknown:
+        names = ", ".join(form.by_name) or "none"
+        raise MavcgError(f"{location}: {form.name} has no field {min(unknown)}; its fields are {names}")
+    if missing:
+        raise MavcgError(f"{location}: {form.name} lacks {', '.join(sorted(missing))}; every field is given")
+    for name, value in one.values.items():
+        field = form.by_name[name]
+        if not field.low <= value <= field.high:
+            raise MavcgError(f"{location}: {form.name} {name}={value}; it is {field.low} to {field.high}")
+    for name, mask in (("wait", one.wait), ("signal", one.signal)):
+        if not 0 <= mask < 1 << len(UNITS):
+            raise MavcgError(f"{location}: {form.name} {name}={mask}; a mask of units is 0 to {(1 << len(UNITS)) - 1}")
+        if mask & own:
+            raise MavcgError(
+                f"{location}: {form.name} {name}={form.unit}; a unit executes in order and needs no token of its own"
+            )
+    _check_meaning(one, location)
+
+
+def _check_meaning(one: AccelInstruction, location: str) -> None:
+    """Check what fields mean together."""
+    name, values = one.form.name, one.values
+    if values.get("lo", 0) > values.get("hi", 0):
+        raise MavcgError(f"{location}: {name} lo={values['lo']} hi={values['hi']}; lo is at most hi")
+    if name == "misc.start" and values["version"] != VERSION:
+        raise MavcgError(f"{location}: version {values['version']} of the instruction set; this is version {VERSION}")
+    if name == "misc.eltwise" and values["op"] > 5:
+        raise MavcgError(f"{location}: {name} op={values['op']}; operations are 0 to 5")
+    if name == "conv.depthwise" and values["channels"] != values["out_channels"]:
+        wrong = f"channels={values['channels']} out_channels={values['out_channels']}"
+        raise MavcgError(f"{location}: {name} {wrong}; a depthwise convolution has as many channels as its input")
+    if name == "conv.depthwise" and (values["accumulate"] or values["partial"]):
+        raise MavcgError(f"{location}: {name} has no sums over input channels; accumulate and partial are 0")
+    if name == "misc.upsample":
+        for axis in ("row", "column"):
+            phase, factor = values[f"phase_{axis}"], values[f"factor_{axis}s"]
+            if phase >= factor:
+                raise MavcgError(f"{location}: {name} phase_{axis}={phase}; it is below factor_{axis}s={factor}")

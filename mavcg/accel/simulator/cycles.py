@@ -1,0 +1,259 @@
+"""Cycle-accurate simulation: five units with queues, tokens between them, and a DDR memory that they share.
+
+Time advances from event to event. Between two events every running instruction progresses at a constant rate, in
+integers, so that the same program always takes the same cycles.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from mavcg.accel.image.assembly import mask_text
+from mavcg.accel.image.program import AccelProgram
+from mavcg.accel.isa.datapath import datapath
+from mavcg.accel.isa.forms import UNITS
+from mavcg.accel.isa.instruction import AccelInstruction
+from mavcg.accel.simulator.timing import FETCH_BYTES, QUEUE_DEPTH, Work, work_of
+from mavcg.errors import MavcgError
+
+_SCALE = 1 << 16  # parts of a cycle of compute work, and of a byte of transfers
+_LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Cycles [start, end) in which a unit executed an instruction."""
+
+    unit: int
+    index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class SimulatedTime:
+    """Result of a simulation of one image.
+
+    busy: cycles in which each unit executed. stalls: idle cycles of units with work left, and cycles lost inside of
+    instructions, by cause. ddr_bytes: moved, code included. spans: of all instructions, in the order of their ends.
+    """
+
+    cycles: int
+    busy: dict[str, int]
+    stalls: dict[str, int]
+    ddr_bytes: int
+    spans: tuple[Span, ...]
+
+
+@dataclass
+class _Running:
+    """An instruction in a unit: `left` parts of its work; `wait` cycles of latency before the first."""
+
+    index: int
+    work: Work
+    start: int
+    left: int
+    wait: int
+
+
+@dataclass
+class _UnitState:
+    queue: deque[int] = field(default_factory=deque)
+    running: _Running | None = None
+    requested: _Running | None = None  # of load and save: the next transfer, whose latency passes meanwhile
+    busy: int = 0
+
+
+def simulate(program: AccelProgram) -> SimulatedTime:
+    """Return the cycles of a program for one image on one core.
+
+    Raises: MavcgError for a deadlock, naming the instructions that wait and what they wait for.
+    """
+    return _Simulation(program).run()
+
+
+class _Simulation:
+    """State of a simulation at one cycle."""
+
+    def __init__(self, program: AccelProgram) -> None:
+        self.program = program
+        self.target = program.target
+        self.path = datapath(program.target)
+        self.units = [_UnitState() for _ in UNITS]
+        self.tokens = [[0] * len(UNITS) for _ in UNITS]
+        self.time = 0
+        self.stalls: dict[str, int] = {}
+        self.spans: list[Span] = []
+        self.ddr_bytes = 0
+        self.ddr_rate = max(1, round(self.target.ddr_bytes_per_cycle * _SCALE))
+        self.port_words = self.path.banks
+        self.next = 0  # instruction to dispatch
+        self.dispatch_wait = 0
+        self.fetch_ends = _fetches(program.instructions)
+        self.fetched = 0  # instructions whose code is there
+        self.fetches = 0  # begun
+        self.fetch: _Running | None = None
+
+    def run(self) -> SimulatedTime:
+        while True:
+            while self._dispatch() | self._issue():
+                pass
+            if self.next == len(self.program.instructions) and not any(
+                unit.queue or unit.running or unit.requested for unit in self.units
+            ):
+                break
+            self._advance()
+        busy = {name: unit.busy for name, unit in zip(UNITS, self.units, strict=True)}
+        return SimulatedTime(self.time, busy, dict(sorted(self.stalls.items())), self.ddr_bytes, tuple(self.spans))
+
+    def _dispatch(self) -> bool:
+        """Fetch code and move the next instruction to its unit's queue, if there is room. Return True on progress."""
+        moved = False
+        if self.fetch is None and self.fetched < len(self.program.instructions):
+            # Two buffers: a third fetch waits until the first is dispatched.
+            begun = self.fetches
+            if begun < 2 or self.next >= self.fetch_ends[begun - 1]:
+                end = self.fetch_ends[begun + 1]
+                self.fetches += 1
+                size = 4 * sum(one.form.words for one in self.program.instructions[self.fetched : end])
+                self.fetch = _Running(end, Work(0, size), self.time, size * _SCALE, self.target.ddr_latency_cycles)
+                moved = True
+        if self.dispatch_wait == 0 and self.next < self.fetched:
+            one = self.program.instructions[self.next]
+            queue = self.units[one.unit].queue
+            if len(queue) < QUEUE_DEPTH:
+                queue.append(self.next)
+                self.dispatch_wait = one.form.words  # a word a cycle
+                self.next += 1
+                moved = True
+        return moved
+
+    def _issue(self) -> bool:
+        """Start instructions whose tokens are there. Return True if one started."""
+        started = False
+        for number, unit in enumerate(self.units):
+            transfers = number in (_LOAD, _SAVE)
+            if unit.requested is not None and unit.running is None and unit.requested.wait == 0:
+                unit.running, unit.requested = unit.requested, None
+                unit.running.start = self.time
+                started = True
+            if not unit.queue or (unit.requested if transfers else unit.running) is not None:
+                continue
+            one = self.program.instructions[unit.queue[0]]
+            if self._lacking(one):
+                continue
+            for other in range(len(UNITS)):
+                self.tokens[other][number] -= one.wait >> other & 1
+            work = work_of(one, self.path, self.target)
+            index = unit.queue.popleft()
+            if transfers:
+                self.ddr_bytes += work.ddr_bytes
+                wait = work.cycles + self.target.ddr_latency_cycles
+                unit.requested = _Running(index, work, self.time, work.ddr_bytes * _SCALE, wait)
+            else:
+                unit.running = _Running(index, work, self.time, work.cycles * _SCALE, 0)
+                if work.conflict_cycles:
+                    self._stall(f"{UNITS[number]}: bank conflicts of its own", work.conflict_cycles)
+            started = True
+        return started
+
+    def _lacking(self, one: AccelInstruction) -> int:
+        return sum(1 << u for u in range(len(UNITS)) if one.wait >> u & 1 and not self.tokens[u][one.unit])
+
+    def _stall(self, cause: str, cycles: int) -> None:
+        self.stalls[cause] = self.stalls.get(cause, 0) + cycles
+
+    def _rates(self) -> list[tuple[_Running, int]]:
+        """Return what runs with the parts of work that it does a cycle."""
+        compute = [u.running for n, u in enumerate(self.units) if u.running and n not in (_LOAD, _SAVE)]
+        moving = [u.running for u in (self.units[_LOAD], self.units[_SAVE]) if u.running]
+        if self.fetch is not None and self.fetch.wait == 0:
+            moving.append(self.fetch)
+        share = self.ddr_rate // max(1, len(moving))
+        rates = [(one, _SCALE) for one in compute] + [(one, max(1, share)) for one in moving]
+        # Words a cycle through all read ports and all write ports; where more is demanded, everything slows down.
+        reads = sum(one.work.read_words * rate * _SCALE // _total(one) for one, rate in rates)
+        writes = sum(one.work.write_words * rate * _SCALE // _total(one) for one, rate in rates)
+        demand, capacity = max(reads, writes), self.port_words * _SCALE
+        if demand > capacity:
+            return [(one, max(1, rate * capacity // demand)) for one, rate in rates]
+        return rates
+
+    def _advance(self) -> None:
+        """Move to the next event. Raises: MavcgError if there is none."""
+        rates = self._rates()
+        waits = [u.requested.wait for u in self.units if u.requested and u.requested.wait]
+        if self.fetch is not None and self.fetch.wait:
+            waits.append(self.fetch.wait)
+        if self.dispatch_wait:
+            waits.append(self.dispatch_wait)
+        ahead = [*waits, *(-(-one.left // rate) for one, rate in rates)]
+        if not ahead:
+            raise self._deadlock()
+        passed = min(ahead)
+        self._account(passed)
+        self.time += passed
+        for unit in self.units:
+            if unit.requested is not None:
+                unit.requested.wait = max(0, unit.requested.wait - passed)
+        if self.fetch is not None and self.fetch.wait:
+            self.fetch.wait -= passed
+        self.dispatch_wait = max(0, self.dispatch_wait - passed)
+        for one, rate in rates:
+            one.left -= rate * passed
+        self._complete()
+
+    def _account(self, passed: int) -> None:
+        """Count the cycles in which each unit is busy, or stalled and why."""
+        for name, unit in zip(UNITS, self.units, strict=True):
+            if unit.running is not None:
+                unit.busy += passed
+            elif unit.requested is not None:
+                self._stall(f"{name}: DDR latency", passed)
+            elif unit.queue:
+                lacking = self._lacking(self.program.instructions[unit.queue[0]])
+                self._stall(f"{name}: waits for {mask_text(lacking & -lacking)}", passed)
+
+    def _complete(self) -> None:
+        """Retire what has ended and give its tokens."""
+        for number, unit in enumerate(self.units):
+            running = unit.running
+            if running is None or running.left > 0:
+                continue
+            unit.running = None
+            self.spans.append(Span(number, running.index, running.start, self.time))
+            signal = self.program.instructions[running.index].signal
+            for other in range(len(UNITS)):
+                self.tokens[number][other] += signal >> other & 1
+        if self.fetch is not None and self.fetch.wait == 0 and self.fetch.left <= 0:
+            self.fetched = self.fetch.index
+            self.ddr_bytes += self.fetch.work.ddr_bytes
+            self.fetch = None
+
+    def _deadlock(self) -> MavcgError:
+        heads = []
+        for unit in self.units:
+            if unit.queue:
+                one = self.program.instructions[unit.queue[0]]
+                lacking = mask_text(self._lacking(one))
+                heads.append(f"instruction {unit.queue[0]} ({one.form.name}) waits for a token of {lacking}")
+        blocked = ""
+        if self.next < len(self.program.instructions):
+            one = self.program.instructions[self.next]
+            blocked = f"; instruction {self.next} ({one.form.name}) waits for room in its queue of {QUEUE_DEPTH}"
+        return MavcgError(f"{self.program.network}: deadlock at cycle {self.time}: {'; '.join(heads)}{blocked}")
+
+
+def _total(one: _Running) -> int:
+    """Parts of an instruction's whole work."""
+    return max(1, (one.work.ddr_bytes or one.work.cycles) * _SCALE)
+
+
+def _fetches(instructions: tuple[AccelInstruction, ...]) -> list[int]:
+    """Return the instructions up to which each fetch brings code, 0 first."""
+    ends, size = [0], 0
+    for index, one in enumerate(instructions):
+        if size + 4 * one.form.words > FETCH_BYTES:
+            ends.append(index)
+            size = 0
+        size += 4 * one.form.words
+    return [*ends, len(instructions)] if instructions else ends

@@ -1,0 +1,159 @@
+"""Execute a program on the memories' bytes: what a device computes, without time."""
+
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from mavcg.accel.image.assembly import mask_text
+from mavcg.accel.image.program import AccelProgram, StoredTensor
+from mavcg.accel.isa.datapath import datapath
+from mavcg.accel.isa.footprint import input_size
+from mavcg.accel.isa.forms import UNITS
+from mavcg.accel.isa.instruction import AccelInstruction
+from mavcg.accel.simulator import arithmetic
+from mavcg.accel.simulator.memories import Memories
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+
+# Called with the index of an instruction, itself and the tensor that it made (int8), where it made one.
+Observer = Callable[[int, AccelInstruction, Array], None]
+
+
+def execute(
+    program: AccelProgram, inputs: Mapping[str, Array], observer: Observer | None = None, seed: int | None = None
+) -> dict[str, Array]:
+    """Run a program on one image and return its outputs, int8 [1, H, W, C] by name.
+
+    inputs: int8 [1, H, W, C] of each of program.inputs. seed: None runs instructions in the order of the program; a
+    number interleaves the units at random, as far as tokens permit, which finds dependences that lack a token.
+    Raises: MavcgError naming the instruction, for addresses beyond a memory, reads of what was never written, waits for
+    tokens that never come, and inputs of another shape.
+    """
+    memories = Memories(datapath(program.target), program.feature_bytes, program.parameters)
+    for name in program.inputs:
+        write_tensor(memories, program.tensor(name), inputs[name])
+    order = _program_order(program) if seed is None else _random_order(program, random.Random(seed))
+    for index in order:
+        one = program.instructions[index]
+        try:
+            made = _step(memories, one)
+        except MavcgError as error:
+            raise MavcgError(f"{program.network}: instruction {index} ({one.form.name}): {error}") from error
+        if made is not None and observer is not None:
+            observer(index, one, made)
+    return {name: read_tensor(memories, program.tensor(name)) for name in program.outputs}
+
+
+def write_tensor(memories: Memories, tensor: StoredTensor, values: Array) -> None:
+    """Write a tensor into the features segment. Raises: MavcgError for another shape or type."""
+    expected = (1, tensor.height, tensor.width, tensor.channels)
+    if values.shape != expected or values.dtype != np.int8:
+        found = f"{values.dtype} {list(values.shape)}"
+        raise MavcgError(f"input {tensor.name}: {found} where int8 {list(expected)} is needed")
+    at = memories.ddr_tile(_whole_map(tensor))
+    memories.ddr[at] = values[0]
+    memories.ddr_written[at] = True
+
+
+def read_tensor(memories: Memories, tensor: StoredTensor) -> Array:
+    """Return a tensor of the features segment, int8 [1, H, W, C]. Raises: MavcgError where it was not written."""
+    at = memories.ddr_tile(_whole_map(tensor))
+    if not memories.ddr_written[at].all():
+        raise MavcgError(f"output {tensor.name}: the program ended before all of it was written")
+    return memories.ddr[at][None]
+
+
+def _whole_map(tensor: StoredTensor) -> dict[str, int]:
+    return {
+        "ddr": tensor.offset, "ddr_pixel": tensor.pixel, "ddr_row": tensor.row, "rows": tensor.height,
+        "columns": tensor.width, "channels": tensor.channels,
+    }  # fmt: skip
+
+
+def _step(memories: Memories, one: AccelInstruction) -> Array | None:
+    """Execute one instruction; return the tile that it computed."""
+    v, form, rounding = one.values, one.form, memories.path.rounding
+    if form.name == "load.map":
+        memories.load_map(v)
+    elif form.name == "load.parameters":
+        memories.load_parameters(v)
+    elif form.name == "save.map":
+        memories.save_map(v)
+    elif form.unit == "conv":
+        return _convolve(memories, one)
+    elif form.unit == "pool":
+        x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
+        return _written(memories, v, arithmetic.pool(form.mode, v, x, rounding))
+    elif form.name == "misc.eltwise":
+        size = (v["rows"], v["columns"], v["channels"])
+        first = memories.read_tile(v, "from", *size)
+        second = first if v["op"] == 5 else memories.read_tile(v, "second", *size)
+        return _written(memories, v, arithmetic.eltwise(v, first, second, rounding))
+    elif form.name in ("misc.upsample", "misc.reorganise"):
+        x = memories.read_tile(v, "from", *input_size(one), v["channels"])
+        compute = arithmetic.upsample if form.mode == "upsample" else arithmetic.reorganise
+        return _written(memories, v, compute(v, x, rounding))
+    return None
+
+
+def _written(memories: Memories, v: Mapping[str, int], tile: Array) -> Array:
+    memories.write_tile(v, "to", tile)
+    return tile
+
+
+def _convolve(memories: Memories, one: AccelInstruction) -> Array | None:
+    v, mode = one.values, one.form.mode
+    x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
+    bias, shifts, weights = memories.read_parameters(mode, v)
+    shape = (v["out_rows"], v["out_columns"], v["out_channels"])
+    start = memories.read_sums(v["sums"], shape) if v["accumulate"] else bias
+    sums = arithmetic.convolution_sums(mode, v, x, weights)
+    total, result = arithmetic.convolution_result(v, sums, start, shifts, memories.path.rounding)
+    if v["partial"]:
+        memories.write_sums(v["sums"], total)
+        return None
+    return _written(memories, v, result)
+
+
+class _Tokens:
+    """Counters of tokens from each unit to each."""
+
+    def __init__(self) -> None:
+        self.counts = [[0] * len(UNITS) for _ in UNITS]
+
+    def lacking(self, one: AccelInstruction) -> int:
+        """Mask of units that the instruction waits for without a token being there."""
+        return sum(1 << u for u in range(len(UNITS)) if one.wait >> u & 1 and not self.counts[u][one.unit])
+
+    def pass_on(self, one: AccelInstruction) -> None:
+        """Take the tokens that the instruction waits for, and give those that it signals."""
+        for unit in range(len(UNITS)):
+            self.counts[unit][one.unit] -= one.wait >> unit & 1
+            self.counts[one.unit][unit] += one.signal >> unit & 1
+
+
+def _program_order(program: AccelProgram) -> list[int]:
+    """Check that every token is given before it is taken. Raises: MavcgError for the first that is not."""
+    tokens = _Tokens()
+    for index, one in enumerate(program.instructions):
+        if lacking := tokens.lacking(one):
+            wrong = f"waits for a token of {mask_text(lacking)} that no instruction before it gives"
+            raise MavcgError(f"{program.network}: instruction {index} ({one.form.name}) {wrong}")
+        tokens.pass_on(one)
+    return list(range(len(program.instructions)))
+
+
+def _random_order(program: AccelProgram, chance: random.Random) -> list[int]:
+    queues = [deque(i for i, one in enumerate(program.instructions) if one.unit == u) for u in range(len(UNITS))]
+    tokens, order = _Tokens(), list[int]()
+    while any(queues):
+        ready = [q for q in queues if q and not tokens.lacking(program.instructions[q[0]])]
+        if not ready:
+            heads = ", ".join(f"{q[0]} ({program.instructions[q[0]].form.name})" for q in queues if q)
+            raise MavcgError(f"{program.network}: deadlock; instructions that wait for tokens: {heads}")
+        index = chance.choice(ready).popleft()
+        tokens.pass_on(program.instructions[index])
+        order.append(index)
+    return order

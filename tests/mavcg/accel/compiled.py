@@ -1,0 +1,75 @@
+"""Compile random networks with random groups, for the tests of files and simulators."""
+
+import random
+
+import numpy as np
+
+from mavcg.accel.codegen.generate import divide, generate
+from mavcg.accel.fixed_point import evaluate
+from mavcg.accel.groups import ORDERS, FusedGroup, GroupTile
+from mavcg.accel.image.program import AccelProgram
+from mavcg.accel.isa.instruction import AccelInstruction
+from mavcg.accel.simulator.functional import execute
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from tests.mavcg.accel.random_networks import random_inputs, random_network, random_target
+
+
+def random_groups(chance: random.Random, graph: XGraph) -> list[FusedGroup]:
+    """Groups of one to four consecutive nodes, with tiles of any size."""
+    names, found = list(divide(graph).accelerator), []
+    while names:
+        count = chance.choice((1, 1, 1, 2, 3, 4))
+        tile = GroupTile(
+            chance.choice((1, 4, 8, 64)), chance.choice((1, 7, 64)), chance.choice((8, 64, 1024)),
+            chance.choice((4, 4096)), chance.choice(ORDERS), chance.random() < 0.1,
+        )  # fmt: skip
+        found.append(FusedGroup(tuple(names[:count]), "random", tile))
+        names = names[count:]
+    return found
+
+
+def random_program(seed: int) -> tuple[XGraph, IsaTarget, AccelProgram] | None:
+    """A compiled random network; None where it does not fit the random target."""
+    chance = random.Random(seed)
+    target, graph = random_target(chance), random_network(chance)
+    if not divide(graph).accelerator:
+        return None
+    try:
+        return graph, target, generate(graph, random_groups(chance, graph), target)[0]
+    except MavcgError as error:
+        assert "does not fit on chip" in str(error), error
+        return None
+
+
+def check_against_reference(graph: XGraph, target: IsaTarget, program: AccelProgram, seed: int) -> int:
+    """Execute in two orders; every tile that an instruction computes and every output has the reference's bits.
+
+    Returns: the number of tiles.
+    """
+    images = random_inputs(graph, seed)
+    expected = evaluate(graph, images, target.rounding)
+    covered = {name: np.zeros(expected[name].shape[1:], bool) for name in divide(graph).accelerator}
+    tiles = 0
+
+    def compare(index: int, one: AccelInstruction, made: Array) -> None:
+        nonlocal tiles
+        tiles += 1
+        origin = one.origin
+        assert origin is not None
+        name = program.nodes[origin.node]
+        at = tuple(
+            slice(first, first + length)
+            for first, length in zip((origin.row, origin.column, origin.channel), made.shape, strict=True)
+        )
+        assert np.array_equal(expected[name][0][at], made), f"seed {seed}, {name}, instruction {index}"
+        covered[name][at] = True
+
+    for order in (None, seed):
+        for name, values in execute(program, images, compare, seed=order).items():
+            assert np.array_equal(values, expected[name]), f"seed {seed}, output {name}"
+    kinds = graph.by_name()
+    assert all(c.all() for name, c in covered.items() if kinds[name].kind != "concat")
+    return tiles
