@@ -1,0 +1,71 @@
+"""Costs of groups: an interface for what provides them, and the provider by the analytic model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mavcg.accel.fusion.group_shape import GraphFacts, GroupShape, group_shape
+from mavcg.accel.fusion.tiling import best_tile, paper_tile
+from mavcg.accel.fusion.work import GroupWork
+from mavcg.accel.groups import GroupTile
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+
+
+@dataclass(frozen=True)
+class GroupCost:
+    """The time of a group in cycles of one image, and the tile that it is reached with."""
+
+    cycles: float
+    tile: GroupTile
+
+
+class GroupCosts(Protocol):
+    """A provider of costs: a model, a simulator, a device."""
+
+    def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
+        """The cost of a group; None if it cannot run. nodes: in the graph's order."""
+        ...
+
+
+@dataclass
+class ModelledGroupCosts:
+    """The analytic model of work.py, with the better of the paper's tile and the best of the grid.
+
+    Groups with the same parameters are modelled once. paper_tiles_only: by equations 5 and 6 alone.
+    """
+
+    target: IsaTarget
+    paper_tiles_only: bool = False
+    _known: dict[object, tuple[GroupTile, GroupWork] | None] = field(default_factory=dict)
+    _facts: GraphFacts | None = None
+
+    def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
+        """The modelled cost. A concat that copies nothing costs nothing."""
+        found = self.work(graph, nodes)
+        return None if found is None else GroupCost(found[1].cycles(self.target), found[0])
+
+    def work(self, graph: XGraph, nodes: Sequence[str]) -> tuple[GroupTile, GroupWork] | None:
+        """The tile and the work of a group; None if it does not fit."""
+        if self._facts is None or self._facts.graph is not graph:
+            self._facts = GraphFacts(graph)
+        shape = group_shape(self._facts, nodes)
+        if len(nodes) == 1 and shape.nodes[0].kind == "concat":
+            return self._concat(self._facts, shape)
+        if shape.key not in self._known:
+            search = paper_tile if self.paper_tiles_only else best_tile
+            self._known[shape.key] = search(shape, self.target)
+        return self._known[shape.key]
+
+    def _concat(self, facts: GraphFacts, shape: GroupShape) -> tuple[GroupTile, GroupWork]:
+        """A concat by itself: parts that lie elsewhere are loaded and saved."""
+        (node,) = shape.nodes
+        moved = 0
+        for at in facts.copied[node.name]:
+            part = facts.nodes[node.inputs[at]]
+            moved += part.shape[1] * part.shape[2] * part.channels
+        tile = GroupTile(min(self.target.rows_parallel, node.shape[1]), node.shape[2], node.channels,
+                         self.target.macs_in_channels, "rows_columns_channels")  # fmt: skip
+        cycles = -(-moved // self.target.misc_parallel)
+        first = moved // max(1, -(-node.shape[1] // tile.rows))
+        return tile, GroupWork(moved, moved, 0, 0, 0, cycles, first, first, max(1, -(-node.shape[1] // tile.rows)))

@@ -1,0 +1,117 @@
+"""A group of nodes with what it reads, keeps on chip and writes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mavcg.accel.concats import copied_parts
+from mavcg.accel.xgraph import CONVOLUTIONS, XGraph, XNode
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """Facts of a graph that are asked for again and again."""
+
+    graph: XGraph
+
+    @cached_property
+    def nodes(self) -> Mapping[str, XNode]:
+        """The nodes by their names."""
+        return self.graph.by_name()
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[str, ...]]:
+        """The readers of each tensor."""
+        return self.graph.readers()
+
+    @cached_property
+    def place(self) -> Mapping[str, int]:
+        """The place of each node in the graph's order."""
+        return {node.name: at for at, node in enumerate(self.graph.nodes)}
+
+    @cached_property
+    def copied(self) -> Mapping[str, tuple[int, ...]]:
+        """The parts of each concat that must be copied."""
+        return copied_parts(self.graph)
+
+    @cached_property
+    def outputs(self) -> frozenset[str]:
+        """The graph's outputs."""
+        return frozenset(self.graph.outputs)
+
+    def leaves(self, name: str, inside: frozenset[str]) -> bool:
+        """True if a tensor of a group is read outside of it, or an output of the graph."""
+        return name in self.outputs or any(reader not in inside for reader in self.readers[name])
+
+
+@dataclass(frozen=True)
+class GroupShape:
+    """A group: nodes in the graph's order; inputs: tensors that it reads from outside; results: those that leave it.
+
+    key: equal for groups whose tiles and costs are equal: all of their parameters, and how they are connected.
+    """
+
+    nodes: tuple[XNode, ...]
+    inputs: tuple[XNode, ...]
+    results: tuple[str, ...]
+
+    @property
+    def inside(self) -> frozenset[str]:
+        """The names of the nodes."""
+        return frozenset(node.name for node in self.nodes)
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """Parameters and connections without names."""
+        number = {node.name: at for at, node in enumerate((*self.inputs, *self.nodes))}
+        return (
+            tuple(node.shape for node in self.inputs),
+            tuple((n.kind, n.shape, n.kernel, n.stride, n.dilation, n.pads, n.groups, n.op, n.factor,
+                   tuple(number[name] for name in n.inputs), n.name in self.results) for n in self.nodes),
+        )  # fmt: skip
+
+    @cached_property
+    def lengths(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Rows and columns of every tensor."""
+        every = (*self.inputs, *self.nodes)
+        return {n.name: n.shape[1] for n in every}, {n.name: n.shape[2] for n in every}
+
+    @property
+    def convolutions(self) -> tuple[XNode, ...]:
+        """The nodes with weights."""
+        return tuple(node for node in self.nodes if node.kind in CONVOLUTIONS)
+
+    def channels_in(self, node: XNode) -> int:
+        """Channels of a node's first input."""
+        by_name = {n.name: n.channels for n in (*self.inputs, *self.nodes)}
+        return by_name[node.inputs[0]]
+
+    def weight_bytes(self, node: XNode) -> int:
+        """Bytes of a convolution's weights and biases, which have 4 bytes each."""
+        depth = 1 if node.kind == "depthwise" else self.channels_in(node) // node.groups
+        return node.channels * (node.kernel[0] * node.kernel[1] * depth + 4)
+
+
+def group_shape(facts: GraphFacts, names: Iterable[str]) -> GroupShape:
+    """The group of some nodes."""
+    inside = frozenset(names)
+    nodes = tuple(facts.nodes[name] for name in sorted(inside, key=facts.place.__getitem__))
+    read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in inside)
+    inputs = tuple(facts.nodes[name] for name in read)
+    return GroupShape(nodes, inputs, tuple(n.name for n in nodes if facts.leaves(n.name, inside)))
+
+
+def is_convex(facts: GraphFacts, names: frozenset[str]) -> bool:
+    """True if no path leaves the nodes and comes back."""
+    first = min(facts.place[name] for name in names)
+    pending = [name for inner in names for name in facts.nodes[inner].inputs if name not in names]
+    seen = set(pending)
+    while pending:
+        name = pending.pop()
+        if name in names:
+            return False
+        for before in facts.nodes[name].inputs:
+            if before not in seen and facts.place[before] >= first:
+                seen.add(before)
+                pending.append(before)
+    return True

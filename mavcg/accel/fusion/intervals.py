@@ -1,0 +1,61 @@
+"""Ranges of rows or columns that tiles of a group's results need of each tensor (F^-1 and G^-1 of DNNVM)."""
+
+from collections.abc import Mapping, Sequence
+
+from mavcg.accel.xgraph import XNode
+
+Interval = tuple[int, int]  # from, up to but not including
+
+
+def needed_range(node: XNode, axis: int, made: Interval, length: int) -> Interval:
+    """Return the range of its input, which has `length` rows or columns, that a range of a node's result needs.
+
+    axis: 0 for rows, 1 for columns. Ranges that lie in the pads alone are empty.
+    """
+    low, high = made
+    if node.kind in ("conv", "depthwise", "max_pool", "avg_pool"):
+        span = node.dilation[axis] * (node.kernel[axis] - 1) + 1
+        low = low * node.stride[axis] - node.pads[axis]
+        high = (high - 1) * node.stride[axis] - node.pads[axis] + span
+    elif node.kind == "deconv":
+        span = node.dilation[axis] * (node.kernel[axis] - 1) + 1
+        low = -((span - 1 - low - node.pads[axis]) // node.stride[axis])
+        high = (high - 1 + node.pads[axis]) // node.stride[axis] + 1
+    elif node.kind == "dense":
+        return 0, length
+    elif node.kind == "upsample":
+        low, high = low // node.factor[axis], -(-high // node.factor[axis])
+    elif node.kind == "reorganise":
+        low, high = low * node.factor[axis], high * node.factor[axis]
+    low, high = max(low, 0), min(high, length)
+    return (low, high) if low < high else (0, 0)
+
+
+def hull(a: Interval | None, b: Interval) -> Interval:
+    """Return the least range that has both; empty ones add nothing."""
+    if a is None or a[0] >= a[1]:
+        return b
+    return a if b[0] >= b[1] else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def tile_ranges(length: int, size: int) -> list[Interval]:
+    """Return the ranges of tiles of a size along a dimension; the last may be shorter."""
+    return [(first, min(first + size, length)) for first in range(0, length, size)]
+
+
+def needed_ranges(
+    nodes: Sequence[XNode], results: Mapping[str, Interval], lengths: Mapping[str, int], axis: int
+) -> dict[str, Interval]:
+    """Return the range of every tensor that one tile needs, of the group's inputs too.
+
+    nodes: of the group, in order. results: ranges of the tensors that leave it. lengths: of every tensor.
+    """
+    found: dict[str, Interval] = dict(results)
+    for node in reversed(nodes):
+        made = found.get(node.name)
+        if made is None or made[0] >= made[1]:
+            found.setdefault(node.name, (0, 0))
+            continue
+        for name in node.inputs:
+            found[name] = hull(found.get(name), needed_range(node, axis, made, lengths[name]))
+    return found

@@ -1,0 +1,106 @@
+"""All groups that a network's nodes could run in: single ones, embeddings of templates, and what fits on chip whole."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mavcg.accel.fusion.group_shape import GraphFacts, group_shape, is_convex
+from mavcg.accel.fusion.templates import FusionTemplate
+from mavcg.accel.fusion.tiling import whole_tile
+from mavcg.accel.matching import LabelledGraph, embeddings
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+
+MOST_NODES = 12  # of a group that fits on chip whole
+MOST_SETS_PER_NODE = 400  # that are tried from each node on
+
+
+@dataclass(frozen=True)
+class Opportunity:
+    """Nodes that could run as one. template: its name, "single" or "whole" (condition (a) of the paper)."""
+
+    nodes: frozenset[str]
+    template: str
+
+
+def labelled(graph: XGraph) -> LabelledGraph:
+    """The graph with each node's own name as its label, so that templates see all of a node's parameters."""
+    edges = {(name, node.name): "" for node in graph.nodes for name in node.inputs}
+    return LabelledGraph({node.name: node.name for node in graph.nodes}, edges)
+
+
+def template_embeddings(
+    facts: GraphFacts, templates: Sequence[FusionTemplate], network: LabelledGraph | None = None
+) -> Iterator[tuple[FusionTemplate, frozenset[str]]]:
+    """Yield every embedding of every template, as the nodes that join the group, each once for a template.
+
+    An embedding is no group if another node reads what should stay on chip, if a path leaves it and comes back, or if
+    its results differ in height or width.
+    """
+    network = network or labelled(facts.graph)
+    for template in templates:
+        candidates = {
+            vertex: [n.name for n in facts.graph.nodes
+                     if (vertex in template.context or n.on_accelerator) and template.accepts(vertex, n)]
+            for vertex in template.pattern.nodes
+        }  # fmt: skip
+        seen: set[frozenset[str]] = set()
+        for found in embeddings(template.pattern, network, lambda p, g: True, candidates=candidates):
+            images = zip(template.pattern.nodes, found, strict=True)
+            nodes = frozenset(name for vertex, name in images if vertex not in template.context)
+            if nodes not in seen:
+                seen.add(nodes)
+                if len(nodes) > 1 and _is_group(facts, nodes):
+                    yield template, nodes
+
+
+def _is_group(facts: GraphFacts, nodes: frozenset[str]) -> bool:
+    shape = group_shape(facts, nodes)
+    sizes = {facts.nodes[name].shape[1:3] for name in shape.results}
+    # A result that is read inside as well would be written and kept: such embeddings gain nothing over smaller ones.
+    read_inside = {name for node in shape.nodes for name in node.inputs if name in nodes}
+    return len(sizes) == 1 and not read_inside & set(shape.results) and is_convex(facts, nodes)
+
+
+def whole_groups(facts: GraphFacts, target: IsaTarget) -> Iterator[frozenset[str]]:
+    """Yield connected convex sets of at most MOST_NODES nodes whose tensors and weights are on chip at once.
+
+    Sets grow from each node by readers of their tensors and by what these read, as long as they fit.
+    """
+    seen: set[frozenset[str]] = set()
+    neighbours = {
+        node.name: [n for n in (*facts.readers[node.name], *node.inputs) if facts.nodes[n].on_accelerator]
+        for node in facts.graph.nodes
+    }
+    for start in facts.graph.nodes:
+        if not start.on_accelerator or whole_tile(group_shape(facts, (start.name,)), target) is None:
+            continue
+        pending, tried = [frozenset((start.name,))], 0
+        while pending and tried < MOST_SETS_PER_NODE:
+            nodes = pending.pop(0)
+            if len(nodes) == MOST_NODES:
+                continue
+            # From each start only later nodes join, so that a set is found from its first node alone.
+            near = {n for inner in nodes for n in neighbours[inner]} - nodes
+            for other in sorted(near, key=facts.place.__getitem__):
+                grown = nodes | {other}
+                if facts.place[other] < facts.place[start.name] or grown in seen:
+                    continue
+                seen.add(grown)
+                tried += 1
+                if whole_tile(group_shape(facts, grown), target) is None:
+                    continue
+                pending.append(grown)
+                if is_convex(facts, grown) and any(facts.nodes[n].kind != "concat" for n in grown):
+                    yield grown
+
+
+def opportunities(facts: GraphFacts, target: IsaTarget, templates: Sequence[FusionTemplate]) -> tuple[Opportunity, ...]:
+    """Return all groups, the single ones first, each set of nodes once (a template's name before "whole")."""
+    found: dict[frozenset[str], str] = {
+        frozenset((node.name,)): "single" for node in facts.graph.nodes if node.on_accelerator
+    }
+    for template, nodes in template_embeddings(facts, templates):
+        found.setdefault(nodes, template.name)
+    for nodes in whole_groups(facts, target):
+        found.setdefault(nodes, "whole")
+    return tuple(Opportunity(nodes, name) for nodes, name in found.items())

@@ -1,0 +1,110 @@
+"""Choose the groups of a network: opportunities, their costs, the path; baselines beside."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mavcg.accel.fusion.costs import GroupCost, GroupCosts
+from mavcg.accel.fusion.group_shape import GraphFacts
+from mavcg.accel.fusion.opportunities import Opportunity, opportunities
+from mavcg.accel.fusion.templates import FusionTemplate
+from mavcg.accel.groups import FusedGroup, FusionPlan
+from mavcg.accel.path_exact import cheapest_path
+from mavcg.accel.path_greedy import greedy_path, unfused_path
+from mavcg.accel.path_instance import ChosenPath, PathInstance, PricedGroup
+from mavcg.accel.path_paper import paper_path
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+
+SEARCHES: Mapping[str, Callable[[PathInstance], ChosenPath]] = {
+    "exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FusionChoices:
+    """All groups of a network that can run, with their costs, and the choice of each search.
+
+    candidates, costs: in the same order, that of the instance's groups. seconds: CPU time of each stage.
+    """
+
+    graph: XGraph
+    candidates: tuple[Opportunity, ...]
+    costs: tuple[GroupCost, ...]
+    instance: PathInstance
+    paths: Mapping[str, ChosenPath]
+    seconds: Mapping[str, float]
+
+    def plan(self, search: str) -> FusionPlan:
+        """The groups that a search has chosen, in an order in which they can run."""
+        groups = []
+        for index in self.paths[search].chosen:
+            cost = self.costs[index]
+            groups.append(FusedGroup(self.instance.groups[index].nodes, self.candidates[index].template, cost.tile,
+                                     cost.cycles))  # fmt: skip
+        return FusionPlan(tuple(groups))
+
+
+def _no_progress(message: str) -> None:
+    pass
+
+
+def choose_fusion(
+    graph: XGraph,
+    target: IsaTarget,
+    templates: Sequence[FusionTemplate],
+    costs: GroupCosts,
+    searches: Sequence[str] = tuple(SEARCHES),
+    progress: Callable[[str], None] = _no_progress,
+) -> FusionChoices:
+    """Find all groups, their costs, and the best choice of groups by each search.
+
+    Raises: MavcgError for a node that does not fit on chip by itself, whatever its tile.
+    """
+    seconds: dict[str, float] = {}
+    start = time.process_time()
+    facts = GraphFacts(graph)
+    progress("fusion opportunities")
+    found = opportunities(facts, target, templates)
+    seconds["isomorphism"] = time.process_time() - start
+    start = time.process_time()
+    candidates, priced = list[Opportunity](), list[GroupCost]()
+    groups = list[PricedGroup]()
+    for number, one in enumerate(found, 1):
+        if number % 50 == 0:
+            progress(f"costs of groups: {number} of {len(found)}")
+        names = tuple(sorted(one.nodes, key=facts.place.__getitem__))
+        cost = costs.cost(graph, names)
+        if cost is None and len(names) == 1:
+            node = facts.nodes[names[0]]
+            raise MavcgError(f"{node.origin or node.name} ({node.kind}): not even its smallest tile fits on chip of "
+                             f"{target.name}; give a target with larger buffers")  # fmt: skip
+        if cost is not None:
+            candidates.append(one)
+            priced.append(cost)
+            groups.append(PricedGroup(names, cost.cycles))
+    seconds["evaluation"] = time.process_time() - start
+    instance = PathInstance.of(groups, accelerator_edges(graph), graph.name)
+    paths = {}
+    for search in searches:
+        progress(f"execution path: {search}")
+        start = time.process_time()
+        paths[search] = SEARCHES[search](instance)
+        seconds[f"path, {search}"] = time.process_time() - start
+    return FusionChoices(graph, tuple(candidates), tuple(priced), instance, paths, seconds)
+
+
+def accelerator_edges(graph: XGraph) -> list[tuple[str, str]]:
+    """Return the edges between accelerator nodes; ways through host nodes count, so that no group waits for itself."""
+    before: dict[str, frozenset[str]] = {}
+    edges = []
+    nodes = graph.by_name()
+    for node in graph.nodes:
+        sources = frozenset(
+            s for name in node.inputs for s in ((name,) if nodes[name].on_accelerator else before[name])
+        )
+        before[node.name] = sources
+        if node.on_accelerator:
+            edges += [(source, node.name) for source in sorted(sources)]
+    return edges

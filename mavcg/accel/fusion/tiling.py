@@ -1,0 +1,90 @@
+"""Tiles of groups: the paper's rule (DNNVM, equations 5 and 6), and the best of a grid by the analytic model.
+
+The paper's: T_h = h_p, T_oc = oc_p, T_ic = ic_p, and T_w as large as the buffers allow. Its equation for the input's
+buffer has T_h rows and T_ic channels; what a convolution needs are G^-1(T_h) rows and, since sums run on chip over all
+input channels, all of these: that is what is checked here. Of both orders the one that reloads less is taken.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mavcg.accel.fusion.group_shape import GroupShape
+from mavcg.accel.fusion.work import GroupWork, group_work
+from mavcg.accel.groups import ORDERS, GroupTile
+from mavcg.accel.target import IsaTarget
+
+
+def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
+    """The tile of equations 5 and 6 and its work; None if not even a column fits."""
+    rows, columns, channels = _greatest(shape)
+    found: list[tuple[float, GroupTile, GroupWork]] = []
+    for order in ORDERS:
+        tile = GroupTile(min(target.rows_parallel, rows), columns, min(target.oc_parallel, channels),
+                         target.macs_in_channels, order)  # fmt: skip
+        work = group_work(shape, tile, target)
+        low, high = 0, columns  # the greatest width that fits, by bisection
+        while work is None and high - low > 1:
+            middle = (low + high) // 2
+            narrower = replace(tile, columns=middle)
+            if group_work(shape, narrower, target) is None:
+                high = middle
+            else:
+                low = middle
+        if work is None and low:
+            tile = replace(tile, columns=low)
+            work = group_work(shape, tile, target)
+        if work is not None:
+            found.append((work.cycles(target), tile, work))
+    if not found:
+        return None
+    _, tile, work = min(found, key=lambda one: one[0])
+    return tile, work
+
+
+def whole_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
+    """Condition (a): everything on chip at once; None if that does not fit."""
+    rows, columns, channels = _greatest(shape)
+    tile = GroupTile(rows, columns, channels, target.macs_in_channels, ORDERS[1], whole=True)
+    work = group_work(shape, tile, target)
+    return None if work is None else (tile, work)
+
+
+def best_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
+    """The tile with the least modelled time over a grid of heights, widths, channels and orders; None if none fits."""
+    best: tuple[float, int, GroupTile, GroupWork] | None = None
+    for tile in _grid(shape, target):
+        work = group_work(shape, tile, target)
+        if work is not None:
+            key = (work.cycles(target), work.ddr_bytes)
+            if best is None or key < best[:2]:
+                best = (*key, tile, work)
+    for other in (paper_tile(shape, target), whole_tile(shape, target)):
+        if other is not None and (best is None or (other[1].cycles(target), other[1].ddr_bytes) < best[:2]):
+            best = (other[1].cycles(target), other[1].ddr_bytes, *other)
+    return None if best is None else best[2:]
+
+
+def _greatest(shape: GroupShape) -> tuple[int, int, int]:
+    """Rows, columns and channels of the largest result."""
+    results = [node.shape for node in shape.nodes if node.name in shape.results]
+    return max(s[1] for s in results), max(s[2] for s in results), max(s[3] for s in results)
+
+
+def _grid(shape: GroupShape, target: IsaTarget) -> Iterator[GroupTile]:
+    rows, columns, channels = _greatest(shape)
+    for order in ORDERS:
+        for out_ch in _steps(channels, target.oc_parallel):
+            for height in _steps(rows, target.rows_parallel):
+                for width in dict.fromkeys((columns, -(-columns // 2), -(-columns // 4), -(-columns // 8))):
+                    yield GroupTile(height, width, out_ch, target.macs_in_channels, order)
+
+
+def _steps(length: int, unit: int) -> list[int]:
+    """Sizes that divide a dimension into about equal tiles, whole multiples of the array's."""
+    found = dict.fromkeys([min(unit, length), length])
+    parts = 2
+    while length / parts > unit:
+        part = -(-length // parts)
+        found[min(-(-part // unit) * unit, length)] = None
+        parts *= 2
+    return sorted(found)

@@ -1,0 +1,235 @@
+"""Work of a group with given tiles: bytes, cycles of each unit, whether it fits (an analytic model).
+
+Time is that of the busiest of the units and the DDR memory, which work at the same time, and of the first tile's
+loads and the last one's saves, with which nothing overlaps. Equation 4 of DNNVM adds all up; the paper's text and
+figures overlap.
+"""
+
+from dataclasses import dataclass
+
+from mavcg.accel.fusion.group_shape import GroupShape
+from mavcg.accel.fusion.intervals import Interval, needed_ranges, tile_ranges
+from mavcg.accel.groups import GroupTile
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XNode
+
+_CHANNELWISE = ("depthwise", "max_pool", "avg_pool", "eltwise", "upsample")
+
+
+@dataclass(frozen=True)
+class GroupWork:
+    """The work of a group for one image. load_bytes, save_bytes: off chip, weights among the loads; feature_bytes:
+    both without weights. *_cycles: of each unit. first_bytes, last_bytes: that nothing overlaps with. tiles: number.
+    """
+
+    load_bytes: int
+    save_bytes: int
+    weight_bytes: int
+    conv_cycles: int
+    pool_cycles: int
+    misc_cycles: int
+    first_bytes: int
+    last_bytes: int
+    tiles: int
+
+    @property
+    def feature_bytes(self) -> int:
+        """Bytes of feature maps, loaded and saved."""
+        return self.load_bytes + self.save_bytes - self.weight_bytes
+
+    @property
+    def ddr_bytes(self) -> int:
+        """All bytes that move."""
+        return self.load_bytes + self.save_bytes
+
+    def cycles(self, target: IsaTarget) -> float:
+        """The time, in cycles of the accelerator."""
+        rate = target.ddr_bytes_per_cycle
+        busiest = max(self.conv_cycles, self.pool_cycles, self.misc_cycles, self.ddr_bytes / rate)
+        if self.ddr_bytes == 0:
+            return float(busiest)
+        exposed = max(self.first_bytes + self.last_bytes, 0) / rate + 2 * target.ddr_latency_cycles
+        # What is exposed is part of the transfers already, where these are what takes longest.
+        transfers = self.ddr_bytes / rate + 2 * target.ddr_latency_cycles
+        compute = max(self.conv_cycles, self.pool_cycles, self.misc_cycles)
+        return float(max(compute + exposed, transfers))
+
+
+def _sum(ranges: list[dict[str, Interval]], name: str) -> int:
+    return sum(r[name][1] - r[name][0] for r in ranges)
+
+
+def _most(ranges: list[dict[str, Interval]], name: str) -> int:
+    return max(r[name][1] - r[name][0] for r in ranges)
+
+
+@dataclass(frozen=True)
+class _Tiled:
+    """Ranges of all tensors for each row of tiles and each column of tiles."""
+
+    shape: GroupShape
+    rows: list[dict[str, Interval]]
+    columns: list[dict[str, Interval]]
+
+    def area(self, name: str) -> int:
+        """Pixels of a tensor over all tiles, with halos counted each time."""
+        return _sum(self.rows, name) * _sum(self.columns, name)
+
+    def largest(self, name: str) -> int:
+        """Pixels of a tensor in its largest tile."""
+        return _most(self.rows, name) * _most(self.columns, name)
+
+    def whole(self, name: str) -> int:
+        """Pixels of a tensor."""
+        return self.shape.lengths[0][name] * self.shape.lengths[1][name]
+
+    @property
+    def tiles(self) -> int:
+        return len(self.rows) * len(self.columns)
+
+
+def _tiled(shape: GroupShape, tile: GroupTile) -> _Tiled:
+    rows: list[dict[str, Interval]] = []
+    columns: list[dict[str, Interval]] = []
+    lengths, found = shape.lengths, (rows, columns)
+    for axis, size in ((0, tile.rows), (1, tile.columns)):
+        of_results = {name: lengths[axis][name] for name in shape.results}
+        if tile.whole:
+            found[axis].append({n.name: (0, lengths[axis][n.name]) for n in (*shape.inputs, *shape.nodes)})
+            continue
+        for made in tile_ranges(max(of_results.values()), size):
+            results = {name: (min(made[0], n), min(made[1], n)) for name, n in of_results.items()}
+            found[axis].append(needed_ranges(shape.nodes, results, lengths[axis], axis))
+    return _Tiled(shape, rows, columns)
+
+
+def channel_passes(shape: GroupShape, tile: GroupTile) -> int:
+    """Return how many times the map passes in order channels_rows_columns: once for each range of output channels."""
+    if tile.whole or tile.order != "channels_rows_columns":
+        return 1
+    return -(-max(node.channels for node in shape.nodes) // tile.out_ch)
+
+
+def is_channelwise_after_first(shape: GroupShape) -> bool:
+    """True if all nodes but the first convolution treat channels alone, so that a range of channels can pass by
+    itself.
+    """
+    heads = [node for node in shape.nodes if node.kind not in _CHANNELWISE]
+    return len(heads) <= 1 and len({node.channels for node in shape.nodes}) == 1
+
+
+def group_work(shape: GroupShape, tile: GroupTile, target: IsaTarget) -> GroupWork | None:
+    """The work of a group with a tile; None if it does not fit on chip.
+
+    Fitting: two tiles of each input (one is loaded while the other is read) or, in order channels_rows_columns and
+    for a single tile, all of it; two ranges of weights or all; tensors inside whole, results twice (one is saved
+    meanwhile).
+    """
+    if tile.order == "channels_rows_columns" and not tile.whole and not is_channelwise_after_first(shape):
+        return None
+    tiled = _tiled(shape, tile)
+    passes = channel_passes(shape, tile)
+    chunk = {node.name: min(tile.out_ch, node.channels) for node in shape.nodes}
+    if not _fits_outputs(shape, tile, tiled, chunk, target):
+        return None
+    weights = _weights(shape, tile, tiled, target)
+    loads = _loads(shape, tile, tiled, passes, chunk, target)
+    if weights is None or loads is None:
+        return None
+    saves = sum(tiled.area(name) * _channels(shape, name) for name in shape.results)
+    saves = sum(tiled.whole(name) * _channels(shape, name) for name in shape.results) if tile.whole else saves
+    conv, pool, misc = _unit_cycles(shape, tiled, target)
+    first = sum(tiled.largest(n.name) * n.channels for n in shape.inputs) + min(weights, _first_weights(shape, tile))
+    last = max((tiled.largest(name) * chunk[name] for name in shape.results), default=0)
+    return GroupWork(loads + weights, saves, weights, conv, pool, misc, min(first, loads + weights), min(last, saves),
+                     tiled.tiles * passes)  # fmt: skip
+
+
+def _channels(shape: GroupShape, name: str) -> int:
+    return next(n.channels for n in (*shape.inputs, *shape.nodes) if n.name == name)
+
+
+def _fits_outputs(shape: GroupShape, tile: GroupTile, tiled: _Tiled, chunk: dict[str, int], target: IsaTarget) -> bool:
+    mixed = {name for node in shape.nodes if node.kind not in _CHANNELWISE for name in node.inputs}
+    needed = 0
+    for node in shape.nodes:
+        channels = node.channels if node.name in mixed or tile.whole else chunk[node.name]
+        twice = 2 if node.name in shape.results and not tile.whole else 1
+        needed += tiled.largest(node.name) * channels * twice
+    return needed <= target.output_bytes
+
+
+def _first_weights(shape: GroupShape, tile: GroupTile) -> int:
+    found = shape.convolutions
+    if not found:
+        return 0
+    return -(-shape.weight_bytes(found[0]) * min(tile.out_ch, found[0].channels) // found[0].channels)
+
+
+def _weights(shape: GroupShape, tile: GroupTile, tiled: _Tiled, target: IsaTarget) -> int | None:
+    """Bytes of weights that are loaded; None where they do not fit."""
+    total = sum(shape.weight_bytes(node) for node in shape.convolutions)
+    if total <= target.weight_bytes:
+        return total
+    if tile.whole:
+        return None
+    for node in shape.convolutions:
+        depth = 1 if node.kind == "depthwise" else min(tile.in_ch, shape.channels_in(node) // node.groups)
+        block = min(tile.out_ch, node.channels) * (node.kernel[0] * node.kernel[1] * depth + 4)
+        if 2 * block > target.weight_bytes:
+            return None
+    if tile.order == "channels_rows_columns":
+        block = -(-total * min(tile.out_ch, shape.nodes[0].channels) // shape.nodes[0].channels)
+        return total if 2 * block <= target.weight_bytes else total * tiled.tiles
+    return total * tiled.tiles
+
+
+def _loads(
+    shape: GroupShape, tile: GroupTile, tiled: _Tiled, passes: int, chunk: dict[str, int], target: IsaTarget
+) -> int | None:
+    """Bytes of feature maps that are loaded; None where they do not fit."""
+    mixed = {name for node in shape.nodes if node.kind not in _CHANNELWISE for name in node.inputs}
+    whole = sum(tiled.whole(n.name) * n.channels for n in shape.inputs)
+    if whole <= target.input_bytes:
+        return whole
+    if tile.whole:
+        return None
+    needed, loaded = 0, 0
+    for node in shape.inputs:
+        channels = node.channels if node.name in mixed else min(tile.out_ch, node.channels)
+        needed += 2 * tiled.largest(node.name) * channels
+        loaded += tiled.area(node.name) * node.channels * (passes if node.name in mixed else 1)
+    return loaded if needed <= target.input_bytes else None
+
+
+def _unit_cycles(shape: GroupShape, tiled: _Tiled, target: IsaTarget) -> tuple[int, int, int]:
+    """Cycles of the array, the pooling unit and the element-wise unit, halos computed anew in each tile."""
+    conv = pool = misc = 0
+    for node in shape.nodes:
+        pixels = tiled.area(node.name)
+        if node.kind in ("conv", "depthwise", "deconv", "dense"):
+            conv += array_cycles(shape, node, tiled.rows, tiled.columns, target)
+        elif node.kind in ("max_pool", "avg_pool"):
+            pool += -(-pixels * node.channels * node.kernel[0] * node.kernel[1] // target.pool_parallel)
+        elif node.kind != "concat":
+            misc += -(-pixels * node.channels // target.misc_parallel)
+    return conv, pool, misc
+
+
+def array_cycles(
+    shape: GroupShape,
+    node: XNode,
+    rows: list[dict[str, Interval]],
+    columns: list[dict[str, Interval]],
+    target: IsaTarget,
+) -> int:
+    """Cycles of the array for a convolution: rows_parallel rows, oc_parallel and ic_parallel / 2 channels at a time."""
+    depth = 1 if node.kind == "depthwise" else shape.channels_in(node) // node.groups
+    blocks = node.groups if node.kind != "depthwise" else 1
+    out_ch = node.channels // blocks
+    channel_steps = blocks * -(-out_ch // target.oc_parallel) * -(-depth // target.macs_in_channels)
+    strips = sum(-(-(r[node.name][1] - r[node.name][0]) // target.rows_parallel) for r in rows)
+    taps = node.kernel[0] * node.kernel[1]
+    if node.kind == "deconv":  # each result meets every stride-th tap, down and across
+        taps = -(-node.kernel[0] // node.stride[0]) * -(-node.kernel[1] // node.stride[1])
+    return strips * _sum(columns, node.name) * channel_steps * taps
