@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint types test fast-tests test-long fuzz bench clean figures-check
+.PHONY: sbom help setup demo check lint types test fast-tests test-long test-gpu fuzz bench clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -53,6 +53,9 @@ check: test ## the same gate by its usual name
 
 test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+test-gpu: setup ## the CUDA kernels on this machine's GPU; "not run" without one
+	@$(BIN)/pytest -rs tests/mavcg/planner/gpu/test_driver.py
 
 FUZZ_SECONDS ?= 300
 FUZZ_TARGETS ?=

@@ -23,10 +23,10 @@ from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
 
 HERE = Path(__file__).resolve().parent
-KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/")  # of a folder of MAVCG_PROFILES
+KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/", "gpus/")  # of a folder of MAVCG_PROFILES
 SUFFIXES = {
     "cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml"), "isa_targets": (".toml",),
-    "fits": (".toml",),
+    "fits": (".toml",), "gpus": (".toml",),
 }  # fmt: skip
 
 

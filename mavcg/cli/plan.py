@@ -22,7 +22,9 @@ def plan(
             metavar="MODEL", help="An .onnx or .tflite file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
         ),
     ] = None,
-    board: Annotated[str | None, typer.Option(metavar="B", help="Plan for its clusters; `host`: this machine.")] = None,
+    board: Annotated[
+        str | None, typer.Option(metavar="B", help="Plan for its clusters, or for a GPU; `host`: this machine.")
+    ] = None,
     accelerator: Annotated[
         str | None, typer.Option(metavar="X", help="Or for an accelerator: a name, such as setup-a, or a JSON file.")
     ] = None,
@@ -57,12 +59,22 @@ def plan(
     ] = None,
     emit_ir: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan as text.")] = None,
     emit_c: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan of one layer as C.")] = None,
+    emit_cuda: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write CUDA C++: a GPU's kernels, or an accelerator's plan.")
+    ] = None,
+    cuda_type: Annotated[
+        str | None, typer.Option(metavar="T", help="Of --emit-cuda: f32, f16 or i8; without it, as the model has.")
+    ] = None,
     layer: Annotated[str | None, typer.Option(metavar="NAME", help="This layer alone.")] = None,
     check_ir: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Verify a plan's text; nothing is planned.")
     ] = None,
     run_ir: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Run a plan's text on seeded integers, count its bytes.")
+    ] = None,
+    check_cuda: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Run the kernels of --emit-cuda by emulation; nothing is planned."),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Search anew, keep nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
@@ -79,15 +91,23 @@ def plan(
     mavcg plan vgg16 --accelerator setup-b --layer conv3_1 --emit-ir conv3_1.plan
     mavcg plan --check-ir conv3_1.plan
     mavcg plan --run-ir conv3_1.plan --json
+    mavcg plan resnet50 --board jetson-tx2 --emit-cuda kernels
+    mavcg plan --check-cuda kernels
     """
-    if check_ir is not None or run_ir is not None:
+    if check_ir is not None or run_ir is not None or check_cuda is not None:
         flags = {"--halo": halo, "--double-buffer": double_buffer, "--full-grid": full_grid, "--levels": levels}
         given = {
             "MODEL": model, "--board": board, "--accelerator": accelerator, "--layer": layer, "--shape": shape,
-            "--emit-ir": emit_ir, "--emit-c": emit_c, "--plot": plot, "--baselines": baselines or None,
+            "--emit-ir": emit_ir, "--emit-c": emit_c, "--emit-cuda": emit_cuda, "--cuda-type": cuda_type,
+            "--plot": plot, "--baselines": baselines or None,
             **{flag: on or None for flag, on in flags.items()},
         }  # fmt: skip
-        _plan_text(check_ir, run_ir, given, as_json)
+        if check_cuda is not None:
+            from mavcg.cli.plan_cuda import check_folder
+
+            check_folder(check_cuda, {**given, "--check-ir": check_ir, "--run-ir": run_ir}, as_json)
+        else:
+            _plan_text(check_ir, run_ir, given, as_json)
         return
     if model is None:
         raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
@@ -97,7 +117,18 @@ def plan(
 
     request = PlanRequest(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
     layers = _chosen(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
+    if cuda_type is not None and emit_cuda is None:
+        raise MavcgError(f"--cuda-type {cuda_type}: is for --emit-cuda DIR; name one, or leave it out")
     machines = _machines(board, accelerator)
+    if emit_cuda is not None:
+        from mavcg.cli.plan_cuda import emit_folder
+        from mavcg.profiles.gpus import gpu_names
+
+        gpu = next((name for name in (board, accelerator) if name in gpu_names()), None)
+        emit_folder(
+            model, layers, gpu, lambda: plan_network(layers, machines[0][0], request, ""), emit_cuda, cuda_type, as_json
+        )
+        return
     plans = [plan_network(layers, machine, request, machine.name, assumed) for machine, assumed in machines]
     first = plans[0]
     space = space_of(layers, first.accelerator)
@@ -146,6 +177,14 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
     """
     if (board is None) == (accelerator is None):
         raise MavcgError("plan: name one machine: --board B (`mavcg cores` lists them) or --accelerator X")
+    from mavcg.profiles.gpus import gpu_names, load_gpu
+
+    named = board if board is not None else accelerator
+    if named is not None and named in gpu_names():
+        from mavcg.planner.gpu.block_machine import block_machine, machine_assumptions
+
+        gpu = load_gpu(named)
+        return [(block_machine(gpu), machine_assumptions(gpu))]
     if accelerator is not None:
         from mavcg.profiles.accelerators import find_accelerator
 

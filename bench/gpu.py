@@ -1,0 +1,392 @@
+"""Layers of five networks as CUDA kernels on this machine's GPU: right, and how fast beside cuDNN and the roofline.
+
+    python -m bench.gpu --measure gpu-raw.json     # on the machine with the GPU (nvcc, PyTorch and NumPy)
+    python -m bench.gpu --record gpu-raw.json      # anywhere: bench/results/gpu.json
+
+docs/gpu.md says what is measured. Without a GPU the first command says so and ends with status 2.
+"""
+
+import argparse
+import csv
+import json
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.planner.gpu.check_layer import layer_case
+from mavcg.planner.gpu.driver import Driver
+from mavcg.planner.gpu.emulation import HEADERS
+from mavcg.planner.gpu.gpu_layer import GpuLayer, typed_layer
+from mavcg.planner.gpu.kernel_search import FoundKernel, best_kernels
+from mavcg.planner.gpu.launch import launches_of
+from mavcg.planner.gpu.layer_source import layer_source
+from mavcg.planner.gpu.nvidia_compilers import compile_with_nvcc
+from mavcg.planner.layer_model.graph_layers import layers_of
+from mavcg.profiles.gpus import load_gpu
+
+TYPES = ("f32", "f16", "i8")
+REPLAYS, LAUNCHES, SETS_BYTES, MOST_SETS = 7, 20, 200 << 20, 12
+SEED = 20261123
+MOST_CHECKED_MACS = 2_000_000_000
+
+
+def layers(networks: tuple[str, ...], types: tuple[str, ...]) -> list[tuple[str, GpuLayer]]:
+    """Return (network, layer) of each different layer, the network that has it first."""
+    found: dict[Any, tuple[str, GpuLayer]] = {}
+    for name in networks:
+        for layer in layers_of(network(name)):
+            for type_name in types:
+                found.setdefault((layer.key, type_name), (name, typed_layer(layer, type_name)))
+    return list(found.values())
+
+
+def prepared(task: tuple[str, GpuLayer, str, int]) -> tuple[str, list[tuple[FoundKernel, bytes, dict[str, Any]]], str]:
+    """Return a layer's kernels with their machine code, and "" or what went wrong. Runs in a process of its own."""
+    name, layer, board, count = task
+    gpu = load_gpu(board)
+    done = []
+    try:
+        for found in _different(best_kernels(layer, gpu, 64), count):
+            code = compile_with_nvcc(layer_source(found.kernel, "layer"), HEADERS, gpu.arch)
+            done.append((found, code.cubin, {k: asdict(v) for k, v in code.resources.items()}))
+    except MavcgError as error:
+        return name, done, str(error)
+    return name, done, ""
+
+
+def _different(found: tuple[FoundKernel, ...], count: int) -> list[FoundKernel]:
+    """Return the first kernel and others whose thread tiles or splits differ, for a look at what the model misses."""
+    kept: dict[Any, FoundKernel] = {}
+    for one in found:
+        k = one.kernel
+        key = tuple(
+            getattr(k, name, None) for name in ("rm", "rn", "threads_oc", "threads_pixels", "splits", "tile_oh")
+        )
+        kept.setdefault(key, one)
+    return list(kept.values())[:count]
+
+
+def check(task: tuple[FoundKernel, bool]) -> tuple[FoundKernel, bool, Any]:
+    """Return a kernel's case. Runs in a process of its own."""
+    found, whole = task
+    return found, whole, layer_case(found.kernel, SEED, whole)
+
+
+def graph_ms(torch: Any, call: Any) -> float:
+    """Return the median milliseconds of one call by replays of a graph of LAUNCHES of them. call: takes its number."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for i in range(3):
+            call(i)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for i in range(LAUNCHES):
+            call(i)
+    graph.replay()
+    times = []
+    for _ in range(REPLAYS):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / LAUNCHES)
+    return statistics.median(times)
+
+
+def own_ms(torch: Any, driver: Driver, found: FoundKernel, cubin: bytes) -> float:
+    """Return the milliseconds of a kernel on random data, several sets of it in turn so that no cache keeps them."""
+    launches = launches_of(found.kernel, "layer")
+    functions = driver.load(cubin, [one.function for one in launches])
+    sizes = buffer_bytes(found)
+    sets = max(1, min(MOST_SETS, SETS_BYTES // max(1, sum(sizes.values()))))
+    buffers = [
+        {
+            name: torch.randint(-64, 64, (max(16, size),), dtype=torch.int8, device="cuda")
+            for name, size in sizes.items()
+        }
+        for _ in range(sets)
+    ]
+
+    def call(i: int) -> None:
+        at = buffers[i % sets]
+        stream = torch.cuda.current_stream().cuda_stream
+        for one in launches:
+            driver.launch(one, functions[one.function], [at[n].data_ptr() if n else 0 for n in one.arguments], stream)
+
+    return graph_ms(torch, call)
+
+
+def buffer_bytes(found: FoundKernel) -> dict[str, int]:
+    """Return the bytes of a layer's buffers, by their names."""
+    layer, conv, kernel = found.kernel.layer, found.kernel.layer.conv, found.kernel
+    pack = layer.pack
+    channels = -(-conv.groups * conv.ic // pack) * 4
+    sizes = {"input": channels * conv.ih * conv.iw}
+    sizes["output"] = -(-conv.groups * conv.oc // pack) * 4 * conv.oh * conv.ow
+    if layer.kind == "conv":
+        if hasattr(kernel, "weight_words"):
+            sizes["weights"] = conv.groups * kernel.oc_tiles * kernel.reductions * kernel.weight_words * 4
+        else:
+            sizes["weights"] = conv.groups * conv.oc * layer.ic_words * conv.kh * conv.kw * 4
+        sizes["bias"] = conv.groups * conv.oc * 8
+    if layer.residual:
+        sizes["residual"] = sizes["output"]
+    if kernel.partial_bytes:
+        sizes["partial"] = kernel.partial_bytes
+    return sizes
+
+
+def library_ms(torch: Any, layer: GpuLayer, tf32: bool, channels_last: bool) -> float | None:
+    """Return the milliseconds of the layer in PyTorch: cuDNN for a convolution, cuBLAS for a product; None for int8."""
+    if layer.type == "i8":
+        return None
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
+    conv = layer.conv
+    kind = torch.float16 if layer.type == "f16" else torch.float32
+    sizes = conv.input_elements + conv.weight_elements + conv.output_elements
+    sets = max(1, min(MOST_SETS, SETS_BYTES // (sizes * conv.items.input)))
+    top, left, bottom, right = conv.pads
+
+    def tensor(*shape: int) -> Any:
+        made = torch.randn(*shape, device="cuda").to(kind)
+        return made.contiguous(memory_format=torch.channels_last) if channels_last and len(shape) == 4 else made
+
+    channels = conv.groups * conv.oc
+    if layer.is_fully_connected:
+        data = [(tensor(1, conv.ic), tensor(channels, conv.ic), tensor(channels)) for _ in range(sets)]
+        return graph_ms(torch, lambda i: torch.nn.functional.linear(*data[i % sets]))
+    data = [
+        (
+            tensor(1, conv.groups * conv.ic, conv.ih, conv.iw),
+            tensor(channels, conv.ic, conv.kh, conv.kw),
+            tensor(channels),
+        )
+        for _ in range(sets)
+    ]
+    # Where the sides differ PyTorch has one number for both: the larger one, whose layer is no smaller.
+    padding = (max(top, bottom), max(left, right))
+    return graph_ms(
+        torch,
+        lambda i: torch.nn.functional.conv2d(*data[i % sets], conv.stride, padding, conv.dilation, conv.groups),
+    )
+
+
+def ceilings(torch: Any) -> dict[str, float]:
+    """Return this GPU's measured ceilings: GB/s of a copy, read and written bytes; GMAC/s of f32 and f16 products."""
+    source = torch.empty(1 << 30, dtype=torch.int8, device="cuda")
+    target = torch.empty_like(source)
+    copy = graph_ms(torch, lambda i: target.copy_(source))
+    found = {"copy_gb_per_s": 2 * (1 << 30) / copy / 1e6}
+    for name, kind, tf32 in (
+        ("f32", torch.float32, False),
+        ("tf32", torch.float32, True),
+        ("f16", torch.float16, False),
+    ):
+        torch.backends.cuda.matmul.allow_tf32 = tf32
+        a, b = (torch.randn(4096, 4096, device="cuda").to(kind) for _ in range(2))
+        found[f"{name}_gmac_per_s"] = 4096**3 / graph_ms(torch, lambda i, a=a, b=b: a @ b) / 1e6
+    return found
+
+
+def measure(
+    path: Path,
+    board: str,
+    networks: tuple[str, ...],
+    types: tuple[str, ...],
+    candidates: int,
+    checks: bool,
+    limit_s: float,
+) -> int:
+    """Measure all layers and write the raw record. Return the number of wrong kernels."""
+    began = time.perf_counter()
+    tasks = [
+        (name, layer, board, candidates if layer.type == "f32" else min(2, candidates))
+        for name, layer in layers(networks, types)
+    ]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool() as pool:
+        kernels = pool.map(prepared, tasks, chunksize=1)
+        print(f"{len(tasks)} layers compiled after {time.perf_counter() - began:.0f} s", flush=True)
+        driver = Driver()
+        import torch
+
+        torch.cuda.init()
+        record: dict[str, Any] = {
+            "gpu": driver.facts(), "profile": board, "torch": torch.__version__,
+            "cudnn": torch.backends.cudnn.version(),
+            "ceilings": ceilings(torch), "rows": [], "errors": [],
+        }  # fmt: skip
+        print(json.dumps(record["ceilings"]), flush=True)
+        for (name, layer, _, _), (_, found, error) in zip(tasks, kernels, strict=True):
+            if error:
+                record["errors"].append({"layer": layer.conv.name, "type": layer.type, "error": error})
+            if not found:
+                continue
+            if time.perf_counter() - began > limit_s:
+                record["errors"].append({"layer": layer.conv.name, "type": layer.type, "error": "no time left"})
+                continue
+            row: dict[str, Any] = {
+                "network": name, "layer": layer.conv.name, "type": layer.type, "macs": layer.conv.macs,
+                "bytes": sum(v for k, v in buffer_bytes(found[0][0]).items() if k != "partial"),
+            }  # fmt: skip
+            row["kernels"] = [
+                {
+                    "ms": own_ms(torch, driver, one, cubin), "predicted_ms": one.time.seconds * 1e3,
+                    "bound": one.time.bound, "plan": plan_of(one), "resources": resources["layer"],
+                }
+                for one, cubin, resources in found
+            ]  # fmt: skip
+            if layer.type == "f32":
+                row["cudnn_f32_ms"] = library_ms(torch, layer, False, False)
+                row["cudnn_tf32_ms"] = library_ms(torch, layer, True, False)
+            elif layer.type == "f16":
+                row["cudnn_f16_ms"] = library_ms(torch, layer, False, False)
+                row["cudnn_f16_nhwc_ms"] = library_ms(torch, layer, False, True)
+            record["rows"].append(row)
+            torch.cuda.empty_cache()
+        print(f"timed after {time.perf_counter() - began:.0f} s", flush=True)
+        path.write_text(json.dumps(record, indent=1))
+        wrong = checked = 0
+        if checks:
+            work = [
+                (found[0][0], whole) for _, found, _ in kernels if found for whole in (True, False)
+                if found[0][0].kernel.layer.conv.macs <= MOST_CHECKED_MACS
+            ]  # fmt: skip
+            cubins = {id_of(found[0][0]): found[0][1] for _, found, _ in kernels if found}
+            for one, whole, case in pool.imap_unordered(check, work):
+                launches = launches_of(one.kernel, "layer")
+                functions = driver.load(cubins[id_of(one)], [launch.function for launch in launches])
+                driver.run(launches, functions, case.buffers)
+                mismatches, checked = case.mismatches(), checked + 1
+                if mismatches:
+                    wrong += 1
+                    record["errors"].append(
+                        {
+                            "layer": one.kernel.layer.conv.name,
+                            "type": one.kernel.layer.type,
+                            "whole": whole,
+                            "mismatches": mismatches,
+                        }
+                    )
+                if time.perf_counter() - began > limit_s + 60:
+                    break
+            record["checked"], record["wrong"] = checked, wrong
+            print(f"{checked} checked, {wrong} wrong after {time.perf_counter() - began:.0f} s", flush=True)
+        path.write_text(json.dumps(record, indent=1))
+        pool.terminate()
+    return wrong
+
+
+def id_of(found: FoundKernel) -> str:
+    """Return a kernel's text, as a key."""
+    return repr(found.kernel)
+
+
+def plan_of(found: FoundKernel) -> dict[str, Any]:
+    """Return a kernel's plan as plain values."""
+    kernel, time_ = found.kernel, found.time
+    plan = {k: v for k, v in vars(kernel).items() if k != "layer"}
+    more = {"grid": kernel.grid, "threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
+    return {**plan, **more, "resident": time_.resident, "registers": time_.registers}
+
+
+def once(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> None:
+    """Run each layer's kernel once, for a profiler that counts bytes; kernels are named NETWORK__LAYER__TYPE."""
+    gpu, driver = load_gpu(board), Driver()
+    import re
+
+    import numpy as np
+
+    for name, layer in layers(networks, types):
+        found = best_kernels(layer, gpu, 1)[0]
+        function = re.sub(r"\W", "_", f"{name}__{layer.conv.name}__{layer.type}")
+        code = compile_with_nvcc(layer_source(found.kernel, function), HEADERS, gpu.arch)
+        launches = launches_of(found.kernel, function)
+        buffers = {key: np.ones(size, np.int8) for key, size in buffer_bytes(found).items()}
+        driver.run(launches, driver.load(code.cubin, [one.function for one in launches]), buffers)
+
+
+COUNTERS = {
+    "dram__bytes_read.sum": "memory_read", "dram__bytes_write.sum": "memory_written",
+    "lts__t_sectors_op_read.sum": "l2_sectors_read", "lts__t_sectors_op_write.sum": "l2_sectors_written",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "bank_conflicts", "gpu__time_duration.sum": "time_ns",
+}  # fmt: skip
+
+
+def counters(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> dict[str, Any]:
+    """Return bytes that each kernel moved, by the profiler's counters (ncu); an error's text where it cannot."""
+    command = [
+        "ncu", "--csv", "--clock-control", "none", "--metrics", ",".join(COUNTERS), sys.executable, "-m", "bench.gpu",
+        "--once", "--board", board, "--networks", ",".join(networks), "--types", ",".join(types),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"error": str(error)}
+    lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
+    if done.returncode or not lines:
+        return {"error": (done.stdout + done.stderr)[-600:]}
+    found: dict[str, dict[str, float]] = {}
+    for row in csv.DictReader(lines):
+        if row.get("Metric Name") in COUNTERS:
+            value = float(row["Metric Value"].replace(",", ""))
+            unit = row["Metric Unit"]
+            value *= {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "us": 1e3, "ms": 1e6}.get(unit, 1.0)
+            found.setdefault(row["Kernel Name"].split("(")[0], {})[COUNTERS[row["Metric Name"]]] = value
+    return found
+
+
+def main() -> None:
+    """Measure here, or make a record of what was measured elsewhere."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", type=Path, metavar="FILE")
+    parser.add_argument("--record", type=Path, metavar="FILE")
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--board", default="h100")
+    parser.add_argument("--networks", default=",".join(NAMES))
+    parser.add_argument("--types", default=",".join(TYPES))
+    parser.add_argument("--candidates", type=int, default=1, help="kernels of each layer that are timed")
+    parser.add_argument("--no-checks", action="store_true")
+    parser.add_argument("--no-counters", action="store_true")
+    parser.add_argument("--limit", type=float, default=400.0, help="seconds after which no other layer is begun")
+    options = parser.parse_args()
+    networks, types = tuple(options.networks.split(",")), tuple(options.types.split(","))
+    if options.once:
+        once(options.board, networks, types)
+        return
+    if options.record is not None:
+        from bench.gpu_record import write_record
+
+        write_record(json.loads(options.record.read_text()))
+        return
+    if options.measure is None:
+        parser.error("name --measure FILE or --record FILE")
+    try:
+        facts = Driver().facts()
+    except MavcgError as error:
+        print(f"not run: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    print(facts, flush=True)
+    wrong = measure(
+        options.measure, options.board, networks, types, options.candidates, not options.no_checks, options.limit
+    )
+    if not options.no_counters:
+        record = json.loads(options.measure.read_text())
+        record["counters"] = counters(options.board, ("vgg16",), ("f32",))
+        options.measure.write_text(json.dumps(record, indent=1))
+        print("counters:", str(record["counters"])[:300])
+    raise SystemExit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

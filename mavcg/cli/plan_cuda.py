@@ -1,0 +1,84 @@
+"""`mavcg plan --emit-cuda` and `--check-cuda`: CUDA C++ of plans, written and checked by emulation."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mavcg.cli.output import console, note, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.planner.accelerators.request import NetworkPlan
+    from mavcg.planner.layer_model.layer import ConvLayer
+
+_TYPE_OF_BYTES = {1: "i8", 2: "f16", 4: "f32"}
+
+
+def emit_folder(
+    model: str,
+    layers: "Sequence[ConvLayer]",
+    gpu_name: str | None,
+    plan: "Callable[[], NetworkPlan]",
+    folder: Path,
+    type_name: str | None,
+    as_json: bool,
+) -> None:
+    """Write CUDA C++ of layers: kernels of a GPU, or an accelerator's plans with its memories as device buffers.
+
+    Raises: MavcgError for an unknown type, a layer without a kernel, or a folder that cannot be written.
+    """
+    from mavcg.planner.gpu.gpu_layer import TYPES, typed_layer
+
+    if type_name is not None and type_name not in TYPES:
+        raise MavcgError(f"--cuda-type {type_name}: there is none of this name; there are {', '.join(TYPES)}")
+    if gpu_name is None:
+        raise MavcgError("--emit-cuda: is for GPUs; name one by --board, such as jetson-tx2 or h100")
+    from mavcg.planner.gpu.cuda_project import emit_cuda
+    from mavcg.profiles.gpus import load_gpu
+
+    def type_of(layer: "ConvLayer") -> str:
+        size = layer.items.input
+        if type_name is None and size not in _TYPE_OF_BYTES:
+            raise MavcgError(f"{model}: layer {layer.name} has elements of {size} bytes; name --cuda-type")
+        return type_name or _TYPE_OF_BYTES[size]
+
+    emitted = emit_cuda([typed_layer(layer, type_of(layer)) for layer in layers], load_gpu(gpu_name), folder)
+    rows = [one.as_json() for one in emitted]
+    if as_json:
+        print_json({"model": model, "gpu": gpu_name, "folder": str(folder), "kernels": rows})
+        return
+    _show(rows, folder)
+
+
+def check_folder(folder: Path, given: dict[str, Any], as_json: bool) -> None:
+    """Run the kernels of a folder by emulation. Raises: MavcgError for other options, and where kernels are wrong."""
+    from mavcg.planner.gpu.check_project import check_project
+
+    for other, value in given.items():
+        if value is not None:
+            raise MavcgError(f"--check-cuda {folder}: has its kernels in it; leave out {other}")
+    found = check_project(folder, lambda done, count, name: note(f"{done + 1} of {count}: {name}"))
+    if as_json:
+        faults = [{"layer": one.layer, "message": one.message} for one in found.faults]
+        print_json({"kernels": found.kernels, "mismatches": found.mismatches, "faults": faults})
+    if found.faults:
+        raise MavcgError(
+            f"{folder}: {found.faults[0].layer}: {found.faults[0].message}; {len(found.faults)} kernels wrong"
+        )
+    if not as_json:
+        console().print(f"{folder}: {found.kernels} kernels, all of them as the plan interpreter has it")
+
+
+def _show(rows: Sequence[dict[str, Any]], folder: Path) -> None:
+    from rich.table import Table
+
+    table = Table("layer", "tile", "stays", title=f"CUDA kernels in {folder}", title_justify="left")
+    for heading in ("threads", "blocks", "shared bytes", "registers", "predicted ms"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        tile = " ".join(f"{name}{factor}" for name, factor in row["tile"].items())
+        table.add_row(
+            row["layer"] or "-", tile, row["dataflow"].split("-")[0], str(row["threads"]), str(row["blocks"]),
+            f"{row['shared_bytes']:,}", str(row["registers"]), f"{row['predicted_ms']:.4f}",
+        )  # fmt: skip
+    console().print(table)

@@ -1,0 +1,74 @@
+"""A GPU: its multiprocessors, what a block of threads may use of one, and the memories behind them."""
+
+from dataclasses import dataclass
+
+# Shared memory that the runtime keeps of every block, from compute capability 8.0 on (CUDA C++ Programming Guide,
+# technical specifications per compute capability).
+_RESERVED_BYTES = 1024
+_ASYNC_COPIES_FROM = 80
+# Registers are given out to warps in pieces of 256, and lie in four partitions, each for a quarter of the warps (CUDA
+# occupancy calculator: allocation unit and warp allocation granularity of compute capability 6 on).
+_REGISTER_UNIT, _PARTITIONS = 256, 4
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU's facts. arch: "sm_62"; sms: multiprocessors; lanes: f32 multiply-adds of one in a cycle.
+
+    dp4a: four-element int8 dot products of a multiprocessor in a cycle. shared_bytes_of_block: the most that a block
+    may ask for; shared_bytes_of_sm: of a multiprocessor, for all its blocks. registers_of_sm: of four bytes each.
+    memory_gb_per_s, l2_gb_per_s: 10^9 bytes a second; the latter and l2_bytes None where no source gave them.
+    sources: of each fact, by its name.
+    """
+
+    name: str
+    description: str
+    arch: str
+    sms: int
+    clock_mhz: float
+    lanes: int
+    dp4a: int
+    shared_bytes_of_block: int
+    shared_bytes_of_sm: int
+    registers_of_sm: int
+    threads_of_sm: int
+    blocks_of_sm: int
+    memory_gb_per_s: float
+    l2_bytes: int | None = None
+    l2_gb_per_s: float | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def capability(self) -> int:
+        """Compute capability as a number: 62 of sm_62."""
+        return int(self.arch.removeprefix("sm_"))
+
+    @property
+    def has_async_copies(self) -> bool:
+        """True if cp.async copies from global to shared memory without registers (PTX ISA: sm_80 and later)."""
+        return self.capability >= _ASYNC_COPIES_FROM
+
+    @property
+    def peak_gmac_per_s(self) -> float:
+        """Billions of f32 multiply-adds a second of all multiprocessors."""
+        return self.sms * self.lanes * self.clock_mhz / 1000
+
+    def mac_per_cycle(self, type_name: str) -> float:
+        """Multiply-accumulates of a multiprocessor in a cycle, without tensor cores. type_name: f32, f16 or i8."""
+        return 4.0 * self.dp4a if type_name == "i8" else float(self.lanes)
+
+    def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
+        """Blocks that a multiprocessor has at once: 0 where one alone is too large. registers: of a thread."""
+        reserved = _RESERVED_BYTES if self.capability >= _ASYNC_COPIES_FROM else 0
+        if shared_bytes > self.shared_bytes_of_block or registers > 255:
+            return 0
+        warps = -(-threads // WARP)
+        of_warp = -(-registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        warps_of_registers = self.registers_of_sm // _PARTITIONS // of_warp * _PARTITIONS
+        return min(
+            self.blocks_of_sm,
+            self.threads_of_sm // (warps * WARP),
+            warps_of_registers // warps,
+            self.shared_bytes_of_sm // max(1, shared_bytes + reserved),
+        )

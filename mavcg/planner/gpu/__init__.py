@@ -1,0 +1,1 @@
+"""Plans for GPUs: tiles for blocks of threads, and the CUDA C++ that runs them."""

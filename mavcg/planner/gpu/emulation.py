@@ -1,0 +1,86 @@
+"""CUDA kernels as C++ on this machine: compiled with csrc/gpu_emulation.h, run with threads in either order."""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.errors import MavcgError
+from mavcg.planner.gpu.launch import Launch
+from mavcg.toolchain.zig import run_tool, zig_command
+
+HEADERS = Path(__file__).parent / "csrc"
+FAULTS = {1: "not every thread of a block reached a barrier", 2: "a thread wrote outside of its block's shared memory"}
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fno-sanitize=all", "-ffp-contract=off", "-fno-exceptions", "-Wno-everything")
+GUARD_BYTES = 256
+
+_ENTRY = """
+extern "C" int emulate(void *kernel, const unsigned *grid, unsigned threads, unsigned shared_bytes, int descending,
+                       void **args) {
+    return mavcg_emulation::run((mavcg_emulation::Kernel *)kernel, grid, threads, shared_bytes, descending, args);
+}
+"""
+
+
+class EmulatedKernels:
+    """The kernels of some sources, as functions of this process."""
+
+    def __init__(self, sources: Sequence[str], folder: Path, headers: Path = HEADERS) -> None:
+        """Compile sources into folder/emulated.so. Raises: ToolError with the compiler's message."""
+        text = folder / "emulated.cpp"
+        text.write_text("#define MAVCG_EMULATION\n" + "\n".join(sources) + _ENTRY)
+        library = folder / "emulated.so"
+        made = folder / "emulated.o"
+        command = [*zig_command("c++"), *_FLAGS, "-I", str(headers), "-c", "-o", str(made), str(text)]
+        run_tool(command, "compiling CUDA kernels for emulation")
+        # Without libraries: what the kernels need of the C library, this process has.
+        run_tool(
+            [*zig_command("ld.lld"), "-shared", "-o", str(library), str(made)], "linking CUDA kernels for emulation"
+        )
+        self._library = ctypes.CDLL(str(library))
+
+    def run(self, launches: Sequence[Launch], buffers: Mapping[str, NDArray[Any]], descending: bool = False) -> None:
+        """Run kernels one after the other. buffers: arrays by the names that launches use; they are written in place.
+
+        Raises: MavcgError for a fault that the emulation saw.
+        """
+        guarded = {name: _Guarded(array) for name, array in buffers.items()}
+        for launch in launches:
+            function = ctypes.cast(getattr(self._library, launch.function), ctypes.c_void_p)
+            arguments = (ctypes.c_void_p * 6)(*(guarded[name].address if name else None for name in launch.arguments))
+            grid = (ctypes.c_uint * 3)(*launch.grid)
+            fault = self._library.emulate(
+                function, grid, launch.threads, launch.shared_bytes, int(descending), arguments
+            )
+            if fault:
+                raise MavcgError(
+                    f"kernel {launch.function}: " + "; ".join(FAULTS[bit] for bit in FAULTS if fault & bit)
+                )
+        for name, one in guarded.items():
+            if not one.copy_back():
+                raise MavcgError(f"kernels {launches[0].function}: wrote outside of their {name}")
+
+
+class _Guarded:
+    """An array's copy between bytes that nobody may change, and that are no numbers."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        size = array.nbytes
+        self.room = np.full(size + 3 * GUARD_BYTES, 0xFF, np.uint8)
+        start = -self.room.ctypes.data % 64 + GUARD_BYTES - GUARD_BYTES % 64
+        self.inside = self.room[start : start + size]
+        self.inside[:] = np.frombuffer(array.tobytes(), np.uint8)
+        self.before, self.after = self.room[:start], self.room[start + size :]
+
+    @property
+    def address(self) -> int:
+        return int(self.inside.ctypes.data)
+
+    def copy_back(self) -> bool:
+        """Copy the contents back. Return False if the bytes around them changed."""
+        self.array[...] = np.frombuffer(self.inside.tobytes(), self.array.dtype).reshape(self.array.shape)
+        return bool((self.before == 0xFF).all() and (self.after == 0xFF).all())

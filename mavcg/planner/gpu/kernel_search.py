@@ -1,0 +1,139 @@
+"""The best kernel of a layer for a GPU: every block of a grid of tiles, by predicted time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+from mavcg.hardware.gpu import Gpu
+from mavcg.planner.accelerators.planned import NoTiling
+from mavcg.planner.gpu.gpu_layer import GpuLayer
+from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_time import KernelTime, predict
+from mavcg.planner.layer_model.tiling import Dataflow
+
+CHANNELS_OF_THREAD, PIXELS_OF_THREAD = (4, 8), (1, 2, 4, 8)
+THREADS = (64, 128, 256)
+LEAST_PIXEL_THREADS = 8
+WORDS_OF_TILE = (2, 4, 8, 16, 32)
+SPLITS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+INNER_TILES = (2, 4)
+MOST_SHARED_STAGES = 3
+
+
+@dataclass(frozen=True)
+class FoundKernel:
+    """A kernel with its predicted time, and how many kernels the search compared."""
+
+    kernel: Kernel
+    time: KernelTime
+    candidates: int
+
+
+def best_kernel(layer: GpuLayer, gpu: Gpu) -> FoundKernel:
+    """Return the kernel of least predicted time. Raises: NoTiling where no block fits the GPU."""
+    return best_kernels(layer, gpu, 1)[0]
+
+
+def best_kernels(layer: GpuLayer, gpu: Gpu, count: int) -> tuple[FoundKernel, ...]:
+    """Return up to `count` kernels, the fastest by prediction first. Raises: as best_kernel."""
+    unnamed = replace(layer, conv=layer.conv.key)
+    found = _ranked(unnamed, gpu)[:count]
+    if not found:
+        raise NoTiling(
+            f"layer {layer.conv.name}: no block of a CUDA kernel fits the {gpu.shared_bytes_of_block} bytes of shared "
+            f"memory and {gpu.registers_of_sm} registers of {gpu.name}; leave it to the CPU library"
+        )
+    return tuple(replace(one, kernel=_bounded(replace(one.kernel, layer=layer), one.time)) for one in found)
+
+
+def _bounded(kernel: Kernel, time: KernelTime) -> Kernel:
+    """Return a kernel whose registers the compiler keeps to what the planned blocks of a multiprocessor leave each."""
+    return replace(kernel, min_blocks=time.resident) if isinstance(kernel, ConvKernel) else kernel
+
+
+@lru_cache(maxsize=512)
+def _ranked(layer: GpuLayer, gpu: Gpu) -> tuple[FoundKernel, ...]:
+    if layer.kind != "conv" or layer.is_depthwise:
+        candidates: Iterator[Kernel] = _windows(layer)
+    elif layer.is_fully_connected:
+        candidates = _products(layer, gpu)
+    else:
+        candidates = _convolutions(layer, gpu)
+    timed = [(kernel, time) for kernel in candidates if (time := predict(kernel, gpu)) is not None]
+    # Of the same time, the one that needs less of the multiprocessor.
+    timed.sort(key=lambda one: (one[1].seconds, one[0].shared_bytes, one[1].registers))
+    return tuple(FoundKernel(kernel, time, len(timed)) for kernel, time in timed[:64])
+
+
+def _shapes(layer: GpuLayer, pixels: int) -> Iterator[tuple[int, int]]:
+    """Yield rows and columns of tiles of at most so many pixels, as many of each as the other leaves room for."""
+    conv = layer.conv
+    widths = {min(conv.ow, width) for width in (4, 8, 16, 32, 64, pixels, *(-(-conv.ow // n) for n in (1, 2, 3, 4)))}
+    for width in sorted(widths):
+        if width <= pixels:
+            rows = min(conv.oh, pixels // width)
+            # As even as the number of tiles allows: the last one is not a row of waste.
+            yield -(-conv.oh // -(-conv.oh // rows)), width
+
+
+def _convolutions(layer: GpuLayer, gpu: Gpu) -> Iterator[ConvKernel]:
+    conv = layer.conv
+    stages = (2, 3) if gpu.has_async_copies else (1,)
+    seen = set()
+    for rm, rn, threads in product(CHANNELS_OF_THREAD, PIXELS_OF_THREAD, THREADS):
+        for threads_oc in (1, 2, 4, 8, 16, 32):
+            threads_pixels, tile_oc = threads // threads_oc, rm * threads_oc
+            if threads_pixels < LEAST_PIXEL_THREADS or (tile_oc > 4 and tile_oc >= 2 * conv.oc):
+                continue
+            for tile_oh, tile_ow in _shapes(layer, threads_pixels * rn):
+                if tile_oh * tile_ow <= threads_pixels * rn // 2 and tile_oh * tile_ow < conv.oh * conv.ow:
+                    continue
+                if tile_oh * tile_ow <= threads_pixels * (rn - 1):
+                    continue
+                for tile_ic, stage in product(WORDS_OF_TILE, stages):
+                    words = min(tile_ic, layer.ic_words)
+                    one = ConvKernel(
+                        layer, tile_oc, words, tile_oh, tile_ow, rm, rn, threads_oc, threads_pixels, stages=stage
+                    )
+                    if one.shared_bytes <= gpu.shared_bytes_of_block and one not in seen:
+                        seen.add(one)
+                        yield from _variants(one, gpu)
+
+
+def _variants(kernel: ConvKernel, gpu: Gpu) -> Iterator[ConvKernel]:
+    """Yield a kernel with its sums complete in registers, split over blocks, and with another operand stationary."""
+    yield kernel
+    blocks = kernel.grid[0] * kernel.grid[1]
+    if blocks < 2 * gpu.sms:
+        for splits in SPLITS:
+            if splits <= kernel.reductions and blocks * splits <= 8 * gpu.sms:
+                yield replace(kernel, splits=splits)
+    if blocks >= 4 * gpu.sms:
+        for inner in INNER_TILES:
+            if kernel.pixel_tiles >= inner:
+                yield replace(kernel, stationary=Dataflow.WEIGHT, inner=inner)
+            if kernel.oc_tiles >= inner:
+                yield replace(kernel, stationary=Dataflow.INPUT, inner=inner)
+
+
+def _products(layer: GpuLayer, gpu: Gpu) -> Iterator[ProductKernel]:
+    for rm, threads_oc, words in product((1, 2, 4), (1, 2, 4, 8), (512, 1024, 2048, 4096)):
+        if rm * threads_oc >= 2 * layer.conv.oc and rm * threads_oc > 1:
+            continue
+        one = ProductKernel(layer, min(words, layer.ic_words), rm, threads_oc)
+        if one.shared_bytes <= gpu.shared_bytes_of_block:
+            yield one
+            for splits in SPLITS:
+                if splits <= one.reductions:
+                    yield replace(one, splits=splits)
+
+
+def _windows(layer: GpuLayer) -> Iterator[WindowKernel]:
+    words = -(-layer.conv.groups // layer.pack)
+    for threads_pixels, tile_c, rn in product((16, 32, 64, 128, 256), (1, 2, 4, 8, 16), (1, 2, 4)):
+        if not 64 <= threads_pixels * tile_c <= 256 or tile_c >= 2 * words > 1:
+            continue
+        for tile_oh, tile_ow in _shapes(layer, threads_pixels * rn):
+            if tile_oh * tile_ow > threads_pixels * (rn - 1):
+                yield WindowKernel(layer, tile_c, tile_oh, tile_ow, threads_pixels, rn)

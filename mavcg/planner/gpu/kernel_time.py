@@ -1,0 +1,204 @@
+"""Predicted seconds of a kernel on a GPU: a roofline of arithmetic, shared memory, L2 cache and memory, in waves."""
+
+from dataclasses import dataclass
+
+from mavcg.hardware.gpu import Gpu
+from mavcg.planner.gpu.gpu_layer import WORD_BYTES
+from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+
+# Constants of the model. The first four are read off the kernels' machine code (instructions), the others assumed.
+FRAME_REGISTERS = 40  # of addresses and loop counters beside sums and operands
+COPY_INSTRUCTIONS = 12  # of a word or vector copied into shared memory: its row, column, bounds and address
+STEP_INSTRUCTIONS = 60  # of a step of the pipeline beside the copies
+STORE_INSTRUCTIONS = 12
+SCHEDULERS = 4
+STEP_LATENCY_CYCLES = 120  # of a barrier and the first operands of a step
+COPY_LATENCY_CYCLES = 700  # of a tile from memory, where none is loaded ahead
+BLOCK_CYCLES = 1200  # of a block's start, its first tile and its end
+LAUNCH_SECONDS = 2.5e-6
+WARPS_FOR_FULL_RATE = 8
+L2_OVER_MEMORY = 2.2  # bandwidth of the level-2 cache over the memory's, where the profile has none
+MEMORY_SHARE = 0.88  # of the peak bandwidth that a stream reaches
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Seconds by their causes. resident: blocks of a multiprocessor at once; registers: estimated, of a thread."""
+
+    compute: float
+    l2: float
+    memory: float
+    overhead: float
+    resident: int
+    registers: int
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the layer: the slowest of the three, and what hides behind none."""
+        return max(self.compute, self.l2, self.memory) + self.overhead
+
+    @property
+    def bound(self) -> str:
+        """The slowest of the three: "compute", "l2" or "memory"."""
+        return max(("compute", "l2", "memory"), key=lambda name: float(getattr(self, name)))
+
+
+def predict(kernel: Kernel, gpu: Gpu) -> KernelTime | None:
+    """Return the time of a kernel, None where a block of it does not fit a multiprocessor."""
+    match kernel:
+        case ConvKernel():
+            return _convolution(kernel, gpu)
+        case ProductKernel():
+            return _product(kernel, gpu)
+        case WindowKernel():
+            return _window(kernel, gpu)
+
+
+def estimated_registers(kernel: ConvKernel) -> int:
+    """Registers of a thread: sums, operands (as floats where they are f16), pixel offsets, and the frame."""
+    operands = (kernel.rm + 1) * (2 if kernel.layer.type == "f16" else 1) + kernel.rm
+    return kernel.rm * kernel.rn + operands + 2 * kernel.rn + FRAME_REGISTERS
+
+
+def _convolution(kernel: ConvKernel, gpu: Gpu) -> KernelTime | None:
+    layer, conv = kernel.layer, kernel.layer.conv
+    registers = estimated_registers(kernel)
+    resident = gpu.resident_blocks(kernel.threads, registers, kernel.shared_bytes)
+    if resident < kernel.min_blocks:
+        return None
+    blocks_x, blocks_y, blocks_z = kernel.grid
+    blocks = blocks_x * blocks_y * blocks_z
+    steps = -(-kernel.reductions // kernel.splits) * kernel.inner
+    warps = -(-kernel.threads // 32)
+    taps = kernel.tile_ic * conv.kh * conv.kw
+    macs = kernel.rm * kernel.rn * (2 if layer.type == "f16" else 1)
+    lanes = gpu.dp4a if layer.type == "i8" else gpu.lanes
+    arithmetic = macs * SCHEDULERS * 32 / lanes
+    reads = kernel.rn + (kernel.rm / 4 if kernel.rm % 4 == 0 and kernel.tile_oc % 4 == 0 else kernel.rm)
+    converted = (2.0 * (kernel.rn + kernel.rm)) if layer.type == "f16" else 0.0
+    issue = max(arithmetic, macs + reads + converted, arithmetic * 0.6 + reads + converted)
+    # Threads of a warp with other channels read other weights; those with the same pixels read the same word.
+    distinct_pixels = min(32, kernel.threads_pixels)
+    bank_cycles = kernel.rn * max(1.0, distinct_pixels * _conflicts(kernel) / 32) + kernel.rm / 4 * max(
+        1.0, 32 / distinct_pixels / 8
+    )
+    copied = _copies(kernel)
+    step_cycles = (
+        max(warps * taps * issue / SCHEDULERS, warps * taps * bank_cycles)
+        + warps * (copied * COPY_INSTRUCTIONS + STEP_INSTRUCTIONS) / SCHEDULERS
+    )
+    at_once = min(resident, -(-blocks // gpu.sms))
+    busy = min(1.0, at_once * warps / WARPS_FOR_FULL_RATE)
+    latency = STEP_LATENCY_CYCLES + (COPY_LATENCY_CYCLES if kernel.stages == 1 else 0)
+    exposed = max(0.0, latency - step_cycles * (at_once - 1)) if kernel.stages == 1 else STEP_LATENCY_CYCLES / at_once
+    stores = warps * kernel.rm * kernel.rn * STORE_INSTRUCTIONS * kernel.inner / SCHEDULERS
+    block_cycles = steps * (step_cycles / busy + exposed) + stores + BLOCK_CYCLES / at_once
+    rounds = blocks / (gpu.sms * at_once)
+    whole = -(-blocks // (gpu.sms * at_once))
+    # Blocks begin as others end: the last wave is seldom whole, and seldom as bad as a wave of its own.
+    waves = max(1.0, 0.5 * (rounds + whole))
+    compute = waves * at_once * block_cycles / (gpu.clock_mhz * 1e6)
+    copied_bytes = blocks * steps * WORD_BYTES * _moved_words(kernel)
+    partial = _partial_traffic(kernel)
+    output = conv.output_elements * conv.items.output * (2 if layer.residual else 1)
+    overhead = LAUNCH_SECONDS
+    if kernel.splits > 1:
+        overhead += LAUNCH_SECONDS + (kernel.partial_bytes + output) / _l2_rate(gpu)
+    return KernelTime(
+        compute,
+        (copied_bytes + partial + output) / _l2_rate(gpu),
+        (_once(kernel) + output) / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE),
+        overhead,
+        resident,
+        registers,
+    )
+
+
+def _conflicts(kernel: ConvKernel) -> int:
+    """Return the threads of a warp whose pixels lie in one bank: the stride along a row, where it is even."""
+    stride = kernel.layer.conv.stride[1]
+    return max(1, stride & -stride)
+
+
+def _copies(kernel: ConvKernel) -> float:
+    """Return the copies of a thread in a step, in instructions: words of the input, vectors of weights."""
+    return (
+        kernel.input_words / kernel.threads / (4 if _vectors(kernel) else 1) + kernel.weight_words / 4 / kernel.threads
+    )
+
+
+def _vectors(kernel: ConvKernel) -> bool:
+    conv, columns = kernel.layer.conv, kernel.rows_columns[1]
+    return (
+        conv.kw == 1 and conv.stride[1] == 1 and conv.pads[1] == 0 and conv.iw % 4 == 0 and columns % 4 == 0
+        and not kernel.layer.gathers and conv.iw >= conv.ow
+    )  # fmt: skip
+
+
+def _moved_words(kernel: ConvKernel) -> float:
+    """Return the words that a block copies in a step, on average: the operand that stays comes once."""
+    stays = 1 / kernel.inner
+    inputs = kernel.input_words * (stays if kernel.inner > 1 and kernel.stationary.startswith("input") else 1)
+    filters = kernel.weight_words * (stays if kernel.inner > 1 and kernel.stationary.startswith("weight") else 1)
+    return inputs + filters
+
+
+def _partial_traffic(kernel: ConvKernel) -> float:
+    if kernel.splits > 1:
+        return float(kernel.partial_bytes)
+    return 2.0 * kernel.partial_bytes * (kernel.reductions - 1)
+
+
+def _once(kernel: ConvKernel | ProductKernel) -> int:
+    conv = kernel.layer.conv
+    return conv.input_elements * conv.items.input + conv.weight_elements * conv.items.weight
+
+
+def _l2_rate(gpu: Gpu) -> float:
+    return (gpu.l2_gb_per_s or gpu.memory_gb_per_s * L2_OVER_MEMORY) * 1e9
+
+
+def _product(kernel: ProductKernel, gpu: Gpu) -> KernelTime | None:
+    conv = kernel.layer.conv
+    registers = FRAME_REGISTERS + 12 * kernel.rm
+    resident = gpu.resident_blocks(kernel.threads, registers, kernel.shared_bytes)
+    if not resident:
+        return None
+    blocks = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
+    # A multiprocessor has so many bytes on their way: too few blocks leave the memory idle.
+    in_flight = min(1.0, blocks * kernel.threads * kernel.rm / (gpu.sms * 512.0))
+    seconds = _once(kernel) / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE * in_flight)
+    at_once = min(resident, -(-blocks // gpu.sms))
+    waves = max(1.0, blocks / (gpu.sms * at_once))
+    words = conv.oc * conv.groups * kernel.layer.ic_words / (gpu.sms * gpu.lanes)
+    tail = waves * BLOCK_CYCLES + kernel.reductions / kernel.splits * 60
+    compute = (words * 3 + tail) / (gpu.clock_mhz * 1e6)
+    overhead = LAUNCH_SECONDS + (LAUNCH_SECONDS + kernel.partial_bytes / _l2_rate(gpu) if kernel.splits > 1 else 0.0)
+    return KernelTime(compute, _once(kernel) / _l2_rate(gpu), seconds, overhead, resident, registers)
+
+
+def _window(kernel: WindowKernel, gpu: Gpu) -> KernelTime | None:
+    conv = kernel.layer.conv
+    registers = FRAME_REGISTERS + 8 * kernel.layer.pack
+    resident = gpu.resident_blocks(kernel.threads, registers, kernel.shared_bytes)
+    if not resident:
+        return None
+    blocks = kernel.grid[0] * kernel.grid[1]
+    at_once = min(resident, -(-blocks // gpu.sms))
+    warps = -(-kernel.threads // 32)
+    tile_words = kernel.shared_bytes / WORD_BYTES
+    cycles = (
+        warps
+        / SCHEDULERS
+        * (
+            tile_words / kernel.threads * COPY_INSTRUCTIONS
+            + kernel.rn * (conv.kh * conv.kw * (2 + 2 * kernel.layer.pack) + 3 * STORE_INSTRUCTIONS)
+        )
+    )
+    waves = max(1.0, 0.5 * (blocks / (gpu.sms * at_once) + -(-blocks // (gpu.sms * at_once))))
+    compute = waves * (at_once * cycles + BLOCK_CYCLES) / (gpu.clock_mhz * 1e6)
+    output = conv.output_elements * conv.items.output * (2 if kernel.layer.residual else 1)
+    once = conv.input_elements * conv.items.input + output
+    copied = blocks * kernel.shared_bytes + output
+    memory = once / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE)
+    return KernelTime(compute, copied / _l2_rate(gpu), memory, LAUNCH_SECONDS, resident, registers)

@@ -1,0 +1,83 @@
+"""GPUs from TOML: profiles/gpus/*.toml, and those of a user's own in gpus/ of the folders of MAVCG_PROFILES.
+
+Each fact is { value, source }; docs/gpu.md describes the file.
+"""
+
+import difflib
+import re
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.gpu import Gpu
+from mavcg.profiles import schema
+from mavcg.profiles.load import files
+from mavcg.profiles.schema import Table, refuse
+
+# Each fact with the least and the most that a chip can have: a figure in the wrong unit lies outside.
+WHOLE_FACTS = {
+    "sms": (1, 1024), "lanes": (16, 1024), "dp4a": (16, 1024), "shared_bytes_of_block": (16 << 10, 1 << 20),
+    "shared_bytes_of_sm": (16 << 10, 4 << 20), "registers_of_sm": (16 << 10, 1 << 20), "threads_of_sm": (512, 4096),
+    "blocks_of_sm": (1, 128), "l2_bytes": (64 << 10, 1 << 32),
+}  # fmt: skip
+RATE_FACTS = {"clock_mhz": (50.0, 10_000.0), "memory_gb_per_s": (1.0, 50_000.0), "l2_gb_per_s": (1.0, 200_000.0)}
+OPTIONAL_FACTS = ("l2_bytes", "l2_gb_per_s")
+
+
+def gpu_names() -> tuple[str, ...]:
+    """Return the names of all known GPUs."""
+    return tuple(files("gpus"))
+
+
+def load_gpu(name: str) -> Gpu:
+    """Return a GPU by its name. Raises: MavcgError for an unknown name; ProfileError as read_gpu."""
+    known = files("gpus")
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        raise MavcgError(f"--board {name}: no such GPU; known are {', '.join(near or known)}")
+    return read_gpu(known[name])
+
+
+def read_gpu(path: Path) -> Gpu:
+    """Return a GPU from its TOML file. Raises: ProfileError naming file, key, value and way out."""
+    table = schema.read_toml(path)
+    schema.check_name(path, table)
+    schema.only(path, table, ("name", "description", "arch", *WHOLE_FACTS, *RATE_FACTS))
+    sources: list[tuple[str, str]] = []
+    arch = schema.fact(path, table, "arch", sources)
+    if not isinstance(arch, str) or not re.fullmatch(r"sm_\d\d\d?", arch) or int(arch[3:]) < 61:
+        wrong = "missing" if arch is None else f"{schema.shown(arch)} is no architecture of sm_61 (dp4a) or later"
+        raise refuse(path, "arch", wrong, 'write arch = { value = "sm_87", source = "..." }')
+    whole = {name: _number(path, table, name, *bounds, sources, int) for name, bounds in WHOLE_FACTS.items()}
+    rates = {name: _number(path, table, name, *bounds, sources, float) for name, bounds in RATE_FACTS.items()}
+    gpu = Gpu(
+        name=path.stem,
+        description=schema.text(path, table, "description"),
+        arch=arch,
+        sources=tuple(sources),
+        **whole,  # type: ignore[arg-type]
+        **rates,  # type: ignore[arg-type]
+    )
+    if gpu.shared_bytes_of_block > gpu.shared_bytes_of_sm:
+        wrong = f"{gpu.shared_bytes_of_block} is more than shared_bytes_of_sm, {gpu.shared_bytes_of_sm}"
+        raise refuse(path, "shared_bytes_of_block", wrong, "mend one of them")
+    return gpu
+
+
+def _number(
+    path: Path,
+    table: Table,
+    name: str,
+    low: float,
+    high: float,
+    sources: list[tuple[str, str]],
+    kind: type[int] | type[float],
+) -> float | None:
+    value = schema.fact(path, table, name, sources)
+    if value is None and name in OPTIONAL_FACTS:
+        return None
+    allowed = int if kind is int else (int, float)
+    if not isinstance(value, allowed) or isinstance(value, bool) or not low <= value <= high:
+        what = "whole number" if kind is int else "number"
+        wrong = "missing" if value is None else f"{schema.shown(value)} is no {what} from {low} to {high}"
+        raise refuse(path, name, wrong, f'write {name} = {{ value = ..., source = "..." }}')
+    return kind(value)

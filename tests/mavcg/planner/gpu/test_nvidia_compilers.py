@@ -1,0 +1,65 @@
+"""Kernels compiled by NVRTC and ptxas, where the extra `cuda` is installed."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mavcg.planner.gpu.emulation import HEADERS
+from mavcg.planner.gpu.gpu_layer import typed_layer
+from mavcg.planner.gpu.kernel_plan import Kernel
+from mavcg.planner.gpu.kernel_search import best_kernel
+from mavcg.planner.gpu.layer_source import layer_source
+from mavcg.planner.gpu.nvidia_compilers import (
+    KernelResources,
+    compile_cuda,
+    compilers_present,
+    parse_resources,
+    spilling,
+)
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.profiles.gpus import gpu_names, load_gpu
+
+REPORT = """\
+ptxas info    : Compiling entry function 'conv_sum' for 'sm_62'
+ptxas info    : Function properties for conv_sum
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 32 registers, 368 bytes cmem[0]
+ptxas info    : Compiling entry function 'conv' for 'sm_62'
+ptxas info    : Function properties for conv
+    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 128 registers, used 1 barriers, 368 bytes cmem[0]
+"""
+needs_compilers = pytest.mark.skipif(not compilers_present(), reason="not run: the extra cuda is not installed")
+HEADER_TEXTS = {path.name: path.read_text() for path in HEADERS.glob("*.cuh")}
+
+
+def test_the_report_of_ptxas_is_read_by_kernel() -> None:
+    assert parse_resources(REPORT) == {"conv_sum": KernelResources(32, 0, 0), "conv": KernelResources(128, 16, 20)}
+
+
+@needs_compilers
+@pytest.mark.parametrize("name", gpu_names())
+def test_a_kernel_compiles_within_its_registers(name: str) -> None:
+    gpu = load_gpu(name)
+    found = best_kernel(typed_layer(ConvLayer("c", 64, 64, 28, 28, 3, 3, 28, 28, pads=(1, 1, 1, 1)), "f32"), gpu)
+
+    code = compile_cuda(layer_source(found.kernel, "k"), HEADER_TEXTS, gpu.arch)
+
+    kernel = found.kernel
+    assert spilling([code]) == ()
+    assert (
+        gpu.resident_blocks(kernel.threads, code.resources["k"].registers, kernel.shared_bytes) >= found.time.resident
+    )
+    assert (b"cp.async" in code.ptx) == gpu.has_async_copies
+    assert code.cubin[:4] == b"\x7fELF"
+
+
+@needs_compilers
+@pytest.mark.long
+@pytest.mark.parametrize("arch", ["sm_62", "sm_70", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90"])
+def test_random_kernels_compile_for_every_architecture(
+    arch: str, draw_kernels: Callable[[int, int], list[Kernel]]
+) -> None:
+    for number, kernel in enumerate(draw_kernels(1, 10)):
+        code = compile_cuda(layer_source(kernel, f"k{number}"), HEADER_TEXTS, arch)
+        assert spilling([code]) == ()
