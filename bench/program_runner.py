@@ -47,7 +47,7 @@ class ProgramRunner:
         model = plan_model(lowered)
         self.program, self.parts = model.program, parts
         self.compiled = compiled(lowered.specs, machine)
-        self.constants = _Memory(pack_weights(model.memory, lowered.graph.constants))
+        self.constants = _Memory(pack_weights(model.memory, lowered.graph.constants).tobytes())
 
     def run(self, *arrays: Array) -> tuple[Array, ...]:
         """The outputs. Raises: AssertionError where a kernel writes beside its output, or an input or constant."""

@@ -27,7 +27,8 @@ from bench.selection_networks import NETWORKS
 from mavcg.assembly.asm_input import AsmInput
 from mavcg.assembly.asm_source import AsmSource
 from mavcg.assembly.loop_estimates import estimate_function
-from mavcg.assembly.tuning import TuningJob, tune_versions, wants_tuning
+from mavcg.assembly.tuning import TuningJob, tune_versions
+from mavcg.assembly.tuning_options import wants_tuning
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import parse_target
 from mavcg.hardware.timing import Timing

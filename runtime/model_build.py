@@ -1,12 +1,14 @@
 """Compiles a model's engine with its tables, and makes an object of its packed constants."""
 
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.objects.elf import function_symbols, property_note, undefined_symbols
@@ -17,6 +19,7 @@ from mavcg.runtime.model_text import DEFAULT_SPIN_US, constants_symbol, kernels_
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
 
+Buffer = Any  # bytes, or a NumPy array of them: typing.Buffer is of Python 3.12
 TABLES = "mavcg_model_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
 X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for
@@ -30,7 +33,7 @@ _PAGE_BITS = 12  # of 4 KiB, the smallest page of every target
 
 def build_model_objects(
     program: Program,
-    constants: bytes,
+    constants: Buffer,
     kernels: Sequence[Path],
     core_set: CoreSet,
     all_cores: Mapping[str, Core],
@@ -50,30 +53,54 @@ def build_model_objects(
     MavcgError for a target that is not Linux, a kernel without a generic version, constants of another size; ToolError
     when compiling fails.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    defined = {name for path in kernels for name, _bytes in function_symbols(path)}
+    tasks = model_tasks(
+        program, lambda: constants, defined, core_set, all_cores, target, folder, threads, spin_us
+    )  # fmt: skip
+    objects = (*kernels, *run_tasks(tasks, workers))
+    return (*objects, bionic_stub(objects, target, folder)) if target.system == "linux-android" else objects
+
+
+def model_tasks(
+    program: Program,
+    constants: Callable[[], Buffer],
+    defined: Set[str],
+    core_set: CoreSet,
+    all_cores: Mapping[str, Core],
+    target: Target,
+    folder: Path,
+    threads: int = 1,
+    spin_us: int = DEFAULT_SPIN_US,
+) -> tuple[Task[Path], ...]:
+    """Return the tasks that make a model library's objects beside the kernels': engine, constants, selector, in the
+    order of the link.
+
+    constants: packs program.constants_bytes bytes, as a part of its task. defined: symbols of the kernels' versions.
+    Others, and Raises: as build_model_objects.
+    """
     if target.system == "macos":
         raise MavcgError(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
-    if len(constants) != program.constants_bytes:
-        raise MavcgError(f"model {program.name}: {len(constants)} bytes of constants, not {program.constants_bytes}")
-    folder.mkdir(parents=True, exist_ok=True)
-    defined = {name for path in kernels for name, _bytes in function_symbols(path)}
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
     needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * X86_WORDS
     tables = tables_text(program, core_set, versions, needs, threads, spin_us)
-    with ThreadPoolExecutor(workers) as pool:
-        made = (
-            pool.submit(engine_object, tables, target, folder / "mavcg_engine.o"),
-            pool.submit(
-                constants_object, constants, constants_symbol(program), target, folder / "mavcg_constants.o"
-            ),
-            pool.submit(runtime_object, core_set, all_cores, target, folder),
-        )  # fmt: skip
-        objects = (*kernels, *(job.result() for job in made))
-    return (*objects, bionic_stub(objects, target, folder)) if target.system == "linux-android" else objects
+
+    def constants_made() -> Path:
+        packed = memoryview(constants())
+        if packed.nbytes != program.constants_bytes:
+            raise MavcgError(f"model {program.name}: {packed.nbytes} bytes of constants, not {program.constants_bytes}")
+        return constants_object(packed, constants_symbol(program), target, folder / "mavcg_constants.o")
+
+    return (
+        Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o")),
+        Task("packing weights", constants_made),
+        Task("compiling the selector", partial(runtime_object, core_set, all_cores, target, folder)),
+    )
 
 
-def versions_of(kernel: str, defined: set[str], core_set: CoreSet) -> tuple[str, ...]:
+def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str, ...]:
     """Return the symbols that generic and each core of the set run. Raises: MavcgError when there is no generic
     version."""
     if f"{kernel}.{GENERIC}" not in defined:
@@ -104,7 +131,7 @@ def _code_flags(target: Target) -> tuple[str, ...]:
     return PLAIN_CODE_FLAGS if target.system == "linux-android" else (*GUARDED_CODE_FLAGS, "-fstack-protector-strong")
 
 
-def constants_object(constants: bytes, symbol: str, target: Target, out: Path) -> Path:
+def constants_object(constants: Buffer, symbol: str, target: Target, out: Path) -> Path:
     """Write an object with these bytes in a read-only section of their own, at a page's start, under a hidden symbol.
     Returns out."""
     with scratch_folder(".mavcg-constants-", out.parent) as scratch:

@@ -1,21 +1,14 @@
 """Versions through the machine passes: each with its core's timing, several at a time, schedules kept on disk."""
 
 import hashlib
-import pickle
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from queue import SimpleQueue
+from functools import partial
 from typing import Any
 
 from mavcg.assembly.schedule_store import open_store
-from mavcg.errors import ToolError
-from mavcg.files.child_python import python_command
+from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
@@ -27,17 +20,6 @@ from mavcg.profiles.timing import load_timing
 # Accesses whose order or number a program may count on, and which look like any other in assembly. Stronger atomics are
 # instructions of their own there, which the passes leave alone.
 _VOLATILE = re.compile(r"\b(?:load|store) (?:atomic )?volatile |\b(?:load|store) atomic |syncscope\(\"singlethread\"\)")
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Options of the machine passes: used or not, and seconds that the exact solver may take for a loop."""
-
-    on: bool = True
-    solver_seconds: float = 0.0
-
-
-FAST = Tuning()
 
 
 @dataclass(frozen=True)
@@ -112,11 +94,6 @@ HOTTEST = "hottest by nesting and trip counts"
 NOT_HOTTEST = "the hottest that the model can time, by nesting and trip counts"
 
 
-def wants_tuning(core: Core) -> bool:
-    """True if a core's profile requests any machine pass."""
-    return core.arch == "aarch64" and (core.policy.split or core.policy.unpair or core.policy.schedule)
-
-
 def why_untouched(ir: str) -> str:
     """Why a version with this IR must not have its memory accesses moved, or ""."""
     return "it has volatile or relaxed atomic accesses" if _VOLATILE.search(ir) else ""
@@ -186,75 +163,6 @@ def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuni
 def tune_versions(
     jobs: Sequence[TuningJob], workers: int, progress: Callable[[], None], solver_seconds: float = 0.0
 ) -> list[tuple[str, VersionTuning]]:
-    """Tune versions, `workers` at a time, in as many processes; progress is called once for each."""
-    if workers < 2 or len(jobs) < 2:
-        tuned = []
-        for job in jobs:
-            tuned.append(tune_version(job, solver_seconds))
-            progress()
-        return tuned
-    count = min(workers, len(jobs))
-    with ExitStack() as stack:
-        idle: SimpleQueue[_Process] = SimpleQueue()
-        for _ in range(count):
-            idle.put(stack.enter_context(_Process()))
-
-        def work(job: TuningJob) -> tuple[str, VersionTuning]:
-            process = idle.get()
-            try:
-                result = process.tune(job, solver_seconds)
-            finally:
-                idle.put(process)
-            progress()
-            return result
-
-        with ThreadPoolExecutor(count) as pool:
-            return list(pool.map(work, jobs))
-
-
-class _Process:
-    """A process that tunes one version after the other: Python and its packages are loaded once."""
-
-    def __enter__(self) -> "_Process":
-        self._stderr = tempfile.TemporaryFile()
-        self._run = subprocess.Popen(
-            python_command("from mavcg.assembly.tuning import _serve; _serve()"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-        )
-        return self
-
-    def tune(self, job: TuningJob, solver_seconds: float) -> tuple[str, VersionTuning]:
-        """tune_version there. Raises: ToolError with its last words where the process has ended."""
-        assert self._run.stdin is not None and self._run.stdout is not None
-        try:
-            pickle.dump((job, solver_seconds), self._run.stdin)
-            self._run.stdin.flush()
-            result: tuple[str, VersionTuning] = pickle.load(self._run.stdout)
-        except (OSError, EOFError) as error:
-            status = self._run.wait()
-            self._stderr.seek(0)
-            lines = self._stderr.read().decode(errors="replace").strip().splitlines() or ["it printed nothing"]
-            raise ToolError(
-                f"tuning {job.symbol}: the process ended with {status}: {lines[-1]}; "
-                "take fewer --jobs where memory is short, or --tune off"
-            ) from error
-        return result
-
-    def __exit__(self, *error: object) -> None:
-        # The result of an unfinished job is not needed any more.
-        self._run.kill()
-        self._run.communicate()
-        self._stderr.close()
-
-
-def _serve() -> None:
-    """The other end of _Process: a job from standard input, its result to standard output, until there are no more."""
-    while True:
-        try:
-            job, solver_seconds = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(tune_version(job, solver_seconds), sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+    """Tune versions, `workers` at a time, in as many processes; progress is called as each begins."""
+    tasks = [Task(f"tuning {job.symbol}", partial(tune_version, job, solver_seconds)) for job in jobs]
+    return run_tasks(tasks, workers, lambda what: progress())

@@ -1,7 +1,8 @@
 """Limit the time and memory of a build: one that exceeds a limit is refused by name, with no files left behind.
 
 A thread watches, since a single library call may take long. RLIMIT_AS does not help: LLVM and threads reserve many
-times the memory that they touch. Memory is resident memory of this process and of all under it.
+times the memory that they touch. Memory is resident memory of this process, and of all under it what they do not share
+with it.
 """
 
 import contextlib
@@ -122,7 +123,7 @@ def _watch(limits: ResourceLimits, what: str, progress: LimitedProgress, main: i
     started, polls, of_children = time.monotonic(), 0, 0
     while not done.wait(min(_POLL_S, limits.seconds)):
         if limits.memory_bytes and polls % _CHILDREN_EVERY == 0:
-            of_children = resident_bytes(descendants())
+            of_children = private_bytes(descendants())
         polls += 1
         seconds = time.monotonic() - started
         resident = resident_bytes([os.getpid()]) + of_children if limits.memory_bytes else 0
@@ -167,6 +168,20 @@ def _node_of_traceback(error: BaseException) -> Node | None:
         found = node if isinstance(node, Node) and node.origin else found
         trace = trace.tb_next
     return found
+
+
+def private_bytes(processes: Iterable[int]) -> int:
+    """Return the memory that these processes wrote and that no other has, in bytes: a copy of this process shares most
+    of its pages with it. resident_bytes of them where Linux does not say it.
+    """
+    total = 0
+    for process in processes:
+        try:
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_Dirty:"))
+        except OSError:
+            total += resident_bytes([process])
+    return total
 
 
 def resident_bytes(processes: Iterable[int]) -> int:

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from llvmlite import ir
 
-from mavcg.assembly.tuning import FAST, Tuning, TuningJob, tune_versions, wants_tuning
+from mavcg.assembly.tuning_options import FAST, Tuning, wants_tuning
+from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import kernel_name, prepared
@@ -30,6 +31,11 @@ KERNELS_PER_MODULE = 8  # more share a compiler's start, fewer keep all CPUs bus
 def version_symbol(kernel: str, label: str) -> str:
     """The linkage name of a kernel's version: label is "generic" or a core's name."""
     return f"{kernel}.{label}"
+
+
+def version_symbols(specs: Sequence[KernelSpec], labels: Sequence[str]) -> frozenset[str]:
+    """The linkage names of all versions of these kernels."""
+    return frozenset(version_symbol(kernel_name(spec), label) for spec in specs for label in labels)
 
 
 def kernel_module(
@@ -80,6 +86,16 @@ class KernelCode:
         return "".join(lines)
 
 
+@dataclass(frozen=True)
+class KernelObject:
+    """An object file of some kernels' versions for one core. rescheduled: by the machine passes; tiles: as tiles_of."""
+
+    label: str
+    path: Path
+    rescheduled: bool
+    tiles: Mapping[str, tuple[str, ...]]
+
+
 def kernel_objects(
     specs: Sequence[KernelSpec],
     machines: Mapping[str, Machine],
@@ -95,58 +111,66 @@ def kernel_objects(
 
     cores: whose profiles may ask for machine passes. Raises: ToolError with the compiler's words.
     """
+    tasks = kernel_tasks(specs, machines, cores, target, folder, tuning, plan)
+    return kernel_code(run_tasks(tasks, workers, progress), machines, plan)
+
+
+def kernel_tasks(
+    specs: Sequence[KernelSpec],
+    machines: Mapping[str, Machine],
+    cores: Sequence[Core],
+    target: Target,
+    folder: Path,
+    tuning: Tuning = FAST,
+    plan: TilePlan = UNPLANNED,
+) -> list[Task[KernelObject]]:
+    """Return the tasks that kernel_objects consists of, those with machine passes first: they take longest."""
     tuned = {core.name: core for core in cores if tuning.on and wants_tuning(core)}
-    parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
-    jobs = [_Job(label, number, tuple(part)) for label in machines for number, part in enumerate(parts)]
+    if tuned:
+        import mavcg.assembly.tuning  # noqa: F401 - once, before workers are copies of this process
+    parts = [tuple(specs[i : i + KERNELS_PER_MODULE]) for i in range(0, len(specs), KERNELS_PER_MODULE)]
+    tasks = []
+    for label in sorted(machines, key=lambda label: label not in tuned):
+        what = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
+        for number, part in enumerate(parts):
+            job = _Job(part, machines[label], label, target, plan, folder / f"kernels-{label}-{number}.o", what)
+            tasks.append(Task(what, partial(_kernel_object, job, tuned.get(label), tuning)))
+    return tasks
 
+
+def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine], plan: TilePlan) -> KernelCode:
+    """Put together the objects that kernel_tasks make: in the order of the link, rescheduled ones last."""
     tiles: dict[str, dict[str, tuple[str, ...]]] = {label: {} for label in machines}
-
-    def work(job: _Job) -> Path:
-        text = kernel_module(job.specs, machines[job.label], job.label, target, plan)
-        tiles[job.label].update(tiles_of(text))
-        emit_as = "asm" if job.label in tuned else "obj"
-        out = folder / f"kernels-{job.label}-{job.number}.{'s' if emit_as == 'asm' else 'o'}"
-        what = f"compiling kernels for {job.label}"
-        compile_module(CodegenJob(text, target, what, opt_level="2", emit=emit_as, flags=KERNEL_FLAGS), out)
-        progress(what)
-        return out
-
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        made = list(pool.map(work, jobs))
-        plain = [path for path in made if path.suffix == ".o"]
-        assembly = [(job, path) for job, path in zip(jobs, made, strict=True) if path.suffix == ".s"]
-        texts = _tuned_texts(assembly, tuned, workers, progress, tuning)
-
-        def finish(path: Path, text: str) -> Path:
-            out = path.with_suffix(".o")
-            assemble(text, out, target, f"assembling {path.name}")
-            return out
-
-        finished = pool.map(finish, (path for _, path in assembly), texts)
-        return KernelCode((*plain, *finished), tiles, plan)
+    for each in objects:
+        tiles[each.label].update(each.tiles)
+    ordered = sorted(objects, key=lambda each: each.rescheduled)
+    return KernelCode(tuple(each.path for each in ordered), tiles, plan)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Some kernels for one core; number: of the module, from 0."""
+    """Some kernels for one core. out: the object's path; what: for messages."""
 
-    label: str
-    number: int
     specs: tuple[KernelSpec, ...]
+    machine: Machine
+    label: str
+    target: Target
+    plan: TilePlan
+    out: Path
+    what: str
 
 
-def _tuned_texts(
-    assembly: Sequence[tuple[_Job, Path]],
-    cores: Mapping[str, Core],
-    workers: int,
-    progress: Callable[[str], None],
-    tuning: Tuning,
-) -> list[str]:
-    """The machine passes over each module, several at a time; what they found is kept for the next build."""
-    jobs = []
-    for job, path in assembly:
-        text, symbol = path.read_text(), version_symbol(kernel_name(job.specs[0]), job.label)
-        core = cores[job.label]
-        jobs.append(TuningJob(core, text, symbol, "", symbol, "", True, HEURISTIC_SECONDS, account=False))
-    done = tune_versions(jobs, workers, lambda: progress("rescheduling kernels"), tuning.solver_seconds)
-    return [text for text, _ in done]
+def _kernel_object(job: _Job, tuned: Core | None, tuning: Tuning) -> KernelObject:
+    """Emit and compile. tuned: the core whose profile asks for machine passes; what they found is kept for the next
+    build."""
+    text = kernel_module(job.specs, job.machine, job.label, job.target, job.plan)
+    made = job.out.with_suffix(".s") if tuned else job.out
+    emit_as = "asm" if tuned else "obj"
+    compile_module(CodegenJob(text, job.target, job.what, opt_level="2", emit=emit_as, flags=KERNEL_FLAGS), made)
+    if tuned:
+        from mavcg.assembly.tuning import TuningJob, tune_version
+
+        assembly, symbol = made.read_text(), version_symbol(kernel_name(job.specs[0]), job.label)
+        question = TuningJob(tuned, assembly, symbol, "", symbol, "", True, HEURISTIC_SECONDS, account=False)
+        assemble(tune_version(question, tuning.solver_seconds)[0], job.out, job.target, f"assembling {made.name}")
+    return KernelObject(job.label, job.out, tuned is not None, tiles_of(text))

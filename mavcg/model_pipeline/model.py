@@ -8,18 +8,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import run_tasks
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
 from mavcg.importers.load import import_model
-from mavcg.lowering.kernel_code import kernel_objects
+from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.pack_weights import pack_weights
@@ -39,7 +41,7 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import check_companions, library_stem, write_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import build_model_objects
+from mavcg.runtime.model_build import model_tasks
 from mavcg.runtime.model_text import default_spin_us
 from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.specs.kernel import Machine
@@ -141,19 +143,19 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     if not request.threads:
         planned = replace(planned, program=_with_thread_plans(request, planned, tiles, progress))
     with scratch_folder("mavcg-model-") as folder:
-        kernels = kernel_objects(
-            lowered.specs, machines, request.cores, request.target, folder, request.workers, progress, request.tuning,
-            tiles,
+        tasks = kernel_tasks(
+            lowered.specs, machines, request.cores, request.target, folder, request.tuning, tiles
         )  # fmt: skip
+        others = model_tasks(
+            planned.program, partial(pack_weights, memory, lowered.graph.constants),
+            version_symbols(lowered.specs, tuple(machines)), CoreSet(request.cores), load_cores(), request.target,
+            folder, request.threads, default_spin_us(request.board),
+        )  # fmt: skip
+        made: list[Any] = run_tasks([*others, *tasks], request.workers, progress)
+        kernels = kernel_code(made[len(others) :], machines, tiles)
         dump("generate_code", kernels)
-        progress("packing weights")
-        constants = pack_weights(memory, lowered.graph.constants, request.workers)
-        dump("pack_weights", f"{len(memory.constants)} constants, {len(constants)} bytes\n")
-        progress("compiling the engine")
-        objects = build_model_objects(
-            planned.program, constants, kernels.objects, CoreSet(request.cores), load_cores(), request.target, folder,
-            request.threads, default_spin_us(request.board), request.workers,
-        )  # fmt: skip
+        dump("pack_weights", f"{len(memory.constants)} constants, {memory.constants_bytes} bytes\n")
+        objects: tuple[Path, ...] = (*kernels.objects, *made[: len(others)])
         note = model_note(planned, kernels, choice.selection) | {"made_with": made_with(request.model)}
         note_object = folder / "model-note.o"
         assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")

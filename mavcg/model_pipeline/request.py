@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.assembly.tuning_options import parse_tuning
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -12,7 +13,6 @@ from mavcg.hardware.target import Target, default_target, host_target, parse_tar
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
 from mavcg.profiles.load import cores_for
-from mavcg.program_pipeline.request import parse_tuning
 from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
 from mavcg.toolchain.codegen import default_workers

@@ -4,15 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mavcg.assembly.asm_input import AsmInput, read_asm_input
-from mavcg.assembly.asm_source import AsmSource
-from mavcg.assembly.loop_estimates import BlockEstimate, estimate_function
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
-from mavcg.passes.asm.analysis.blocks import functions_of
-from mavcg.passes.asm.isa.source import parse_source
-from mavcg.passes.asm.models.estimate import IN_ORDER
+
+if TYPE_CHECKING:
+    from mavcg.assembly.loop_estimates import BlockEstimate
 
 _NAMED = re.compile(r"(?:^|\s)(?://|#)\s*%(?P<name>[\w.$-]+)\s*$")
 UNROLLED = (1, 2, 4)  # iterations that the machine passes make one
@@ -40,6 +38,12 @@ def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[s
 
     kernels: symbol -> kernel. Blocks with an instruction that the core's profile does not know are left out.
     """
+    from mavcg.assembly.asm_input import AsmInput  # the machine passes, which builds for x86 do without
+    from mavcg.assembly.asm_source import AsmSource
+    from mavcg.assembly.loop_estimates import estimate_function
+    from mavcg.passes.asm.analysis.blocks import functions_of
+    from mavcg.passes.asm.isa.source import parse_source
+
     lines = text.splitlines()
     named = {number: match["name"] for number, line in enumerate(lines, 1) if (match := _NAMED.search(line))}
     statements = parse_source(text, "kernels")
@@ -60,6 +64,9 @@ def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[s
 
 def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timing) -> dict[str, list[BuiltLoop]]:
     """Kernel -> its loops of one block, of the version that the core runs. Raises: MavcgError as read_asm_input."""
+    from mavcg.assembly.asm_input import read_asm_input
+    from mavcg.assembly.loop_estimates import estimate_function
+
     code = read_asm_input(library, core, kernels)
     found: dict[str, list[BuiltLoop]] = {}
     for function in code.functions:
@@ -85,15 +92,17 @@ def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop])
     return found
 
 
-def _operations(one: BlockEstimate) -> int:
+def _operations(one: "BlockEstimate") -> int:
     return one.work.flops + one.work.int_ops
 
 
-def _cycles(one: BlockEstimate) -> float:
+def _cycles(one: "BlockEstimate") -> float:
     """Return the cycles of an iteration or of a run.
 
     Out of order, the latency of a straight block passes while other blocks run.
     """
+    from mavcg.passes.asm.models.estimate import IN_ORDER
+
     assert one.estimate is not None
     if one.kind == "loop" or one.estimate.model == IN_ORDER:
         return one.estimate.cycles

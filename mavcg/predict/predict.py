@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.assembly.tuning import wants_tuning
+from mavcg.assembly.tuning_options import wants_tuning
 from mavcg.cost_model.board_machine import cluster_machine, cluster_machines
 from mavcg.cost_model.core_rates import core_rates
 from mavcg.cost_model.fits import all_cores_fit

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mavcg.assembly.tuning import Tuning, TuningJob, tune_versions, wants_tuning
+from mavcg.assembly.tuning import TuningJob, tune_versions
+from mavcg.assembly.tuning_options import Tuning, wants_tuning
 from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core

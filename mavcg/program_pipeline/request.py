@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from mavcg.assembly.tuning import Tuning
+from mavcg.assembly.tuning_options import Tuning, parse_tuning
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -25,7 +25,6 @@ from mavcg.sources.drivers import checked_drivers, parse_query_drivers
 from mavcg.sources.to_ir import Compiler
 
 DEFAULT_THRESHOLD_PERCENT = 5.0  # as in profiling.ranking, which a build without a profile does not import
-BEST_SECONDS = 8.0  # of the solver, for a loop
 _C_SUFFIXES = (".c", ".i")
 Table = TypeVar("Table", BuildFile, ModelTable)
 
@@ -290,14 +289,6 @@ def _per_core_rounding(file: BuildFile) -> bool:
     if file.rounding not in (None, "exact", "per-core"):
         raise MavcgError(f"--rounding {file.rounding}: is neither exact nor per-core; exact is right for most programs")
     return file.rounding == "per-core"
-
-
-def parse_tuning(word: str | None) -> Tuning:
-    """Return the settings for a value of --tune; fast for None. Raises: MavcgError for an unknown value."""
-    known = {"off": Tuning(on=False), "fast": Tuning(), "best": Tuning(solver_seconds=BEST_SECONDS)}
-    if (word or "fast") not in known:
-        raise MavcgError(f"--tune {word}: is none of {', '.join(known)}; fast is right for most programs")
-    return known[word or "fast"]
 
 
 def merge(file: Table, options: Table) -> Table:

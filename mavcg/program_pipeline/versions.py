@@ -9,17 +9,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.assembly.tuning import (
-    FAST,
-    Tuning,
-    TuningJob,
-    VersionTuning,
-    has_open_inline,
-    modelled,
-    tune_versions,
-    wants_tuning,
-    why_untouched,
-)
+from mavcg.assembly.tuning import TuningJob, VersionTuning, has_open_inline, modelled, tune_versions, why_untouched
+from mavcg.assembly.tuning_options import FAST, Tuning, wants_tuning
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label

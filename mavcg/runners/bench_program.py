@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.kernels.builder.emit import kernel_name

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from mavcg.errors import MavcgError
 from mavcg.passes.asm.isa.syntax import Instr, SyntaxFault, parse_instr, parse_register
 
+_PLAIN = re.compile(r"[\t !$-&(-.0-:<-~]+")  # ends no statement and begins no comment or string
 _LABEL = re.compile(r'\s*((?:[\w.$]+|"[^"\n]*"))\s*:(?!:)')
 _REQ = re.compile(r"([A-Za-z_.$][\w.$]*)\s+\.req\s+([\w.]+)$", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r'(?:[A-Za-z_.$][\w.$]*|"[^"\n]*")\s*==?(?!=)')
@@ -168,6 +169,9 @@ def _end_of_statement(text: str, at: int, line: int, column: int, file: str) -> 
     i, code_end = at, None
     only_blanks = True
     while i < len(text):
+        if plain := _PLAIN.match(text, i):
+            i, only_blanks = plain.end(), only_blanks and plain[0].isspace()
+            continue
         sign = text[i]
         if sign == "\n":
             return i + 1, code_end if code_end is not None else i, only_blanks

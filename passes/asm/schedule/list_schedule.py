@@ -57,14 +57,16 @@ def _placed(resources: ResourceTable, edges: tuple[Edge, ...]) -> tuple[tuple[in
     orders = permutations(own) if len(ops) <= SHORT else [own]  # its own order is the first of the permutations
     tried = [placed for order in orders if (placed := _in_order(order, edges, resources))]
     if len(ops) > SHORT:
-        tried += [_greedy(edges, resources, key) for key in keys]
+        greedy = _Greedy(edges, resources, heights)
+        for key in keys:
+            tried += greedy.schedule(key, min(each[-1][1] for each in tried))
         least = max(latest, _busiest(resources, len(ops)))
         rng = random.Random(len(ops))
         for _ in range(RESTARTS):
-            if min(each[-1][1] for each in tried) <= least:
+            if (shortest := min(each[-1][1] for each in tried)) <= least:
                 break
             key = [(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))]
-            tried.append(_greedy(edges, resources, key))
+            tried += greedy.schedule(key, shortest)
     return min(tried, key=_cost)
 
 
@@ -141,44 +143,53 @@ def _in_order(order: Sequence[int], edges: Sequence[Edge], resources: ResourceTa
     return tuple(placed)
 
 
-def _greedy(
-    edges: Sequence[Edge], resources: ResourceTable, key: Sequence[tuple[float, ...]]
-) -> tuple[tuple[int, int], ...]:
-    """Schedule greedily: cycle by cycle, the ready op with the largest key that fits."""
-    count = len(resources.pattern_of)
-    after: list[list[Edge]] = [[] for _ in range(count)]
-    waiting = [0] * count
-    for edge in edges:
-        after[edge.source].append(edge)
-        waiting[edge.target] += 1
-    table = ReservationTable(resources, None)
-    earliest = [0] * count
-    by_rank = sorted(range(count), key=lambda op: key[op], reverse=True)
-    rank = {op: number for number, op in enumerate(by_rank)}
-    ready = sorted(rank[op] for op in range(count) if not waiting[op])
-    placed: list[tuple[int, int]] = []
-    now = 0
-    refused = set[int]()  # patterns of which no op fits in this cycle any more
-    while ready:
-        chosen = None
-        for at, number in enumerate(ready):
-            op = by_rank[number]
-            pattern = resources.pattern_of[op]
-            if earliest[op] <= now and pattern not in refused:
-                if table.fits(op, now):
-                    chosen = op
-                    del ready[at]
-                    break
-                refused.add(pattern)
-        if chosen is None:
-            now += 1
-            refused.clear()
-            continue
-        table.place(chosen, now)
-        placed.append((chosen, now))
-        for edge in after[chosen]:
-            earliest[edge.target] = max(earliest[edge.target], now + edge.latency)
-            waiting[edge.target] -= 1
-            if not waiting[edge.target]:
-                insort(ready, rank[edge.target])
-    return tuple(placed)
+class _Greedy:
+    """Greedy schedules of the same ops by different keys."""
+
+    def __init__(self, edges: Sequence[Edge], resources: ResourceTable, heights: Sequence[int]) -> None:
+        """heights: the ops' critical paths."""
+        self._resources, self._heights = resources, heights
+        self._after: list[list[tuple[int, int]]] = [[] for _ in heights]  # (op that waits, latency)
+        self._waiting = [0] * len(heights)
+        for edge in edges:
+            self._after[edge.source].append((edge.target, edge.latency))
+            self._waiting[edge.target] += 1
+
+    def schedule(self, key: Sequence[tuple[float, ...]], longest: int) -> list[tuple[tuple[int, int], ...]]:
+        """Schedule cycle by cycle the ready op with the largest key that fits.
+
+        longest: cycle in which the last op may issue. Returns: a list of the schedule, or of nothing if it is longer.
+        """
+        pattern_of, heights, waiting = self._resources.pattern_of, self._heights, self._waiting.copy()
+        table = ReservationTable(self._resources, None)
+        earliest = [0] * len(heights)
+        by_rank = sorted(range(len(heights)), key=lambda op: key[op], reverse=True)
+        rank = {op: number for number, op in enumerate(by_rank)}
+        ready = sorted(rank[op] for op, before in enumerate(waiting) if not before)
+        placed: list[tuple[int, int]] = []
+        now = 0
+        refused = set[int]()  # patterns of which no op fits in this cycle any more
+        while ready:
+            chosen = None
+            for at, number in enumerate(ready):
+                op = by_rank[number]
+                if earliest[op] <= now and pattern_of[op] not in refused:
+                    if table.fits(op, now):
+                        chosen = op
+                        del ready[at]
+                        break
+                    refused.add(pattern_of[op])
+            if chosen is None:
+                now += 1
+                refused.clear()
+                continue
+            if now + heights[chosen] > longest:  # what depends on it would be later than that
+                return []
+            table.place(chosen, now)
+            placed.append((chosen, now))
+            for target, latency in self._after[chosen]:
+                earliest[target] = max(earliest[target], now + latency)
+                waiting[target] -= 1
+                if not waiting[target]:
+                    insort(ready, rank[target])
+        return [tuple(placed)]

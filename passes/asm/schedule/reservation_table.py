@@ -24,6 +24,12 @@ class ReservationTable:
         self._issued: list[list[int]] = []  # per slot: the ops that issue in it
         self._cycle: dict[int, int] = {}
         self._uses = [_merged(pattern, interval) for pattern in resources.patterns]
+        # The same without an interval, as distances in _room.
+        self._offsets = [
+            tuple((after * len(self._capacities) + resource, amount) for after, resource, amount in uses)
+            for uses in self._uses
+        ]
+        self._farthest = max((offset for offsets in self._offsets for offset, _ in offsets), default=0)
         self._bans = [
             tuple((cycles if interval is None else cycles % interval, banned) for cycles, banned in pattern.bans)
             for pattern in resources.patterns
@@ -65,10 +71,17 @@ class ReservationTable:
         if self._never[pattern]:
             return False
         width, room = len(self._capacities), self._room
-        for after, resource, amount in self._uses[pattern]:
-            slot = self._slot(cycle + after)
-            if room[slot * width + resource] < amount:
-                return False
+        if self._interval is None:
+            start = cycle * width
+            if start + self._farthest >= len(room):
+                self._grow(2 * cycle + self._farthest // width + 16)
+            for offset, amount in self._offsets[pattern]:
+                if room[start + offset] < amount:
+                    return False
+        else:
+            for after, resource, amount in self._uses[pattern]:
+                if room[(cycle + after) % self._interval * width + resource] < amount:
+                    return False
         return not (self._bans[pattern] and self._banned(pattern, cycle))
 
     def open_slots(self, op: int) -> int:

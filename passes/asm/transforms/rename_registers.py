@@ -94,6 +94,8 @@ def _webs(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str
 
 def _in_long_list(instr: Instr) -> frozenset[int]:
     """Return the positions of registers that must have consecutive numbers."""
+    if not any(isinstance(operand, RegList) and len(operand.registers) > 1 for operand in instr.operands):
+        return frozenset()
     position, consecutive = 0, set()
     for operand in instr.operands:
         if isinstance(operand, RegList):
@@ -160,4 +162,6 @@ def _renamed(code: Code, at: int, names: Mapping[tuple[int, int], str]) -> Instr
     registers = code.instr.registers()
     chosen = tuple(names.get((at, position), reg.name) for position, reg in enumerate(registers))
     assert not any("%" in name for name in chosen if name != ZERO), str(code.instr)
+    if chosen == tuple(reg.name for reg in registers):
+        return code.instr
     return code.instr.with_registers(chosen)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.target import parse_target
@@ -111,7 +111,7 @@ def test_every_kernel_has_every_version(tmp_path: Path, tuning: Tuning) -> None:
     assert sorted(symbols) == sorted(wanted)
     assert made.code_bytes().keys() == wanted and min(made.code_bytes().values()) > 0
     assert list(made.tiles) == list(machines)
-    assert ("rescheduling kernels" in said) == tuning.on  # for the Cortex-A55
+    assert any("rescheduling" in message for message in said) == tuning.on  # for the Cortex-A55
 
 
 def test_the_same_kernels_give_the_same_objects(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from mavcg.assembly.argument_states import described_state, parse_arguments
 from mavcg.assembly.code_image import read_image
 from mavcg.assembly.equivalence import compare
-from mavcg.assembly.tuning import FAST, Tuning
+from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import parse_target
 from mavcg.objects.binaries import protection, symbol_bytes

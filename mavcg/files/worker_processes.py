@@ -1,0 +1,132 @@
+"""Run tasks in processes that are copies of this one: Python code beside Python code, with nothing loaded again.
+
+The processes are forked: they have all modules and values of this one from their first moment, and a task's arguments
+are not sent to them. Where a system cannot fork (Windows), and for one worker, tasks run in this process.
+"""
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from mavcg.errors import ToolError
+from mavcg.files.scratch import ENDING_SIGNALS, making
+
+R = TypeVar("R", covariant=True)
+Pipe = Connection  # one end of it
+
+
+@dataclass(frozen=True)
+class Task(Generic[R]):
+    """Some work. what: a description of it, for people; run: does it, and returns a result that can be pickled."""
+
+    what: str
+    run: Callable[[], R]
+
+
+def run_tasks(
+    tasks: Sequence[Task[R]], workers: int, progress: Callable[[str], None] = lambda message: None
+) -> list[R]:
+    """Run tasks, `workers` at a time, each worker a process of its own; results in the tasks' order.
+
+    Tasks begin in their order: the longest should be first. progress: gets each task's description as it begins, from
+    any thread. Raises: the exception that a task raises; ToolError where a process ends before its task does.
+    """
+    count = min(workers, len(tasks))
+    if count < 2 or not hasattr(os, "fork"):
+        found = []
+        for task in tasks:
+            progress(task.what)
+            found.append(task.run())
+        return found
+    # Threads that wait for a worker end when it is killed: so the workers, in the stack, go before the pool.
+    with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
+        idle: SimpleQueue[_Worker] = SimpleQueue()
+        ours: list[Pipe] = []
+        for _ in range(count):
+            idle.put(stack.enter_context(_Worker(tasks, ours)))
+
+        def work(number: int) -> R:
+            worker = idle.get()
+            try:
+                progress(tasks[number].what)
+                result: R = worker.run(number)
+            finally:
+                idle.put(worker)
+            return result
+
+        jobs = [pool.submit(work, number) for number in range(len(tasks))]
+        try:
+            return [job.result() for job in jobs]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _Worker:
+    """A process that runs one of the tasks after the other."""
+
+    def __init__(self, tasks: Sequence[Task[Any]], ours: list[Pipe]) -> None:
+        """ours: this process's ends of the pipes to all workers, which a worker closes; this one's is added."""
+        context = multiprocessing.get_context("fork")
+        self._tasks = tasks
+        self._pipe, theirs = context.Pipe()
+        ours.append(self._pipe)
+        self._process = context.Process(target=_serve, args=(tasks, theirs, tuple(ours)), daemon=True)
+        with making:  # no other thread then makes a folder or a process, and a signal's handler sees this one
+            self._process.start()
+        theirs.close()
+
+    def run(self, number: int) -> Any:
+        """Run a task there. Raises: as the task; ToolError with the status of a process that has ended."""
+        try:
+            self._pipe.send(number)
+            succeeded, result = self._pipe.recv()
+        except (OSError, EOFError) as error:
+            self._process.join()
+            raise ToolError(
+                f"{self._tasks[number].what}: the process ended with {self._process.exitcode}; "
+                "take fewer --jobs where memory is short"
+            ) from error
+        if not succeeded:
+            raise result
+        return result
+
+    def __enter__(self) -> "_Worker":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()  # the result of an unfinished task is not needed any more
+        self._process.join()
+        self._pipe.close()
+
+
+def _serve(tasks: Sequence[Task[Any]], pipe: Pipe, parents: Sequence[Pipe]) -> None:
+    """Run the tasks whose numbers arrive, until the parent closes its end or is no more."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # folders are the parent's to remove
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends its workers
+    for end in parents:
+        end.close()
+    # What is inherited is never looked through, so that its pages stay shared; a task's own garbage goes at its end:
+    # collections in between take a quarter of the time of emitting kernels.
+    gc.freeze()
+    gc.disable()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            task = tasks[pipe.recv()]
+            try:
+                answer = True, task.run()
+            except Exception as error:
+                answer = False, error
+            pipe.send(answer)
+            del task, answer
+            gc.collect()

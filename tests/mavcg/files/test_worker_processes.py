@@ -1,0 +1,68 @@
+"""Tasks in processes that are copies of this one."""
+
+import os
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mavcg.errors import MavcgError, ToolError
+from mavcg.files.worker_processes import Task, run_tasks
+
+
+def squares(count: int) -> list[Task[tuple[int, int]]]:
+    offset = 7  # what a task refers to is there without being sent
+    return [Task(f"square {n}", lambda n=n: (n * n + offset, os.getpid())) for n in range(count)]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_results_are_in_order_whatever_the_number_of_workers(workers: int) -> None:
+    begun: list[str] = []
+    results = run_tasks(squares(9), workers, begun.append)
+
+    assert [value for value, _ in results] == [n * n + 7 for n in range(9)]
+    assert sorted(begun) == [f"square {n}" for n in range(9)]
+    assert ({process for _, process in results} == {os.getpid()}) == (workers == 1)
+
+
+def test_one_task_and_none_need_no_process() -> None:
+    assert run_tasks(squares(1), 4) == [(7, os.getpid())]
+    assert run_tasks([], 4) == []
+
+
+def _meet(mine: Path, other: Path) -> bool:
+    mine.touch()
+    deadline = time.monotonic() + 60
+    while not other.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return other.exists()
+
+
+def test_two_workers_run_at_the_same_time(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert run_tasks([Task("a", partial(_meet, a, b)), Task("b", partial(_meet, b, a))], 2) == [True, True]
+
+
+def _refuse() -> None:
+    raise MavcgError("node 'x': is refused; take another")
+
+
+def test_the_error_of_a_task_is_raised_here() -> None:
+    before = threading.active_count()
+    with pytest.raises(MavcgError, match="node 'x': is refused"):
+        run_tasks([Task("a", _refuse), *[Task("b", partial(time.sleep, 0.01))] * 5], 2)
+    assert threading.active_count() == before
+
+
+def test_a_process_that_ends_is_an_error_with_its_status() -> None:
+    with pytest.raises(ToolError, match="tuning f: the process ended with 3; take fewer --jobs"):
+        run_tasks([Task("tuning f", partial(os._exit, 3)), Task("tuning g", partial(time.sleep, 0.1))], 2)
+
+
+def test_no_process_outlives_the_tasks() -> None:
+    processes = {process for _, process in run_tasks(squares(4), 2)}
+    for process in processes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
