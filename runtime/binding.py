@@ -18,7 +18,7 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.target import host_target
 from mavcg.runtime.amalgamation import SOURCES, unit_text
 from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime, x86_needs
-from mavcg.runtime.code_cache import cached_library, is_own_folder
+from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
 from mavcg.runtime.declared import ffi
 
@@ -134,11 +134,4 @@ def build_detector(core_set: CoreSet, folder: Path, checked: tuple[Core, ...] = 
         table = table_text(core_set, {}, {core.name: x86_needs(core) for core in checked})
         compile_runtime("detect", table, target, out, flags)
 
-    return cached_library(folder, f"detect-{content}", compile_detector)
-
-
-def cache_folder() -> Path:
-    """Return the folder of compiled helpers: $XDG_CACHE_HOME/mavcg, or ~/.cache/mavcg (XDG Base Directory
-    Specification)."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "mavcg"
+    return cached_file(folder, f"detect-{content}.so", compile_detector)

@@ -1,18 +1,22 @@
 """Compiles the selector of a core set for a target."""
 
+import hashlib
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
-from mavcg.runtime.amalgamation import SOURCES, write_unit
+from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
+from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
-from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
 RUNTIME_FLAGS = (
@@ -43,13 +47,26 @@ def runtime_object(
     if target.system == "macos":  # Mach-O has no groups; its weak definitions merge one by one
         return compile_runtime("runtime", table, target, out)
     unit, group = ("shared_set", "mavcg_shared") if shared else ("runtime", "mavcg_runtime")
-    assembly = compile_runtime(unit, table, target, out.with_suffix(".s"), ("-S", "-Wno-unused-command-line-argument"))
-    assembly.write_text(in_one_group(assembly.read_text(), f"{group}_{core_set.tag}"))
-    # By its name alone: the assembler writes the path it was given into the object.
-    run_zig(
-        "cc", [*machine_flags(target), "-g0", "-c", assembly.name, "-o", out.name], "assembling the runtime", out.parent
-    )
-    assembly.unlink()
+
+    def compile_in_group(made: Path) -> None:
+        more = ("-S", "-Wno-unused-command-line-argument")
+        assembly = compile_runtime(unit, table, target, made.with_suffix(".s"), more)
+        assembly.write_text(in_one_group(assembly.read_text(), f"{group}_{core_set.tag}"))
+        # By its name alone: the assembler writes the path it was given into the object.
+        arguments = [*machine_flags(target), "-g0", "-c", assembly.name, "-o", made.name]
+        run_zig("cc", arguments, "assembling the runtime", made.parent)
+        assembly.unlink()
+
+    # The selector depends on the core set alone, and takes longer to compile than a small program's versions.
+    folder = cache_folder()
+    if not is_own_folder(folder):
+        compile_in_group(out)
+        return out
+    flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS]
+    parts = [unit_text(unit), table, target.zig_name, group, " ".join(flags), zig_program(), version("ziglang")]
+    content = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    out_dir.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(cached_file(folder, f"selector-{content}.o", compile_in_group), out)
     return out
 
 

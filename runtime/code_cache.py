@@ -32,24 +32,33 @@ def is_own_folder(folder: Path) -> bool:
     return True
 
 
-def cached_library(folder: Path, name: str, make: Callable[[Path], object]) -> Path:
-    """Return the path of a library, from this folder if an earlier process left it there, else written by `make`.
+def cache_folder() -> Path:
+    """Return the folder of compiled helpers: $XDG_CACHE_HOME/mavcg, or ~/.cache/mavcg (XDG Base Directory
+    Specification)."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "mavcg"
 
-    folder: a folder of this user's. name: identifies what the library is made of; the file is
-    <name>-<digest of its content>.so. make: writes it to a path. A file of that name with another owner, mode or
+
+def cached_file(folder: Path, name: str, make: Callable[[Path], object]) -> Path:
+    """Return the path of a library or object, from this folder if an earlier process left it there, else written by
+    `make`.
+
+    folder: a folder of this user's. name: identifies what the file is made of, with its suffix; the file is
+    <stem>-<digest of its content><suffix>. make: writes it to a path. A file of that name with another owner, mode or
     content is removed and made again.
     """
-    for path in sorted(folder.glob(f"{name}-*.so")):
+    stem, suffix = os.path.splitext(name)
+    for path in sorted(folder.glob(f"{stem}-*{suffix}")):
         if _is_as_written(path):
             return path
         with contextlib.suppress(OSError):  # a folder, for example: its name is not the one that is written
             path.unlink()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with scratch_folder(".mavcg-kept-", folder) as scratch:
-        made = Path(scratch) / f"{name}.so"
+        made = Path(scratch) / name
         make(made)
         made.chmod(0o700)  # whatever the umask is
-        path = folder / f"{name}-{_digest(made.read_bytes())}.so"
+        path = folder / f"{stem}-{_digest(made.read_bytes())}{suffix}"
         os.replace(made, path)
     return path
 
@@ -62,7 +71,7 @@ def _is_as_written(path: Path) -> bool:
             own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
             if not own or status.st_mode & _WRITABLE_BY_OTHERS:
                 return False
-            match = re.search(r"-([0-9a-f]+)\.so$", path.name)
+            match = re.search(r"-([0-9a-f]+)\.(?:so|o)$", path.name)
             return match is not None and match[1] == _digest(file.read())
     except OSError:
         return False

@@ -123,6 +123,13 @@ def examples(long: int, fast: int) -> int:
     return fast if settings().derandomize else long
 
 
+def zig_cache() -> str:
+    """The folder of ziglang's support libraries, for tests that move the user's cache folder: making them anew takes
+    half a minute."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return os.environ.get("ZIG_GLOBAL_CACHE_DIR") or str(Path(home) / "zig")
+
+
 class Golden:
     """What a test printed when its author last looked: compare with ==; --update-golden writes it anew."""
 

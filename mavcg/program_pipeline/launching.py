@@ -266,7 +266,7 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     A profile is ranked once and the result is cached: a build asks for it at every file.
     """
     from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
-    from mavcg.runtime.binding import cache_folder
+    from mavcg.runtime.code_cache import cache_folder
 
     named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
     if not file.profile:

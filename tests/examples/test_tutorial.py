@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import zig_cache
+
 pytest.importorskip("onnx")
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
@@ -20,7 +22,8 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def test_every_command_prints_what_the_page_says(tmp_path: Path) -> None:
     folder = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": folder, "XDG_CACHE_HOME": str(tmp_path / "cache"), "COLUMNS": "200"}
+    caches = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "ZIG_GLOBAL_CACHE_DIR": zig_cache()}
+    environment = {**os.environ, **caches, "PATH": folder, "COLUMNS": "200"}
     printed, compared = "", 0
     for language, text in blocks(PAGE.read_text()):
         if language == "python":

@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.hardware.target import host_target, parse_target
-from mavcg.runtime import core_speeds, coreset
+from mavcg.runtime import build, core_speeds, coreset
 from mavcg.runtime.amalgamation import SOURCES, UNITS, unit_files
 from mavcg.runtime.build import runtime_object, x86_needs
 from mavcg.runtime.coreset import CoreSet, midr_rules, ranges, symbols, table_text
@@ -89,11 +89,35 @@ def test_macos_objects_compile(target: str, tmp_path: Path) -> None:
     )
 
 
-def test_the_same_input_builds_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_input_builds_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled in two caches, and taken from the second."""
     target = parse_target("aarch64-linux-gnu.2.17")
-    made = [runtime_object(CoreSet(ARM), {}, target, tmp_path / name).read_bytes() for name in ("one", "two")]
+    made = []
+    for number, cache in enumerate(("one", "two", "two")):
+        monkeypatch.setattr(build, "cache_folder", lambda cache=cache: tmp_path / cache)
+        made.append(runtime_object(CoreSet(ARM), {}, target, tmp_path / str(number)).read_bytes())
 
-    assert made[0] == made[1]
+    assert made[0] == made[1] == made[2]
+    assert len(list((tmp_path / "two").glob("selector-*.o"))) == 1
+
+
+def test_no_object_is_taken_from_a_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(build, "is_own_folder", lambda folder: False)
+    made = runtime_object(CoreSet(ARM), {}, parse_target("aarch64-linux-gnu.2.17"), tmp_path / "out")
+
+    assert made.read_bytes()[:4] == b"\x7fELF" and not (tmp_path / "cache").exists()
+
+
+def test_another_core_set_or_part_of_it_is_another_object(tmp_path: Path) -> None:
+    target = parse_target("aarch64-linux-gnu.2.17")
+    made = {
+        runtime_object(CoreSet(ARM[:cores]), {}, target, tmp_path / f"{cores}{shared}", shared).read_bytes()
+        for cores in (1, len(ARM))
+        for shared in (False, True)
+    }
+
+    assert len(made) == 4
 
 
 def test_a_core_of_another_architecture_is_refused(tmp_path: Path) -> None:

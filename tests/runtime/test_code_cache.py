@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mavcg.runtime import binding
-from mavcg.runtime.code_cache import cached_library, is_own_folder
+from mavcg.runtime.code_cache import cached_file, is_own_folder
 from mavcg.runtime.coreset import CoreSet
+from tests.conftest import zig_cache
 
 
 @pytest.fixture
@@ -48,10 +49,10 @@ def _pipe(path: Path) -> None:
 
 
 def test_a_library_is_made_once(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    first = cached_library(tmp_path, "x-1", make)
+    first = cached_file(tmp_path, "x-1.so", make)
 
-    assert cached_library(tmp_path, "x-1", make) == first and make.times == 1  # type: ignore[attr-defined]
-    assert cached_library(tmp_path, "x-2", make) != first
+    assert cached_file(tmp_path, "x-1.so", make) == first and make.times == 1  # type: ignore[attr-defined]
+    assert cached_file(tmp_path, "x-2.so", make) != first
     assert stat.S_IMODE(first.stat().st_mode) == 0o700 and first.name.startswith("x-1-")
 
 
@@ -59,21 +60,21 @@ def test_a_library_is_made_once(tmp_path: Path, make: Callable[[Path], None]) ->
 def test_one_that_is_not_as_it_was_written_is_made_again(
     tmp_path: Path, make: Callable[[Path], None], spoil: Callable[[Path], None]
 ) -> None:
-    spoil(cached_library(tmp_path, "x-1", make))
+    spoil(cached_file(tmp_path, "x-1.so", make))
 
-    again = cached_library(tmp_path, "x-1", make)
+    again = cached_file(tmp_path, "x-1.so", make)
     assert make.times == 2 and again.read_bytes() == b"code"  # type: ignore[attr-defined]
     assert again.is_file() and not again.is_symlink() and stat.S_IMODE(again.stat().st_mode) == 0o700
-    assert cached_library(tmp_path, "x-1", make) == again and make.times == 2  # type: ignore[attr-defined]
+    assert cached_file(tmp_path, "x-1.so", make) == again and make.times == 2  # type: ignore[attr-defined]
 
 
 def test_one_of_another_user_is_made_again(
     tmp_path: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cached_library(tmp_path, "x-1", make)
+    cached_file(tmp_path, "x-1.so", make)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
-    cached_library(tmp_path, "x-1", make)
+    cached_file(tmp_path, "x-1.so", make)
     assert make.times == 2  # type: ignore[attr-defined]
 
 
@@ -95,6 +96,7 @@ def test_the_selector_is_never_loaded_from_a_folder_of_another_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compiled for this process then, and nothing is left in the folder."""
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "mavcg").mkdir()
     monkeypatch.setattr(binding, "is_own_folder", lambda folder: False)

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from mavcg.runtime.binding import cache_folder
+from mavcg.runtime.code_cache import cache_folder
 
 _SECONDS = 120
 

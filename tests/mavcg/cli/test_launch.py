@@ -11,6 +11,7 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.objects.elf import function_symbols, notes
+from tests.conftest import zig_cache
 
 EDGE_APP = Path(__file__).parents[3] / "examples/edge_app"
 QUICK = "CXXFLAGS=-O1"  # as edge_app_objects, for the files of the example that are not hot
@@ -332,6 +333,7 @@ app 1 [000] 1.1: 10 cycles: 10 cool+0x4 (/data/app)
 def test_a_profile_says_what_is_hot_and_is_ranked_once(
     mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "cache"))
     (project / "perf.txt").write_text(PROFILE)
     (project / "mavcg.toml").write_text(
@@ -354,6 +356,7 @@ def test_a_cache_that_cannot_be_written_breaks_no_build(
     mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "blocked").write_text("a file where a folder is wanted")
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(project / "blocked"))
     (project / "perf.txt").write_text(PROFILE)
     (project / "mavcg.toml").write_text(f"[build]\nprofile = 'perf.txt'\nthreshold = 50\ncores = ['{cores[0]}']\n")

@@ -16,6 +16,7 @@ from mavcg.program_pipeline.launching import (
     run_compiler,
     version_object,
 )
+from tests.conftest import zig_cache
 
 
 def test_the_nearest_build_file_counts(tmp_path: Path) -> None:
@@ -58,6 +59,7 @@ app 1 [000] 1.1: 30 cycles: 10 _ZN2nn4reluEPfi+0x4 (/data/app)
 
 @pytest.fixture
 def cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
     (here / "perf.txt").write_text(PROFILE)
     return here / "cache/mavcg"
