@@ -232,7 +232,7 @@ class _LayerSearch:
         best: tuple[float, int, int] | None = None
         kept: tuple[XNode, Parameters, list[Array]] | None = None
         for number, weight_radix in enumerate(self._weight_radices(real, x_radix)):
-            integer = _parameters(real, weight_radix, x_radix)
+            integer = integer_parameters(real, weight_radix, x_radix)
             sums = [convolution_sums(node, integer, each[0]) for each in inputs]
             for radix in self._around(node.name):
                 tried = replace(node, radix=radix, weight_radix=weight_radix)
@@ -260,7 +260,7 @@ class _LayerSearch:
         return [(radix,) for radix in range(widest, min(widest + 1, most) + 1)]
 
 
-def _parameters(real: Parameters, weight_radix: tuple[int, ...], x_radix: int) -> Parameters:
+def integer_parameters(real: Parameters, weight_radix: tuple[int, ...], x_radix: int) -> Parameters:
     """Weights as int8, biases as int32 at the sums' position."""
     out_ch = real.weights.shape[0]
     by_channel = weight_radix if len(weight_radix) > 1 else weight_radix * out_ch

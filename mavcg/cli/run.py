@@ -52,8 +52,8 @@ def run(
         results = model.run(*arrays)
     names = [tensor.name for tensor in model.outputs]
     if output is not None:
-        _write(output, dict(zip(names, results, strict=True)))
-    summary = [_summary(name, np.asarray(array)) for name, array in zip(names, results, strict=True)]
+        write_arrays(output, dict(zip(names, results, strict=True)))
+    summary = [summary_of(name, np.asarray(array)) for name, array in zip(names, results, strict=True)]
     if as_json:
         print_json({"outputs": summary, "written": str(output) if output else None})
         return
@@ -111,7 +111,8 @@ def _read_inputs(model: "Model", given: list[str]) -> list[Any]:
     return [by_name[n] for n in names]
 
 
-def _write(output: Path, arrays: dict[str, Any]) -> None:
+def write_arrays(output: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays by name as a .npz file, whole or not at all. Raises: MavcgError naming -o."""
     import numpy as np
 
     from mavcg.files.disk_space import with_room
@@ -127,7 +128,8 @@ def _write(output: Path, arrays: dict[str, Any]) -> None:
         raise MavcgError(f"-o {output}: cannot be written ({reason}); name another file") from error
 
 
-def _summary(name: str, array: Any) -> dict[str, Any]:
+def summary_of(name: str, array: Any) -> dict[str, Any]:
+    """Return shape, range and the five largest elements of an output, as JSON has them."""
     import numpy as np
 
     flat = array.reshape(-1)

@@ -8,7 +8,7 @@ from mavcg.accel.codegen.fit import emit_fitted
 from mavcg.accel.codegen.segments import stored_tensors
 from mavcg.accel.codegen.tokens import with_tokens
 from mavcg.accel.groups import FusedGroup
-from mavcg.accel.image.program import AccelProgram
+from mavcg.accel.image.program import AccelProgram, NodeRadix
 from mavcg.accel.isa.datapath import datapath
 from mavcg.accel.isa.forms import VERSION
 from mavcg.accel.target import IsaTarget
@@ -85,9 +85,14 @@ def generate(
         parameters=bytes(code.parameters), feature_bytes=arena.bytes, nodes=tuple(node.name for node in graph.nodes),
         tensors=tuple(tensors.values()), inputs=division.inputs, outputs=division.outputs,
         operations=sum(operations(graph, node) for node in graph.nodes if node.name in chosen),
-        cpu_nodes=division.cpu,
+        cpu_nodes=division.cpu, radices=_radices(graph),
+        nchw=tuple(node.name for node in graph.inputs() if node.op == "nchw"),
     )  # fmt: skip
     return program, tuple(fitted)
+
+
+def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
+    return tuple(NodeRadix(n.name, n.radix, n.weight_radix) for n in graph.nodes if n.radix is not None)
 
 
 def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple[AccelProgram, FusedGroup]:

@@ -46,7 +46,7 @@ class GroupCode:
 
     def emit(self) -> None:
         """Emit the group. Raises: DoesNotFitError where a tile does not fit; the caller restores the state."""
-        passes = self._passes()
+        passes = self.passes()
         self.code.features.forget()  # groups exchange maps by DDR memory alone, so that their costs add up
         self._prefetch_weights()
         if self._channels_outside(len(passes)):
@@ -65,7 +65,7 @@ class GroupCode:
         in_ch = self.code.by_name[cluster.head.inputs[0]].channels
         return channel_ranges(cluster, in_ch, self.tile.out_ch, self.code.path)
 
-    def _passes(self) -> Sequence[tuple[Mapping[str, Region], Mapping[str, Region]]]:
+    def passes(self) -> Sequence[tuple[Mapping[str, Region], Mapping[str, Region]]]:
         """Return the regions of each tile: all tensors', and those that are written."""
         outer = [n for n in self.nodes if n.name in self.stored]
         height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)

@@ -40,12 +40,22 @@ class StoredTensor:
 
 
 @dataclass(frozen=True)
+class NodeRadix:
+    """Positions of the binary point that the quantiser chose for a node: of its tensor and of its weights."""
+
+    node: str
+    radix: int
+    weights: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class AccelProgram:
     """Code, parameters and the description of a network that was compiled for a target.
 
     network: its name. nodes: names that the origins of instructions count. tensors: those in the features segment,
     which has feature_bytes. inputs, outputs: names of tensors. operations: of the convolutions on the accelerator for
     one image. cpu_nodes: nodes that the CPU computes; cpu: name of the CPU part's file, "" where there is none.
+    radices: of all nodes, for the reference. nchw: inputs whose model has channels before rows.
     """
 
     network: str
@@ -60,13 +70,16 @@ class AccelProgram:
     operations: int
     cpu_nodes: tuple[str, ...] = ()
     cpu: str = ""
+    radices: tuple[NodeRadix, ...] = ()
+    nchw: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> StoredTensor:
         """The stored tensor of this name."""
         return next(one for one in self.tensors if one.name == name)
 
 
-_NAMES = ("nodes", "inputs", "outputs", "cpu_nodes")
+_NAMES = ("nodes", "inputs", "outputs", "cpu_nodes", "nchw")
+_LEAST_RADIX, _MOST_RADIX = -64, 64
 
 
 def description(program: AccelProgram) -> dict[str, Any]:
@@ -78,6 +91,7 @@ def description(program: AccelProgram) -> dict[str, Any]:
         "operations": program.operations,
         "cpu": program.cpu,
         "tensors": [asdict(one) for one in program.tensors],
+        "radices": [[one.node, one.radix, list(one.weights)] for one in program.radices],
         **{key: list(getattr(program, key)) for key in _NAMES},
     }
 
@@ -90,7 +104,7 @@ def from_description(
     def refuse(key: str, wrong: str) -> MavcgError:
         return MavcgError(f"{location}: {key}: {wrong}; build the file again")
 
-    keys = {"network", "target", "feature_bytes", "operations", "cpu", "tensors", *_NAMES}
+    keys = {"network", "target", "feature_bytes", "operations", "cpu", "tensors", "radices", *_NAMES}
     if not isinstance(table, dict) or set(table) != keys:
         found = sorted(table) if isinstance(table, dict) else type(table).__name__
         raise refuse("description", f"has {found} where {sorted(keys)} are needed")
@@ -116,6 +130,10 @@ def from_description(
     for key in ("inputs", "outputs"):
         if lost := set(table[key]) - known:
             raise refuse(key, f"{min(lost)} is no tensor of the file")
+    radices = [_node_radix(entry) for entry in table["radices"]] if isinstance(table["radices"], list) else [None]
+    known_radices = [one for one in radices if one is not None]
+    if len(known_radices) != len(radices):
+        raise refuse("radices", "is no list of names, positions and lists of positions")
     for index, one_instruction in enumerate(instructions):
         origin = one_instruction.origin
         if origin is not None and not 0 <= origin.node < len(table["nodes"]):
@@ -123,7 +141,7 @@ def from_description(
     return AccelProgram(
         table["network"], _target(table["target"], refuse), instructions, parameters, feature_bytes,
         tuple(table["nodes"]), tuple(tensors), tuple(table["inputs"]), tuple(table["outputs"]), operations,
-        tuple(table["cpu_nodes"]), table["cpu"],
+        tuple(table["cpu_nodes"]), table["cpu"], tuple(known_radices), tuple(table["nchw"]),
     )  # fmt: skip
 
 
@@ -135,12 +153,25 @@ def _tensor(entry: Any) -> StoredTensor | None:
     if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(StoredTensor)}:
         return None
     limits = {
-        "height": (1, 1 << 20), "width": (1, 1 << 20), "channels": (1, 1 << 20), "radix": (-64, 64),
+        "height": (1, 1 << 20), "width": (1, 1 << 20), "channels": (1, 1 << 20), "radix": (_LEAST_RADIX, _MOST_RADIX),
         "offset": (0, MOST_FEATURE_BYTES), "pixel": (1, 1 << 24),
     }  # fmt: skip
     if not isinstance(entry["name"], str) or any(_whole(entry[k], *limit) is None for k, limit in limits.items()):
         return None
     return StoredTensor(**entry)
+
+
+def _node_radix(entry: Any) -> NodeRadix | None:
+    if (
+        not isinstance(entry, list)
+        or len(entry) != 3
+        or not isinstance(entry[0], str)
+        or not isinstance(entry[2], list)
+    ):
+        return None
+    if any(_whole(each, _LEAST_RADIX, _MOST_RADIX) is None for each in (entry[1], *entry[2])):
+        return None
+    return NodeRadix(entry[0], entry[1], tuple(entry[2]))
 
 
 def _target(table: Any, refuse: Any) -> IsaTarget:

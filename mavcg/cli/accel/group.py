@@ -2,9 +2,14 @@
 
 import typer
 
+from mavcg.cli.accel.assembler import assemble, disassemble
+from mavcg.cli.accel.build import build
 from mavcg.cli.accel.match import match
 from mavcg.cli.accel.path import path
+from mavcg.cli.accel.run import run
+from mavcg.cli.accel.simulate import simulate
 from mavcg.cli.accel.targets import targets
+from mavcg.cli.accel.validate import validate
 
 HELP = """Compile networks for accelerators with an instruction set (DNNVM): fusion, code, simulation.
 
@@ -15,6 +20,6 @@ mavcg accel targets lists the accelerators. Each verb's --help has examples.
 def make_accel() -> typer.Typer:
     """Return the command line of `mavcg accel` with all its verbs."""
     app = typer.Typer(name="accel", help=HELP, no_args_is_help=True, rich_markup_mode=None)
-    for verb in (targets, match, path):
+    for verb in (targets, build, run, simulate, validate, disassemble, assemble, match, path):
         app.command()(verb)
     return app

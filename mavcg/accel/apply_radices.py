@@ -1,0 +1,41 @@
+"""Quantise a network at radix positions that were chosen before: the reference for a program's file."""
+
+from dataclasses import replace
+
+from mavcg.accel.image.program import NodeRadix
+from mavcg.accel.quantise import integer_parameters
+from mavcg.accel.shapes import check_xgraph
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+
+
+def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XGraph:
+    """Return an f32 network with these positions, its weights as int8 and its biases as int32.
+
+    name: of the program's file, for messages. Raises: MavcgError where the network has other nodes than the program.
+    """
+    by_name, known = graph.by_name(), {one.node: one for one in radices}
+    lost = [one.node for one in radices if one.node not in by_name]
+    lacking = [n.name for n in graph.nodes if n.name not in known and (n.on_accelerator or n.kind == "input")]
+    if lost or lacking:
+        raise MavcgError(
+            f"{name}: is of a network with node {(lost or lacking)[0]}, or without it, unlike {graph.name}; "
+            "give the model that it was built from"
+        )
+    nodes = {
+        node.name: replace(node, radix=known[node.name].radix, weight_radix=known[node.name].weights)
+        for node in graph.nodes
+        if node.name in known
+    }
+    parameters = dict(graph.parameters)
+    for node in nodes.values():
+        if node.name in parameters:
+            if len(node.weight_radix) not in (1, node.channels):
+                raise MavcgError(f"{name}: {node.name} has {len(node.weight_radix)} radix positions; build it again")
+            in_radix = nodes[node.inputs[0]].radix if node.inputs[0] in nodes else None
+            if in_radix is None:
+                raise MavcgError(f"{name}: {node.inputs[0]} has no radix position; build the file again")
+            parameters[node.name] = integer_parameters(parameters[node.name], node.weight_radix, in_radix)
+    quantised = replace(graph.with_nodes(nodes), parameters=parameters)
+    check_xgraph(quantised)
+    return quantised

@@ -1,0 +1,105 @@
+"""Build a program from a model's file: import, quantise, fuse, generate code, simulate."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mavcg.accel.codegen.generate import divide, generate
+from mavcg.accel.from_graph import xgraph_of
+from mavcg.accel.group_search import SEARCHES, choose_groups
+from mavcg.accel.groups import FusedGroup
+from mavcg.accel.image.program import AccelProgram
+from mavcg.accel.images import read_images, seeded_images
+from mavcg.accel.quantise import quantise
+from mavcg.accel.simulator.cycles import SimulatedTime, simulate
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+from mavcg.importers.load import import_model
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program and how it came about. embeddings: of templates that were found; seconds: of each stage."""
+
+    program: AccelProgram
+    graph: XGraph
+    groups: tuple[FusedGroup, ...]
+    embeddings: int
+    time: SimulatedTime
+    calibration: str
+    seconds: Mapping[str, float]
+
+
+@dataclass
+class _Stages:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - begin, 3)
+
+
+def build_program(
+    model: Path,
+    target: IsaTarget,
+    search: str,
+    calibrate: Path | None,
+    shapes: Mapping[str, tuple[int, ...]],
+    progress: Progress,
+    per_channel: bool = False,
+) -> BuiltProgram:
+    """Compile a model for a target.
+
+    search: of group_search.SEARCHES. calibrate: file of inputs; None for seeded ones. shapes: of inputs with free
+    dimensions. per_channel: radix positions of weights for each output channel. Raises: MavcgError.
+    """
+    if search not in SEARCHES:
+        raise MavcgError(f"--search {search}: no such search; there are {', '.join(SEARCHES)}")
+    stages = _Stages()
+    with stages.stage("import"):
+        progress(f"import {model}")
+        real = xgraph_of(import_model(model, shapes), dense_on_host=target.dense == "cpu")
+    with stages.stage("quantise"):
+        images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
+        graph = quantise(real, images, target.rounding, per_channel, progress).graph
+    if not divide(graph).accelerator:
+        raise MavcgError(f"{model}: no node that the accelerator computes; build it for the CPU by `mavcg build`")
+    with stages.stage("fuse"):
+        chosen = choose_groups(graph, target, search, progress)
+    with stages.stage("generate"):
+        program, groups = generate(graph, chosen.groups, target, progress)
+    with stages.stage("simulate"):
+        progress("simulation")
+        simulated = simulate(program)
+    calibration = f"{len(images)} images of {calibrate}" if calibrate is not None else f"{len(images)} seeded images"
+    return BuiltProgram(program, graph, groups, chosen.embeddings, simulated, calibration, stages.seconds)
+
+
+def build_json(built: BuiltProgram) -> dict[str, Any]:
+    """Return the report of a build as scripts read it."""
+    program = built.program
+    return {
+        "network": program.network,
+        "target": program.target.name,
+        "calibration": built.calibration,
+        "nodes": sum(node.kind != "input" for node in built.graph.nodes),
+        "embeddings": built.embeddings,
+        "groups": [list(group.nodes) for group in built.groups],
+        "instructions": len(program.instructions),
+        "bytes": {
+            "code": 4 * sum(one.form.words for one in program.instructions),
+            "parameters": len(program.parameters),
+            "features": program.feature_bytes,
+        },
+        "predicted_cycles": built.time.cycles,
+        "cpu_nodes": list(program.cpu_nodes),
+        "seconds": dict(built.seconds),
+    }

@@ -1,0 +1,105 @@
+"""Choose a group's tile: the best of a grid by estimate, and among the best few by simulation."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from mavcg.accel.codegen.clusters import channel_step, clusters_of
+from mavcg.accel.codegen.code import CodeState
+from mavcg.accel.codegen.estimate import EstimatedGroup, estimate
+from mavcg.accel.codegen.generate import generate_group
+from mavcg.accel.codegen.group_code import GroupCode
+from mavcg.accel.groups import ORDERS, FusedGroup, GroupTile
+from mavcg.accel.isa.datapath import Datapath, blocks, datapath
+from mavcg.accel.simulator.cycles import simulate
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import CONVOLUTIONS, XGraph, XNode
+from mavcg.errors import MavcgError
+
+FINALISTS = 3  # tiles that are simulated
+
+
+def tiled_group(
+    graph: XGraph, nodes: Sequence[str], template: str, target: IsaTarget, finalists: int = FINALISTS
+) -> FusedGroup:
+    """Return a group of nodes with its tile and its cycles by simulation.
+
+    Raises: MavcgError where no tile fits.
+    """
+    group = FusedGroup(tuple(nodes), template, _least(graph, nodes))
+    found: list[tuple[int, FusedGroup]] = []
+    wrong: MavcgError | None = None
+    for tile in [*ranked_tiles(graph, nodes, target)[:finalists], group.tile]:
+        if found and tile is group.tile:
+            break  # the smallest is tried where no other is there
+        try:
+            program, fitted = generate_group(graph, replace(group, tile=tile), target)
+        except MavcgError as error:
+            wrong = error
+            continue
+        cycles = simulate(program).cycles
+        found.append((cycles, replace(fitted, cost=float(cycles))))
+    if not found:
+        assert wrong is not None
+        raise wrong
+    return min(found, key=lambda one: one[0])[1]
+
+
+def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list[GroupTile]:
+    """Return tiles that may fit, the fastest by estimate first."""
+    path, by_name, chosen = datapath(target), graph.by_name(), set(nodes)
+    members = [node for node in graph.nodes if node.name in chosen]
+    readers = graph.readers()
+    joined = {name for node in members if node.kind == "concat" for name in node.inputs}
+    stored = frozenset(
+        node.name
+        for node in members
+        if node.name in graph.outputs
+        or node.kind == "concat"
+        or node.name in joined
+        or not readers[node.name]
+        or any(reader not in chosen for reader in readers[node.name])
+    )
+    shape = EstimatedGroup(members, clusters_of(members, by_name), stored, by_name)
+    code = CodeState(graph, path, {})
+    rated = []
+    for sizes in _spatial(members, stored, path):
+        passes = GroupCode(code, nodes, stored, GroupTile(*sizes, 1, 1)).passes()
+        for out_ch, order in _channels(members, path):
+            tile = GroupTile(*sizes, out_ch, _most_in(by_name, members), order)
+            rating = estimate(shape, passes, tile, path, target)
+            if rating is not None:
+                rated.append((rating.cycles, -sizes[0], -out_ch, order, tile))
+    return [each[-1] for each in sorted(rated, key=lambda each: each[:-1])]
+
+
+def _spatial(members: Sequence[XNode], stored: Iterable[str], path: Datapath) -> Iterator[tuple[int, int]]:
+    outer = [node for node in members if node.name in set(stored)]
+    height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
+    lanes = path.row_lanes
+    counts = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128)
+    rows = {min(height, blocks(blocks(height, count), lanes) * lanes) for count in counts}
+    columns = {blocks(width, count) for count in (1, 2, 4, 8, 16)}
+    for tall in sorted(rows, reverse=True):
+        for wide in sorted(columns, reverse=True):
+            if wide == width or tall <= 2 * lanes:
+                yield tall, wide
+
+
+def _channels(members: Sequence[XNode], path: Datapath) -> Iterator[tuple[int, str]]:
+    step, most = channel_step(path), max(node.channels for node in members)
+    orders = ORDERS if any(node.kind in CONVOLUTIONS for node in members) else ORDERS[1:]
+    counts = sorted({min(blocks(most, step), count) for count in (1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 43, 64, 128, 1024)})
+    for count in counts:
+        for order in orders:
+            yield count * step, order
+
+
+def _most_in(by_name: dict[str, XNode], members: Sequence[XNode]) -> int:
+    return max(by_name[name].channels for node in members for name in node.inputs)
+
+
+def _least(graph: XGraph, nodes: Sequence[str]) -> GroupTile:
+    by_name = graph.by_name()
+    members = [by_name[name] for name in nodes]
+    return GroupTile(8, max(n.shape[2] for n in members), max(n.channels for n in members), _most_in(by_name, members),
+                     ORDERS[1])  # fmt: skip

@@ -1,0 +1,84 @@
+"""Calibration inputs of a network: from files, or seeded."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from mavcg.accel.float_reference import arranged
+from mavcg.accel.xgraph import XGraph, XNode
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+
+SEEDED_IMAGES = 2
+MOST_IMAGES = 32  # more cost time and change positions no longer
+
+
+def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> list[dict[str, Array]]:
+    """Normal random images in the XGraph's order of dimensions, f32."""
+    numbers = np.random.default_rng(seed)
+    return [
+        {node.name: numbers.standard_normal(node.shape).astype(np.float32) for node in graph.inputs()}
+        for _ in range(count)
+    ]
+
+
+def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
+    """Calibration images of a .npz file: for each input an array of its shape, or of several along the first dimension.
+
+    An .npy file has the images of the only input. Raises: MavcgError naming file, input and shapes.
+    """
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        names = [node.name for node in graph.inputs()]
+        given = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {names[0]: loaded}
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise MavcgError(f"--calibrate {path}: no arrays could be read ({error}); give a .npz file") from error
+    stacks = {}
+    for node in graph.inputs():
+        if node.name not in given:
+            raise MavcgError(f"--calibrate {path}: has no input {node.name}; it has {', '.join(given) or 'nothing'}")
+        stacks[node.name] = _stack(node, given[node.name], path)
+    counts = {len(stack) for stack in stacks.values()}
+    if len(counts) != 1 or 0 in counts:
+        raise MavcgError(
+            f"--calibrate {path}: {sorted(counts)} images of the inputs; give as many of each, at least one"
+        )
+    return [
+        arranged(graph, {name: stack[at] for name, stack in stacks.items()})
+        for at in range(min(counts.pop(), MOST_IMAGES))
+    ]
+
+
+def _stack(node: XNode, array: Array, path: Path) -> list[Array]:
+    """Divide an array into images with the batch of the node."""
+    size = int(np.prod(node.shape))
+    if array.dtype.kind not in "fiub" or array.ndim == 0 or array.size % size or not array.size:
+        raise MavcgError(f"--calibrate {path}: {node.name} is {array.dtype} {array.shape}; images are {node.shape}")
+    batch, count = node.shape[0], array.size // size
+    if array.shape[0] != batch * count:
+        raise MavcgError(f"--calibrate {path}: {node.name} is {array.shape}; stack images along the first dimension")
+    return list(array.reshape(count, batch, *array.shape[1:]).astype(np.float32))
+
+
+def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],
+                radices: Mapping[str, int]) -> dict[str, Array]:  # fmt: skip
+    """Return int8 inputs [1, H, W, C] of a program: integers as they are, real numbers at the radix position.
+
+    shapes: H, W, C of each input. Real numbers may be N, C, H, W for the inputs in nchw. Raises: MavcgError.
+    """
+    from mavcg.accel.fixed_point import to_integers
+
+    found = {}
+    for name, (height, width, channels) in shapes.items():
+        if name not in given:
+            raise MavcgError(f"--input: nothing for {name}; give --input {name}=X.npy, or --seed 0")
+        array = np.asarray(given[name])
+        if name in nchw and array.shape == (1, channels, height, width) and array.dtype != np.int8:
+            array = array.transpose(0, 2, 3, 1)
+        if array.size != height * width * channels or array.dtype.kind not in "fiub":
+            expected = f"{[1, channels, height, width] if name in nchw else [1, height, width, channels]}"
+            raise MavcgError(f"--input {name}: {array.dtype} {list(array.shape)} where {expected} is needed")
+        array = np.ascontiguousarray(array).reshape(1, height, width, channels)
+        found[name] = array if array.dtype == np.int8 else to_integers(array, radices[name])
+    return found

@@ -1,0 +1,108 @@
+"""Check a program against the fixed-point reference: every tile that an instruction computes, bit by bit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.accel.accuracy import integer_images
+from mavcg.accel.fixed_point import evaluate
+from mavcg.accel.image.program import AccelProgram
+from mavcg.accel.isa.instruction import AccelInstruction
+from mavcg.accel.simulator.functional import execute
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """A node with wrong elements. elements: that differ or were never computed; first: instruction and position."""
+
+    node: str
+    elements: int
+    first: str
+
+
+@dataclass(frozen=True)
+class Validation:
+    """layers: nodes that were compared. differences: those that are not equal."""
+
+    layers: int
+    differences: tuple[LayerDifference, ...]
+
+
+def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, Array]) -> Validation:
+    """Execute a program and compare all that it computes with the reference.
+
+    graph: the network at the program's radix positions. images: f32, in its order of dimensions. Raises: MavcgError
+    where the program cannot be executed, or is of another network.
+    """
+    expected = evaluate(graph, integer_images(graph, images), program.target.rounding)
+    for tensor in program.tensors:
+        found = expected.get(tensor.name)
+        if found is None or found.shape != (1, tensor.height, tensor.width, tensor.channels):
+            raise MavcgError(
+                f"{program.network}: tensor {tensor.name} is not as in the model; give the model of the file"
+            )
+    compared = _Compared(program, expected)
+    outputs = execute(program, {name: expected[name] for name in program.inputs}, compared.take)
+    for name, values in outputs.items():
+        compared.compare(name, (slice(None),) * 3, values[0], "output")
+    return compared.result(graph)
+
+
+class _Compared:
+    """Nodes compared so far: elements that were computed, and those that were wrong."""
+
+    def __init__(self, program: AccelProgram, expected: Mapping[str, Array]) -> None:
+        self.program, self.expected = program, expected
+        self.seen: dict[str, Array] = {}
+        self.wrong: dict[str, int] = {}
+        self.first: dict[str, str] = {}
+
+    def take(self, index: int, one: AccelInstruction, made: Array) -> None:
+        """Compare the tile of an instruction."""
+        origin = one.origin
+        if origin is None:
+            return
+        at = tuple(
+            slice(first, first + length)
+            for first, length in zip((origin.row, origin.column, origin.channel), made.shape, strict=True)
+        )
+        self.compare(self.program.nodes[origin.node], at, made, f"instruction {index}")
+
+    def compare(self, name: str, at: tuple[slice, ...], made: Array, source: str) -> None:
+        """Compare a part of a node's tensor with the reference."""
+        if name not in self.expected:
+            raise MavcgError(f"{self.program.network}: node {name} is not in the model; give the model of the file")
+        whole = self.expected[name][0]
+        reference = whole[at]
+        if reference.shape != made.shape:
+            raise MavcgError(f"{self.program.network}: {source} is of {name} beyond its shape {whole.shape}")
+        self.seen.setdefault(name, np.zeros(whole.shape, bool))[at] = True
+        different = np.argwhere(reference != made)
+        if len(different):
+            row, column, channel = (int(i) + (s.start or 0) for i, s in zip(different[0], at, strict=True))
+            where = f"{source}, row {row}, column {column}, channel {channel}"
+            self.first.setdefault(name, where)
+            self.wrong[name] = self.wrong.get(name, 0) + len(different)
+
+    def result(self, graph: XGraph) -> Validation:
+        """Return the nodes with differences; what no instruction computes counts as well.
+
+        The parts of a concat are saved into it by the nodes that make them, so its own instructions need not make all.
+        """
+        found, layers, cpu = [], 0, set(self.program.cpu_nodes)
+        for node in graph.nodes:
+            if not node.on_accelerator or node.name in cpu:
+                continue
+            layers += 1
+            seen = self.seen.get(node.name)
+            lacking = (
+                0 if node.kind == "concat" else self.expected[node.name].size - (0 if seen is None else seen.sum())
+            )
+            count = self.wrong.get(node.name, 0) + int(lacking)
+            if count:
+                found.append(LayerDifference(node.name, count, self.first.get(node.name, "never computed")))
+        return Validation(layers, tuple(found))

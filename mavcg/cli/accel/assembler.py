@@ -1,0 +1,53 @@
+"""The verbs `mavcg accel assemble` and `mavcg accel disassemble`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mavcg.errors import MavcgError
+
+
+def disassemble(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
+) -> None:
+    """Print a program as assembly text, parameters and description included: `assemble` makes the same file of it.
+
+    \b
+    mavcg accel disassemble resnet50.elf | less
+    mavcg accel disassemble resnet50.elf | mavcg accel assemble - -o again.elf
+    """
+    from mavcg.accel.image.assembly import disassemble as lines_of
+    from mavcg.accel.image.elf_file import read_elf
+    from mavcg.files.whole_file import write_whole
+
+    lines = lines_of(read_elf(program))
+    if output is not None:
+        write_whole(output, "".join(lines), "-o")
+        return
+    for line in lines:
+        sys.stdout.write(line)
+
+
+def assemble(
+    source: Annotated[str, typer.Argument(metavar="FILE|-", help="Assembly text; - for stdin.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="The program's file.")],
+) -> None:
+    """Assemble the text of a program to its ELF file.
+
+    \b
+    mavcg accel assemble resnet50.s -o resnet50.elf
+    mavcg accel disassemble resnet50.elf | mavcg accel assemble - -o again.elf
+    """
+    from mavcg.accel.image.assembly import assemble as program_of
+    from mavcg.accel.image.elf_file import write_elf
+
+    name = "stdin" if source == "-" else source
+    try:
+        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise MavcgError(f"{name}: no text ({error.reason} at byte {error.start}); give assembly text") from error
+    write_elf(program_of(text, name), output)

@@ -1,0 +1,81 @@
+"""The verb `mavcg accel build`: a model's file to a program for an accelerator."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.accel.build import BuiltProgram
+
+
+def build(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .tflite file.")],
+    target: Annotated[
+        str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="The program's file.")],
+    search: Annotated[str, typer.Option(help="How nodes are fused: none, a group for each node.")] = "none",
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(metavar="X.npz", help="Inputs for choosing radix positions, by name, stacked; default: seeded."),
+    ] = None,
+    per_channel: Annotated[
+        bool, typer.Option("--per-channel", help="Radix positions of weights for each output channel.")
+    ] = False,
+    shape: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of an input with free dimensions.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Compile a network for an accelerator with an instruction set: 8-bit program, parameters, addresses, in one ELF
+    file.
+
+    Nodes that the accelerator has no instruction for are listed; the CPU computes them before or after.
+
+    \b
+    mavcg accel build resnet50.onnx --target zu2 --calibrate images.npz -o resnet50.elf
+    mavcg accel build net.onnx --target ./mine.toml --search none -o net.elf --json
+    mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
+    """
+    from mavcg.accel.build import build_json, build_program
+    from mavcg.accel.image.elf_file import write_elf
+    from mavcg.accel.target import find_target
+    from mavcg.model_pipeline.request import parse_shapes
+
+    if not output.parent.is_dir():
+        raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
+    with Progress() as progress:
+        built = build_program(
+            model, find_target(target), search, calibrate, parse_shapes(shape or ()), progress, per_channel
+        )  # fmt: skip
+    size = write_elf(built.program, output)
+    if as_json:
+        print_json(build_json(built))
+        return
+    _show(built, output, size)
+
+
+def _show(built: "BuiltProgram", output: Path, size: int) -> None:
+    from mavcg.accel.build import build_json
+    from mavcg.accel.simulator.report import simulated_json
+
+    report, simulated = build_json(built), simulated_json(built.program, built.time)
+    out = console()
+    fused = sum(len(group) > 1 for group in report["groups"])
+    out.print(f"{report['network']} for {report['target']}: {output}, {size} bytes")
+    out.print(f"  {report['nodes']} nodes in {len(report['groups'])} groups, {fused} of them fused")
+    out.print(f"  {report['instructions']} instructions; bytes: " + ", ".join(
+        f"{name} {count}" for name, count in report["bytes"].items()))  # fmt: skip
+    out.print(
+        f"  simulated: {report['predicted_cycles']} cycles, {simulated['ms']:.3f} ms, {simulated['gops']:.1f} GOP/s, "
+        f"{100 * simulated['utilisation']:.1f} % of the array"
+    )
+    out.print(f"  calibrated by {report['calibration']}; " + ", ".join(
+        f"{stage} {seconds:.1f} s" for stage, seconds in report["seconds"].items()))  # fmt: skip
+    if report["cpu_nodes"]:
+        note(f"the CPU computes {len(report['cpu_nodes'])} nodes: {', '.join(report['cpu_nodes'][:8])}"
+             + (", .." if len(report["cpu_nodes"]) > 8 else ""))  # fmt: skip

@@ -1,0 +1,102 @@
+"""The verb `mavcg accel run`: a program in the functional simulator."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mavcg.cli.output import console, note, print_json
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.accel.image.program import AccelProgram
+
+
+def run(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="[NAME=]X.npy|X.npz", help="An input; in order, or by name; may be repeated."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the outputs go, by name.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
+    integers: Annotated[
+        bool, typer.Option("--integers", help="Outputs as the int8 that the accelerator writes.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
+) -> None:
+    """Run a program in the functional simulator, on the bytes of the accelerator's memories.
+
+    Inputs are real numbers in the model's order of dimensions, or int8 as [1, H, W, C]. Outputs are the tensors that
+    leave the accelerator, [1, H, W, C], as real numbers: integer * 2^-radix. Nodes of the CPU are not computed.
+
+    \b
+    mavcg accel run resnet50.elf --input x.npy -o y.npz
+    mavcg accel run resnet50.elf --seed 0 --json
+    """
+    if seed is not None and (seed < 0 or inputs):
+        why = "makes all inputs; leave --input out" if inputs else "is no seed; give 0 or more"
+        raise MavcgError(f"--seed {seed}: {why}")
+    from mavcg.accel.fixed_point import to_reals
+    from mavcg.accel.image.elf_file import read_elf
+    from mavcg.accel.images import read_inputs
+    from mavcg.accel.simulator.functional import execute
+    from mavcg.cli.run import summary_of, write_arrays
+
+    image = read_elf(program)
+    tensors = {name: image.tensor(name) for name in image.inputs}
+    given = _random(image, seed) if seed is not None else _arrays(image, inputs or [])
+    ready = read_inputs(
+        given, {name: (t.height, t.width, t.channels) for name, t in tensors.items()}, image.nchw,
+        {name: t.radix for name, t in tensors.items()},
+    )  # fmt: skip
+    results = execute(image, ready)
+    shown = {
+        name: array if integers else to_reals(array, image.tensor(name).radix) for name, array in results.items()
+    }  # fmt: skip
+    if output is not None:
+        write_arrays(output, shown)
+    summary = [summary_of(name, array) for name, array in shown.items()]
+    if image.cpu_nodes:
+        note(f"{len(image.cpu_nodes)} nodes are the CPU's and were not computed: {', '.join(image.cpu_nodes[:6])}")
+    if as_json:
+        print_json({"outputs": summary, "written": str(output) if output else None})
+        return
+    for entry in summary:
+        console().print(f"{entry['name']} {entry['dtype']}{entry['shape']}: {entry['min']:g} to {entry['max']:g}")
+
+
+def _random(image: "AccelProgram", seed: int) -> dict[str, Any]:
+    import numpy as np
+
+    numbers = np.random.default_rng(seed)
+    shapes = {name: image.tensor(name) for name in image.inputs}
+    return {n: numbers.standard_normal((1, t.height, t.width, t.channels)).astype(np.float32)
+            for n, t in shapes.items()}  # fmt: skip
+
+
+def _arrays(image: "AccelProgram", given: list[str]) -> dict[str, Any]:
+    """Read arrays by the program's inputs. Raises: MavcgError naming the option."""
+    import numpy as np
+
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals or (name not in image.inputs and Path(text).exists()):
+            name, file = "", text
+        try:
+            loaded = np.load(file, allow_pickle=False)
+            arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
+        except (OSError, ValueError, EOFError) as error:
+            raise MavcgError(f"--input {text}: no array could be read ({error}); give a .npy or .npz file") from error
+        for key, array in arrays.items():
+            free = [n for n in image.inputs if n not in found]
+            own = key if key else (free[0] if free else "")
+            if own not in free:
+                raise MavcgError(
+                    f"--input {text}: the program has no such free input; its inputs are {', '.join(image.inputs)}"
+                )
+            found[own] = array
+    return found

@@ -1,0 +1,51 @@
+"""The verb `mavcg accel simulate`: cycles of a program."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mavcg.cli.output import console, note, print_json
+
+
+def simulate(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
+    timeline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The units' work over time as a picture, .svg or .png.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+) -> None:
+    """Simulate a program cycle by cycle: time, utilisation of the array, stalls by cause, bytes moved, energy.
+
+    Cycles are of one image on one core; gops counts all cores. An energy is an estimate, and says what it assumes.
+
+    \b
+    mavcg accel simulate resnet50.elf
+    mavcg accel simulate resnet50.elf --json --timeline t.svg
+    """
+    from mavcg.accel.image.elf_file import read_elf
+    from mavcg.accel.simulator.cycles import simulate as cycles_of
+    from mavcg.accel.simulator.report import simulated_json
+    from mavcg.accel.simulator.timeline import timeline_svg
+    from mavcg.drawing.svg_plots import check_plot, save_drawing
+
+    if timeline is not None:
+        check_plot(timeline, "--timeline")
+    image = read_elf(program)
+    time = cycles_of(image)
+    report = simulated_json(image, time)
+    if timeline is not None:
+        save_drawing(timeline_svg(image, time), timeline, "--timeline")
+        note(f"timeline in {timeline}")
+    if as_json:
+        print_json(report)
+        return
+    out = console()
+    out.print(f"{report['network']} on {report['target']}: {report['cycles']} cycles, {report['ms']:.3f} ms")
+    out.print(f"  {report['gops']:.1f} GOP/s, {100 * report['utilisation']:.1f} % of the array")
+    out.print(f"  {report['ddr_bytes']} bytes of DDR memory; {report['energy']['millijoules']:.2f} mJ "
+              f"({report['energy']['assumes']})", soft_wrap=True)  # fmt: skip
+    for unit, busy in report["units"].items():
+        out.print(f"  {unit}: busy {busy} cycles, {100 * busy / max(1, report['cycles']):.1f} %")
+    for cause, cycles in sorted(report["stalls"].items(), key=lambda item: -item[1]):
+        out.print(f"  stall, {cause}: {cycles} cycles")
