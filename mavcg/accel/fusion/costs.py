@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mavcg.accel.fusion.group_shape import GraphFacts, GroupShape, group_shape
-from mavcg.accel.fusion.tiling import best_tile, paper_tile
+from mavcg.accel.fusion.tiling import best_tile, paper_tile, whole_tile
 from mavcg.accel.fusion.work import GroupWork
 from mavcg.accel.groups import GroupTile
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
+
+MOST_TILED = 3  # nodes of a group for which tiles are searched even if it fits on chip whole
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,15 @@ class ModelledGroupCosts:
         if len(nodes) == 1 and shape.nodes[0].kind == "concat":
             return self._concat(self._facts, shape)
         if shape.key not in self._known:
-            search = paper_tile if self.paper_tiles_only else best_tile
-            self._known[shape.key] = search(shape, self.target)
+            self._known[shape.key] = self._search(shape)
         return self._known[shape.key]
+
+    def _search(self, shape: GroupShape) -> tuple[GroupTile, GroupWork] | None:
+        if self.paper_tiles_only:
+            return paper_tile(shape, self.target) or whole_tile(shape, self.target)
+        # A large group that fits whole moves nothing twice: no tile is better.
+        whole = whole_tile(shape, self.target) if len(shape.nodes) > MOST_TILED else None
+        return whole or best_tile(shape, self.target)
 
     def _concat(self, facts: GraphFacts, shape: GroupShape) -> tuple[GroupTile, GroupWork]:
         """A concat by itself: parts that lie elsewhere are loaded and saved."""

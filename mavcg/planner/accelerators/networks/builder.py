@@ -1,5 +1,7 @@
 """Layers with weights, written into a graph: what the five networks are made of."""
 
+import numpy as np
+
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 
@@ -52,6 +54,18 @@ class NetworkBuilder:
         if act == "leaky":
             return self._graph.add("leaky_relu", (x,), name, alpha=LEAKY_SLOPE)
         return self._graph.add(act, (x,), name)
+
+    def relu6(self, x: str) -> str:
+        """min(max(x, 0), 6)."""
+        return self._graph.add("clip", (x,), lo=0.0, hi=6.0)
+
+    def upsampled(self, x: str, factor: int) -> str:
+        """Every position factor x factor times: nearest neighbours."""
+        for axis in (1, 2):
+            index = np.arange(factor * self.shape(x)[axis], dtype=np.int32)[:, None] // factor
+            parts = self._graph.constant(index), self._graph.constant(np.ones(index.shape, np.float32))
+            x = self._graph.add("resample", (x, *parts), axis=axis)
+        return x
 
     def max_pool(self, x: str, kernel: int, stride: int, pads: tuple[int, int, int, int] = (0, 0, 0, 0)) -> str:
         """Over square windows; pads: top, left, bottom, right."""

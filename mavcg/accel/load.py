@@ -1,0 +1,24 @@
+"""The coarse graph of a model's file, or of a network by its name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mavcg.accel.from_graph import xgraph_of
+from mavcg.accel.networks import NAMES, network
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+from mavcg.importers.load import import_model, is_model
+
+
+def load_xgraph(model: str, target: IsaTarget, shapes: Mapping[str, tuple[int, ...]]) -> XGraph:
+    """The f32 XGraph of an .onnx or .tflite file, or of one of the built-in networks.
+
+    shapes: of inputs whose dimensions a file leaves free. Raises: MavcgError for what is neither, or cannot be read.
+    """
+    on_host = target.dense == "cpu"
+    if model in NAMES:
+        return xgraph_of(network(model), on_host)
+    if not is_model(Path(model)) and not Path(model).exists():
+        raise MavcgError(f"{model}: no .onnx or .tflite file, and no built-in network; these are {', '.join(NAMES)}")
+    return xgraph_of(import_model(Path(model), shapes), on_host)

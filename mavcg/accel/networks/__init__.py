@@ -1,0 +1,52 @@
+"""Networks with seeded weights, for accelerators: the paper's four and newer ones that nobody tuned it to."""
+
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from mavcg.accel.networks.detection import yolo_small
+from mavcg.accel.networks.googlenet import googlenet
+from mavcg.accel.networks.mobilenet import mobilenet_v2
+from mavcg.accel.networks.residual import resnet50, resnet152
+from mavcg.errors import MavcgError
+from mavcg.graph import Array, Graph
+from mavcg.planner.accelerators.networks.squeezenet import squeezenet
+from mavcg.planner.accelerators.networks.vgg16 import vgg16
+
+_NETWORKS: Mapping[str, Callable[[], Graph]] = MappingProxyType({
+    "vgg16": vgg16, "resnet50": resnet50, "resnet152": resnet152, "googlenet": googlenet, "squeezenet": squeezenet,
+    "mobilenet_v2": mobilenet_v2, "yolo_small": yolo_small,
+})  # fmt: skip
+NAMES: tuple[str, ...] = tuple(_NETWORKS)
+# The last convolution of a residual block: small, or sums of dozens of blocks leave what 8 bits hold.
+_RESIDUAL_END, _RESIDUAL_GAIN = "_end.w", 0.25
+
+
+def network(name: str) -> Graph:
+    """Return one of NAMES with seeded weights, drawn so that activations keep their size (He et al., 2015).
+
+    Raises: MavcgError for another name.
+    """
+    made = _NETWORKS.get(name)
+    if made is None:
+        raise MavcgError(f"network {name}: there is none of this name; there are {', '.join(NAMES)}")
+    return with_seeded_weights(made())
+
+
+def with_seeded_weights(graph: Graph) -> Graph:
+    """The graph with an array for each input but the first. The same for the same names and shapes."""
+    constants = {name: _draw(name, graph.types[name].shape) for name in graph.inputs[1:]}
+    return replace(graph, inputs=graph.inputs[:1], constants={**graph.constants, **constants})
+
+
+def _draw(name: str, shape: tuple[int, ...]) -> Array:
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    values = random.standard_normal(shape, np.float32)
+    if len(shape) == 1:
+        return values * np.float32(0.1)
+    deviation = math.sqrt(2 / math.prod(shape[1:]))
+    return values * np.float32(deviation * (_RESIDUAL_GAIN if name.endswith(_RESIDUAL_END) else 1.0))

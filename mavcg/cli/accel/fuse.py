@@ -1,0 +1,117 @@
+"""The verb `mavcg accel fuse`: which operations of a network to run as one, what that costs, and the chosen path."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mavcg.cli.output import Progress, console, note, print_json
+
+if TYPE_CHECKING:
+    from mavcg.accel.fusion.plan import FusionChoices
+    from mavcg.accel.target import IsaTarget
+
+
+def fuse(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="An .onnx or .tflite file, or vgg16, resnet50, resnet152, googlenet, squeezenet, mobilenet_v2, "
+            "yolo_small.",
+        ),
+    ],
+    target: Annotated[str, typer.Option(metavar="T", help="A target's name or TOML file (mavcg accel targets).")],
+    templates: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your own fusion templates, TOML, in place of ours.")
+    ] = None,
+    search: Annotated[
+        str, typer.Option(help="Whose groups are listed and drawn: exact, paper, greedy, none.")
+    ] = "exact",
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the groups: .svg or .png.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+) -> None:
+    """Find all groups of operations that could run as one, their costs, and the cheapest execution path.
+
+    Groups are embeddings of fusion templates, and connected parts that fit on chip whole. Costs are cycles of one image
+    by an analytic model. The exact search is compared with the paper's (DNNVM, algorithm 2), greedy fusion, and none.
+
+    \b
+    mavcg accel fuse resnet50.onnx --target zu2
+    mavcg accel fuse googlenet --target zu9 --svg googlenet.svg
+    mavcg accel fuse vgg16 --target ./mine.toml --search paper --json
+    """
+    from mavcg.accel.fusion.costs import ModelledGroupCosts
+    from mavcg.accel.fusion.picture import plan_svg
+    from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
+    from mavcg.accel.fusion.report import fusion_json
+    from mavcg.accel.fusion.templates import OURS, read_templates
+    from mavcg.accel.load import load_xgraph
+    from mavcg.accel.target import find_target
+    from mavcg.drawing.svg_plots import check_plot, save_drawing
+    from mavcg.errors import MavcgError
+    from mavcg.model_pipeline.request import parse_shapes
+
+    if search not in SEARCHES:
+        raise MavcgError(f"--search {search}: no such search; there are {', '.join(SEARCHES)}")
+    if svg is not None:
+        check_plot(svg, "--svg")
+    found_target, patterns = find_target(target), read_templates(templates or OURS)
+    with Progress() as progress:
+        progress(f"reading {model}")
+        graph = load_xgraph(model, found_target, parse_shapes(shape or ()))
+        costs = ModelledGroupCosts(found_target)
+        choices = choose_fusion(graph, found_target, patterns, costs, progress=progress)
+    if svg is not None:
+        title = f"{graph.name} on {found_target.name}: {search}"
+        save_drawing(plan_svg(graph, choices.plan(search), title), svg, "--svg")
+        note(f"{svg}: the groups of the {search} search")
+    if as_json:
+        print_json(fusion_json(choices, found_target, model, "model"))
+        return
+    _show(choices, found_target, search)
+
+
+def _show(choices: "FusionChoices", target: "IsaTarget", search: str) -> None:
+    from collections import Counter
+
+    from rich.table import Table
+
+    from mavcg.accel.fusion.report import accelerated_operations, group_rows, ideal_bytes, path_rows
+
+    out, graph = console(), choices.graph
+    kinds = Counter(one.template for one in choices.candidates)
+    hosts = [node.name for node in graph.nodes if node.kind == "host"]
+    work = accelerated_operations(graph)
+    out.print(f"{graph.name} on {target.name}: {kinds.pop('single', 0)} operations, {work / 1e9:.3f} GOP; on the CPU: "
+              f"{', '.join(hosts) or 'nothing'}")  # fmt: skip
+    out.print("embeddings: " + (", ".join(f"{count} {name}" for name, count in kinds.items()) or "none"))
+    table = Table(
+        box=None, title=f"Execution paths (modelled, peak {target.peak_gops:.0f} GOP/s)", title_justify="left"
+    )
+    for title in ("search", "cycles", "ms", "GOP/s", "of peak", "speed-up", "groups", "MB off chip", "CTC"):
+        table.add_column(title, justify="left" if title == "search" else "right")
+    rows = path_rows(choices, target)
+    base = next((row["cycles"] for row in rows if row["search"] == "none"), 0.0)
+    for row in rows:
+        table.add_row(
+            row["search"], f"{row['cycles']:.0f}", f"{row['ms']:.3f}", f"{row['gops']:.1f}",
+            f"{100 * row['utilisation']:.1f} %", f"{base / row['cycles']:.3f}" if row["cycles"] else "-",
+            str(row["groups"]), f"{row['ddr_bytes'] / 1e6:.2f}", f"{row['ctc']:.1f}",
+        )  # fmt: skip
+    out.print(table)
+    out.print(f"CTC (operations for each byte off chip) if all were fused: {work / ideal_bytes(graph):.1f}")
+    groups = Table(box=None, title=f"Groups of the {search} search", title_justify="left")
+    for title in ("template", "cycles", "MB", "tile h x w x oc", "paper's tile", "nodes"):
+        groups.add_column(title, justify="left" if title in ("template", "nodes") else "right", overflow="fold")
+    for row in group_rows(choices, search, target):
+        tile, paper = row["tile"], row["paper_tile"]
+        groups.add_row(
+            row["template"], f"{row['cycles']:.0f}", f"{row.get('ddr_bytes', 0) / 1e6:.3f}",
+            "whole" if tile["whole"] else f"{tile['rows']} x {tile['columns']} x {tile['out_ch']}",
+            "-" if paper is None else f"{paper['cycles']:.0f} cycles", " ".join(row["nodes"]),
+        )  # fmt: skip
+    out.print(groups)
