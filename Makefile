@@ -43,16 +43,16 @@ types: setup ## mypy, strict
 # The types are checked while the tests run. Files of tests stay in their order: xdist would put those of few tests, which
 # are the slow ones, last, where one worker waits for the other. Builds under test run a make of their own, whose flags
 # are not this one's.
-test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (under 10 minutes)
+test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 6 minutes)
 	@$(MAKE) --no-print-directory -j 3 lint types fast-tests
 
 fast-tests: setup $(VENV)/.ready-to-test
-	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long"
+	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40 -m "not long"
 
 check: test ## the same gate by its usual name
 
 test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
-	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40
 
 test-gpu: setup ## the CUDA kernels on this machine's GPU; "not run" without one
 	@$(BIN)/pytest -rs tests/mavcg/planner/gpu/test_driver.py

@@ -1,6 +1,7 @@
 """Golden texts, IR of small sources, small programs built with versions: what the tests of several folders share."""
 
 import fcntl
+import gc
 import hashlib
 import os
 import platform
@@ -44,9 +45,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sample(copies): the fast suite runs so many of its copies, evenly spaced")
 
 
+# Folders and files that take longest: they run first, so that no worker has one of them left when the others are done.
+SLOW_FIRST = ("tests/pipelines/", "tests/runtime/engine/", "tests/examples/", "tests/mavcg/cli/", "tests/runtime/")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the copies of spread and sampled tests that the fast suite leaves out as long."""
+    """Mark the copies of spread and sampled tests that the fast suite leaves out as long; put slow folders first."""
+    rank = {folder: number for number, folder in enumerate(SLOW_FIRST)}
+    items.sort(key=lambda item: next((n for folder, n in rank.items() if item.nodeid.startswith(folder)), len(rank)))
     for name, choose in (("spread", copies_with_every_value), ("sample", copies_evenly_spaced)):
         copies: dict[str, list[pytest.Function]] = {}
         for item in items:
@@ -78,6 +85,12 @@ def copies_evenly_spaced(copies: Sequence[pytest.Function], count: int) -> set[i
     """Choose `count` copies of a test from the first to the last."""
     last = len(copies) - 1
     return {last * number // max(1, count - 1) for number in range(count)} if count <= last else set(range(last + 1))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what collecting made out of the garbage collector's passes: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -37,7 +37,8 @@ def test_perf_names_the_kernel_not_the_label_in_its_assembly(gemmlowp: "Example"
     assert templates
 
 
-@pytest.mark.parametrize("cores", ["cortex-a55,exynos-m4", pytest.param(CORES, marks=pytest.mark.long)])
+@pytest.mark.long  # the handwritten kernel and examples/edge_app go the same way in the fast suite
+@pytest.mark.parametrize("cores", ["cortex-a55,exynos-m4", CORES])
 def test_from_emulated_profile_to_every_core(gemmlowp: "Example", cores: str) -> None:
     main = gemmlowp.arm_object("gemmlowp_main.c")
     program = gemmlowp.arm_link("single", main, gemmlowp.arm_object("gemmlowp_gemm.cpp"))

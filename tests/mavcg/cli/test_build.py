@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -165,8 +166,9 @@ def test_an_object_to_link_elsewhere(mavcg: Any, build_file: Path, run_program: 
     Path("main.c").write_text(
         "int dot(const short *, const short *, int); short a[] = {1, 2}; int main(void) { return dot(a, a, 2); }\n"
     )
-    zig = [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
-    assert run_program(*zig, "main.c", "k.o", "-o", "app").status == 0
+    # Another compiler where there is one: ziglang would first make its libraries for this kind of link.
+    linker = ["cc"] if shutil.which("cc") else [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
+    assert run_program(*linker, "main.c", "k.o", "-o", "app").status == 0
     assert run_program("./app").status == 5
 
 

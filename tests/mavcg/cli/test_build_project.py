@@ -24,7 +24,7 @@ static short a[4096];
 int main(void) {
     volatile int sum = 0;
     for (int i = 0; i < 4096; i++) a[i] = i;
-    for (int i = 0; i < 60000; i++) sum += dot(a, a, 4096);
+    for (int i = 0; i < 25000; i++) sum += dot(a, a, 4096);
     return 0;
 }
 """
@@ -184,6 +184,7 @@ def test_a_launched_build_reads_the_profile_that_was_kept(
     config(
         '[profile]\nbuild = ["make", "-s", "CC=mavcg launch --strict gcc"]\ncommand = ["./app"]\nfrequency = 500\n'
         f'[build]\ncommand = ["make", "-s", "-B", "CC=mavcg launch gcc"]\ncores = ["{cores[0]}", "{cores[1]}"]\n'
+        "threshold = 30\n"  # a busy machine's few samples may name main, too
     )
     assert mavcg("build").status == 2  # there is no profile yet
     for again in range(2):  # the second profile is of the program with versions: they count as their function

@@ -465,6 +465,7 @@ def check_edge_app(program: Path, expected: str, hot: set[str], run_program: Any
             assert set(versions_run(ran.stderr).values()) == {core}
 
 
+@pytest.mark.long
 def test_an_unchanged_make_build(
     plain_edge_app: tuple[Path, str], tmp_path: Path, cores: Sequence[str], run_program: Any
 ) -> None:

@@ -37,6 +37,7 @@ def test_no_picture_option_is_left_out() -> None:
     assert set(picture_options()) == set(COMMANDS)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("verb", "option"), list(COMMANDS))
 def test_svg_and_png_alike(mavcg: Any, tiny_onnx: Path, dot_file: Path, verb: str, option: str) -> None:
     words = [word.format(tiny=tiny_onnx, dot=dot_file) for word in COMMANDS[verb, option]]

@@ -82,6 +82,7 @@ def answer(capsys: pytest.CaptureFixture[str], model: str | None = None, **optio
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("known_host")
 def test_measures_each_convolution_once_and_goes_on(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(capsys, str(model), family="sum2d")
     (core,) = found["cores"]
@@ -98,6 +99,7 @@ def test_measures_each_convolution_once_and_goes_on(model: Path, capsys: pytest.
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("known_host")
 def test_tables_are_carried_from_one_database_to_another(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,6 +113,7 @@ def test_tables_are_carried_from_one_database_to_another(
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.usefixtures("known_host")
 def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tune(str(model), family="sum2d")
     shown = capsys.readouterr()
@@ -211,6 +214,7 @@ def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_on
         assert name in NAMES and cost.ms == least
 
 
+@pytest.mark.usefixtures("known_host")
 def test_being_told_to_end_is_an_interrupt(model: Path, at_once: Any, capsys: pytest.CaptureFixture[str]) -> None:
     at_once.does("stop 2")
     before = signal.getsignal(signal.SIGTERM)
@@ -231,6 +235,7 @@ def test_being_told_to_end_is_an_interrupt(model: Path, at_once: Any, capsys: py
     assert found["left"] == found["cores"][0]["left"] > 0
 
 
+@pytest.mark.usefixtures("known_host")
 def test_what_cannot_be_measured_is_said_and_the_rest_is_kept(
     model: Path, at_once: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
