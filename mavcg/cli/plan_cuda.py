@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mavcg.planner.accelerators.request import NetworkPlan
     from mavcg.planner.layer_model.layer import ConvLayer
 
+PLAN_ARCH = "sm_62"  # the paper's Jetson TX2; CMake's -DGPU names another
 _TYPE_OF_BYTES = {1: "i8", 2: "f16", 4: "f32"}
 
 
@@ -32,7 +33,8 @@ def emit_folder(
     if type_name is not None and type_name not in TYPES:
         raise MavcgError(f"--cuda-type {type_name}: there is none of this name; there are {', '.join(TYPES)}")
     if gpu_name is None:
-        raise MavcgError("--emit-cuda: is for GPUs; name one by --board, such as jetson-tx2 or h100")
+        _emit_plans(model, plan(), folder, type_name, as_json)
+        return
     from mavcg.planner.gpu.cuda_project import emit_cuda
     from mavcg.profiles.gpus import load_gpu
 
@@ -48,6 +50,22 @@ def emit_folder(
         print_json({"model": model, "gpu": gpu_name, "folder": str(folder), "kernels": rows})
         return
     _show(rows, folder)
+
+
+def _emit_plans(model: str, plan: "NetworkPlan", folder: Path, type_name: str | None, as_json: bool) -> None:
+    """Write an accelerator's plans as CUDA, its memories as device buffers (e-PlaNNer, 7.2)."""
+    from mavcg.planner.accelerators.text.emit import emit_plan
+    from mavcg.planner.gpu.cuda_project import emit_plans
+
+    if type_name is not None:
+        raise MavcgError(f"--cuda-type {type_name}: is for GPUs; the plans of an accelerator have the model's types")
+    plans = [emit_plan(one.layer, one.tiling, plan.accelerator) for one in plan.planned]
+    rows = emit_plans(plans, PLAN_ARCH, folder)
+    if as_json:
+        print_json({"model": model, "accelerator": plan.accelerator.name, "folder": str(folder), "kernels": list(rows)})
+        return
+    moved = sum(row["moved_bytes"] for row in rows)
+    console().print(f"{folder}: {len(rows)} plans as CUDA, which move {moved / 2**20:.1f} MiB")
 
 
 def check_folder(folder: Path, given: dict[str, Any], as_json: bool) -> None:

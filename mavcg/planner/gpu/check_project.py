@@ -3,16 +3,24 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
-from mavcg.planner.gpu.check_layer import LayerCase, layer_case
+from mavcg.planner.accelerators.text.interpret import run_plan
+from mavcg.planner.accelerators.text.plan import TextPlan
+from mavcg.planner.gpu.check_layer import LARGEST_WHOLE, LayerCase, layer_case
 from mavcg.planner.gpu.cuda_project import read_index
-from mavcg.planner.gpu.emulation import EmulatedKernels
+from mavcg.planner.gpu.emulation import EmulatedKernels, run_emulated_plan
 from mavcg.planner.gpu.kernel_plan import Kernel
 from mavcg.planner.gpu.launch import launches_of
 
 SEED = 20261123
+_PLAN_TYPES: dict[str, Any] = {
+    "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,8 @@ def check_project(
     faults: list[KernelFault] = []
     mismatches = 0
     for number, (function, file, kernel) in enumerate(kernels):
-        progress(number, len(kernels), kernel.layer.conv.name)
+        name = kernel.name if isinstance(kernel, TextPlan) else kernel.layer.conv.name
+        progress(number, len(kernels), name)
         try:
             source = (folder / file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -51,12 +60,31 @@ def check_project(
                 f"{folder / file}: cannot be read ({error}); write the folder anew by --emit-cuda"
             ) from error
         with scratch_folder("mavcg-emulation-") as scratch:
-            emulated = EmulatedKernels([source], scratch, folder)
-            wrong, message = check_kernel(emulated, kernel, function)
+            if isinstance(kernel, TextPlan):
+                wrong, message = check_plan(source, kernel, function, scratch, folder)
+            else:
+                wrong, message = check_kernel(EmulatedKernels([source], scratch, folder), kernel, function)
         if wrong:
             mismatches += wrong
-            faults.append(KernelFault(kernel.layer.conv.name, message))
+            faults.append(KernelFault(name, message))
     return CheckedProject(len(kernels), mismatches, tuple(faults))
+
+
+def check_plan(source: str, plan: TextPlan, function: str, scratch: Path, headers: Path) -> tuple[int, str]:
+    """Return how many elements of a plan's program are wrong on whole numbers, at least 1 for wrong bytes; 0 and ""."""
+    rng = np.random.default_rng(SEED)
+    types = plan.info.types
+    assert plan.info.weight is not None
+    x = rng.integers(-LARGEST_WHOLE, LARGEST_WHOLE + 1, plan.info.input)
+    w = rng.integers(-LARGEST_WHOLE, LARGEST_WHOLE + 1, plan.info.weight)
+    expected = run_plan(plan, x, w)
+    output = np.full(plan.info.output, 77, _PLAN_TYPES[types.output])
+    arrays = [x.astype(_PLAN_TYPES[types.input]), w.astype(_PLAN_TYPES[types.weight]), output]
+    moved = run_emulated_plan(source, function, arrays, scratch, headers)
+    if moved != expected.moved.traffic.total_bytes:
+        return 1, f"moves {moved} bytes, and the plan {expected.moved.traffic.total_bytes}"
+    wrong = int((output != expected.output.astype(output.dtype)).sum())
+    return wrong, f"{wrong} of {output.size} elements differ from the plan interpreter's" if wrong else ""
 
 
 def check_kernel(emulated: EmulatedKernels, kernel: Kernel, function: str) -> tuple[int, str]:

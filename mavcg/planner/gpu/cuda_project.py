@@ -9,11 +9,16 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.hardware.gpu import Gpu
+from mavcg.planner.accelerators.text.interpret import count_plan
+from mavcg.planner.accelerators.text.parser import parse_plan
+from mavcg.planner.accelerators.text.plan import Conv, TextPlan
+from mavcg.planner.accelerators.text.printer import print_plan
 from mavcg.planner.gpu.gpu_layer import GpuLayer
 from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_search import FoundKernel, best_kernel
 from mavcg.planner.gpu.layer_source import layer_source
 from mavcg.planner.gpu.nvidia_compilers import MachineCode, compile_cuda, compilers_present
+from mavcg.planner.gpu.plan_program import plan_cuda
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.planner.layer_model.tiling import Dataflow
 from mavcg.text.safe_text import c_identifier
@@ -23,6 +28,17 @@ INDEX = "kernels.json"
 FORMAT = 1
 _KINDS: dict[str, type[Kernel]] = {kind.__name__: kind for kind in (ConvKernel, ProductKernel, WindowKernel)}
 _OPTION = "--emit-cuda"
+PLAN_THREADS = 128  # of csrc/plan_cuda.cuh
+_CMAKE_HEAD = """\
+cmake_minimum_required(VERSION 3.24)
+# Another GPU than the one of the plan: cmake -DGPU=86
+if(NOT DEFINED GPU)
+  set(GPU {arch})
+endif()
+set(CMAKE_CUDA_ARCHITECTURES ${{GPU}})
+project(layers LANGUAGES CXX CUDA)
+set(CMAKE_CUDA_STANDARD 17)
+"""
 
 
 @dataclass(frozen=True)
@@ -62,13 +78,8 @@ def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path) -> tuple[Emitt
     headers = {path.name: path.read_text() for path in sorted(HEADERS.glob("*.cuh"))}
     compiled = compilers_present()
     done: list[EmittedKernel] = []
-    names: set[str] = set()
-    for number, layer in enumerate(layers):
+    for layer, function in zip(layers, unique_names([layer.conv.name for layer in layers]), strict=True):
         found = best_kernel(layer, gpu)
-        function = c_identifier(f"layer_{layer.conv.name or number}")
-        if function in names:
-            function = f"{function}_{number}"
-        names.add(function)
         source = layer_source(found.kernel, function)
         write_whole(folder / f"{function}.cu", source, _OPTION)
         code = compile_cuda(source, headers, gpu.arch) if compiled else None
@@ -79,6 +90,54 @@ def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path) -> tuple[Emitt
     index = {"format": FORMAT, "gpu": gpu.name, "arch": gpu.arch, "kernels": [_as_index(one) for one in done]}
     write_whole(folder / INDEX, json.dumps(index, indent=1) + "\n", _OPTION)
     return tuple(done)
+
+
+def emit_plans(plans: Sequence[TextPlan], arch: str, folder: Path) -> tuple[dict[str, Any], ...]:
+    """Write plans as CUDA programs, a file for each layer, and return the rows of --json.
+
+    registers are those of CONV's kernel by ptxas, None without the compilers. Raises: as emit_cuda.
+    """
+    prepare_folder(folder)
+    names = unique_names([plan.name for plan in plans])
+    sources = [plan_cuda(plan, name) for plan, name in zip(plans, names, strict=True)]
+    headers = {path.name: path.read_text() for path in sorted(HEADERS.glob("plan_*"))}
+    registers: dict[object, int] = {}
+    rows = []
+    for plan, name, source in zip(plans, names, sources, strict=True):
+        write_whole(folder / f"{name}.cu", source, _OPTION)
+        types = plan.info.types
+        if compilers_present() and types not in registers:
+            registers[types] = compile_cuda(source, headers, arch).resources["plan_conv_kernel"].registers
+        convs = [command.output for command in plan.commands if isinstance(command, Conv)]
+        sums = {tile.name: tile.elements for tile in plan.tiles}
+        moved = count_plan(plan)
+        rows.append({
+            "layer": plan.name, "file": f"{name}.cu", "shared_bytes": 0, "registers": registers.get(types),
+            "threads": PLAN_THREADS, "blocks": max(-(-sums[output] // PLAN_THREADS) for output in convs),
+            "launches": len(convs), "moved_bytes": moved.traffic.total_bytes,
+        })  # fmt: skip
+    for path in (*sorted(HEADERS.glob("plan_*")), HEADERS / "gpu_emulation.h"):
+        write_whole(folder / path.name, path.read_text(), _OPTION)
+    cmake = _CMAKE_HEAD.format(arch=arch.removeprefix("sm_"))
+    cmake += "".join(f"add_executable({name} {name}.cu)\n" for name in names)
+    write_whole(folder / "CMakeLists.txt", cmake, _OPTION)
+    index = [
+        {"function": name, "file": f"{name}.cu", "kind": "plan", "plan": print_plan(plan)}
+        for plan, name in zip(plans, names, strict=True)
+    ]
+    write_whole(
+        folder / INDEX, json.dumps({"format": FORMAT, "arch": arch, "kernels": index}, indent=1) + "\n", _OPTION
+    )
+    return tuple(rows)
+
+
+def unique_names(layers: Sequence[str]) -> list[str]:
+    """Return a function's name for each layer: identifiers that differ."""
+    found: list[str] = []
+    for number, layer in enumerate(layers):
+        name = c_identifier(f"layer_{layer or number}")
+        found.append(f"{name}_{number}" if name in found else name)
+    return found
 
 
 def prepare_folder(folder: Path) -> None:
@@ -96,10 +155,7 @@ def cmake_text(files: Sequence[str], arch: str) -> str:
     """Return a CMakeLists.txt that compiles the kernels into a static library `layers`."""
     sources = "\n".join(f"    {name}" for name in files)
     return (
-        "cmake_minimum_required(VERSION 3.24)\nproject(layers LANGUAGES CXX CUDA)\n"
-        "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)\n"
-        f"  set(CMAKE_CUDA_ARCHITECTURES {arch.removeprefix('sm_')})\nendif()\n"
-        "set(CMAKE_CUDA_STANDARD 17)\nadd_library(layers STATIC\n"
+        _CMAKE_HEAD.format(arch=arch.removeprefix("sm_")) + "add_library(layers STATIC\n"
         f"{sources})\ntarget_include_directories(layers PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})\n"
     )
 
@@ -113,8 +169,8 @@ def _as_index(one: EmittedKernel) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def read_index(folder: Path) -> tuple[tuple[str, str, Kernel], ...]:
-    """Return (function, file, kernel) of a folder that --emit-cuda wrote.
+def read_index(folder: Path) -> tuple[tuple[str, str, Kernel | TextPlan], ...]:
+    """Return (function, file, kernel or plan) of a folder that --emit-cuda wrote.
 
     Raises: MavcgError for a folder that has no kernels.json, or one that cannot be read, naming the place.
     """
@@ -136,7 +192,12 @@ def read_index(folder: Path) -> tuple[tuple[str, str, Kernel], ...]:
     return tuple(found)
 
 
-def _kernel_of(row: dict[str, Any]) -> tuple[str, str, Kernel]:
+def _kernel_of(row: dict[str, Any]) -> tuple[str, str, Kernel | TextPlan]:
+    function, file = str(row["function"]), str(row["file"])
+    if function != c_identifier(function) or Path(file).name != file:
+        raise ValueError(f"{function}, {file}: no names of a kernel and its file")
+    if row["kind"] == "plan":
+        return function, file, parse_plan(row["plan"])
     layer = dict(row["layer"])
     conv = dict(layer["conv"])
     for name in ("stride", "pads", "dilation"):
@@ -146,7 +207,4 @@ def _kernel_of(row: dict[str, Any]) -> tuple[str, str, Kernel]:
     plan = dict(row["plan"])
     if "stationary" in plan:
         plan["stationary"] = Dataflow(plan["stationary"])
-    function, file = str(row["function"]), str(row["file"])
-    if function != c_identifier(function) or Path(file).name != file:
-        raise ValueError(f"{function}, {file}: no names of a kernel and its file")
     return function, file, _KINDS[row["kind"]](GpuLayer(**layer), **plan)

@@ -30,17 +30,7 @@ class EmulatedKernels:
 
     def __init__(self, sources: Sequence[str], folder: Path, headers: Path = HEADERS) -> None:
         """Compile sources into folder/emulated.so. Raises: ToolError with the compiler's message."""
-        text = folder / "emulated.cpp"
-        text.write_text("#define MAVCG_EMULATION\n" + "\n".join(sources) + _ENTRY)
-        library = folder / "emulated.so"
-        made = folder / "emulated.o"
-        command = [*zig_command("c++"), *_FLAGS, "-I", str(headers), "-c", "-o", str(made), str(text)]
-        run_tool(command, "compiling CUDA kernels for emulation")
-        # Without libraries: what the kernels need of the C library, this process has.
-        run_tool(
-            [*zig_command("ld.lld"), "-shared", "-o", str(library), str(made)], "linking CUDA kernels for emulation"
-        )
-        self._library = ctypes.CDLL(str(library))
+        self._library = compile_shared("\n".join(sources) + _ENTRY, folder, headers)
 
     def run(self, launches: Sequence[Launch], buffers: Mapping[str, NDArray[Any]], descending: bool = False) -> None:
         """Run kernels one after the other. buffers: arrays by the names that launches use; they are written in place.
@@ -62,6 +52,30 @@ class EmulatedKernels:
         for name, one in guarded.items():
             if not one.copy_back():
                 raise MavcgError(f"kernels {launches[0].function}: wrote outside of their {name}")
+
+
+def compile_shared(source: str, folder: Path, headers: Path) -> ctypes.CDLL:
+    """Compile a source for emulation and load it. Raises: ToolError with the compiler's message."""
+    text, made, library = folder / "emulated.cpp", folder / "emulated.o", folder / "emulated.so"
+    text.write_text("#define MAVCG_EMULATION\n" + source)
+    command = [*zig_command("c++"), *_FLAGS, "-I", str(headers), "-c", "-o", str(made), str(text)]
+    run_tool(command, "compiling CUDA kernels for emulation")
+    # Without libraries: what the kernels need of the C library, this process has.
+    run_tool([*zig_command("ld.lld"), "-shared", "-o", str(library), str(made)], "linking CUDA kernels for emulation")
+    return ctypes.CDLL(str(library))
+
+
+def run_emulated_plan(
+    source: str, function: str, arrays: Sequence[NDArray[Any]], folder: Path, headers: Path = HEADERS
+) -> int:
+    """Run a plan's program on (input, weight, output), the last of which it writes. Return the bytes that it moved."""
+    library = compile_shared(source, folder, headers)
+    guarded = [_Guarded(array) for array in arrays]
+    getattr(library, function)(*(ctypes.c_void_p(one.address) for one in guarded))
+    if not all([one.copy_back() for one in guarded]):
+        raise MavcgError(f"{function}: wrote outside of its tensors")
+    library.plan_bytes.restype = ctypes.c_longlong
+    return int(library.plan_bytes())
 
 
 class _Guarded:

@@ -79,3 +79,22 @@ def test_a_spoiled_index_is_refused(text: str, mavcg: Any, here: Path) -> None:
     done = mavcg("plan", "--check-cuda", "d")
 
     assert done.status == 2 and "kernels.json" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_accelerators_plan_as_cuda(mavcg: Any, here: Path) -> None:
+    """The paper's mode: memories as device buffers, as many bytes copied as the plan's commands say."""
+    layer = ("--layer", "conv5")
+    emit = mavcg("plan", "alexnet", "--accelerator", "setup-a", "--halo", *layer, "--emit-cuda", "d", "--json")
+    assert emit.status == 0, emit.stderr
+    (kernel,) = json.loads(emit.stdout)["kernels"]
+    assert {"layer", "file", "shared_bytes", "registers", "threads", "blocks"} <= set(kernel)
+    source = (here / "d" / kernel["file"]).read_text()
+    assert "/* LOAD IN_MEM_0 INPUT_0 */" in source and "plan_allocate(262144)" in source
+
+    check = mavcg("plan", "--check-cuda", "d", "--json")
+    assert check.status == 0, check.stderr
+    assert json.loads(check.stdout)["mismatches"] == 0
+
+    # A command left out is found.
+    (here / "d" / kernel["file"]).write_text(source.replace("    load(wt_mem_0", "    if (0) load(wt_mem_0", 1))
+    assert mavcg("plan", "--check-cuda", "d").status == 2

@@ -22,11 +22,11 @@ from mavcg.planner.accelerators.text.printer import print_command
 from mavcg.planner.accelerators.text.verify import verify_plan
 from mavcg.text.safe_text import c_identifier, comment
 
-_C_TYPES = {
+C_TYPES = {
     "f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
 }  # fmt: skip
 _ON_CHIP = {"INPUT": "input_t", "WEIGHT": "weight_t", "OUTPUT": "psum_t"}
-_LOWEST = {"f": "-1.0 / 0.0", "i8": "INT8_MIN", "i16": "INT16_MIN", "i32": "INT32_MIN", "i64": "INT64_MIN"}
+LOWEST = {"f": "-1.0 / 0.0", "i8": "INT8_MIN", "i16": "INT16_MIN", "i32": "INT32_MIN", "i64": "INT64_MIN"}
 
 
 def plan_c(plan: TextPlan, function: str = "run") -> str:
@@ -38,16 +38,17 @@ def plan_c(plan: TextPlan, function: str = "run") -> str:
     verify_plan(plan)
     types = plan.info.types
     for name in (types.input, types.weight, types.output, types.psum):
-        if name not in _C_TYPES:
+        if name not in C_TYPES:
             raise MavcgError(
-                f"plan of {plan.name or 'a layer'}: type {name} is none of C's; take one of {', '.join(_C_TYPES)}"
+                f"plan of {plan.name or 'a layer'}: type {name} is none of C's; take one of {', '.join(C_TYPES)}"
             )
-    writer = _CWriter(plan)
+    writer = CWriter(plan)
     parts = (*_library(plan), "\n".join(writer.memories()) + "\n", "\n".join(writer.function(function)) + "\n")
     return "".join(parts)
 
 
-def _multiply_add(psum: str) -> str:
+def multiply_add(psum: str) -> str:
+    """Return the macro that adds a product to a sum of a type; whole numbers wrap round."""
     if psum.startswith("f"):
         body = "((sum) + (psum_t)(a) * (psum_t)(b))"
     else:
@@ -60,38 +61,39 @@ def _multiply_add(psum: str) -> str:
 def _library(plan: TextPlan) -> Iterator[str]:
     """The functions of the library that the plan's commands call."""
     types, commands = plan.info.types, plan.commands
-    head = c_library.HEAD.replace("@MULTIPLY_ADD@", _multiply_add(types.psum))
+    head = c_library.HEAD.replace("@MULTIPLY_ADD@", multiply_add(types.psum))
     names = {"@INPUT@": types.input, "@WEIGHT@": types.weight, "@OUTPUT@": types.output, "@PSUM@": types.psum}
     for key, name in names.items():
-        head = head.replace(key, _C_TYPES[name])
+        head = head.replace(key, C_TYPES[name])
     yield f"/* The plan of {comment(plan.name or 'a layer')}, as C. */\n{head}"
     tiles = tiles_by_name(plan)
     convs = [command for command in commands if isinstance(command, Conv)]
-    if any(_is_fc(tiles, command) for command in convs):
+    if any(is_fc(tiles, command) for command in convs):
         yield c_library.FC
-    if any(not _is_fc(tiles, command) for command in convs):
+    if any(not is_fc(tiles, command) for command in convs):
         yield c_library.CONV
     for maximum in (True, False):
         if any(isinstance(command, PoolCommand) and command.maximum is maximum for command in commands):
-            yield c_library.pool(maximum, _LOWEST.get(types.psum, _LOWEST["f"]))
+            yield c_library.pool(maximum, LOWEST.get(types.psum, LOWEST["f"]))
     if any(isinstance(command, Relu) for command in commands):
         yield c_library.RELU
     yield c_library.COPIES
     yield c_library.STORES.replace("@NAME@", "store").replace("@TYPE@", "output_t")
-    if types.psum != types.output and _has_partial(plan):
+    if types.psum != types.output and has_partial(plan):
         yield c_library.STORES.replace("@NAME@", "store_partial").replace("@TYPE@", "psum_t")
 
 
-def _has_partial(plan: TextPlan) -> bool:
+def has_partial(plan: TextPlan) -> bool:
+    """True if a plan stores sums that are not complete."""
     return any(isinstance(command, Store) and command.partial for command in plan.commands)
 
 
-def _is_fc(tiles: dict[str, PlanTile], command: Conv) -> bool:
+def is_fc(tiles: dict[str, PlanTile], command: Conv) -> bool:
     """True if one pixel goes through a 1x1 kernel. Pixels that are padding are no FC."""
     return tiles[command.output].dims[2:] == tiles[command.weight].dims[2:] == tiles[command.input].dims[2:] == (1, 1)
 
 
-class _CWriter:
+class CWriter:
     """The memories, and the function that holds the commands."""
 
     def __init__(self, plan: TextPlan) -> None:
@@ -114,7 +116,7 @@ class _CWriter:
                     size = memory.size_bytes if len(memory.holds) == 1 else self.regions[memory.name, operand]
                     count = size // types.resident_bytes(operand)
                     yield f"static {_ON_CHIP[operand]} {self.array(memory.name, operand)}[{count}];"
-        if types.psum != types.output and _has_partial(self.plan):
+        if types.psum != types.output and has_partial(self.plan):
             yield f"static psum_t partial[{prod(self.plan.info.output)}]; /* partial sums, off chip */"
 
     def function(self, name: str) -> Iterator[str]:
@@ -143,7 +145,7 @@ class _CWriter:
                 return self.store(name, partial)
             case Conv(output, source, weight):
                 place = self.where[output] if command.add else self.on_chip(target or "", output)
-                hook = "PLAN_FC" if _is_fc(self.tiles, command) else "PLAN_CONV"
+                hook = "PLAN_FC" if is_fc(self.tiles, command) else "PLAN_CONV"
                 taken = self.where.get(source, "(const input_t *)0")
                 return f"{hook}({taken}, {self.where[weight]}, {place}, {self.shape(command)});"
             case PoolCommand(maximum, output, source):
