@@ -20,6 +20,7 @@ _OPERATORS = ("mavcg.importers.load", "mavcg.passes.graph.pipeline", "mavcg.lowe
 _PLANNER = tuple(f"mavcg.planner.accelerators.{name}" for name in ("request", "networks", "baselines", "planned"))
 
 SUBJECTS: Mapping[str, Subject] = {
+    "arena": Subject(("mavcg.memory.placement_search", "mavcg.memory.instance_file"), ("mavcg/memory/csrc/*.c",)),
     "build_time": Subject(_PROGRAM, _PROGRAMS),
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mavcg.cli.accel.group import make_accel
+from mavcg.cli.applications import make_application_verbs
 from mavcg.cli.auto import auto
 from mavcg.cli.bench import bench
 from mavcg.cli.build import build
@@ -20,6 +21,7 @@ from mavcg.cli.inspect import inspect
 from mavcg.cli.launch import HELP as LAUNCH_HELP
 from mavcg.cli.launch import launch
 from mavcg.cli.measure import measure
+from mavcg.cli.memory import memory
 from mavcg.cli.plan import plan
 from mavcg.cli.primitives import primitives
 from mavcg.cli.profile import profile
@@ -57,9 +59,10 @@ def make_app() -> typer.Typer:
     app.callback()(_options)
     for verb in (
         init, profile, build, auto, inspect, run_model, bench, estimate, simulate, plan, primitives, tune, select,
-        explain, tune_asm, measure, cores, runtime,
+        explain, tune_asm, measure, memory, cores, runtime,
     ):  # fmt: skip
         app.command()(verb)
+    app.add_typer(make_application_verbs(), name="app")
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     app.add_typer(make_accel())
     return app

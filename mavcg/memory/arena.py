@@ -2,8 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+
+from mavcg.memory.placement_search import BufferPlacement, LiveBuffer, SearchLimits, search_placement
 
 ALIGNMENT = 64  # of every buffer, in bytes: a cache line, and the longest vector
+# Nodes of the search where greedy orders miss the live peak: seconds at most, for the largest models.
+SEARCH_NODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,17 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class Arena:
-    """offsets: in bytes, by buffer. lower_bound_bytes: the largest sum of buffers in use at one step, below which no
-    placement can be."""
+    """offsets: in bytes, by buffer. lower_bound_bytes: no placement is below it; the largest sum of buffers in use at
+    one step, or more where a search has shown that there is none."""
 
     offsets: dict[str, int]
     bytes: int
     lower_bound_bytes: int
+
+    @property
+    def optimal(self) -> bool:
+        """True if it is proven that no arena is smaller."""
+        return self.bytes == self.lower_bound_bytes
 
 
 def aligned(size: int, to: int = ALIGNMENT) -> int:
@@ -35,12 +45,12 @@ def aligned(size: int, to: int = ALIGNMENT) -> int:
     return -(-size // to) * to
 
 
-def place_buffers(buffers: Sequence[Lifetime]) -> Arena:
-    """An arena in which buffers that meet do not overlap.
+def place_buffers(buffers: Sequence[Lifetime], nodes: int = SEARCH_NODES) -> Arena:
+    """Return an arena in which buffers that meet do not overlap; the smallest one, unless the search ends before.
 
     Greedy by size, largest first, each at the lowest offset that is free all its life (Pisarchyk and Lee, "Efficient
-    Memory Management for Deep Neural Net Inference", 2020, section 5); by two other orders too, and the smallest
-    arena is taken.
+    Memory Management for Deep Neural Net Inference", 2020, section 5); by two other orders too. Where the smallest of
+    these is above the lower bound, an exact search follows (placement_search.py), of at most so many nodes.
     """
     orders: tuple[Callable[[Lifetime], tuple[int | str, ...]], ...] = (
         lambda b: (-b.bytes, b.first, b.name),
@@ -49,7 +59,19 @@ def place_buffers(buffers: Sequence[Lifetime]) -> Arena:
     )
     tried = [_greedy(sorted(buffers, key=order)) for order in orders]
     offsets = min(tried, key=lambda offsets: _extent(buffers, offsets))
-    return Arena(offsets, _extent(buffers, offsets), lower_bound(buffers))
+    bound, extent = lower_bound(buffers), _extent(buffers, offsets)
+    if extent > bound and nodes:
+        live = tuple(LiveBuffer(aligned(b.bytes), b.first, b.last + 1) for b in buffers)
+        found = _searched(live, tuple(offsets[b.name] for b in buffers), nodes)
+        offsets = {b.name: offset for b, offset in zip(buffers, found.offsets, strict=True)}
+        bound, extent = max(bound, found.lower_bound), _extent(buffers, offsets)
+    return Arena(offsets, extent, bound)
+
+
+@lru_cache(64)
+def _searched(buffers: tuple[LiveBuffer, ...], start: tuple[int, ...], nodes: int) -> BufferPlacement:
+    """Search; once for the same buffers, which a build plans several times."""
+    return search_placement(buffers, start, SearchLimits(nodes))
 
 
 def _greedy(buffers: Sequence[Lifetime]) -> dict[str, int]:

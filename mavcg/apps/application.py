@@ -1,0 +1,196 @@
+"""The application of the paper's section 6.4: CNNs, partitions, parallel sets and schedules, as values."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mavcg.errors import MavcgError
+
+# Kinds of layers whose output rows need only some input rows. All others read their whole input at once.
+BY_PARTS = frozenset(("conv", "depthwise", "pool", "add", "activation", "concat", "pad", "output"))
+
+
+@dataclass(frozen=True)
+class RowWindow:
+    """Input rows of an output row: `rows` from `row * stride - pad` on."""
+
+    rows: int = 1
+    stride: int = 1
+    pad: int = 0
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a CNN. out_rows: rows of its output, the most phases that it can have; weights: parameters, in
+    elements."""
+
+    name: str
+    kind: str = "conv"
+    out_rows: int = 1
+    window: RowWindow = RowWindow()
+    weights: int = 0
+
+    @property
+    def by_parts(self) -> bool:
+        """True if the layer can process its data by parts (thesis, chapter 4: conv and pool with their windows)."""
+        return self.kind in BY_PARTS and self.out_rows > 1
+
+
+@dataclass(frozen=True)
+class DataEdge:
+    """Data that layer `source` writes and layer `target` reads: `elements` in `rows` rows."""
+
+    source: str
+    target: str
+    elements: int
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class Cnn:
+    """A directed acyclic graph of layers, which are listed in a valid order."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    edges: tuple[DataEdge, ...]
+
+    def layer(self, name: str) -> Layer:
+        """Return a layer by its name."""
+        return next(layer for layer in self.layers if layer.name == name)
+
+
+@dataclass(frozen=True)
+class ScheduleBlock:
+    """Firings that are repeated: [a, b, c] x times; an entry is a layer's name or another block."""
+
+    entries: tuple["str | ScheduleBlock", ...]
+    times: int = 1
+
+    def __str__(self) -> str:
+        inside = ", ".join(str(entry) for entry in self.entries)
+        return f"[{inside}] x {self.times}" if self.times > 1 else inside
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Layers of one CNN that run in one thread of control, one after the other, by a schedule."""
+
+    name: str
+    cnn: str
+    layers: tuple[str, ...]
+    schedule: ScheduleBlock
+
+
+@dataclass(frozen=True)
+class Application:
+    """The paper's tuple but for B, which is computed. cnns, partitions: in order; a CNN's partitions run in the order
+    given, one after the other unless they are parallel. parallel (J): sets of partitions that run at the same time."""
+
+    cnns: tuple[Cnn, ...]
+    partitions: tuple[Partition, ...]
+    parallel: tuple[frozenset[str], ...] = ()
+    _pairs: frozenset[tuple[str, str]] = field(init=False, repr=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        check_application(self)
+        object.__setattr__(self, "_pairs", frozenset(_parallel_pairs(self)))
+
+    def runs_with(self, a: str, b: str) -> bool:
+        """True if the partitions run at the same time."""
+        return (a, b) in self._pairs
+
+    def cnn(self, name: str) -> Cnn:
+        """Return a CNN by its name."""
+        return next(cnn for cnn in self.cnns if cnn.name == name)
+
+    def partition_of(self, cnn: str, layer: str) -> Partition:
+        """Return the partition that runs a layer."""
+        return next(p for p in self.partitions if p.cnn == cnn and layer in p.layers)
+
+    def partitions_of(self, cnn: str) -> tuple[Partition, ...]:
+        """Return a CNN's partitions, in their order."""
+        return tuple(p for p in self.partitions if p.cnn == cnn)
+
+
+def _parallel_pairs(app: Application) -> Iterator[tuple[str, str]]:
+    """Yield pairs of partitions that may run at the same time.
+
+    Where partitions of two CNNs are in one set, all partitions of these CNNs are parallel: nothing says how far one
+    is when the other begins.
+    """
+    own = {p.name: p.cnn for p in app.partitions}
+    for group in app.parallel:
+        for a in group:
+            for b in group:
+                if own[a] == own[b]:
+                    yield from [(a, b)] if a != b else []
+                else:
+                    yield from ((p.name, q.name) for p in app.partitions_of(own[a]) for q in app.partitions_of(own[b]))
+
+
+def firings(schedule: ScheduleBlock) -> Iterator[str]:
+    """Yield the layer of each firing of a schedule, in order."""
+    for _ in range(schedule.times):
+        for entry in schedule.entries:
+            if isinstance(entry, ScheduleBlock):
+                yield from firings(entry)
+            else:
+                yield entry
+
+
+def in_order(layers: Sequence[str]) -> ScheduleBlock:
+    """Return the schedule that runs each layer once."""
+    return ScheduleBlock(tuple(layers))
+
+
+def sequential(cnn: Cnn) -> Partition:
+    """Return the one partition of a CNN that runs layer by layer."""
+    names = tuple(layer.name for layer in cnn.layers)
+    return Partition(cnn.name, cnn.name, names, in_order(names))
+
+
+def whole_phases(app: Application) -> Mapping[tuple[str, str], int]:
+    """Return one phase for each layer: no data processing by parts."""
+    return {(cnn.name, layer.name): 1 for cnn in app.cnns for layer in cnn.layers}
+
+
+def check_application(app: Application) -> None:
+    """Raises: MavcgError for names that are unknown or there twice, edges against the order, uncovered layers."""
+    _unique("network", [cnn.name for cnn in app.cnns])
+    _unique("partition", [p.name for p in app.partitions])
+    for cnn in app.cnns:
+        _unique(f"{cnn.name}: layer", [layer.name for layer in cnn.layers])
+        order = {layer.name: number for number, layer in enumerate(cnn.layers)}
+        for edge in cnn.edges:
+            if edge.source not in order or edge.target not in order:
+                raise MavcgError(f"{cnn.name}: edge {edge.source} -> {edge.target}: names no layer; correct it")
+            if order[edge.source] >= order[edge.target]:
+                raise MavcgError(f"{cnn.name}: edge {edge.source} -> {edge.target}: goes back; list layers in order")
+            if edge.elements < 1 or edge.rows < 1 or edge.elements % edge.rows:
+                raise MavcgError(
+                    f"{cnn.name}: edge {edge.source} -> {edge.target}: {edge.elements} elements in {edge.rows} rows; "
+                    "give whole rows of the same length"
+                )
+        covered = [layer for p in app.partitions_of(cnn.name) for layer in p.layers]
+        if sorted(covered) != sorted(order):
+            missing = sorted(set(order) ^ set(covered)) or covered
+            raise MavcgError(f"{cnn.name}: partitions cover {missing[0]} not once; put every layer in one partition")
+        stage = {layer: n for n, p in enumerate(app.partitions_of(cnn.name)) for layer in p.layers}
+        for edge in cnn.edges:
+            if stage[edge.source] > stage[edge.target]:
+                raise MavcgError(
+                    f"{cnn.name}: edge {edge.source} -> {edge.target}: its partition runs after its reader's; "
+                    "list partitions in the order of the data"
+                )
+    names = {p.name for p in app.partitions}
+    for group in app.parallel:
+        for name in sorted(group - names):
+            raise MavcgError(f"parallel: '{name}' is no partition; there are {', '.join(sorted(names))}")
+    for p in app.partitions:
+        if p.cnn not in {cnn.name for cnn in app.cnns} or set(firings(p.schedule)) != set(p.layers):
+            raise MavcgError(f"partition {p.name}: its schedule and its layers differ; name each layer in both")
+
+
+def _unique(what: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise MavcgError(f"{what} '{name}' is there twice; give each a name of its own")

@@ -1,0 +1,164 @@
+"""A partition as a cyclo-static dataflow graph, its least buffers and a schedule (sections 4.5.2 and 6.5.2).
+
+Chapter 4 of the thesis, with Algorithms 3 and 4, is not part of the paper: phases are output rows, and a row of data is
+a token. Buffers are rings of rows, so that rows that the next phase reads again stay where they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mavcg.apps.application import Cnn, DataEdge, Layer, Partition, ScheduleBlock
+from mavcg.errors import MavcgError
+
+
+@dataclass(frozen=True)
+class Channel:
+    """An edge inside of a partition. Rates are in rows, one entry a phase.
+
+    production: of the source. window: rows that are there when the target fires, counted from the first one of the
+    data. consumption: rows that the target is done with after each phase.
+    """
+
+    edge: DataEdge
+    production: tuple[int, ...]
+    window: tuple[int, ...]
+    consumption: tuple[int, ...]
+
+    @property
+    def row_elements(self) -> int:
+        """Elements of a row."""
+        return self.edge.elements // self.edge.rows
+
+
+@dataclass(frozen=True)
+class CsdfGraph:
+    """phases: of each actor, in an order in which sources come before targets."""
+
+    phases: Mapping[str, int]
+    channels: tuple[Channel, ...]
+
+
+@dataclass(frozen=True)
+class CsdfSchedule:
+    """firings: of a whole iteration; capacities: rows that each channel needs for it, in the graph's order."""
+
+    firings: tuple[str, ...]
+    capacities: tuple[int, ...]
+
+
+def to_csdf(cnn: Cnn, partition: Partition, phases: Mapping[str, int]) -> CsdfGraph:
+    """Convert a partition with numbers of phases by layer (Algorithm 4).
+
+    Raises: MavcgError for a number of phases that is neither 1 nor the layer's rows.
+    """
+    for name in partition.layers:
+        layer = cnn.layer(name)
+        if phases[name] != 1 and not (layer.by_parts and phases[name] == layer.out_rows):
+            rows = f"1 or {layer.out_rows}" if layer.by_parts else "1"
+            raise MavcgError(f"{cnn.name}: layer {name}: {phases[name]} phases; it can have {rows}")
+    inside = [e for e in cnn.edges if e.source in partition.layers and e.target in partition.layers]
+    order = [layer.name for layer in cnn.layers if layer.name in partition.layers]
+    channels = [_channel(cnn, edge, phases) for edge in inside]
+    return CsdfGraph({name: phases[name] for name in order}, tuple(channels))
+
+
+def _channel(cnn: Cnn, edge: DataEdge, phases: Mapping[str, int]) -> Channel:
+    writes, reads = phases[edge.source], phases[edge.target]
+    first, rest = divmod(edge.rows, writes)
+    production = tuple(first + (phase < rest) for phase in range(writes))
+    layer = cnn.layer(edge.target)
+    window, done = zip(*(_rows_of(layer, edge.rows, phase, reads) for phase in range(reads)), strict=True)
+    consumption = tuple(b - a for a, b in zip((0, *done[:-1]), done, strict=True))
+    return Channel(edge, production, window, consumption)
+
+
+def _rows_of(layer: Layer, rows: int, phase: int, phases: int) -> tuple[int, int]:
+    """Return the rows that a phase needs and the rows that none after it reads, each counted from the first."""
+    if phases == 1:
+        return rows, rows
+    start = phase * layer.window.stride - layer.window.pad
+    done = rows if phase == phases - 1 else _clamp(start + layer.window.stride, rows, 0)
+    return _clamp(start + layer.window.rows, rows), done
+
+
+def _clamp(row: int, rows: int, least: int = 1) -> int:
+    return max(least, min(row, rows))
+
+
+def schedule_csdf(graph: CsdfGraph) -> CsdfSchedule:
+    """Return a schedule that fires on demand, and the rows that each channel holds at most while it runs.
+
+    The last actor that is not done fires as soon as its rows are there; else the writer of a missing row fires, as late
+    as possible. Every actor fires all of its phases once and every channel ends empty, so that the schedule can be
+    repeated for ever within these capacities: this is the proof that there is no deadlock (Bilsen et al.,
+    "Cyclo-static dataflow", 1996: a periodic schedule of a consistent graph). For chains no capacities are smaller.
+    Raises: MavcgError if an actor waits for itself, which no acyclic graph does.
+    """
+    state = _State(graph)
+    for actor in reversed(state.order):
+        while state.fired[actor] < graph.phases[actor]:
+            state.demand(actor)
+    return CsdfSchedule(tuple(state.firings), tuple(state.most))
+
+
+class _State:
+    def __init__(self, graph: CsdfGraph) -> None:
+        self.graph, self.order = graph, list(graph.phases)
+        self.fired = dict.fromkeys(self.order, 0)
+        self.reads: dict[str, list[int]] = {name: [] for name in self.order}
+        self.writes: dict[str, list[int]] = {name: [] for name in self.order}
+        for number, channel in enumerate(graph.channels):
+            self.reads[channel.edge.target].append(number)
+            self.writes[channel.edge.source].append(number)
+        self.produced, self.consumed, self.most = ([0] * len(graph.channels) for _ in range(3))
+        self.firings: list[str] = []
+
+    def missing(self, actor: str) -> str | None:
+        """Return a writer that has to fire before the actor's next phase; None if the actor can fire."""
+        phase = self.fired[actor]
+        lacks = [
+            self.graph.channels[n].edge.source
+            for n in self.reads[actor]
+            if self.produced[n] < self.graph.channels[n].window[phase]
+        ]
+        return max(lacks, key=self.order.index) if lacks else None
+
+    def demand(self, actor: str) -> None:
+        """Fire the actor once, after all that has to fire before."""
+        waiting = [actor]
+        while waiting:
+            writer = self.missing(waiting[-1])
+            if writer is None:
+                self.fire(waiting.pop())
+            elif self.fired[writer] >= self.graph.phases[writer]:
+                raise MavcgError(f"layer {waiting[-1]}: waits for rows that {writer} does not write; a cycle in rates")
+            else:
+                waiting.append(writer)
+
+    def fire(self, actor: str) -> None:
+        phase = self.fired[actor]
+        for n in self.writes[actor]:
+            self.produced[n] += self.graph.channels[n].production[phase]
+            self.most[n] = max(self.most[n], self.produced[n] - self.consumed[n])
+        for n in self.reads[actor]:
+            self.consumed[n] += self.graph.channels[n].consumption[phase]
+        # A phase that skips rows may be done with some that are not there yet: they are dropped as they come.
+        self.fired[actor] += 1
+        self.firings.append(actor)
+
+
+def compress(names: Sequence[str], longest: int = 64) -> ScheduleBlock:
+    """Write a schedule with repeated blocks: the run that covers most firings first, at each place."""
+    entries: list[str | ScheduleBlock] = []
+    at = 0
+    while at < len(names):
+        best, times = 1, 1
+        for length in range(1, min(longest, (len(names) - at) // 2) + 1):
+            count = 1
+            while list(names[at + count * length : at + (count + 1) * length]) == list(names[at : at + length]):
+                count += 1
+            if count > 1 and count * length > best * times:
+                best, times = length, count
+        entries += [ScheduleBlock(tuple(names[at : at + best]), times)] if times > 1 else [names[at]]
+        at += best * times
+    return ScheduleBlock(tuple(entries))

@@ -1,0 +1,81 @@
+"""Algorithm 10: an application with data processing by parts in chosen layers, with buffers of least size that are
+reused (section 6.5.2)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from mavcg.apps.application import Application, Layer, Partition, ScheduleBlock
+from mavcg.apps.buffers import Buffer, EdgeData, edge_data, reuse_buffers
+from mavcg.apps.csdf import CsdfSchedule, compress, schedule_csdf, to_csdf
+
+LayerId = tuple[str, str]  # of a CNN and its layer
+Chromosome = frozenset[LayerId]  # the layers that process data by parts
+
+
+@dataclass(frozen=True)
+class Derived:
+    """app: with schedules of phases. phases: of each layer. data: each edge's, with the least size. buffers: reused.
+    capacities: rows of each edge's ring, by (cnn, source, target)."""
+
+    app: Application
+    phases: Mapping[LayerId, int]
+    data: tuple[EdgeData, ...]
+    buffers: tuple[Buffer, ...]
+    capacities: Mapping[tuple[str, str, str], int]
+
+
+def phases_of(layer: Layer, by_parts: bool) -> int:
+    """Return the number of phases of a layer: its output rows, or 1 (equation 6.1)."""
+    return layer.out_rows if by_parts and layer.by_parts else 1
+
+
+def all_by_parts(app: Application) -> Chromosome:
+    """Return the chromosome of the methodology in [65]: parts in every layer that can."""
+    return frozenset((cnn.name, layer.name) for cnn in app.cnns for layer in cnn.layers if layer.by_parts)
+
+
+class Derivation:
+    """Algorithm 10 for many chromosomes of one application; a partition's schedule is made once for its genes."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+        self._known: dict[tuple[str, Chromosome], tuple[CsdfSchedule, ScheduleBlock, dict[str, int]]] = {}
+
+    def derive(
+        self, chromosome: Chromosome, reuse: Callable[..., tuple[Buffer, ...]] = reuse_buffers
+    ) -> Derived:  # fmt: skip
+        """Derive the application for a chromosome; reuse: Algorithm 8, or what takes its place."""
+        app, phases, sizes, capacities = self.app, dict[LayerId, int](), {}, {}
+        partitions: list[Partition] = []
+        for cnn in app.cnns:
+            for edge in cnn.edges:
+                key = (cnn.name, edge.source, edge.target)
+                sizes[key], capacities[key] = edge.elements, edge.rows
+        for partition in app.partitions:
+            schedule, block, own = self._scheduled(partition, chromosome)
+            partitions.append(replace(partition, schedule=block))
+            phases |= {(partition.cnn, name): count for name, count in own.items()}
+            graph = to_csdf(app.cnn(partition.cnn), partition, own)
+            for channel, rows in zip(graph.channels, schedule.capacities, strict=True):
+                key = (partition.cnn, channel.edge.source, channel.edge.target)
+                sizes[key], capacities[key] = rows * channel.row_elements, rows
+        derived = replace(app, partitions=tuple(partitions))
+        data = edge_data(derived, sizes)
+        return Derived(derived, phases, data, reuse(derived, data), capacities)
+
+    def _scheduled(
+        self, partition: Partition, chromosome: Chromosome
+    ) -> tuple[CsdfSchedule, ScheduleBlock, dict[str, int]]:  # fmt: skip
+        cnn = self.app.cnn(partition.cnn)
+        genes = frozenset((cnn.name, name) for name in partition.layers) & chromosome
+        key = (partition.name, genes)
+        if key not in self._known:
+            own = {name: phases_of(cnn.layer(name), (cnn.name, name) in genes) for name in partition.layers}
+            if max(own.values()) == 1:  # layer by layer, in the order that the application has
+                graph = to_csdf(cnn, partition, own)
+                whole = CsdfSchedule(tuple(own), tuple(channel.edge.rows for channel in graph.channels))
+                self._known[key] = (whole, partition.schedule, own)
+            else:
+                found = schedule_csdf(to_csdf(cnn, partition, own))
+                self._known[key] = (found, compress(found.firings), own)
+        return self._known[key]

@@ -1,0 +1,195 @@
+"""Execute an application's schedules token by token in its buffers; fail on any read of what was overwritten."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mavcg.apps.application import Application, Partition, firings
+from mavcg.apps.buffers import EdgeData
+from mavcg.apps.csdf import Channel, to_csdf
+from mavcg.apps.derivation import Derived
+
+Cells = np.ndarray[Any, np.dtype[np.int64]]
+FRAMES = 3  # pipelines with copies are full after the second
+
+
+class ScheduleFault(Exception):
+    """A read of data that is not there, or that something else has overwritten."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The memory of an edge's data: `elements` from `offset` on, as a ring of rows."""
+
+    offset: int
+    elements: int
+
+
+def greedy_rings(derived: Derived) -> dict[EdgeData, Ring]:
+    """Return where the shared buffers of Algorithm 8 put the data: buffers one after the other."""
+    found: dict[EdgeData, Ring] = {}
+    offset = 0
+    for buffer in derived.buffers:
+        found |= {data: Ring(offset, data.size) for data in buffer.edges}
+        offset += buffer.size
+    return found
+
+
+def simulate_schedule(derived: Derived, rings: Mapping[EdgeData, Ring], seed: int = 0) -> int:
+    """Run frames through all networks; what is parallel interleaves at random. Returns the number of firings.
+
+    Networks that are not parallel take turns, twice each, and so do partitions of one network that are not. A network
+    whose partitions are all parallel runs as a pipeline that fills and drains within its turn. Every element of memory
+    holds the number of the row, edge and frame that was written last; before a phase runs, every element of every row
+    in its windows is compared.
+    Raises: ScheduleFault naming the layer, phase, edge and row.
+    """
+    memory = np.full(max((ring.offset + ring.elements for ring in rings.values()), default=0), -1, np.int64)
+    state, generator = _Memory(derived, dict(rings), memory), random.Random(seed)
+    return sum(
+        _interleave([state.cnn_run(cnn, generator) for cnn in group], generator)
+        for _ in range(2)
+        for group in _groups(derived.app)
+    )
+
+
+def _interleave(running: list[Iterator[None]], generator: random.Random) -> int:
+    count = 0
+    while running:
+        number = generator.randrange(len(running))
+        try:
+            next(running[number])
+            count += 1
+        except StopIteration:
+            running.pop(number)
+    return count
+
+
+def _groups(app: Application) -> Iterator[list[str]]:
+    """Yield the CNNs that run at the same time, group after group."""
+    left = [cnn.name for cnn in app.cnns]
+    while left:
+        group = [left.pop(0)]
+        while more := [b for b in left if any(_parallel(app, a, b) for a in group)]:
+            group += more
+            left = [name for name in left if name not in more]
+        yield group
+
+
+def _parallel(app: Application, a: str, b: str) -> bool:
+    return any(app.runs_with(p.name, q.name) for p in app.partitions_of(a) for q in app.partitions_of(b))
+
+
+class _Memory:
+    def __init__(self, derived: Derived, rings: dict[EdgeData, Ring], memory: Cells) -> None:
+        self.derived, self.rings, self.memory = derived, rings, memory
+        self.number = {data: number for number, data in enumerate(derived.data)}
+        self.by_edge: dict[tuple[str, str, str], list[EdgeData]] = {}
+        for data in derived.data:
+            self.by_edge.setdefault((data.cnn, data.edge.source, data.edge.target), []).append(data)
+
+    def token(self, data: EdgeData, frame: int, row: int) -> int:
+        """Return the number that marks a row's elements."""
+        edge = self.by_edge[(data.cnn, data.edge.source, data.edge.target)][0]
+        return (self.number[edge] << 40) | (frame << 24) | row
+
+    def cells(self, data: EdgeData, row: int) -> Cells:
+        """Return the elements of memory that hold a row."""
+        ring, length = self.rings[data], data.edge.elements // data.edge.rows
+        start = ring.offset + (row % (ring.elements // length)) * length
+        return self.memory[start : start + length]
+
+    def cnn_run(self, name: str, generator: random.Random) -> Iterator[None]:
+        """Run FRAMES frames of a CNN; yields after each firing."""
+        parts = self.derived.app.partitions_of(name)
+        pipelined = all(self.derived.app.runs_with(p.name, q.name) for p in parts for q in parts if p != q)
+        for tick in range(FRAMES + len(parts) - 1 if pipelined else FRAMES * len(parts)):
+            if pipelined:
+                active = [(p, tick - stage) for stage, p in enumerate(parts) if 0 <= tick - stage < FRAMES]
+            else:
+                active = [(parts[tick % len(parts)], tick // len(parts))]
+            running = [self.partition_run(p, frame) for p, frame in active]
+            while running:
+                number = generator.randrange(len(running))
+                try:
+                    yield next(running[number])
+                except StopIteration:
+                    running.pop(number)
+            self.hand_over(name, {p.name for p, _ in active})
+
+    def partition_run(self, partition: Partition, frame: int) -> Iterator[None]:
+        """Run one frame of a partition; yields after each firing."""
+        cnn = self.derived.app.cnn(partition.cnn)
+        phases = {name: self.derived.phases[(cnn.name, name)] for name in partition.layers}
+        channels = to_csdf(cnn, partition, phases).channels
+        fired, written = dict.fromkeys(partition.layers, 0), dict.fromkeys(self.derived.data, 0)
+        for layer in firings(partition.schedule):
+            phase = fired[layer]
+            if phase == phases[layer]:
+                raise ScheduleFault(f"{partition.name}: fires {layer} more often than its {phase} phases")
+            self.check_inputs(partition, channels, frame, layer, phase)
+            for channel in channels:
+                if channel.edge.source == layer:
+                    data = self.one(cnn.name, channel)
+                    for row in range(written[data], written[data] + channel.production[phase]):
+                        self.cells(data, row)[:] = self.token(data, frame, row)
+                    written[data] += channel.production[phase]
+            for data in self.crossing(cnn.name, layer, incoming=False, partition=partition.name):
+                for row in range(data.edge.rows):  # phases add rows: its memory is taken from the first one on
+                    self.cells(data, row)[:] = self.token(data, frame, row)
+            self.check_inputs(partition, channels, frame, layer, phase)  # it reads while it writes
+            fired[layer] += 1
+            yield
+        if fired != phases:
+            raise ScheduleFault(f"{partition.name}: fires {fired}, and has phases {phases}")
+
+    def check_inputs(
+        self, partition: Partition, channels: Sequence[Channel], frame: int, layer: str, phase: int
+    ) -> None:
+        """Compare all that a firing reads."""
+        for channel in channels:
+            if channel.edge.target == layer:
+                self.read(self.one(partition.cnn, channel), frame, layer, phase, channel)
+        for data in self.crossing(partition.cnn, layer, incoming=True, partition=partition.name):
+            self.check(data, frame, range(data.edge.rows), layer, phase)
+
+    def one(self, cnn: str, channel: Channel) -> EdgeData:
+        """Return the data of an edge inside of a partition."""
+        return self.by_edge[(cnn, channel.edge.source, channel.edge.target)][0]
+
+    def crossing(self, cnn: str, layer: str, incoming: bool, partition: str) -> Iterator[EdgeData]:
+        """Yield the data between partitions that a layer reads or writes: the copy of this partition."""
+        for data in self.derived.data:
+            own = data.edge.target if incoming else data.edge.source
+            homes = [span.partition for span in data.spans]
+            several = len(self.by_edge[(data.cnn, data.edge.source, data.edge.target)]) > 1 or len(homes) > 1
+            if data.cnn == cnn and own == layer and partition in homes and several:
+                yield data
+
+    def read(self, data: EdgeData, frame: int, layer: str, phase: int, channel: Channel) -> None:
+        """Check the rows that a phase may read: those that none before it was the last to need, to its window."""
+        done = sum(channel.consumption[:phase])
+        self.check(data, frame, range(min(done, channel.window[phase] - 1), channel.window[phase]), layer, phase)
+
+    def check(self, data: EdgeData, frame: int, rows: range, layer: str, phase: int) -> None:
+        for row in rows:
+            if not (self.cells(data, row) == self.token(data, frame, row)).all():
+                raise ScheduleFault(
+                    f"{layer}, phase {phase}: row {row} of {data.label} was overwritten or is not there"
+                )
+
+    def hand_over(self, cnn: str, ran: set[str]) -> None:
+        """Copy data of partitions that ran to those of the next stage.
+
+        From the last stage back: what a stage receives may lie where its own output lay.
+        """
+        stages = [p.name for p in self.derived.app.partitions_of(cnn)]
+        pairs = [pair for copies in self.by_edge.values() for pair in pairwise(copies) if copies[0].cnn == cnn]
+        for earlier, later in sorted(pairs, key=lambda pair: -stages.index(pair[0].home)):
+            if earlier.home in ran:
+                for row in range(later.edge.rows):
+                    self.cells(later, row)[:] = self.cells(earlier, row)

@@ -1,0 +1,66 @@
+"""The verbs `mavcg app ..`: applications of several networks in one memory."""
+
+from typing import Annotated, Any
+
+import typer
+
+from mavcg.cli.output import console, print_json
+from mavcg.errors import MavcgError
+
+HELP = """Plan one memory for an application of several networks.
+
+\b
+mavcg app example --paper
+"""
+
+
+def make_application_verbs() -> typer.Typer:
+    """Return the command line of `mavcg app`."""
+    verbs = typer.Typer(
+        help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
+    verbs.command(name="example")(example)
+    return verbs
+
+
+def example(
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The example of Minakova's thesis, sections 6.4 and 6.5.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="All tables as JSON, in elements.")] = False,
+) -> None:
+    """Print the worked example of the method, number by number: Tables 6.1 to 6.3.
+
+    \b
+    mavcg app example --paper
+    mavcg app example --paper --json
+    """
+    from mavcg.apps.worked_example import example_tables
+
+    if not paper:
+        raise MavcgError("app example: there is one, the paper's; write mavcg app example --paper")
+    tables = example_tables()
+    if as_json:
+        print_json(tables)
+    else:
+        _show_tables(tables)
+
+
+def _show_tables(tables: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    out = console()
+    titles = {
+        "naive": "Table 6.1: each edge has a buffer of its own",
+        "reuse": "Table 6.2: buffers reused (Algorithm 8)",
+        "reduced": "Table 6.3: layers 3 to 5 of CNN1 by parts (Algorithm 10)",
+    }
+    for name, title in titles.items():
+        table = Table("buffer", "edges", "elements", title=f"{title}: {tables[name]} elements", title_justify="left",
+                      box=None, pad_edge=False)  # fmt: skip
+        for number, row in enumerate(tables["tables"][name], 1):
+            table.add_row(f"B{number}", ", ".join(row["edges"]), str(row["size"]))
+        out.print(table)
+        out.print()
+    for name, schedule in tables["schedules"].items():
+        out.print(f"{name}: {schedule}")

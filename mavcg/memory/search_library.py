@@ -1,0 +1,110 @@
+"""Compile and call the search of csrc/placement.c: one round over the offsets of buffers, below a capacity."""
+
+import ctypes
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import host_target
+from mavcg.runtime.binding import cache_folder
+from mavcg.runtime.code_cache import cached_library, is_own_folder
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+
+SOURCE = Path(__file__).parent / "csrc" / "placement.c"
+FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+IMPOSSIBLE, FOUND = 0, 1
+_TRAIL = 1 << 22  # entries; a branch adds two for each buffer that it raises
+Ints = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class SearchRound:
+    """The outcome of one round. offsets: None unless found. possible: False if it is proven that none exist, None if
+    the round ended before that."""
+
+    offsets: tuple[int, ...] | None
+    possible: bool | None
+    nodes: int
+
+
+class _Search(ctypes.Structure):
+    """`Search` of placement.c, field by field."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("count", "sections", "capacity", "nodes_left", "nodes")),
+        *((name, ctypes.c_void_p) for name in (
+            "begin", "end", "rank", "size", "neighbours", "neighbours_begin", "lowest", "offset", "sums", "placed",
+            "section_failures", "buffer_failures",
+        )),
+        ("stack", ctypes.c_void_p), ("stack_size", ctypes.c_int64), ("stack_used", ctypes.c_int64),
+        ("trail", ctypes.c_void_p), ("trail_size", ctypes.c_int64), ("trail_used", ctypes.c_int64),
+    ]  # fmt: skip
+
+
+class SearchProblem:
+    """Buffers by the sections in which they are live: [begin, end) of each, and its size.
+
+    section_failures, buffer_failures: how often a branch ended for lack of room there, in all rounds so far.
+    """
+
+    def __init__(self, spans: Sequence[tuple[int, int]], sizes: Sequence[int]) -> None:
+        count, sections = len(sizes), max(end for _, end in spans)
+        self.begin = np.array([begin for begin, _ in spans], np.int32)
+        self.end = np.array([end for _, end in spans], np.int32)
+        self.size = np.array(sizes, np.int64)
+        near = (self.begin[:, None] < self.end[None]) & (self.begin[None] < self.end[:, None])
+        np.fill_diagonal(near, False)
+        self.neighbours = np.nonzero(near)[1].astype(np.int32)
+        self.neighbours_begin = np.array([0, *accumulate(near.sum(1).tolist())], np.int32)
+        self.section_failures, self.buffer_failures = np.zeros(sections + 2), np.zeros(count)
+        self._work: dict[str, Ints] = {
+            "lowest": np.zeros(count, np.int64), "offset": np.zeros(count, np.int64),
+            "sums": np.zeros(sections + 2, np.int64), "placed": np.zeros(count, np.int8),
+            "stack": np.empty(2 * count * count + (count + 2) * (sections + 2), np.int32),
+            "trail": np.empty(_TRAIL, np.int64),
+        }  # fmt: skip
+
+    def search(self, order: Sequence[int], capacity: int, most_nodes: int) -> SearchRound:
+        """Search once with buffers of equal offsets in this order, for at most so many nodes of the tree."""
+        rank = np.empty(len(order), np.int32)
+        listed = np.array(order, np.int32)
+        rank[listed] = np.arange(len(order), dtype=np.int32)
+        arrays: dict[str, Ints] = {
+            "begin": self.begin, "end": self.end, "rank": rank, "size": self.size, "neighbours": self.neighbours,
+            "neighbours_begin": self.neighbours_begin, "section_failures": self.section_failures,
+            "buffer_failures": self.buffer_failures, **self._work,
+        }  # fmt: skip
+        search = _Search(
+            count=len(order), sections=len(self.section_failures) - 2, capacity=capacity, nodes_left=most_nodes,
+            stack_size=len(self._work["stack"]), trail_size=_TRAIL,
+            **{name: array.ctypes.data for name, array in arrays.items()},
+        )  # fmt: skip
+        result = _load_search()(ctypes.byref(search), ctypes.c_void_p(listed.ctypes.data))
+        offsets = tuple(int(offset) for offset in self._work["offset"]) if result == FOUND else None
+        return SearchRound(offsets, {FOUND: True, IMPOSSIBLE: False}.get(result), int(search.nodes))
+
+
+@cache
+def _load_search() -> Any:
+    """Load the search, compiled for this machine where the user's cache does not have it yet."""
+    target = host_target()
+    text = SOURCE.read_bytes()
+    key = hashlib.sha256(text + f"\0{target.zig_name}\0{FLAGS}".encode()).hexdigest()[:24]
+    flags = [*FLAGS, *PLAIN_CODE_FLAGS, "-shared", *(() if target.system == "macos" else ("-nostdlib",))]
+
+    def make(out: Path) -> None:
+        arguments = ["-target", target.zig_name, *flags, str(SOURCE), "-o", str(out)]
+        run_zig("cc", arguments, f"compiling the search for memory plans for {target.zig_name}")
+
+    folder = cache_folder()
+    if is_own_folder(folder):
+        return ctypes.CDLL(str(cached_library(folder, f"placement-{key}", make))).mavcg_place_buffers
+    with scratch_folder("mavcg-placement-") as scratch:
+        return ctypes.CDLL(str(cached_library(Path(scratch), f"placement-{key}", make))).mavcg_place_buffers

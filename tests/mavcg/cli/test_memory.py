@@ -1,0 +1,42 @@
+"""`mavcg memory`, run as a user runs it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+EXAMPLE = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n"  # MiniMalloc's README
+
+
+def test_json_has_what_scripts_rely_on(mavcg: Any, tmp_path: Path) -> None:
+    (tmp_path / "F.csv").write_text(EXAMPLE)
+    done = mavcg("memory", "--instance", tmp_path / "F.csv", "--capacity", "12", "--json")
+
+    assert done.status == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert set(document) == {"offsets", "peak", "lower_bound", "optimal"}
+    assert (document["peak"], document["lower_bound"], document["optimal"]) == (12, 12, True)
+    assert set(document["offsets"]) == {"b1", "b2", "b3", "b4", "b5"}
+    assert sorted(document["offsets"][name] for name in ("b1", "b3", "b5")) == [0, 4, 8]
+
+
+def test_without_a_capacity_and_as_a_table(mavcg: Any, tmp_path: Path) -> None:
+    (tmp_path / "F.csv").write_text(EXAMPLE.replace("id,lower,upper", "buffer,start,end"))
+    done = mavcg("memory", "--instance", tmp_path / "F.csv")
+
+    assert done.status == 0, done.stderr
+    assert "5 buffers in 12; optimal" in done.stdout
+
+
+def test_what_cannot_be_is_refused(mavcg: Any, tmp_path: Path) -> None:
+    (tmp_path / "F.csv").write_text(EXAMPLE)
+    tight = "id,lower,upper,size\na,0,2,2\nb,1,4,1\nc,3,6,2\nd,5,8,1\n"
+    (tmp_path / "tight.csv").write_text(tight)
+    for arguments, words in (
+        (("F.csv", "--capacity", "11"), "--capacity 11: buffers that are live together need 12"),
+        (("none.csv",), "none.csv: cannot be read"),
+        (("F.csv", "--nodes", "0"), "--nodes 0"),
+        (("F.csv", "--capacity", "-1"), "--capacity -1"),
+    ):
+        done = mavcg("memory", "--instance", tmp_path / arguments[0], *arguments[1:])
+        assert done.status == 2 and words in done.stderr.replace("\n", " "), done.stderr
+    assert mavcg("memory", "--instance", tmp_path / "tight.csv", "--capacity", "3").status == 0
