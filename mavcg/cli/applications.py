@@ -56,8 +56,8 @@ def _show_tables(tables: dict[str, Any]) -> None:
         "reduced": "Table 6.3: layers 3 to 5 of CNN1 by parts (Algorithm 10)",
     }
     for name, title in titles.items():
-        table = Table("buffer", "edges", "elements", title=f"{title}: {tables[name]} elements", title_justify="left",
-                      box=None, pad_edge=False)  # fmt: skip
+        out.print(f"{title}: {tables[name]} elements")
+        table = Table("buffer", "edges", "elements", box=None, pad_edge=False)
         for number, row in enumerate(tables["tables"][name], 1):
             table.add_row(f"B{number}", ", ".join(row["edges"]), str(row["size"]))
         out.print(table)

@@ -13,8 +13,7 @@ import numpy as np
 
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.target import host_target
-from mavcg.runtime.binding import cache_folder
-from mavcg.runtime.code_cache import cached_library, is_own_folder
+from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 SOURCE = Path(__file__).parent / "csrc" / "placement.c"
@@ -105,6 +104,6 @@ def _load_search() -> Any:
 
     folder = cache_folder()
     if is_own_folder(folder):
-        return ctypes.CDLL(str(cached_library(folder, f"placement-{key}", make))).mavcg_place_buffers
+        return ctypes.CDLL(str(cached_file(folder, f"placement-{key}.so", make))).mavcg_place_buffers
     with scratch_folder("mavcg-placement-") as scratch:
-        return ctypes.CDLL(str(cached_library(Path(scratch), f"placement-{key}", make))).mavcg_place_buffers
+        return ctypes.CDLL(str(cached_file(Path(scratch), f"placement-{key}.so", make))).mavcg_place_buffers

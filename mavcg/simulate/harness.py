@@ -7,8 +7,7 @@ from typing import Any
 
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.target import host_target
-from mavcg.runtime.binding import cache_folder
-from mavcg.runtime.code_cache import cached_library, is_own_folder
+from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 SOURCES = Path(__file__).parent / "csrc"
@@ -47,4 +46,4 @@ def compiled_library(folder: Path) -> Path:
         flags = ["-target", target, *PLAIN_CODE_FLAGS, *_FLAGS]
         run_zig("cc", [*flags, *files, "-o", str(out)], "compiling the simulator")
 
-    return cached_library(folder, f"simulate-{digest}", make)
+    return cached_file(folder, f"simulate-{digest}.so", make)
