@@ -206,13 +206,25 @@ def _computed(node: Any, opset: int, given: Sequence[Array]) -> Sequence[Array]:
         x, flat = given[0], helper.make_node(node.op_type, ["x"], ["y"], axis=1)
         rows = x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
         return [_run_reference(flat, 13, {"x": rows})[0].reshape(x.shape)]
+    if node.op_type == "Resize" and _is_aligned(node) and len(node.input) == 3:
+        # By the length that the result has (docs/operators.md): ONNX's reference takes it before it is rounded down.
+        sizes = np.floor(given[0].shape * np.asarray(given[2])).astype(np.int64)
+        sized = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"])
+        sized.attribute.extend(node.attribute)
+        return _run_reference(sized, opset, {"x": given[0], "sizes": sizes})
     own = DEFINITIONS.get(node.op_type)
     if own is not None:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         result = np.asarray(own(*given, **attributes))
         of_float = result.dtype.kind == "f" and given[0].dtype.kind == "f"
         return [result.astype(given[0].dtype) if of_float else result]
-    return _run_reference(node, opset, {name: x for name, x in zip(node.input, given, strict=True) if name})
+    inputs = {name: x for name, x in zip(node.input, given, strict=True) if name}
+    results = _run_reference(node, opset, inputs)
+    if node.op_type == "MaxPool" and np.isnan(given[0]).any():
+        # NaN where a window holds one (docs/operators.md): ONNX's reference leaves them out.
+        (holds_nan, *_) = _run_reference(node, opset, {node.input[0]: np.isnan(given[0]).astype(given[0].dtype)})
+        results = [np.where(holds_nan > 0, np.nan, results[0]), *results[1:]]
+    return results
 
 
 def _run_reference(node: Any, opset: int, inputs: Mapping[str, Array]) -> Sequence[Array]:
@@ -222,6 +234,10 @@ def _run_reference(node: Any, opset: int, inputs: Mapping[str, Array]) -> Sequen
     except Exception as error:  # it raises whatever its NumPy code raises, for operators that it lacks or has otherwise
         raise NotComputedError(node.op_type) from error
     return results
+
+
+def _is_aligned(node: Any) -> bool:
+    return any(a.name == "coordinate_transformation_mode" and a.s == b"align_corners" for a in node.attribute)
 
 
 @cache

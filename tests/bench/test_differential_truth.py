@@ -112,6 +112,23 @@ def test_the_bound_of_a_resized_image_follows_its_neighbours() -> None:
     assert result.bound[0, 0, 0, 2] > 1 and result.bound[0, 0, 0, -1] < 1e-30
 
 
+def test_the_reference_of_a_window_with_nan_is_nan() -> None:
+    part = _part(x=np.array([[[1, np.nan, 3, 4, 5]]], np.float32))
+    part.outputs = [part.add("MaxPool", "g0_x", kernel_shape=[2])]
+    (truth,) = _bounded(part)
+    np.testing.assert_array_equal(truth.value, [[[np.nan, np.nan, 4, 5]]])
+
+
+def test_an_aligned_resize_goes_by_the_length_of_the_result() -> None:
+    part = Part("g0_", 13, np.random.default_rng(0))
+    image = np.random.default_rng(1).normal(size=(1, 2, 5, 6)).astype(np.float32)
+    part.inputs |= {"g0_x": image, "g0_s": np.array([1, 1, 1.7, 1.3], np.float32)}
+    rule = "align_corners"
+    part.outputs = [part.add("Resize", "g0_x", "", "g0_s", mode="linear", coordinate_transformation_mode=rule)]
+    (truth,), (theirs,) = _bounded(part), expected(part)
+    assert np.all(np.abs(theirs - truth.value) <= truth.bound)
+
+
 def test_a_kernel_with_a_wrong_constant_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One coefficient of the polynomial of exp, off by 2e-4 of itself: 1e-5 of the result at most."""
     from mavcg.kernels.builder import float_math

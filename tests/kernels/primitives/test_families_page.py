@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -18,7 +19,7 @@ SCENARIOS = [
     Scenario(c=16, h=14, w=14, stride=stride, k=k, m=16, pad=k // 2, groups=groups)
     for stride, k, groups in product((1, 2), (1, 3, 5, 7), (1, 16))
 ]
-COMPUTES = {
+COMPUTES: dict[str, Callable[[Scenario], bool]] = {
     "every layer": lambda s: True,
     "stride 1": lambda s: s.stride == 1,
     "stride 1, K of at least 3": lambda s: s.stride == 1 and s.k >= 3,

@@ -360,9 +360,9 @@ HALF = np.array([[[[1000, -300, 6e-6], [2, 500, -4e-7]]]], np.float16)
         ("ReduceL2", 13, [HALF], {"axes": [3]}),
         ("ReduceLogSumExp", 13, [HALF], {"axes": [2]}),
         ("LpPool", 11, [HALF], {"kernel_shape": [1, 2]}),
-        ("RMSNormalization", 23, [HALF, np.float16([1, 2, 0.5])], {}),
+        ("RMSNormalization", 23, [HALF, np.array([1, 2, 0.5], np.float16)], {}),
         ("LpNormalization", 7, [HALF], {"axis": 3}),
-        ("InstanceNormalization", 7, [HALF, np.float16([2]), np.float16([1])], {}),
+        ("InstanceNormalization", 7, [HALF, np.array([2], np.float16), np.array([1], np.float16)], {}),
     ],
 )
 def test_half_precision_is_rounded_once(
