@@ -1,42 +1,58 @@
 """The groups that a network is executed in: one node each, or fused as a path search decides."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from mavcg.accel.codegen.choose_tile import tiled_group
 from mavcg.accel.codegen.generate import divide
+from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
+from mavcg.accel.fusion.templates import read_templates
 from mavcg.accel.groups import FusedGroup
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph, XNode
-
-SEARCHES = ("none",)
+from mavcg.errors import MavcgError
 
 
 @dataclass(frozen=True)
 class ChosenGroups:
-    """Groups with their tiles, in the order of execution. embeddings: of templates that the search chose from."""
+    """Groups with their tiles, in the order of execution. embeddings: groups that the search chose from."""
 
     groups: tuple[FusedGroup, ...]
     embeddings: int
 
 
 def choose_groups(graph: XGraph, target: IsaTarget, search: str, progress: Callable[[str], None]) -> ChosenGroups:
-    """Return the groups of the accelerator's nodes. Raises: MavcgError where a node does not fit."""
-    by_name, known = graph.by_name(), dict[object, FusedGroup]()
-    groups = []
-    for name in divide(graph).accelerator:
-        progress(f"tiles of {name}")
-        node = by_name[name]
-        key = _key(graph, node)
-        if node.kind == "concat" or key not in known:
-            known[key] = tiled_group(graph, (name,), "single", target)
-        groups.append(replace(known[key], nodes=(name,)))
-    return ChosenGroups(tuple(groups), 0)
+    """Return the groups of the accelerator's nodes, by costs from simulation.
+
+    search: exact, paper or greedy over the embeddings of all templates; none: a group for each node. Raises: MavcgError
+    where a node does not fit by itself.
+    """
+    ours = divide(graph).accelerator
+    costs = SimulatedGroupCosts(target)
+    if search == "none":
+        groups = []
+        for number, name in enumerate(ours):
+            progress(f"tiles of node {number + 1} of {len(ours)}: {name}")
+            groups.append(_single(graph, name, costs))
+        return ChosenGroups(tuple(groups), 0)
+    if len(ours) < sum(node.on_accelerator for node in graph.nodes):
+        raise MavcgError(
+            f"--search {search}: {graph.name} needs the CPU between nodes of the accelerator; give --search none"
+        )
+    choices = choose_fusion(graph, target, read_templates(), costs, (search,), progress)
+    embeddings = sum(len(group.nodes) > 1 for group in choices.instance.groups)
+    return ChosenGroups(choices.plan(search).groups, embeddings)
 
 
-def _key(graph: XGraph, node: XNode) -> object:
-    """Equal for nodes that take the same tiles and cycles."""
-    by_name = graph.by_name()
-    same = replace(node, name="", inputs=(), origin="", radix=None, weight_radix=(), act_args=())
-    return same, tuple(by_name[name].shape for name in node.inputs), tuple(sorted(
-        by_name[reader].stride for name in node.inputs for reader in graph.readers()[name]))  # fmt: skip
+def _single(graph: XGraph, name: str, costs: SimulatedGroupCosts) -> FusedGroup:
+    found = costs.cost(graph, (name,))
+    if found is None:
+        node: XNode = graph.by_name()[name]
+        raise MavcgError(
+            f"{graph.name}: {node.origin or name} ({node.kind}) does not fit on chip even as tiles of a pixel; give "
+            f"the target {costs.target.name} larger buffers, or leave the node to the CPU"
+        )
+    return FusedGroup((name,), "single", found.tile, found.cycles)
+
+
+__all__ = ["SEARCHES", "ChosenGroups", "choose_groups"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from mavcg.accel.codegen.clusters import channel_step, clusters_of
 from mavcg.accel.codegen.code import CodeState
-from mavcg.accel.codegen.estimate import EstimatedGroup, estimate
+from mavcg.accel.codegen.estimate import EstimatedGroup, alike_passes, estimate
 from mavcg.accel.codegen.generate import generate_group
 from mavcg.accel.codegen.group_code import GroupCode
 from mavcg.accel.groups import ORDERS, FusedGroup, GroupTile
@@ -15,7 +15,7 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import CONVOLUTIONS, XGraph, XNode
 from mavcg.errors import MavcgError
 
-FINALISTS = 3  # tiles that are simulated
+FINALISTS = 2  # tiles that are simulated
 
 
 def tiled_group(
@@ -63,7 +63,7 @@ def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list
     code = CodeState(graph, path, {})
     rated = []
     for sizes in _spatial(members, stored, path):
-        passes = GroupCode(code, nodes, stored, GroupTile(*sizes, 1, 1)).passes()
+        passes = alike_passes(GroupCode(code, nodes, stored, GroupTile(*sizes, 1, 1)).passes())
         for out_ch, order in _channels(members, path):
             tile = GroupTile(*sizes, out_ch, _most_in(by_name, members), order)
             rating = estimate(shape, passes, tile, path, target)

@@ -43,39 +43,63 @@ class EstimatedGroup:
         return self.by_name[name].kind != "concat" and any(node.name == name for node in self.nodes)
 
 
+@dataclass(frozen=True)
+class AlikePasses:
+    """Tiles of a group whose regions have the same sizes. regions, written: of one of them; count: of tiles."""
+
+    regions: Regions
+    written: Regions
+    count: int
+
+
+def alike_passes(passes: Sequence[tuple[Regions, Regions]]) -> list[AlikePasses]:
+    """Count tiles of the same sizes together: those inside of a map are alike. passes: regions of all tensors and of
+    those that are written, of each tile; the first stays first."""
+    counts: dict[object, int] = {}
+    first: dict[object, tuple[Regions, Regions]] = {}
+    for regions, written in passes:
+        sizes = tuple(
+            (name, r.bottom - r.top, r.right - r.left) for each in (regions, written) for name, r in each.items()
+        )
+        counts[sizes] = counts.get(sizes, 0) + 1
+        first.setdefault(sizes, (regions, written))
+    return [AlikePasses(*first[sizes], count) for sizes, count in counts.items()]
+
+
 def estimate(
-    shape: EstimatedGroup, passes: Sequence[tuple[Regions, Regions]], tile: GroupTile, path: Datapath, target: IsaTarget
+    shape: EstimatedGroup, passes: Sequence[AlikePasses], tile: GroupTile, path: Datapath, target: IsaTarget
 ) -> GroupEstimate | None:
     """Return the estimate; None where a tile is sure not to fit.
 
-    passes: regions of all tensors and of those that are written, of each tile of the group.
+    passes: of alike_passes.
     """
     ranges = [
         channel_ranges(c, shape.by_name[c.head.inputs[0]].channels, tile.out_ch, path) for c in shape.clusters
     ]  # fmt: skip
-    words = _pass_words(shape, passes[0][0], ranges, path)
+    words = _pass_words(shape, passes[0].regions, ranges, path)
     if words is None or words.pinned > path.feature_words:
         return None
-    outside = len(shape.clusters) == 1 and len(passes) > 1 and tile.order == ORDERS[0]
+    number = sum(each.count for each in passes)
+    outside = len(shape.clusters) == 1 and number > 1 and tile.order == ORDERS[0]
     outside = outside and shape.clusters[0].head.kind in CONVOLUTIONS
     weights, resident = _weights(shape, ranges, path)
     if weights is None:
         return None
-    reloads = 1 if resident or outside else len(passes)
+    reloads = 1 if resident or outside else number
     conv = pool = misc = 0.0
     moved, transfers = weights * reloads, sum(len(r) for r in ranges) * reloads
-    for regions, written in passes:
-        inputs = _input_bytes(shape, regions)
-        rounds = len(ranges[0]) if outside and not words.single else 1
-        moved += inputs * rounds + sum(_saved(shape.by_name[n], r, ranges, shape) for n, r in written.items())
-        transfers += rounds + len(written) * max(len(r) for r in ranges)
+    for each in passes:
+        rounds = len(ranges[0]) if outside else 1
+        saved = sum(_saved(shape.by_name[name], region, ranges, shape) for name, region in each.written.items())
+        moved += each.count * (_input_bytes(shape, each.regions) * rounds + saved)
+        transfers += each.count * (rounds + len(each.written) * max(len(r) for r in ranges))
         for node in shape.nodes:
-            if node.name in regions:
-                a, b, c = _arithmetic(node, regions[node.name], shape, ranges, path, target)
-                conv, pool, misc = conv + a, pool + b, misc + c
+            if node.name in each.regions:
+                a, b, c = _arithmetic(node, each.regions[node.name], shape, ranges, path, target)
+                conv, pool, misc = conv + a * each.count, pool + b * each.count, misc + c * each.count
     ddr = moved / target.ddr_bytes_per_cycle + transfers * _PER_TRANSFER
     # Before the first and after the last tile nothing overlaps.
-    edge = (_input_bytes(shape, passes[0][0]) + weights / max(1, len(ranges[0]))) / target.ddr_bytes_per_cycle
+    edge = (_input_bytes(shape, passes[0].regions) + weights / max(1, len(ranges[0]))) / target.ddr_bytes_per_cycle
     edge += 2 * target.ddr_latency_cycles
     overlaps = words.pinned + words.moving <= path.feature_words
     cycles = edge + (max(conv, pool, misc, ddr) if overlaps else conv + ddr + max(pool, misc))
@@ -84,11 +108,10 @@ def estimate(
 
 @dataclass(frozen=True)
 class _PassWords:
-    """Words of feature memory: pinned at once; moving: of the next tile's transfers; single: inputs stay on chip."""
+    """Words of feature memory: pinned at once; moving: of the next tile's transfers."""
 
     pinned: int
     moving: int
-    single: bool
 
 
 def _pass_words(
@@ -111,7 +134,7 @@ def _pass_words(
     for cluster, each in zip(shape.clusters, ranges, strict=True):
         channels = each[0][1] - each[0][0]
         slices = max(slices, sum(words(n.name, channels) for n in cluster.nodes if n.name in regions))
-    return _PassWords(loaded + full + slices, loaded + slices, False)
+    return _PassWords(loaded + full + slices, loaded + slices)
 
 
 def _weights(

@@ -40,7 +40,8 @@ class GroupCode:
         self.stored = self.names & set(stored)
         self.clusters = clusters_of(self.nodes, code.by_name)
         self.cluster_of = {node.name: i for i, cluster in enumerate(self.clusters) for node in cluster.nodes}
-        self.copied = {name: parts for name, parts in copied_parts(code.graph).items() if name in self.names}
+        joins = any(node.kind == "concat" for node in self.nodes)
+        self.copied = copied_parts(code.graph) if joins else {}
         self.joined_here = {name for node in self.nodes if node.kind == "concat" for name in node.inputs}
         self.ranges = [self._ranges(cluster) for cluster in self.clusters]
 

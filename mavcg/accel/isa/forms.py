@@ -36,6 +36,11 @@ class InstructionField:
         """Greatest value."""
         return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
 
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and greatest value."""
+        return self.low, self.high
+
 
 @dataclass(frozen=True)
 class InstructionForm:
@@ -46,10 +51,15 @@ class InstructionForm:
     mode_number: int
     fields: tuple[InstructionField, ...]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The mnemonic, such as conv.depthwise."""
         return f"{self.unit}.{self.mode}"
+
+    @cached_property
+    def unit_number(self) -> int:
+        """Index of the unit in UNITS."""
+        return UNITS.index(self.unit)
 
     @cached_property
     def places(self) -> tuple[tuple[InstructionField, int, int], ...]:

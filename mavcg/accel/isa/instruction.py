@@ -37,7 +37,7 @@ class AccelInstruction:
     @property
     def unit(self) -> int:
         """Index of the unit that executes it."""
-        return UNITS.index(self.form.unit)
+        return self.form.unit_number
 
 
 def instruction(mnemonic: str, wait: int = 0, signal: int = 0, **values: int) -> AccelInstruction:
@@ -50,16 +50,17 @@ def instruction(mnemonic: str, wait: int = 0, signal: int = 0, **values: int) ->
 def check_instruction(one: AccelInstruction, location: str) -> None:
     """Check that every field is there and in its limits. Raises: MavcgError naming location, field and limits."""
     form, own = one.form, 1 << one.unit
-    unknown, missing = set(one.values) - set(form.by_name), set(form.by_name) - set(one.values)
-    if unknown:
-        names = ", ".join(form.by_name) or "none"
-        raise MavcgError(f"{location}: {form.name} has no field {min(unknown)}; its fields are {names}")
-    if missing:
-        raise MavcgError(f"{location}: {form.name} lacks {', '.join(sorted(missing))}; every field is given")
+    if one.values.keys() != form.by_name.keys():
+        if unknown := set(one.values) - set(form.by_name):
+            names = ", ".join(form.by_name) or "none"
+            raise MavcgError(f"{location}: {form.name} has no field {min(unknown)}; its fields are {names}")
+        missing = sorted(set(form.by_name) - set(one.values))
+        raise MavcgError(f"{location}: {form.name} lacks {', '.join(missing)}; every field is given")
     for name, value in one.values.items():
         field = form.by_name[name]
-        if not field.low <= value <= field.high:
-            raise MavcgError(f"{location}: {form.name} {name}={value}; it is {field.low} to {field.high}")
+        low, high = field.limits
+        if not low <= value <= high:
+            raise MavcgError(f"{location}: {form.name} {name}={value}; it is {low} to {high}")
     for name, mask in (("wait", one.wait), ("signal", one.signal)):
         if not 0 <= mask < 1 << len(UNITS):
             raise MavcgError(f"{location}: {form.name} {name}={mask}; a mask of units is 0 to {(1 << len(UNITS)) - 1}")

@@ -7,7 +7,6 @@ integers, so that the same program always takes the same cycles.
 from collections import deque
 from dataclasses import dataclass, field
 
-from mavcg.accel.image.assembly import mask_text
 from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.isa.datapath import datapath
 from mavcg.accel.isa.forms import UNITS
@@ -16,6 +15,7 @@ from mavcg.accel.simulator.timing import FETCH_BYTES, QUEUE_DEPTH, Work, work_of
 from mavcg.errors import MavcgError
 
 _SCALE = 1 << 16  # parts of a cycle of compute work, and of a byte of transfers
+_WAITS = [[f"{name}: waits for {other}" for other in UNITS] for name in UNITS]
 _LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
 
 
@@ -79,6 +79,8 @@ class _Simulation:
         self.target = program.target
         self.path = datapath(program.target)
         self.units = [_UnitState() for _ in UNITS]
+        self.waits = [[u for u in range(len(UNITS)) if one.wait >> u & 1] for one in program.instructions]
+        self.signals = [[u for u in range(len(UNITS)) if one.signal >> u & 1] for one in program.instructions]
         self.tokens = [[0] * len(UNITS) for _ in UNITS]
         self.time = 0
         self.stalls: dict[str, int] = {}
@@ -138,13 +140,12 @@ class _Simulation:
                 started = True
             if not unit.queue or (unit.requested if transfers else unit.running) is not None:
                 continue
-            one = self.program.instructions[unit.queue[0]]
-            if self._lacking(one):
+            if self._lacking(unit.queue[0], number) is not None:
                 continue
-            for other in range(len(UNITS)):
-                self.tokens[other][number] -= one.wait >> other & 1
-            work = work_of(one, self.path, self.target)
             index = unit.queue.popleft()
+            for other in self.waits[index]:
+                self.tokens[other][number] -= 1
+            work = work_of(self.program.instructions[index], self.path, self.target)
             if transfers:
                 self.ddr_bytes += work.ddr_bytes
                 wait = work.cycles + self.target.ddr_latency_cycles
@@ -156,8 +157,12 @@ class _Simulation:
             started = True
         return started
 
-    def _lacking(self, one: AccelInstruction) -> int:
-        return sum(1 << u for u in range(len(UNITS)) if one.wait >> u & 1 and not self.tokens[u][one.unit])
+    def _lacking(self, index: int, number: int) -> int | None:
+        """The first unit whose token an instruction of unit `number` waits for; None if it can start."""
+        for other in self.waits[index]:
+            if not self.tokens[other][number]:
+                return other
+        return None
 
     def _stall(self, cause: str, cycles: int) -> None:
         self.stalls[cause] = self.stalls.get(cause, 0) + cycles
@@ -204,14 +209,16 @@ class _Simulation:
 
     def _account(self, passed: int) -> None:
         """Count the cycles in which each unit is busy, or stalled and why."""
-        for name, unit in zip(UNITS, self.units, strict=True):
+        for number, unit in enumerate(self.units):
+            name = UNITS[number]
             if unit.running is not None:
                 unit.busy += passed
             elif unit.requested is not None:
                 self._stall(f"{name}: DDR latency", passed)
             elif unit.queue:
-                lacking = self._lacking(self.program.instructions[unit.queue[0]])
-                self._stall(f"{name}: waits for {mask_text(lacking & -lacking)}", passed)
+                lacking = self._lacking(unit.queue[0], number)
+                assert lacking is not None  # it would have been started
+                self._stall(_WAITS[number][lacking], passed)
 
     def _complete(self) -> None:
         """Retire what has ended and give its tokens."""
@@ -221,9 +228,8 @@ class _Simulation:
                 continue
             unit.running = None
             self.spans.append(Span(number, running.index, running.start, self.time))
-            signal = self.program.instructions[running.index].signal
-            for other in range(len(UNITS)):
-                self.tokens[number][other] += signal >> other & 1
+            for other in self.signals[running.index]:
+                self.tokens[number][other] += 1
         if self.fetch is not None and self.fetch.wait == 0 and self.fetch.left <= 0:
             self.fetched = self.fetch.index
             self.ddr_bytes += self.fetch.work.ddr_bytes
@@ -231,10 +237,10 @@ class _Simulation:
 
     def _deadlock(self) -> MavcgError:
         heads = []
-        for unit in self.units:
+        for number, unit in enumerate(self.units):
             if unit.queue:
                 one = self.program.instructions[unit.queue[0]]
-                lacking = mask_text(self._lacking(one))
+                lacking = ", ".join(UNITS[u] for u in self.waits[unit.queue[0]] if not self.tokens[u][number])
                 heads.append(f"instruction {unit.queue[0]} ({one.form.name}) waits for a token of {lacking}")
         blocked = ""
         if self.next < len(self.program.instructions):

@@ -18,7 +18,9 @@ def build(
         str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="The program's file.")],
-    search: Annotated[str, typer.Option(help="How nodes are fused: none, a group for each node.")] = "none",
+    search: Annotated[
+        str, typer.Option(help="Fused groups by exact search, the paper's, greedy; or none: a group for each node.")
+    ] = "exact",
     calibrate: Annotated[
         Path | None,
         typer.Option(metavar="X.npz", help="Inputs for choosing radix positions, by name, stacked; default: seeded."),

@@ -54,6 +54,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     images = np.random.default_rng(1).standard_normal((3, 3, 13, 11)).astype(np.float32)
     np.savez(folder / "images.npz", x=images)
     command = ["build", str(folder / "net.onnx"), "--target", "zu2", "--calibrate", str(folder / "images.npz")]
+    command += ["--search", "none"]
     assert run(["accel", *command, "-o", str(folder / "net.elf")]) == 0
     return folder
 
@@ -99,6 +100,16 @@ def test_simulate_reports_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
     assert any("conv.depthwise of c2" in (bar.text or "") for bar in bars)
     assert run(["accel", "simulate", "net.elf"]) == 0
     assert "stall, conv: waits for load" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("search", ["exact", "paper", "greedy"])
+def test_fused_programs_are_faster_and_right(search: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = printed(capsys, "build", "net.onnx", "--target", "zu2", "--search", search, "-o", "f.elf", "--json")
+
+    assert report["embeddings"] > 0
+    assert any(len(group) > 1 for group in report["groups"])
+    assert report["predicted_cycles"] < printed(capsys, "simulate", "net.elf", "--json")["cycles"]
+    assert printed(capsys, "validate", "f.elf", "--model", "net.onnx", "--json")["mismatches"] == 0
 
 
 def test_validate_agrees(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,6 +209,6 @@ def test_a_network_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[st
     text = text.replace("weight_bytes = { value = 196608", "weight_bytes = { value = 288")
     Path("tiny.toml").write_text(text.replace('name = "zu2"', 'name = "tiny"'))
 
-    assert run(["accel", "build", "net.onnx", "--target", "./tiny.toml", "-o", "t.elf"]) == 2
+    assert run(["accel", "build", "net.onnx", "--target", "./tiny.toml", "--search", "none", "-o", "t.elf"]) == 2
     assert "does not fit on chip" in capsys.readouterr().err
     assert not Path("t.elf").exists()

@@ -1,0 +1,48 @@
+"""Costs of groups by code generation and cycle-accurate simulation: exact for a group by itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mavcg.accel.codegen.choose_tile import tiled_group
+from mavcg.accel.concats import placements
+from mavcg.accel.fusion.costs import GroupCost
+from mavcg.accel.fusion.group_shape import GraphFacts, group_shape
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+
+
+@dataclass
+class SimulatedGroupCosts:
+    """A provider of costs that generates each group's code with a few tiles, and simulates it.
+
+    Groups with the same parameters are simulated once. A group by itself begins with an idle machine, so the sum over
+    a network is an upper bound of its time within a few per cent: transfers of neighbouring groups overlap.
+    """
+
+    target: IsaTarget
+    _known: dict[object, GroupCost | None] = field(default_factory=dict)
+    _facts: GraphFacts | None = None
+    _parts: dict[str, tuple[bool, int]] = field(default_factory=dict)
+
+    def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
+        """Return the simulated cost with the best tile found; None if the group does not fit on chip."""
+        if self._facts is None or self._facts.graph is not graph:
+            self._facts = GraphFacts(graph)
+            places = placements(graph)
+            self._parts = {n.name: (places[n.name].root != n.name, places[n.name].stride) for n in graph.nodes}
+        shape = group_shape(self._facts, nodes)
+        # A part of a concat is transferred pixel by pixel; rows' strides decide how tiles lie in the banks.
+        tensors = [self._parts[node.name] for node in (*shape.inputs, *shape.nodes)]
+        copied = [self._facts.copied.get(node.name) for node in shape.nodes]
+        key = (shape.key, tuple(tensors), tuple(copied))
+        if key not in self._known:
+            try:
+                group = tiled_group(graph, nodes, "cost", self.target)
+            except MavcgError as error:
+                if "does not fit on chip" not in str(error):
+                    raise
+                self._known[key] = None
+            else:
+                self._known[key] = GroupCost(group.cost, group.tile)
+        return self._known[key]
