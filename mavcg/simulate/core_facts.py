@@ -16,9 +16,10 @@ IN_ORDER, OUT_OF_ORDER = "in", "out"
 # Assumed by the order of issue where no file says otherwise. The key is that of a figure in the core's file.
 _ASSUMED: dict[str, tuple[float, float]] = {
     "window.reorder_buffer": (1, 128),  # micro-operations
+    "window.issue_queue": (0, 0),  # operations before each unit; 0: no limit but the window's
     "window.load_queue": (1, 64),
     "window.store_queue": (6, 48),  # in order: entries of the store buffer
-    "branches.history_bits": (0, 12),
+    "branches.history_bits": (12, 12),
     "caches.split_cycles": (1, 1),  # more for an access that crosses a line
     "caches.l1d_ways": (4, 4),
     "caches.l2_ways": (8, 8),
@@ -47,15 +48,16 @@ class CacheFacts:
 class SimulatedCore:
     """Facts of a core for the simulator. assumed: a sentence for each that no file gives.
 
-    reorder_buffer: micro-operations in the window; store_queue: of an in-order core its store buffer. mispredict:
-    cycles from a branch's issue to that of the instruction behind it. history_bits: of branches in the prediction; 0:
-    by address alone. split_cycles: that an access across a line takes longer. memory_latency: cycles;
-    memory_line_cycles: of one line. miss_slots: line fills under way. prefetch_lines: that the stride
-    prefetcher brings; 0: none.
+    reorder_buffer: micro-operations in the window; issue_queue: those that wait before each unit, 0 for no limit;
+    store_queue: of an in-order core its store buffer. mispredict: cycles from a branch's issue to that of the
+    instruction behind it. history_bits: of branches in the prediction; 0: by address alone. split_cycles: that an
+    access across a line takes longer. memory_latency: cycles; memory_line_cycles: of one line. miss_slots: line fills
+    under way. prefetch_lines: that the stride prefetcher brings; 0: none.
     """
 
     ghz: float
     reorder_buffer: int
+    issue_queue: int
     load_queue: int
     store_queue: int
     mispredict: int
@@ -122,6 +124,7 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
     return SimulatedCore(
         ghz=ghz,
         reorder_buffer=max(1, round(facts.find("window.reorder_buffer", "micro-operations"))) if window else 1,
+        issue_queue=round(facts.find("window.issue_queue", "operations before each unit")) if window else 0,
         load_queue=max(1, round(facts.find("window.load_queue"))) if window else 1,
         store_queue=max(1, round(facts.find("window.store_queue"))),
         mispredict=round(miss),

@@ -4,7 +4,7 @@ import ctypes
 import importlib
 from typing import Any
 
-from mavcg.assembly.code_image import EXTERNAL_BASE, PAGE_BYTES, CodeImage
+from mavcg.assembly.code_image import EXTERNAL_BASE, EXTERNAL_DATA_BYTES, PAGE_BYTES, CodeImage
 from mavcg.errors import MavcgError
 from mavcg.simulate.call_arguments import CallState, page_range
 from mavcg.simulate.harness import ffi
@@ -39,6 +39,8 @@ class Emulator:
         self._loaded = False
         for section in image.sections:
             self._map(section.address, len(section.data), section.executable, section.writable)
+        for address in image.external_data:
+            self._map(address, EXTERNAL_DATA_BYTES, False, True)
         self._map(EXTERNAL_BASE, EXTERNAL_LIMIT - EXTERNAL_BASE, True, False)
         self.uc.mem_write(EXTERNAL_BASE, _RET * ((EXTERNAL_LIMIT - EXTERNAL_BASE) // len(_RET)))
         self._map(STACK_TOP - STACK_BYTES, STACK_BYTES + PAGE_BYTES, False, True)

@@ -8,13 +8,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mavcg.assembly.code_image import EXTERNAL_BASE, EXTERNAL_BYTES, PAGE_BYTES, CodeImage, Section, read_image
+from mavcg.assembly.code_image import (
+    EXTERNAL_BASE,
+    EXTERNAL_BYTES,
+    EXTERNAL_DATA_BASE,
+    EXTERNAL_DATA_BYTES,
+    PAGE_BYTES,
+    CodeImage,
+    Section,
+    read_image,
+)
 from mavcg.errors import MavcgError
 from mavcg.objects.elf import open_elf
 
 LIBRARY_BASE = 0x1_0000_0000  # above externals and what executables are linked at
-EXTERNAL_DATA = 0x3000_0000
-EXTERNAL_DATA_SIZE = 1 << 16
 LARGEST_IMAGE = 1 << 30  # bytes
 _EXECUTE, _WRITE = 1, 2  # PF_*
 _ABS64, _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _TPREL, _TLSDESC, _IRELATIVE = 257, 1025, 1026, 1027, 1030, 1031, 1032
@@ -52,6 +59,8 @@ def _linked(elf: Any, path: Path) -> CodeImage:
     for segment in segments:
         at = segment["p_vaddr"] - first
         data = segment.data()
+        if len(data) > segment["p_memsz"]:
+            raise MavcgError(f"{path}: a damaged ELF file (a segment has more bytes than room); build it again")
         memory[at : at + len(data)] = data
         for page in range(at // PAGE_BYTES, (at + segment["p_memsz"] - 1) // PAGE_BYTES + 1):
             flags[page] |= segment["p_flags"]
@@ -65,9 +74,6 @@ def _linked(elf: Any, path: Path) -> CodeImage:
             if kind:
                 sections.append(Section("segment", address, content, bool(kind & _EXECUTE), bool(kind & _WRITE)))
             start = page
-    if data_names:
-        size = len(data_names) * EXTERNAL_DATA_SIZE
-        sections.append(Section("external data", EXTERNAL_DATA, bytes(size), False, True))
     return CodeImage(tuple(sections), MappingProxyType(_symbols(elf, base)), MappingProxyType(externals), data_names)
 
 
@@ -104,6 +110,8 @@ def _relocate(
             else:
                 raise MavcgError(f"{path}: relocation of type {kind} is not known; link the library in another way")
             at = relocation["r_offset"] - first
+            if not 0 <= at <= len(memory) - 8:
+                raise MavcgError(f"{path}: a damaged ELF file (a relocation is outside of it); build it again")
             memory[at : at + 8] = (value % (1 << 64)).to_bytes(8, "little")
     return {at: name for name, at in externals.items()}, MappingProxyType({at: name for name, at in data.items()})
 
@@ -115,5 +123,5 @@ def _address(symbol: Any, base: int, externals: dict[str, int], data: dict[str, 
     if symbol["st_info"]["bind"] == "STB_WEAK" and kind not in ("STT_FUNC",):
         return 0
     if kind == "STT_OBJECT":
-        return data.setdefault(symbol.name, EXTERNAL_DATA + len(data) * EXTERNAL_DATA_SIZE)
+        return data.setdefault(symbol.name, EXTERNAL_DATA_BASE + len(data) * EXTERNAL_DATA_BYTES)
     return externals.setdefault(symbol.name, EXTERNAL_BASE + len(externals) * EXTERNAL_BYTES)

@@ -20,7 +20,7 @@ INSTRUCTION_LIMIT = 1_000_000_000
 # Stall causes by the numbers of simulate_api.h; the names that in_order.Wait has, and what that model leaves out.
 CAUSES = (
     "register", "write order", "unit", "apart", "spacing", "blocked", "alone", "first", "memory", "branch",
-    "store buffer", "window", "load queue", "call",
+    "store buffer", "window", "issue queue", "load queue", "call",
 )  # fmt: skip
 LEVELS = ("l1", "l2", "l3")
 

@@ -21,7 +21,7 @@ _ROLES = ("", *ROLES)
 _WRITEBACK = "writeback"
 # Fields that the machine and SimulatedCore have under one name.
 _PLAIN_FACTS = (
-    "reorder_buffer load_queue store_queue mispredict history_bits split_cycles memory_latency miss_slots "
+    "reorder_buffer issue_queue load_queue store_queue mispredict history_bits split_cycles memory_latency miss_slots "
     "prefetch_lines memory_line_cycles"
 ).split()
 

@@ -13,14 +13,16 @@ int out_of_order_new(sim *s) {
     const sim_machine *m = &s->machine;
     sim_out_of_order *o = &s->out;
     o->busy = calloc((size_t)SIM_UNITS * WORDS, sizeof *o->busy);
+    o->queues = calloc((size_t)SIM_UNITS * (m->issue_queue + 1), sizeof *o->queues);
     o->window = calloc(m->reorder_buffer, sizeof *o->window);
     o->loads = calloc(m->load_queue, sizeof *o->loads);
     o->stores = calloc(m->store_queue, sizeof *o->stores);
-    return o->busy != NULL && o->window != NULL && o->loads != NULL && o->stores != NULL;
+    return o->busy != NULL && o->queues != NULL && o->window != NULL && o->loads != NULL && o->stores != NULL;
 }
 
 void out_of_order_delete(sim *s) {
     free(s->out.busy);
+    free(s->out.queues);
     free(s->out.window);
     free(s->out.loads);
     free(s->out.stores);
@@ -64,8 +66,18 @@ static void add_demand(sim_out_of_order *o, const sim_use *use) {
         for (uint32_t unit = 0; unit < SIM_UNITS; unit++) o->demand[unit] *= 0.5f;
 }
 
+/* The entry of a unit's issue queue that is free first. */
+static uint64_t *queue_entry(const sim *s, uint32_t unit) {
+    uint32_t room = s->machine.issue_queue;
+    uint64_t *queue = s->out.queues + (size_t)unit * room, *first = queue;
+    for (uint32_t n = 1; n < room; n++)
+        if (queue[n] < *first) first = &queue[n];
+    return first;
+}
+
 /* Book one of the units from the first cycle that it has; return that cycle. */
-static uint64_t book(sim_out_of_order *o, const sim_use *use, uint64_t ready) {
+static uint64_t book(sim *s, const sim_use *use, uint64_t ready) {
+    sim_out_of_order *o = &s->out;
     uint64_t end = o->cleared + HORIZON - 128;
     add_demand(o, use);
     for (uint64_t cycle = ready; (cycle = first_idle(o, use->units, cycle, end)) + use->cycles < end; cycle++) {
@@ -78,9 +90,28 @@ static uint64_t book(sim_out_of_order *o, const sim_use *use, uint64_t ready) {
         if (best == SIM_UNITS) continue;
         for (uint64_t at = cycle; at < cycle + use->cycles; at++)
             o->busy[best * WORDS + at / 64 % WORDS] |= 1ull << at % 64;
+        if (s->machine.issue_queue) *queue_entry(s, best) = cycle;
         return cycle;
     }
     return ready; /* beyond the reservation tables: a long chain of misses, where units are idle */
+}
+
+/* The first cycle in which the queue of one of the units has room. */
+static uint64_t queue_room(const sim *s, uint64_t units) {
+    uint64_t room = ~0ull;
+    for (; units; units &= units - 1) {
+        uint64_t at = *queue_entry(s, (uint32_t)__builtin_ctzll(units));
+        room = at < room ? at : room;
+    }
+    return room;
+}
+
+/* Those of the units whose queues have room. */
+static uint64_t with_room(const sim *s, uint64_t units, uint64_t cycle) {
+    uint64_t found = 0;
+    for (uint64_t left = units; left; left &= left - 1)
+        if (*queue_entry(s, (uint32_t)__builtin_ctzll(left)) <= cycle) found |= left & -left;
+    return found ? found : units;
 }
 
 static uint64_t forwarded(const sim_out_of_order *o, const sim_access *a, uint64_t issue) {
@@ -127,6 +158,8 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
         raise(&cycle, o->window[(o->window_at + n) % m->reorder_buffer], &cause, SIM_WINDOW);
     if (load) raise(&cycle, o->loads[o->load_at % m->load_queue], &cause, SIM_LOAD_QUEUE);
     if (store) raise(&cycle, o->stores[o->store_at % m->store_queue], &cause, SIM_STORE_BUFFER);
+    for (uint32_t n = 0; m->issue_queue && n < p->use_count; n++)
+        raise(&cycle, queue_room(s, p->uses[n].units), &cause, SIM_ISSUE_QUEUE);
     if (cycle > o->dispatch) {
         o->dispatch = cycle;
         o->dispatched = 0;
@@ -152,7 +185,8 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
     for (uint32_t n = 0; n < p->use_count; n++) {
         sim_use use = p->uses[n];
         use.cycles += n < p->own_count ? longer : 0;
-        uint64_t at = book(o, &use, n < p->own_count ? ready : update);
+        use.units = m->issue_queue ? with_room(s, use.units, cycle) : use.units;
+        uint64_t at = book(s, &use, n < p->own_count ? ready : update);
         if (n < p->own_count) raise(&issue, at, &cause, SIM_UNIT);
         else if (at > updated) updated = at;
     }

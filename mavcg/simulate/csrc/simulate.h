@@ -65,6 +65,7 @@ typedef struct {
     uint64_t cleared;             /* cycles before it have left the reservation tables */
     uint64_t *busy;               /* [unit][WORDS]: a bit a cycle */
     float demand[SIM_UNITS];
+    uint64_t *queues; /* [unit][issue_queue]: when each entry's operation issues */
     uint32_t bookings;
     uint64_t *window, *loads, *stores; /* rings of retirement cycles */
     uint64_t window_at, load_at, store_at;

@@ -31,6 +31,7 @@ enum sim_cause {
     SIM_BRANCH,
     SIM_STORE_BUFFER,
     SIM_WINDOW,
+    SIM_ISSUE_QUEUE,
     SIM_LOAD_QUEUE,
     SIM_CALLEE,
     SIM_CAUSES
@@ -84,6 +85,7 @@ typedef struct {
     uint32_t in_order, width, unit_count;
     uint32_t spaced_cycles[SIM_RULES];                /* by rule */
     uint32_t reorder_buffer, load_queue, store_queue; /* out of order; of in-order cores store_queue is the buffer */
+    uint32_t issue_queue; /* operations that wait before each unit; 0: as many as the window holds */
     uint32_t mispredict, history_bits;
     uint32_t split_cycles; /* more for an access that crosses a line */
     uint32_t line_bytes, level_count;

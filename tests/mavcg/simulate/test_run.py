@@ -179,6 +179,13 @@ def test_calls_that_cannot_be_simulated_say_why(
     assert program.call(program.image.symbols["axpy"], state("buf:512 buf:512 i:128 f:1")).instructions == 2 + 6 * 32
 
 
+def test_data_of_other_files_is_zeroes() -> None:
+    text = ".text\n.globl f\n.type f, %function\nf:\tadrp x1, there\n\tldr x0, [x1, :lo12:there]\n\tret\n"
+    program = SimulatedProgram(assemble_image(text), TIMING, simulated_core(CORE))
+    x, _, _ = left_behind(program, "f", "i:5")
+    assert x[0] == 0
+
+
 def test_a_call_without_end_ends_at_the_limit(program: SimulatedProgram) -> None:
     with pytest.raises(MavcgError, match="no end within 1000 instructions, at for_ever"):
         program.call(program.image.symbols["for_ever"], state(""), limit=1000)

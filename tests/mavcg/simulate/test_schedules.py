@@ -86,6 +86,24 @@ def test_a_window_limits_how_far_iterations_overlap(window: int, cycles: float) 
     assert cycles_per_iteration(program, "f0") == pytest.approx(cycles, abs=0.1)
 
 
+def test_operations_that_wait_fill_the_issue_queues() -> None:
+    """Multiplications wait for a division; behind them other divisions could run, if they came to their unit."""
+    body = ["sdiv x2, x3, x4", *["mul x5, x2, x6"] * 3, "add x7, x8, x9"]
+    timing = core_of(
+        "out",
+        4,
+        {"a": 1, "b": 1, "c": 1},
+        {"alu": (1, ("a",)), "mul_x": (3, ("b",)), "div_x": (30, ("c",)), "branch": (1, ())},
+    )
+    facts = simulated_core(load_core("cortex-a76")).with_ideal_memory()
+    image = loop_image([body])
+    taken = [
+        cycles_per_iteration(SimulatedProgram(image, timing, replace(facts, issue_queue=room)), "f0")
+        for room in (2, 8, 0)
+    ]
+    assert taken[0] > 25 and taken[0] > 2 * taken[1] > 2 * taken[2]
+
+
 def test_a_load_waits_for_the_store_to_the_same_word() -> None:
     body = ["ldr x2, [x1]", "add x2, x2, #1", "str x2, [x1]"]
     apart = ["ldr x2, [x1]", "add x2, x2, #1", "str x2, [x1, #64]"]
