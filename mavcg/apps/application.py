@@ -37,12 +37,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class DataEdge:
-    """Data that layer `source` writes and layer `target` reads: `elements` in `rows` rows."""
+    """Data that layer `source` writes and layer `target` reads: `elements` in `rows` rows. window: of the target's rows
+    on this data; None: the layer's (a residual has a window of its own)."""
 
     source: str
     target: str
     elements: int
     rows: int = 1
+    window: RowWindow | None = None
 
 
 @dataclass(frozen=True)

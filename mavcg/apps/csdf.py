@@ -7,7 +7,7 @@ a token. Buffers are rings of rows, so that rows that the next phase reads again
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.apps.application import Cnn, DataEdge, Layer, Partition, ScheduleBlock
+from mavcg.apps.application import Cnn, DataEdge, Partition, RowWindow, ScheduleBlock
 from mavcg.errors import MavcgError
 
 
@@ -66,19 +66,19 @@ def _channel(cnn: Cnn, edge: DataEdge, phases: Mapping[str, int]) -> Channel:
     writes, reads = phases[edge.source], phases[edge.target]
     first, rest = divmod(edge.rows, writes)
     production = tuple(first + (phase < rest) for phase in range(writes))
-    layer = cnn.layer(edge.target)
-    window, done = zip(*(_rows_of(layer, edge.rows, phase, reads) for phase in range(reads)), strict=True)
+    rows = edge.window or cnn.layer(edge.target).window
+    window, done = zip(*(_rows_of(rows, edge.rows, phase, reads) for phase in range(reads)), strict=True)
     consumption = tuple(b - a for a, b in zip((0, *done[:-1]), done, strict=True))
     return Channel(edge, production, window, consumption)
 
 
-def _rows_of(layer: Layer, rows: int, phase: int, phases: int) -> tuple[int, int]:
+def _rows_of(window: RowWindow, rows: int, phase: int, phases: int) -> tuple[int, int]:
     """Return the rows that a phase needs and the rows that none after it reads, each counted from the first."""
     if phases == 1:
         return rows, rows
-    start = phase * layer.window.stride - layer.window.pad
-    done = rows if phase == phases - 1 else _clamp(start + layer.window.stride, rows, 0)
-    return _clamp(start + layer.window.rows, rows), done
+    start = phase * window.stride - window.pad
+    done = rows if phase == phases - 1 else _clamp(start + window.stride, rows, 0)
+    return _clamp(start + window.rows, rows), done
 
 
 def _clamp(row: int, rows: int, least: int = 1) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.apps.application import Application, Layer, Partition, ScheduleBlock
 from mavcg.apps.buffers import Buffer, EdgeData, edge_data, reuse_buffers
-from mavcg.apps.csdf import CsdfSchedule, compress, schedule_csdf, to_csdf
+from mavcg.apps.csdf import CsdfSchedule, schedule_csdf, to_csdf
 
 LayerId = tuple[str, str]  # of a CNN and its layer
 Chromosome = frozenset[LayerId]  # the layers that process data by parts
@@ -77,5 +77,5 @@ class Derivation:
                 self._known[key] = (whole, partition.schedule, own)
             else:
                 found = schedule_csdf(to_csdf(cnn, partition, own))
-                self._known[key] = (found, compress(found.firings), own)
+                self._known[key] = (found, ScheduleBlock(found.firings), own)
         return self._known[key]

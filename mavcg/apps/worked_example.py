@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from mavcg.apps.application import Application, Cnn, DataEdge, Layer, Partition, in_order, sequential
+from mavcg.apps.application import Application, Cnn, DataEdge, Layer, Partition, firings, in_order, sequential
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
+from mavcg.apps.csdf import compress
 from mavcg.apps.derivation import Chromosome, Derivation
 
 # Table 6.4: layers 3, 4 and 5 of the first CNN process their data by parts.
@@ -56,5 +57,5 @@ def example_tables() -> dict[str, Any]:
         "phases": {
             cnn.name: {layer.name: derived.phases[(cnn.name, layer.name)] for layer in cnn.layers} for cnn in app.cnns
         },
-        "schedules": {p.name: str(p.schedule) for p in derived.app.partitions},
+        "schedules": {p.name: str(compress(tuple(firings(p.schedule)))) for p in derived.app.partitions},
     }

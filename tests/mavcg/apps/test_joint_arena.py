@@ -1,0 +1,41 @@
+"""The arena of an application: it runs token by token, and takes no more than the shared buffers."""
+
+import pytest
+
+from mavcg.apps.buffers import total_size
+from mavcg.apps.derivation import Derivation
+from mavcg.apps.joint_arena import plan_joint_arena
+from mavcg.apps.token_simulator import simulate_schedule
+from mavcg.apps.worked_example import CHROMOSOME, example_application
+from tests.mavcg.apps.random_applications import random_application
+
+
+def plan_random(seed: int) -> None:
+    app, genes = random_application(seed)
+    derived = Derivation(app).derive(genes)
+    arena = plan_joint_arena(derived, 2000)
+
+    assert arena.lower_bound <= arena.size <= total_size(derived.buffers)
+    assert arena.size == max((ring.offset + ring.elements for ring in arena.rings.values()), default=0) or (
+        arena.size == total_size(derived.buffers)
+    )
+    assert simulate_schedule(derived, arena.rings, seed) > 0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_applications_in_an_arena(seed: int) -> None:
+    plan_random(seed)
+
+
+@pytest.mark.long
+def test_two_thousand_random_applications_in_an_arena() -> None:
+    for seed in range(3000, 5000):
+        plan_random(seed)
+
+
+def test_the_papers_example() -> None:
+    """The last 10 and 256 elements share what is free: 24576 and 19456 are the largest sums of live data."""
+    derivation = Derivation(example_application())
+    sizes = [plan_joint_arena(derivation.derive(genes)) for genes in (frozenset[tuple[str, str]](), CHROMOSOME)]
+
+    assert [(each.size, each.optimal) for each in sizes] == [(24576, True), (19456, True)]
