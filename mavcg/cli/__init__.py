@@ -1,5 +1,6 @@
 """The `mavcg` command: one verb per question, a module each."""
 
+import gc
 import os
 import sys
 
@@ -10,6 +11,9 @@ def main() -> None:
     """Run the command line of this process and exit: 0 done, 2 bad input or usage, 1 a fault of mavcg."""
     _open_streams()
     remove_on_signals()
+    # Graphs and IR are many objects that stay: looking through them as often as Python does takes a quarter of the time
+    # of emitting kernels.
+    gc.set_threshold(100_000)
     if sys.argv[1:2] == ["launch"]:
         # A compiler launcher runs once per file: nothing is imported that a file without hot functions does not need.
         from mavcg.cli.launch import launch

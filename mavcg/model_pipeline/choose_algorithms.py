@@ -60,8 +60,11 @@ def choose_algorithms(
     board: Board | None,
     progress: Progress,
     dump: Dump,
+    workers: int = 1,
 ) -> AlgorithmChoice:
-    """Choose by the question's strategy, and lower the graph accordingly. max_size_bytes: of all packed constants.
+    """Choose by the question's strategy, and lower the graph accordingly.
+
+    max_size_bytes: of all packed constants. workers: processes that predict.
 
     Raises: MavcgError, as select_for_library, and with the least size where no choice is as small as that.
     """
@@ -70,7 +73,7 @@ def choose_algorithms(
         raise MavcgError(f"--strategy {question.strategy}: costs are of a board; name a --board")
     progress("choosing algorithms")
     candidates = lower_candidates(graph, packing, question.max_error)
-    predicted = predict_algorithms(candidates, machines, target, board, progress)
+    predicted = predict_algorithms(candidates, machines, target, board, progress, workers)
     dump("ways", predicted)
     selected = None
     if question.strategy != ENGINE and board is not None:

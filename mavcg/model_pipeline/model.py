@@ -130,7 +130,8 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     dump("optimise", graph)
     question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
     choice = choose_algorithms(
-        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump
+        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump,
+        request.workers,
     )  # fmt: skip
     lowered = choice.lowered
     dump("lower", lowered)

@@ -1,5 +1,6 @@
 """Read sizes, symbols and notes of ELF files, through pyelftools."""
 
+import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,27 +18,31 @@ _ALLOC = 0x2  # SHF_ALLOC
 def open_elf(path: Path) -> Any:
     """Open this path as an ELFFile, read into memory. Raises: MavcgError when it is not there or no ELF file."""
     with _reading(path) as elf:
-        return elf
+        elf.stream.seek(0)
+        return type(elf)(io.BytesIO(elf.stream.read()))
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[Any]:
-    """Open an ELF file as a context in which later faults of the file are MavcgErrors, too."""
-    import io
+    """Open an ELF file as a context in which later faults of the file are MavcgErrors, too.
 
+    Of the file only what is asked for is read: a model's weights may be most of it.
+    """
     from elftools.elf.elffile import ELFFile
 
     try:
-        data = path.read_bytes()
+        file = path.open("rb")
+        begin = file.read(4)
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an ELF library or object") from error
-    try:
-        yield ELFFile(io.BytesIO(data))
-    except MavcgError:
-        raise
-    except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
-        kind = "a damaged ELF file" if data.startswith(b"\x7fELF") else "not an ELF file"
-        raise MavcgError(f"{path}: {kind} ({error}); name a library that mavcg built") from error
+    with file:
+        try:
+            yield ELFFile(file)
+        except MavcgError:
+            raise
+        except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
+            kind = "a damaged ELF file" if begin == b"\x7fELF" else "not an ELF file"
+            raise MavcgError(f"{path}: {kind} ({error}); name a library that mavcg built") from error
 
 
 def loaded_bytes(path: Path) -> int:

@@ -7,9 +7,12 @@ on one core and of that on all cores of the cluster.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.cost_model.core_rates import CoreRates, core_rates
+from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.target import Target
@@ -71,8 +74,9 @@ def predict_algorithms(
     target: Target,
     board: Board | None,
     progress: Progress = lambda message: None,
+    workers: int = 1,
 ) -> PredictedAlgorithms:
-    """Predict each node's algorithms on the board's fastest cluster.
+    """Predict each node's algorithms on the board's fastest cluster. workers: algorithms predicted at once.
 
     All versions of a kernel compute alike (docs/design/one-answer.md), so that one kind of core has to speak for all.
     board: None is one core of each version, with what is typical of its kind. Cycles go by counted blocks at the core's
@@ -83,7 +87,6 @@ def predict_algorithms(
     clusters = cluster_machines(known_board) if options else ()
     if not clusters:
         return PredictedAlgorithms({}, {})
-    progress("comparing algorithms of convolutions")
     fastest = max(clusters, key=lambda machine: machine.accelerator.peak_gmac_per_s)
     label = fastest.core.name if fastest.core is not None and fastest.core.name in machines else GENERIC
     rates = replace(core_rates(label, machines[label], fastest), timing=None)
@@ -93,10 +96,18 @@ def predict_algorithms(
         for name in dict.fromkeys(name for names in options.values() for name in names)
     }
     works_of = _works(candidates, nodes_of)
-    models = _kernel_times(candidates, works_of, rates, target, board)
+    lowered = {kernel_name(step.spec): step.spec for steps in candidates.steps.values() for step in steps}
+    cores = cores_of((rates.label,), target, board)
+
+    def times_of(name: str) -> dict[str, AlgorithmTime]:
+        kernels = dict.fromkeys(step.work.kernel for step in works_of[name])
+        models = _kernel_times([lowered[kernel] for kernel in kernels], rates, target, cores)
+        return _times(name, works_of[name], models, fastest, together)
+
+    tasks = [Task("comparing algorithms of convolutions", partial(times_of, name)) for name in works_of]
     considered: dict[str, list[AlgorithmTime]] = {}
-    for name, works in works_of.items():
-        for node, time in _times(name, works, models, fastest, together).items():
+    for times in run_tasks(tasks, workers, progress):
+        for node, time in times.items():
             considered.setdefault(node, []).append(time)
     best = {node: fastest_of(times).name for node, times in considered.items()}
     return PredictedAlgorithms(
@@ -122,7 +133,7 @@ class _NodeStep:
 
 @dataclass(frozen=True)
 class _KernelTimes:
-    """Models of all kernels of all algorithms, with the tiles that they are modelled with."""
+    """Models of an algorithm's kernels, with the tiles that they are modelled with."""
 
     specs: Mapping[str, KernelSpec]
     plan: TilePlan
@@ -145,18 +156,12 @@ def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]
 
 
 def _kernel_times(
-    candidates: LoweringCandidates,
-    works_of: Mapping[str, Sequence[_NodeStep]],
-    rates: CoreRates,
-    target: Target,
-    board: Board | None,
+    specs: Sequence[KernelSpec], rates: CoreRates, target: Target, cores: Mapping[str, Accelerator]
 ) -> _KernelTimes:
     """Plan tiles for every kernel once, and model it once."""
-    lowered = {kernel_name(step.spec): step.spec for steps in candidates.steps.values() for step in steps}
-    kernels = dict.fromkeys(step.work.kernel for steps in works_of.values() for step in steps)
-    specs = {kernel: lowered[kernel] for kernel in kernels}
-    plan = plan_tiles(tuple(specs.values()), {rates.label: rates.machine}, cores_of((rates.label,), target, board))
-    return _KernelTimes(specs, plan, kernel_models(tuple(specs.values()), rates, target, plan=plan))
+    plan = plan_tiles(specs, {rates.label: rates.machine}, cores)
+    named = {kernel_name(spec): spec for spec in specs}
+    return _KernelTimes(named, plan, kernel_models(specs, rates, target, plan=plan))
 
 
 def _times(
