@@ -30,6 +30,8 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.plan_tables"),
     ("-m", "bench.plan_search"),
     ("-m", "bench.plan_baselines"),
+    ("-m", "bench.accel_fusion"),
+    ("-m", "bench.accel_accuracy"),
     ("-m", "bench.pbqp"),
     ("-m", "bench.selection_boards"),
     ("-m", "bench.winograd"),

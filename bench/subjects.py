@@ -20,6 +20,11 @@ _OPERATORS = ("mavcg.importers.load", "mavcg.passes.graph.pipeline", "mavcg.lowe
 _PLANNER = tuple(f"mavcg.planner.accelerators.{name}" for name in ("request", "networks", "baselines", "planned"))
 
 SUBJECTS: Mapping[str, Subject] = {
+    "accel_accuracy": Subject(("mavcg.accel.accuracy", "mavcg.accel.from_graph", "mavcg.accel.networks")),
+    "accel_fusion": Subject(
+        ("mavcg.accel.from_graph", "mavcg.accel.fusion.plan", "mavcg.accel.fusion.report", "mavcg.accel.networks"),
+        ("mavcg/accel/fusion/templates.toml", "profiles/isa_targets/zu*.toml"),
+    ),
     "arena": Subject(("mavcg.memory.placement_search", "mavcg.memory.instance_file"), ("mavcg/memory/csrc/*.c",)),
     "build_time": Subject(_PROGRAM, _PROGRAMS),
     "conv_layers": Subject(("mavcg.kernels.registry",)),

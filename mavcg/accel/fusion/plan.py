@@ -17,6 +17,7 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 
+MOST_SCREENED = 64  # groups that fit whole of which costs are asked after a screening
 SEARCHES: Mapping[str, Callable[[PathInstance], ChosenPath]] = {
     "exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path,
 }  # fmt: skip
@@ -57,9 +58,12 @@ def choose_fusion(
     costs: GroupCosts,
     searches: Sequence[str] = tuple(SEARCHES),
     progress: Callable[[str], None] = _no_progress,
+    screen: GroupCosts | None = None,
 ) -> FusionChoices:
     """Find all groups, their costs, and the best choice of groups by each search.
 
+    screen: cheaper costs, such as modelled ones before simulated: groups that are not cheaper by these than their nodes
+    by themselves are left out, and of those that fit whole all but the MOST_SCREENED with the largest gain.
     Raises: MavcgError for a node that does not fit on chip by itself, whatever its tile.
     """
     seconds: dict[str, float] = {}
@@ -67,6 +71,8 @@ def choose_fusion(
     facts = GraphFacts(graph)
     progress("fusion opportunities")
     found = opportunities(facts, target, templates)
+    if screen is not None:
+        found = _screened(facts, found, screen)
     seconds["isomorphism"] = time.process_time() - start
     start = time.process_time()
     candidates, priced = list[Opportunity](), list[GroupCost]()
@@ -93,6 +99,23 @@ def choose_fusion(
         paths[search] = SEARCHES[search](instance)
         seconds[f"path, {search}"] = time.process_time() - start
     return FusionChoices(graph, tuple(candidates), tuple(priced), instance, paths, seconds)
+
+
+def _screened(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
+    """The groups that gain by cheaper costs, single ones all."""
+    alone: dict[str, float] = {}
+    gains: list[tuple[float, int]] = []
+    for at, one in enumerate(found):
+        cost = screen.cost(facts.graph, sorted(one.nodes, key=facts.place.__getitem__))
+        if len(one.nodes) == 1:
+            (name,) = one.nodes
+            alone[name] = float("inf") if cost is None else cost.cycles
+        elif cost is not None and (gain := sum(alone[name] for name in one.nodes) - cost.cycles) > 0:
+            gains.append((gain, at))
+    whole = [(gain, at) for gain, at in gains if found[at].template == "whole"]
+    kept = {at for gain, at in gains if found[at].template != "whole"}
+    kept |= {at for _, at in sorted(whole, key=lambda one: (-one[0], one[1]))[:MOST_SCREENED]}
+    return tuple(one for at, one in enumerate(found) if len(one.nodes) == 1 or at in kept)
 
 
 def accelerator_edges(graph: XGraph) -> list[tuple[str, str]]:

@@ -55,6 +55,15 @@ def test_the_order_of_searches(choices: FusionChoices) -> None:
     assert {group.template for group in choices.plan("exact").groups} & {"whole", "conv+conv"}
 
 
+def test_screening_keeps_what_gains(graph: XGraph, choices: FusionChoices) -> None:
+    costs = ModelledGroupCosts(ZU2)
+    screened = choose_fusion(graph, ZU2, read_templates(), costs, screen=costs)
+
+    assert screened.paths["none"].cost == choices.paths["none"].cost
+    assert screened.paths["exact"].cost == choices.paths["exact"].cost
+    assert len(screened.candidates) < len(choices.candidates)
+
+
 def test_groups_are_convex_and_fit(graph: XGraph) -> None:
     facts = GraphFacts(graph)
     for one in opportunities(facts, ZU2, read_templates()):
