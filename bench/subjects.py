@@ -72,6 +72,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
     "strategies": _MODEL,
+    "silicon": Subject(
+        ("mavcg.passes.asm.models.estimate", "mavcg.passes.asm.models.main_loop", "mavcg.profiles.timing"),
+        (*_ARM_FACTS, "profiles/cores/neoverse-*.toml", "profiles/cores/apple-*.toml", "bench/silicon/*.toml"),
+    ),
     "streaming": Subject(("mavcg.kernels.conv.matmul",), ("bench/streaming.c",)),
     "threads": _MODEL,
     "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.planner.engine.parts"), _ENGINE),

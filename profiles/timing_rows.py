@@ -16,7 +16,7 @@ from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, U
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse, shown
 
-ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "source")
+ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "unaligned", "source")
 TIMING_TABLES = ("forward", "apart", "spaced", "loads")
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
@@ -179,12 +179,13 @@ def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming
     first = row.get("first", False)
     if not isinstance(first, bool):
         raise refuse(path, f"{place}.first", f"{shown(first)} is not true or false", "write first = true, or remove it")
+    unaligned = schema.whole(path, row, "unaligned", f"{place}.unaligned", 0, 100, default=0)
     if blocks and order == "out":
         raise refuse(path, f"{place}.blocks", "an out-of-order core is never blocked", "remove it")
     if first and order == "out":
         raise refuse(path, f"{place}.first", "an out-of-order core has no first slot", "remove it")
     for name in _class_names(path, key, place):
-        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source, first)
+        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source, first, unaligned)
 
 
 def _unit(path: Path, text: str, place: str, order: str) -> UnitUse:

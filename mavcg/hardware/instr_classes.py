@@ -112,6 +112,8 @@ vector  fadd_d         fadd v0.2s, v1.2s, v2.2s                fadd_q
 vector  faddp_q        faddp v0.4s, v1.4s, v2.4s
 vector  faddp_d        faddp v0.2s, v1.2s, v2.2s               faddp_q
 vector  fmaxv_q        fmaxv s0, v1.4s
+vector  fmax_q         fmax v0.4s, v1.4s, v2.4s                fadd_q
+vector  fmax_d         fmax v0.2s, v1.2s, v2.2s                fadd_d
 vector  fmul_q         fmul v0.4s, v1.4s, v2.4s
 vector  fmul_d         fmul v0.2s, v1.2s, v2.2s                fmul_q
 vector  fmul_lane_q    fmul v0.4s, v1.4s, v2.s[1]
@@ -134,10 +136,16 @@ vector  bsl_q          bsl v0.16b, v1.16b, v2.16b              logic_q
 vector  bsl_d          bsl v0.8b, v1.8b, v2.8b                 bsl_q
 vector  movi           movi v0.4s, #1
 vector  addl_q         saddl v0.4s, v1.4h, v2.4h
+vector  abd_q          sabd v0.4s, v1.4s, v2.4s                add_q
+vector  abd_d          sabd v0.2s, v1.2s, v2.2s                add_d
+vector  abdl_q         sabdl v0.4s, v1.4h, v2.4h               addl_q
+vector  addhn_q        addhn v0.4h, v1.4s, v2.4s               addl_q
 vector  addp_q         addp v0.4s, v1.4s, v2.4s
 vector  addp_d         addp v0.2s, v1.2s, v2.2s                addp_q
 vector  adalp_q        sadalp v0.4s, v1.8h
 vector  adalp_d        sadalp v0.2s, v1.4h                     adalp_q
+vector  aba_q          saba v0.4s, v1.4s, v2.4s                adalp_q
+vector  aba_d          saba v0.2s, v1.2s, v2.2s                adalp_d
 vector  addv_q         addv s0, v1.4s
 vector  sqadd_q        sqadd v0.4s, v1.4s, v2.4s
 vector  sqadd_d        sqadd v0.2s, v1.2s, v2.2s               sqadd_q
@@ -159,9 +167,16 @@ vector  shift_q        shl v0.4s, v1.4s, #3
 vector  shift_d        shl v0.2s, v1.2s, #3                    shift_q
 vector  shift_var_q    sshl v0.4s, v1.4s, v2.4s
 vector  shift_var_d    sshl v0.2s, v1.2s, v2.2s                shift_var_q
+vector  shift_long_q   sshll v0.4s, v1.4h, #3                  shift_q
+vector  shift_round_q  srshr v0.4s, v1.4s, #3                  shift_acc_q
+vector  shift_round_d  srshr v0.2s, v1.2s, #3                  shift_acc_d
+vector  shift_round_var_q srshl v0.4s, v1.4s, v2.4s            shift_var_q
+vector  shift_round_var_d srshl v0.2s, v1.2s, v2.2s            shift_var_d
 vector  shift_acc_q    ssra v0.4s, v1.4s, #3
 vector  shift_acc_d    ssra v0.2s, v1.2s, #3                   shift_acc_q
 vector  shift_narrow_q shrn v0.4h, v1.4s, #3
+vector  shift_narrow_round_q sqrshrun v0.4h, v1.4s, #3         shift_narrow_q
+vector  xtn_sat_q      sqxtun v0.4h, v1.4s                     xtn_q
 vector  xtn_q          xtn v0.4h, v1.4s
 vector  perm_q         zip1 v0.4s, v1.4s, v2.4s
 vector  perm_d         zip1 v0.2s, v1.2s, v2.2s                perm_q

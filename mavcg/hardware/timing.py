@@ -24,6 +24,8 @@ class ClassTiming:
     blocks: cycles, from its issue, in which the core issues nothing else: 1 is "never dual-issued", 2 is an A55's
         q load. 0: it pairs. In-order cores only.
     first: it issues in the first slot of a cycle only. In-order cores only.
+    unaligned: further cycles for which its units are busy, and it blocks where it blocks at all, if its 16 bytes lie at
+        no multiple of 16.
     per_cycle: instructions a cycle when a long run of independent ones is all there is.
     """
 
@@ -34,6 +36,7 @@ class ClassTiming:
     blocks: int = 0
     source: str = ""
     first: bool = False
+    unaligned: int = 0
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ def _vector(instr: Instr) -> Effects | None:
         return None
     stem, use, _ = row
     by_lane = registers[-1].lane is not None
-    three = use == "ar" and stem not in ("fcvt", "xtn", "shift_narrow", "shift_acc", "adalp", "crypto", "sqadd")
+    three = use == "ar" and stem not in _TWO_OPERANDS
     if three or m in _BINARY:
         check_operand_count(instr, 3, 4)
     elif len(instr.operands) < 2:
@@ -202,6 +202,8 @@ def _vector(instr: Instr) -> Effects | None:
     return Effects(_sized(stem, registers[0]), register_accesses(instr, use))
 
 
+# Stems whose mnemonics may have two operands though they keep part of their destination.
+_TWO_OPERANDS = "fcvt xtn xtn_sat shift_narrow shift_narrow_round shift_acc adalp crypto sqadd".split()
 _BINARY = frozenset(
     "fsub fmul fdiv fmax fmin sub mul and eor orn cmhi cmhs cmtst zip1 zip2 uzp1 uzp2 trn1 trn2 shl sshr ushr".split()
 )

@@ -41,7 +41,8 @@ crc        wr  -   crc32b crc32h crc32w crc32x crc32cb crc32ch crc32cw crc32cx
 
 # Vector and scalar forms of one mnemonic: class stems get _q or _d by the size of the first operand, where both exist.
 VECTOR = _rows("""
-fadd    wr  -  fadd fsub fabd fmax fmin fmaxnm fminnm fabs fneg fcmeq fcmge fcmgt fcmle fcmlt facge facgt
+fadd    wr  -  fadd fsub fabd fabs fneg
+fmax    wr  -  fmax fmin fmaxnm fminnm fcmeq fcmge fcmgt fcmle fcmlt facge facgt
 faddp   wr  -  faddp fmaxp fminp fmaxnmp fminnmp
 fmaxv   wr  -  fmaxv fminv fmaxnmv fminnmv
 fmul    wr  -  fmul fmulx
@@ -54,13 +55,16 @@ frecpe  wr  -  frecpe frsqrte urecpe ursqrte frecpx
 fmul    wr  -  frecps frsqrts
 fdiv    wr  -  fdiv
 fsqrt   wr  -  fsqrt
-add     wr  -  add sub neg abs smax smin umax umin cmeq cmge cmgt cmhi cmhs cmle cmlt cmtst shadd uhadd shsub uhsub
-add     wr  -  srhadd urhadd sabd uabd cls clz cnt
+add     wr  -  add sub neg smax smin umax umin cmeq cmge cmgt cmhi cmhs cmle cmlt cmtst shadd uhadd shsub uhsub
+add     wr  -  srhadd urhadd cls clz cnt
+abd     wr  -  abs sabd uabd
 logic   wr  -  and eor orn not mvn
 bsl     ar  -  bsl bit bif
 addl    wr  -  saddl saddl2 uaddl uaddl2 ssubl ssubl2 usubl usubl2 saddw saddw2 uaddw uaddw2 ssubw ssubw2 usubw usubw2
-addl    wr  -  sabdl sabdl2 uabdl uabdl2 saddlp uaddlp sshll sshll2 ushll ushll2 sxtl sxtl2 uxtl uxtl2 shll shll2
-addl    ar  -  saba uaba sabal sabal2 uabal uabal2
+abdl    wr  -  sabdl sabdl2 uabdl uabdl2 saddlp uaddlp
+addhn   wr  -  addhn raddhn subhn rsubhn
+addhn   ar  -  addhn2 raddhn2 subhn2 rsubhn2
+aba     ar  -  saba uaba sabal sabal2 uabal uabal2
 addp    wr  -  addp smaxp sminp umaxp uminp
 adalp   ar  -  sadalp uadalp
 addv    wr  -  addv saddlv uaddlv smaxv sminv umaxv uminv
@@ -73,12 +77,19 @@ mlal    ar  -  smlal smlal2 umlal umlal2 smlsl smlsl2 umlsl umlsl2 sqdmlal sqdml
 dot     ar  -  sdot udot usdot sudot bfdot
 mmla    ar  -  smmla ummla usmmla bfmmla bfmlalb bfmlalt
 shift   wr  -  shl sshr ushr
-shift_var wr - sshl ushl srshl urshl sqshl uqshl sqrshl uqrshl sqshlu srshr urshr
+shift_long wr - sshll sshll2 ushll ushll2 sxtl sxtl2 uxtl uxtl2 shll shll2
+shift_var wr - sshl ushl
+shift_round wr - srshr urshr
+shift_round_var wr - srshl urshl sqshl uqshl sqrshl uqrshl sqshlu
 shift_acc ar - ssra usra srsra ursra sli sri
-shift_narrow wr - shrn rshrn sqshrn uqshrn sqrshrn uqrshrn sqshrun sqrshrun addhn raddhn subhn rsubhn
-shift_narrow ar - shrn2 rshrn2 sqshrn2 uqshrn2 sqrshrn2 uqrshrn2 sqshrun2 sqrshrun2 addhn2 raddhn2 subhn2 rsubhn2
-xtn     wr  -  xtn sqxtn uqxtn sqxtun
-xtn     ar  -  xtn2 sqxtn2 uqxtn2 sqxtun2
+shift_narrow wr - shrn
+shift_narrow ar - shrn2
+shift_narrow_round wr - rshrn sqshrn uqshrn sqrshrn uqrshrn sqshrun sqrshrun
+shift_narrow_round ar - rshrn2 sqshrn2 uqshrn2 sqrshrn2 uqrshrn2 sqshrun2 sqrshrun2
+xtn     wr  -  xtn
+xtn     ar  -  xtn2
+xtn_sat wr  -  sqxtn uqxtn sqxtun
+xtn_sat ar  -  sqxtn2 uqxtn2 sqxtun2
 perm    wr  -  zip1 zip2 uzp1 uzp2 trn1 trn2 ext rev16 rev32 rev64 rbit
 movi    w   -  movi mvni
 crypto  ar  -  aese aesd sha1c sha1m sha1p sha1su0 sha1su1 sha256h sha256h2 sha256su0 sha256su1

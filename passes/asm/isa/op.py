@@ -17,7 +17,8 @@ class Op:
 
     op_class: its name in mavcg.hardware.instr_classes. Registers are whole ones: x0 for w0 too, v0 for s0, d0 and q0,
     "nzcv" for the flags; never xzr. text: the instruction, for messages. writeback: the address register that it also
-    updates (in `writes` too), whose new value has the timing of class "writeback".
+    updates (in `writes` too), whose new value has the timing of class "writeback". unaligned: known to access 16 bytes
+    at an address that is no multiple of 16, as of an instruction that has run.
     """
 
     text: str
@@ -25,6 +26,7 @@ class Op:
     reads: tuple[RegisterRead, ...] = ()
     writes: tuple[str, ...] = ()
     writeback: str | None = None
+    unaligned: bool = False
 
 
 @dataclass(frozen=True)

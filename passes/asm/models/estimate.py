@@ -10,9 +10,9 @@ from fractions import Fraction
 
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
-from mavcg.passes.asm.models.in_order import Issue, simulate, steady_state
+from mavcg.passes.asm.models.in_order import Issue, last_issue_cycle, simulate, steady_state
 from mavcg.passes.asm.models.issue_constraints import blocked_cycles, op_dependences, unit_uses
-from mavcg.passes.asm.models.ports import PortBounds, port_bounds
+from mavcg.passes.asm.models.ports import PortBounds, port_bounds, straight_bounds
 
 IN_ORDER = "in-order"
 PORT_BOUND = "port-bound"
@@ -106,10 +106,10 @@ def loop_cycles(ops: Sequence[Op], timing: Timing) -> float:
 def block_cycles(ops: Sequence[Op], timing: Timing) -> float:
     """Return the cycles of `estimate_block` without the causes. Raises: as estimate_block."""
     if timing.order == "in":
-        return float(simulate(ops, timing).issues[-1].cycle + 1 if ops else 0)
-    bounds = port_bounds(ops, timing)
+        return float(last_issue_cycle(ops, timing) + 1 if ops else 0)
+    units, dispatch = straight_bounds(ops, timing)
     path, _ = _critical_path(ops, timing)
-    return float(max(bounds.units.cycles, bounds.dispatch.cycles, Fraction(path)))
+    return float(max(units.cycles, dispatch.cycles, Fraction(path)))
 
 
 def _port_bound(
@@ -244,13 +244,23 @@ def _number(value: Fraction) -> str:
 
 
 def _critical_path(ops: Sequence[Op], timing: Timing) -> tuple[int, str]:
-    """Return the cycles until the last op of the longest dependence chain has issued, and that chain's ends."""
+    """Return the cycles until the last op of the longest dependence chain has issued, and that chain's ends.
+
+    An address update is an operation of its own (recurrences.py): it waits for the old address, not for the data of a
+    store that it belongs to.
+    """
     issued, begins = [0] * len(ops), list(range(len(ops)))
+    updated = [0] * len(ops)  # the cycle in which an op's address update issues
     for index, waits in enumerate(op_dependences(ops, timing)):
         for after in waits:
-            if after.kind == "register" and not after.distance and issued[after.source] + after.cycles > issued[index]:
-                issued[index] = issued[after.source] + after.cycles
-                begins[index] = begins[after.source]
+            if after.kind != "register" or after.distance:
+                continue
+            updates = after.register == ops[after.source].writeback
+            ready = (updated if updates else issued)[after.source] + after.cycles
+            if after.register == ops[index].writeback:
+                updated[index] = max(updated[index], ready)
+            if ready > issued[index]:
+                issued[index], begins[index] = ready, begins[after.source]
     if not ops:
         return 0, "no ops"
     last = max(range(len(ops)), key=lambda index: issued[index])

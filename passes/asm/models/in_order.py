@@ -88,6 +88,12 @@ def simulate(ops: Sequence[Op], timing: Timing, iterations: int = 1) -> Trace:
     return Trace(tuple(ops), tuple(core.issue(number, op) for number in range(iterations) for op in range(len(ops))))
 
 
+def last_issue_cycle(ops: Sequence[Op], timing: Timing) -> int:
+    """Return the cycle in which the last op of code that runs once issues. Raises: as `simulate`."""
+    core = _InOrderPipeline(tuple(ops), timing, explain=False)
+    return [core.issue(0, op).cycle for op in range(len(ops))][-1]
+
+
 def steady_cycles(ops: Sequence[Op], timing: Timing) -> Fraction:
     """Return the exact cycles per iteration of a loop with this body in its steady state; 0 without ops."""
     return steady_state(ops, timing).per_iteration

@@ -1,7 +1,7 @@
 """Issue constraints of the ops of a loop: results of earlier ops, units, and which ops may share the cycle."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import lineage
@@ -55,17 +55,22 @@ def issue_constraints(ops: Sequence[Op], timing: Timing) -> tuple[IssueConstrain
     """
     units = unit_names(timing)
     dependences = op_dependences(ops, timing)
-    by_class: dict[tuple[str, bool], tuple[_Beside, tuple[Use, ...], int, bool]] = {}  # class, write-back or not
+    by_class: dict[tuple[str, bool, bool], tuple[_Beside, tuple[Use, ...], int, bool]] = {}
     for op in ops:
-        kind = op.op_class, op.writeback is None
+        kind = _kind(op)
         if kind not in by_class:
             beside = _no_dual_issue(op, ops, timing), _forbidden_distances(op, ops, timing)
             by_class[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing), timing.of(op.op_class).first
     constraints = []
     for index, op in enumerate(ops):
-        (excluded, distances), uses, blocks, first = by_class[op.op_class, op.writeback is None]
+        (excluded, distances), uses, blocks, first = by_class[_kind(op)]
         constraints.append(IssueConstraints(dependences[index], uses, blocks, excluded, distances, first))
     return tuple(constraints)
+
+
+def _kind(op: Op) -> tuple[str, bool, bool]:
+    """Return all that units and rules of an op depend on: its class, whether it writes back, its alignment."""
+    return op.op_class, op.writeback is None, op.unaligned
 
 
 def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence, ...], ...]:
@@ -73,11 +78,13 @@ def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence,
 
     The order of two writes is left out where the later op must wait as long for a result of the earlier one anyway.
     """
-    writers: dict[str, list[int]] = {}
+    # The last writer of each register: of the iteration before at first, of this one as the ops go by.
+    last = {register: (index, 1) for index, op in enumerate(ops) for register in op.writes}
+    found = []
     for index, op in enumerate(ops):
-        for register in op.writes:
-            writers.setdefault(register, []).append(index)
-    return tuple(_after(index, ops, timing, writers) for index in range(len(ops)))
+        found.append(_after(op, ops, timing, last))
+        last |= {register: (index, 0) for register in op.writes}
+    return tuple(found)
 
 
 def unit_names(timing: Timing) -> tuple[str, ...]:
@@ -93,12 +100,15 @@ def matches(op: Op, classes: frozenset[str]) -> bool:
 def unit_uses(op: Op, timing: Timing) -> tuple[UnitUse, ...]:
     """Return the micro-operations of an op, that of the address register's update included."""
     own = timing.of(op.op_class).units
+    if op.unaligned and (more := timing.of(op.op_class).unaligned):
+        own = tuple(replace(use, cycles=use.cycles + more) for use in own)
     return own if op.writeback is None else own + timing.of("writeback").units
 
 
 def blocked_cycles(op: Op, timing: Timing) -> int:
     """Return the cycles from its issue in which nothing else issues; 0: the op may dual-issue."""
     own = timing.of(op.op_class).blocks
+    own += timing.of(op.op_class).unaligned if op.unaligned and own else 0
     return own if op.writeback is None else max(own, timing.of("writeback").blocks)
 
 
@@ -124,31 +134,23 @@ def assign_units(uses: Sequence[Use], free: Sequence[int], cycle: int) -> list[i
     return None
 
 
-def _after(index: int, ops: Sequence[Op], timing: Timing, writers: dict[str, list[int]]) -> tuple[Dependence, ...]:
-    op, found = ops[index], []
+def _after(op: Op, ops: Sequence[Op], timing: Timing, last: dict[str, tuple[int, int]]) -> tuple[Dependence, ...]:
+    found: list[Dependence] = []
     for read in op.reads:
-        if (last := _last_writer(index, writers.get(read.register, []))) is not None:
-            source, distance = last
+        if (writer := last.get(read.register)) is not None:
+            source, distance = writer
             cycles = timing.latency(latency_class(ops[source], read.register), op.op_class, read.role)
             found.append(Dependence(source, distance, cycles, "register", read.register))
     for register in op.writes:
-        if (last := _last_writer(index, writers[register])) is not None:
-            source, distance = last
+        if (writer := last.get(register)) is not None:
+            source, distance = writer
             earlier = timing.of(latency_class(ops[source], register)).latency
             own = timing.of(latency_class(op, register)).latency
             # Neither before nor with the earlier result; and never in one cycle, however fast both are.
             cycles = max(1, earlier - own + 1)
-            if not any((after.source, after.distance) == last and after.cycles >= cycles for after in found):
+            if not any((after.source, after.distance) == writer and after.cycles >= cycles for after in found):
                 found.append(Dependence(source, distance, cycles, "write order", register))
     return tuple(found)
-
-
-def _last_writer(index: int, writers: list[int]) -> tuple[int, int] | None:
-    """Return the op that wrote last before this one and how many iterations ago; an op may follow itself."""
-    if not writers:
-        return None
-    before = [writer for writer in writers if writer < index]
-    return (before[-1], 0) if before else (writers[-1], 1)
 
 
 def _uses(op: Op, timing: Timing, units: tuple[str, ...]) -> tuple[Use, ...]:

@@ -60,6 +60,14 @@ def port_bounds(ops: Sequence[Op], timing: Timing) -> PortBounds:
     return PortBounds(_dispatch_bound(ops, timing), units, critical_recurrence(ops, timing), tuple(ops), timing)
 
 
+def straight_bounds(ops: Sequence[Op], timing: Timing) -> tuple[CycleBound, CycleBound]:
+    """Compute the bounds by units and by dispatch of code that runs once. Raises: as `port_bounds`."""
+    work = [_work(op, timing) for op in ops]
+    return _unit_bound(ops, work, utilization_levels(pool_work(work), timing.pools), timing), _dispatch_bound(
+        ops, timing
+    )
+
+
 def micro_ops(op: Op, timing: Timing) -> int:
     """Return the dispatch slots that an op takes: one where it needs no unit."""
     return max(1, len(unit_uses(op, timing)))

@@ -1,5 +1,6 @@
 """Estimates of loops and blocks: figures, what they are put down to, and details per op."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -116,6 +117,19 @@ class TestBlocks:
     def test_out_of_order_units_count(self, write: "Write", a57: Timing) -> None:
         found = estimate_block([write.ldr(f"q{n}", "x0") for n in range(9)], a57)
         assert (found.cycles, found.bound_by) == (9.0, "units")
+
+    def test_an_address_update_waits_for_no_data(self, a57: Timing) -> None:
+        # Two stores, each of a product: the second's address comes from the first's update, not after its data.
+        first = Op("fmla", "fmla_q", (RegisterRead("v1"),), ("v0",))
+        store = Op(
+            "str q0, [x0], #16", "str_q", (RegisterRead("v0", "data"), RegisterRead("x0", "addr")), ("x0",), "x0"
+        )
+        load = Op("ldr q2, [x0]", "ldr_q", (RegisterRead("x0", "addr"),), ("v2",))
+        product = a57.classes["fmla_q"]
+        others = {name: replace(product, name=name, latency=1) for name in ("writeback", "str_q")}
+        timing = replace(a57, classes={**a57.classes, **others})
+        found = estimate_block([first, store, load], timing)
+        assert found.bounds["critical path"] == timing.of("fmla_q").latency + 1  # to the store; the load is long gone
 
     def test_what_an_earlier_iteration_made_is_there_already(self, write: "Write", a57: Timing) -> None:
         body = [write.fmla("v0", "v1", "v2")]

@@ -1,0 +1,136 @@
+"""The dynamic path of a call: the instructions that one run of a function executes, in order, as models see them.
+
+The function runs in an emulator from described arguments (mavcg/assembly/argument_states.py); each executed word is
+disassembled once. A 128-bit access whose address is not a multiple of 16 is marked.
+"""
+
+import importlib
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mavcg.assembly.argument_states import described_state, parse_arguments
+from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
+from mavcg.assembly.emulated_memory import EmulatedMemory
+from mavcg.assembly.emulation import RETURN_ADDRESS, State
+from mavcg.errors import MavcgError
+from mavcg.passes.asm.analysis.dependences import Code, as_op
+from mavcg.passes.asm.isa.instruction import effects
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.isa.source import parse_source
+
+MOST_INSTRUCTIONS = 6_000
+SEED = 2  # of memory and unnamed registers; the same for every figure
+_WIDE = 16  # bytes of a q register
+_TARGET = re.compile(r"^(b|bl|b\.[a-z]{2}|cbn?z|tbn?z)\b(.*?)#?0x[0-9a-f]+$")
+
+
+class NotModelled(MavcgError):
+    """A figure that the models cannot be asked about; the message is the reason that its row gives."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One executed instruction. address: in the image. unaligned: an access of 16 bytes at no multiple of 16."""
+
+    address: int
+    unaligned: bool = False
+
+
+def executed(image: CodeImage, function: str, arguments: str) -> tuple[Step, ...]:
+    """Run the function once with these arguments and return the instructions that it executed.
+
+    Raises: NotModelled where the image has no such function, or the run does not return.
+    """
+    if function not in image.symbols:
+        raise NotModelled(f"no function {function} in the file")
+    described = parse_arguments([f"{function}: {arguments}"])[function][0]
+    return _Tracer(image).run(image.symbols[function], described_state(SEED, described))
+
+
+def ops_of(image: CodeImage, steps: tuple[Step, ...]) -> tuple[Op, ...]:
+    """Return the executed instructions as ops. Raises: NotModelled for one that the models do not know."""
+    known = _decoded(image, sorted({step.address for step in steps}))
+    wide = {address: replace(op, unaligned=True) for address, op in known.items()}
+    return tuple((wide if step.unaligned else known)[step.address] for step in steps)
+
+
+def _decoded(image: CodeImage, addresses: list[int]) -> dict[int, Op]:
+    import capstone
+
+    decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    ops = {}
+    for address in addresses:
+        section = next(s for s in image.sections if s.address <= address < s.address + len(s.data))
+        word = section.data[address - section.address : address - section.address + 4]
+        decoded = next(decoder.disasm_lite(word, address, 1), None)
+        if decoded is None:
+            raise NotModelled(f"{image.location(address)}: the disassembler does not know {word[::-1].hex()}")
+        text = f"{decoded[2]} {decoded[3]}"
+        text = _TARGET.sub(r"\1\2.Ltarget", text)
+        (statement,) = parse_source(f"\t{text}\n")[:1]
+        effect = effects(statement.instr) if statement.instr is not None else None
+        if statement.instr is None or effect is None:
+            raise NotModelled(f"{image.location(address)}: `{text}` is not known to the models")
+        ops[address] = as_op(Code(statement.instr, effect))
+    return ops
+
+
+class _Tracer:
+    """Unicorn with hooks that record every instruction and the alignment of its accesses."""
+
+    def __init__(self, image: CodeImage) -> None:
+        unicorn = importlib.import_module("unicorn")
+        arm = importlib.import_module("unicorn.arm64_const")
+        self.image, self.arm, self.error = image, arm, unicorn.UcError
+        self.uc: Any = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+        self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
+        self.uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
+        self.memory = EmulatedMemory(self.uc, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
+        for section in image.sections:
+            size = -(-len(section.data) // PAGE_BYTES) * PAGE_BYTES
+            access = unicorn.UC_PROT_READ | (unicorn.UC_PROT_EXEC if section.executable else 0)
+            self.memory.fix(section.address, size, access | (unicorn.UC_PROT_WRITE if section.writable else 0))
+        self.path: list[int] = []
+        self.unaligned: set[int] = set()  # places in the path
+        self.uc.hook_add(unicorn.UC_HOOK_CODE, self._on_instruction)
+        self.uc.hook_add(unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, self._on_access)
+        self.uc.hook_add(unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED, self._on_unmapped)
+
+    def _on_instruction(self, uc: Any, address: int, size: int, data: Any) -> None:
+        self.path.append(address)
+
+    def _on_access(self, uc: Any, kind: int, address: int, size: int, value: int, data: Any) -> None:
+        # A q register may arrive as one access of 16 bytes or as two of 8, the first at its own address.
+        if size >= _WIDE // 2 and address % _WIDE not in (0, _WIDE // 2):
+            self.unaligned.add(len(self.path) - 1)
+        elif size >= _WIDE and address % _WIDE:
+            self.unaligned.add(len(self.path) - 1)
+
+    def _on_unmapped(self, uc: Any, kind: int, address: int, size: int, value: int, data: Any) -> bool:
+        return self.memory.grow(address)
+
+    def run(self, entry: int, state: State) -> tuple[Step, ...]:
+        arm = self.arm
+        self.memory.begin(state.memory_seed, state.given)
+        for section in self.image.sections:
+            self.uc.mem_write(section.address, section.data)
+        for number, value in enumerate(state.x[:29]):
+            self.uc.reg_write(arm.UC_ARM64_REG_X0 + number, value)
+        self.uc.reg_write(arm.UC_ARM64_REG_X29, state.x[29])
+        for number, value in enumerate(state.v):
+            self.uc.reg_write(arm.UC_ARM64_REG_V0 + number, value)
+        for register, value in (
+            (arm.UC_ARM64_REG_X30, RETURN_ADDRESS),
+            (arm.UC_ARM64_REG_SP, state.sp),
+            (arm.UC_ARM64_REG_NZCV, state.nzcv << 28),
+        ):
+            self.uc.reg_write(register, value)
+        try:
+            self.uc.emu_start(entry, RETURN_ADDRESS, count=MOST_INSTRUCTIONS)
+        except self.error as error:
+            at = self.uc.reg_read(arm.UC_ARM64_REG_PC)
+            raise NotModelled(f"{self.image.location(at)}: the run ends there ({error})") from None
+        if (at := self.uc.reg_read(arm.UC_ARM64_REG_PC)) != RETURN_ADDRESS:
+            raise NotModelled(f"{self.image.location(at)}: no return within {MOST_INSTRUCTIONS} instructions")
+        return tuple(Step(address, place in self.unaligned) for place, address in enumerate(self.path))

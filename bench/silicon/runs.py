@@ -1,0 +1,105 @@
+"""Calls of published functions as runs that a model can look at: compiled from a clone, traced once for all cores."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.silicon.clones import checked_out
+from bench.silicon.dynamic_path import NotModelled, executed, ops_of
+from bench.silicon.figures import Call, SourceList
+from bench.silicon.models import Run
+from mavcg.assembly.asm_source import preprocess
+from mavcg.assembly.code_image import CodeImage, read_image
+from mavcg.assembly.disassembly import CodeFile
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.models.main_loop import main_loop
+from mavcg.toolchain.zig import run_zig
+
+_TARGET = "aarch64-linux-gnu.2.17"
+_EXTENSIONS = ".arch armv8.6-a+fp16+fp16fml+dotprod+i8mm+bf16+crypto+sve+sve2;"
+
+
+class Runs:
+    """The runs of one list's calls; each commit's files are assembled once, each call is traced once."""
+
+    def __init__(self, source: SourceList, clone: Path) -> None:
+        self.source, self.clone = source, clone
+        self._images: dict[tuple[str, tuple[str, ...]], CodeImage | NotModelled] = {}
+        self._objects: dict[tuple[str, tuple[str, ...]], bytes] = {}
+        self._runs: dict[Call, Run | NotModelled] = {}
+
+    def run(self, call: Call) -> Run:
+        """Return the run of a call. Raises: NotModelled with the reason; MavcgError where the clone lacks it."""
+        if call not in self._runs:
+            try:
+                image = self._image(call)
+                ops = ops_of(image, executed(image, call.symbol, call.arguments))
+                self._runs[call] = Run(image, call.symbol, call.arguments, ops)
+            except NotModelled as reason:
+                self._runs[call] = reason
+        found = self._runs[call]
+        if isinstance(found, NotModelled):
+            raise found
+        return found
+
+    def main_loop_cycles(self, call: Call, timing: Timing) -> float:
+        """Return the modelled cycles an iteration of a function's main loop; its arguments are not looked at.
+
+        Raises: NotModelled where the models know no such loop.
+        """
+        self._image(call)
+        with scratch_folder("mavcg-silicon-") as folder:
+            path = folder / "all.o"
+            path.write_bytes(self._objects[call.commit, call.files])
+            code = CodeFile(path)
+            text = code.disassemble([call.symbol]).text if call.symbol in code.symbols else ""
+        found = main_loop(text, call.symbol, timing)
+        if found is None or not found.is_hottest:
+            raise NotModelled("the models cannot time its main loop")
+        return found.cycles
+
+    def _image(self, call: Call) -> CodeImage:
+        key = call.commit, call.files
+        if key not in self._images:
+            source = self.source
+            with checked_out(self.clone, call.commit, source.folders, source.generated) as folder:
+                self._images[key] = self._assembled(folder, call)
+        found = self._images[key]
+        if isinstance(found, NotModelled):
+            raise found
+        return found
+
+    def _assembled(self, folder: Path, call: Call) -> CodeImage | NotModelled:
+        files = call.files
+        flags = [f"-D{name}" for name in self.source.defines]
+        flags += [f"-I{folder / name}" for name in self.source.includes]
+        objects = []
+        for number, name in enumerate(files):
+            if not (folder / name).exists():
+                return NotModelled(f"no file {name} at this commit")
+            text, out = folder / name, folder / f"{number}.o"
+            if text.suffix == ".S":
+                text = folder / f"{number}.s"
+                text.write_text(_EXTENSIONS + preprocess(folder / name, flags).text, encoding="utf-8")
+            words = ["-target", _TARGET, "-g0", *self.source.flags, *flags, "-c", str(text), "-o", str(out)]
+            run_zig("c++" if text.suffix == ".cpp" else "cc", words, f"compiling {name}")
+            objects.append(str(out))
+        if len(objects) > 1:
+            run_zig("ld.lld", ["-r", *objects, "-o", str(folder / "all.o")], "linking the files into one")
+            objects = [str(folder / "all.o")]
+        self._objects[call.commit, files] = Path(objects[0]).read_bytes()
+        return read_image(Path(objects[0]), ", ".join(files))
+
+
+def clone_paths(texts: list[str], names: Mapping[str, str]) -> dict[str, Path]:
+    """Parse `--clone NAME=FOLDER`; `names` maps the lists to their addresses. Raises: MavcgError for a wrong one."""
+    found = {}
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        if not equals or name not in names:
+            raise MavcgError(f"--clone {text}: write NAME=FOLDER, with NAME one of {', '.join(names)}")
+        if not Path(folder).is_dir():
+            raise MavcgError(f"--clone {text}: no such folder; clone {names[name]} there")
+        found[name] = Path(folder)
+    return found

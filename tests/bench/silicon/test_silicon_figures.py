@@ -1,0 +1,59 @@
+"""The lists of published figures: read, drawn into the lot, and refused where they are wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.silicon.figures import Figure, read_list, read_lists
+from mavcg.errors import MavcgError
+
+
+def all_figures() -> list[Figure]:
+    return [figure for source in read_lists() for figure in source.figures]
+
+
+def test_the_lists_hold_what_issue_18_asks_for() -> None:
+    figures = all_figures()
+    of_kernels = [figure for figure in figures if figure.kind != "instruction" and not figure.reason]
+    assert len(of_kernels) >= 300 and len({figure.core for figure in of_kernels}) >= 8
+    assert {"cortex-a53", "cortex-a55", "cortex-a72", "cortex-a73", "cortex-a510", "neoverse-v1"} <= {
+        figure.core for figure in of_kernels
+    }
+    assert all(figure.value > 0 and figure.published for figure in figures)
+
+
+def test_the_lot_takes_whole_kernels_and_none_that_was_seen() -> None:
+    figures = [figure for figure in all_figures() if figure.kind != "instruction"]
+    drawn = {figure.name: figure.held_out for figure in figures if not figure.seen}
+    assert all(drawn[figure.name] == figure.held_out for figure in figures if not figure.seen)
+    assert not any(figure.held_out for figure in figures if figure.seen)
+    assert 0.2 < sum(drawn.values()) / len(drawn) < 0.4
+
+
+def test_calls_are_those_of_checkasm() -> None:
+    (figure,) = [
+        figure
+        for figure in all_figures()
+        if (figure.name, figure.core, figure.when) == ("avg_w8_8bpc", "cortex-a53", "after")
+        and "0bad117e" in figure.published
+    ]
+    assert figure.value == 142.8
+    assert [call.arguments for call in figure.calls] == [
+        f"buf:131072 i:8 buf:32768 buf:32768 i:8 i:{height} i:255" for height in (4, 8, 16, 32)
+    ]
+    assert {call.symbol for call in figure.calls} == {"dav1d_avg_8bpc_neon"}
+
+
+def test_a_ratio_has_the_commit_before_it() -> None:
+    figure = next(figure for figure in all_figures() if figure.kind == "ratio")
+    assert {f"{call.commit}~1" for call in figure.calls} == {call.commit for call in figure.before}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "name = 'x'", "name = 'x'\nurl = 'y'\npublished = 'z'\n[[kernel]]\nname = 'k'\n", "["]
+)
+def test_a_wrong_list_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text)
+    with pytest.raises(MavcgError, match=r"wrong\.toml: not a list of silicon figures"):
+        read_list(path)
