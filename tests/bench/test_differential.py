@@ -27,6 +27,7 @@ def test_a_graph_follows_from_its_number() -> None:
 
 
 @pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.sample(6)
 def test_graphs_are_sound_and_cover_the_operators(opset: int) -> None:
     parts = [random_part(0, number, opset) for number in range(6 * len(kinds_of(opset)))]
 
@@ -65,6 +66,7 @@ def test_the_sign_of_zero_is_a_bit_and_that_of_nan_is_not() -> None:
 
 # 4: with versions for the cores that this machine can run; 7: TFLite.
 @pytest.mark.parametrize("number", [3, 7, *(pytest.param(n, marks=pytest.mark.long) for n in (4, 10))])
+@pytest.mark.sample(1)
 def test_a_batch_agrees_with_the_other_runtime(tmp_path: Path, number: int) -> None:
     numbers = range(number * 96, number * 96 + (96 if number == 10 else 12))
 

@@ -136,6 +136,7 @@ def test_a_hot_function_that_is_not_there(mavcg: Any, build_file: Path, hot: str
 @pytest.mark.parametrize(
     "hot", ["nn::Gemm<int>::operator()(int const*, int const*, unsigned long) const", "Gemm", "nn::Gemm<*"]
 )
+@pytest.mark.sample(2)
 def test_cxx_names_as_people_write_them(mavcg: Any, here: Path, cores: Sequence[str], hot: str) -> None:
     (here / "k.cpp").write_text(CXX)
     report = document(mavcg("build", "--source", "k.cpp", "--hot", hot, "--cores", cores[0], "-o", "k.so", "--json"))

@@ -136,6 +136,7 @@ def test_unknown_name_is_refused_with_the_near_ones() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("--check",)])
+@pytest.mark.sample(1)
 def test_check_finds_our_facts_sound(arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
 

@@ -97,6 +97,7 @@ def test_commands_that_make_no_object_of_one_source_are_left_alone(
         assert (project / made).stat().st_size > 10
 
 
+@pytest.mark.long
 def test_several_sources_of_one_command_are_versioned_each(
     mavcg: Any, project: Path, cores: Sequence[str], run_program: Any
 ) -> None:
@@ -142,6 +143,7 @@ def test_cold_assembly_and_cold_standard_input_are_left_alone(project: Path, run
 
 
 @pytest.mark.parametrize("word", ["-target", "--target="])
+@pytest.mark.sample(1)
 def test_zig_compiles_for_the_target_that_it_is_told(mavcg: Any, project: Path, word: str) -> None:
     from mavcg.hardware.target import host_target
     from mavcg.objects.elf import open_elf

@@ -170,6 +170,7 @@ def test_another_version_than_the_one_told_is_no_measurement(
     assert f"no gain stated: set to run as {cores[0]}, it ran its version for generic" in " ".join(ended.stdout.split())
 
 
+@pytest.mark.long
 def test_a_file_is_updated_and_build_drops_by_it(
     mavcg: Any, library: Path, cores: Any, fake_perf: Any, as_cores: Any, tmp_path: Path
 ) -> None:

@@ -155,6 +155,7 @@ def test_the_programs_output_does_not_mix_with_the_json(needs_perf: None) -> Non
     assert "from the program" in done.stderr and "ended with exit status 4" in done.stderr
 
 
+@pytest.mark.long
 def test_the_programs_output_is_passed_through_for_people(needs_perf: None) -> None:
     command = [sys.executable, "-c", MAIN, "--frequency", "200", "--", sys.executable, "-c", BUSY]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -163,6 +164,7 @@ def test_the_programs_output_is_passed_through_for_people(needs_perf: None) -> N
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names two x86 core types")
+@pytest.mark.long
 def test_shares_per_core_type_of_this_machine(needs_perf: None) -> None:
     cpu = min(os.sched_getaffinity(0))
     cpu_map = {"MAVCG_CPU_MAP": f"{cpu}=znver3,{cpu + 1}=skylake"}
@@ -209,6 +211,7 @@ def test_callgrind_in_the_place_of_the_file_s_perf(tmp_path: Path) -> None:
     assert (tmp_path / "made" / "here" / "p.json").is_file()
 
 
+@pytest.mark.long
 def test_a_command_that_is_given_is_kept_where_the_file_says(perf: str, tmp_path: Path) -> None:
     config = toml(tmp_path, '[profile]\noutput = "kept.json"\n')
     (tmp_path / "sub").mkdir()

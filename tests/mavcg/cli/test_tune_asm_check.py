@@ -132,6 +132,7 @@ def tuned(mavcg: Any, here: Path, text: str, *more: str, status: int = 0) -> tup
         (GEMV, "gemv: i:1..30 buf:4096 buf:512 i:32 buf:16=0"),
     ],
 )
+@pytest.mark.sample(2)
 def test_described_kernels_are_decided_from_all_states(mavcg: Any, here: Path, text: str, arguments: str) -> None:
     functions, _ = tuned(mavcg, here, text, "--args", arguments)
 

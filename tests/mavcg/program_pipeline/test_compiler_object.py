@@ -62,6 +62,7 @@ def check_same_output(launch: Any, run_program: Any, driver: str, source: str, f
         ),
     ],
 )
+@pytest.mark.sample(1)
 def test_statics_stay_one_object(launch: Any, run_program: Any, driver: str, source: str, flags: str) -> None:
     assert WHOLE not in check_same_output(launch, run_program, driver, source, flags.split())
 
@@ -94,7 +95,8 @@ int keeps(const short *a, int b, int c, int d) {
 """
 
 
-@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("level", ["-O2", "-O1", "-O3"])
 def test_gccs_callers_expect_no_more_of_hot_functions_than_the_abi_says(
     launch: Any, here: Path, run_program: Any, level: str
 ) -> None:
@@ -139,6 +141,7 @@ def test_where_it_cannot_be_the_whole_object_is_clangs_and_that_is_said(
 
 
 @pytest.mark.parametrize("flag", ["-fprofile-generate", "-fprofile-arcs", "--coverage", "-gsplit-dwarf"])
+@pytest.mark.sample(2)
 def test_options_that_name_files_after_the_output_are_said(launch: Any, here: Path, flag: str) -> None:
     (here / "odd.c").write_text("int dot_hot(const short *a, int n) " + LOOP % "")
     assert f"{WHOLE}, not by gcc: {flag} binds a file's code to its output" in launch("gcc", "-O2", flag, "-c", "odd.c")
@@ -211,6 +214,7 @@ double dot_hot(const double *a, const double *b, int n) {
         ("-O2 -ffast-math", "dot_hot: fast-math lets gcc and clang round differently"),
     ],
 )
+@pytest.mark.sample(2)
 def test_what_may_round_otherwise_than_gcc_is_said(launch: Any, here: Path, flags: str, said: str) -> None:
     from mavcg.hardware.target import host_target
 

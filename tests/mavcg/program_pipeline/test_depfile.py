@@ -89,7 +89,7 @@ build hot.o: cc hot.c
 """
 
 
-@pytest.mark.parametrize("tool", ["make", "ninja"])
+@pytest.mark.parametrize("tool", ["make", pytest.param("ninja", marks=pytest.mark.long)])
 def test_a_changed_build_file_makes_the_object_again(
     project: Path, cores: Sequence[str], run_program: Any, tool: str
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_changed_build_file_makes_the_object_again(
     assert run_program(*arguments).status == 0 and cores_in(project / "hot.o") == {cores[1]}
 
 
-@pytest.mark.parametrize("tool", ["make", "ninja"])
+@pytest.mark.parametrize("tool", [pytest.param("make", marks=pytest.mark.long), "ninja"])
 def test_a_profile_that_is_not_there_stops_no_build(
     project: Path, cores: Sequence[str], run_program: Any, tool: str
 ) -> None:
@@ -123,6 +123,7 @@ def test_a_profile_that_is_not_there_stops_no_build(
     assert run_program(tool, "hot.o").status == 0 and cores_in(project / "hot.o") == set()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mode", ["DIRECT", "NODIRECT", "DEPEND"])
 @pytest.mark.parametrize("order", ["ccache {launch} gcc", "{launch} ccache gcc"])
 def test_ccache_serves_no_old_cores(

@@ -540,6 +540,7 @@ def test_every_kind_of_mutant_is_made_of_several_kernels() -> None:
 
 @pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a75", "cortex-a510"])
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.sample(6)
 def test_a_kernel_and_its_transformed_form_agree(kernel: str, core: str) -> None:
     text = _function("kernel", _lines(kernel))
     assert differences(text, transform(text, core).text, ["kernel"]) == []

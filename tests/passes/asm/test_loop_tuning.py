@@ -60,6 +60,7 @@ def _text(new: NewLoop | None) -> str:
 
 
 @pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a510"])
+@pytest.mark.sample(1)
 def test_a_new_form_is_better_by_the_model(core: str) -> None:
     report, new = _tuned(core)
     assert new is not None and report.cycles_before is not None and report.cycles_after is not None
@@ -86,6 +87,7 @@ def test_schedules_are_looked_up_the_second_time() -> None:
     assert store.missed == missed and len(kept) == missed  # searches that found nothing are not made again either
 
 
+@pytest.mark.long
 def test_another_core_has_its_own_schedules() -> None:
     store = Store()
     _tuned(effort=SchedulingEffort(0.0, store))

@@ -247,6 +247,7 @@ def test_the_same_input_gives_the_same_output_in_any_process() -> None:
     assert len(found) == 1
 
 
+@pytest.mark.long
 def test_tuning_twice_stays_right() -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
     from mavcg.assembly.code_image import assemble_image
@@ -265,6 +266,7 @@ def test_tuning_twice_stays_right() -> None:
         assert compared.passed and compared.agreed == 9, compared
 
 
+@pytest.mark.long
 def test_a_function_that_would_outgrow_a_test_and_branch_is_kept() -> None:
     """tbz reaches 32 KiB: 8,192 instructions."""
 

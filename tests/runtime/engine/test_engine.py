@@ -97,6 +97,7 @@ def test_runs_allocate_nothing(build_driver: Build, run: Run, threads: str) -> N
 @needs_two_cpus
 @pytest.mark.parametrize("what", ["runs 2 2000", "runs 4 300", "two 3 100", "cancel 2", "forks 3"])
 @pytest.mark.parametrize("cpus", [MAP, "0=b,1=a", "0=generic,1=b"])
+@pytest.mark.sample(6)
 def test_on_unequal_cores(build_driver: Build, run: Run, what: str, cpus: str) -> None:
     """The caller's core may be the slowest, and then leaves rows to others."""
     assert run(build_driver(), *what.split(), MAVCG_CPU_MAP=cpus).stdout == "ok\n"
@@ -148,6 +149,7 @@ def test_a_core_without_a_version_of_a_kernel_runs_its_stand_in_s(build_driver: 
 
 
 @pytest.mark.parametrize("what", ["runs 4 50", "two 3 20", "shared 3 50", "cancel 3", "modes 3"])
+@pytest.mark.sample(3)
 def test_under_thread_sanitizer(build_checked: Build, run: Run, what: str) -> None:
     done = run(build_checked(TSAN), *what.split(), TSAN_OPTIONS="halt_on_error=1")
 
@@ -163,6 +165,7 @@ def test_unequal_cores_under_thread_sanitizer(build_checked: Build, run: Run, wh
 
 
 @pytest.mark.parametrize("what", ["runs 1 20", "runs 4 100", "errors", "shared 3 60", "cancel 2", "forks 3"])
+@pytest.mark.sample(3)
 def test_under_address_and_undefined_sanitizers(build_checked: Build, run: Run, what: str) -> None:
     done = run(build_checked(ASAN), *what.split(), ASAN_OPTIONS="detect_leaks=1")
 
@@ -207,6 +210,7 @@ def test_a_system_that_takes_no_stack_of_that_size(build_checked: Build, run: Ru
         (" 5", 50, True), ("99999999999999999999", 50, True),
     ],
 )  # fmt: skip
+@pytest.mark.sample(4)
 def test_the_time_that_threads_poll(
     build_checked: Build, run: Run, value: str | None, spin_us: int, reported: bool
 ) -> None:

@@ -64,6 +64,7 @@ def way(name: str) -> Any:
         ("winograd_2d_f2_k3_staged", (1, 9, 9, 33), 150, False, ""),
     ],
 )
+@pytest.mark.sample(3)
 def test_agrees_with_the_definition(name: str, x: Any, channels: int, residual: bool, act: str, thorough: bool) -> None:
     m, k = int(name[len("winograd_2d_f")]), int(name[len("winograd_2d_f4_k")])
     graph, node, arrays = node_of(x, (channels, k, k, x[3]), residual, act=act)
