@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from mavcg.accel.fake_quantisation import without_fake_quantisation
 from mavcg.accel.shapes import MOST_WINDOW, NAME, check_xgraph
 from mavcg.accel.xgraph import Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
@@ -24,8 +25,9 @@ from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.transposes import cancel_transposes
 
 PASSES = (
-    prune, cancel_transposes, prune, widen_half, spell_out_double, fold_constants, recognise_activations, fold_pads,
-    merge_scales, fold_scale_after, fold_scale_before, merge_scales, fuse_pointwise, prune,
+    without_fake_quantisation, prune, cancel_transposes, prune, widen_half, spell_out_double, fold_constants,
+    recognise_activations, fold_pads, merge_scales, fold_scale_after, fold_scale_before, merge_scales, fuse_pointwise,
+    prune,
 )  # fmt: skip
 _ELTWISE = {"add": "add", "sub": "sub", "mul": "mul", "max": "max", "min": "min"}
 _UNIT_ACTS = ("relu", "clip", "leaky_relu")

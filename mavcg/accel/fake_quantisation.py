@@ -1,0 +1,80 @@
+"""Take the quantisation of 8-bit models out of their graphs: radix positions are chosen anew.
+
+A file of 8 bits quantizes each activation and dequantizes it at once (QDQ). What remains of such a pair is its range:
+tools leave a ReLU out whose bounds are those of the integers.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import DTYPES, Array, Graph, Node
+from mavcg.passes.graph.rewrite import Rewrite
+
+# What keeps the range of its inputs, or nearly: a range after them says nothing new.
+_KEEPS_RANGE = ("max_pool2d", "avg_pool2d", "reduce_mean", "concat", "reshape", "transpose", "resample")
+
+
+def without_fake_quantisation(graph: Graph) -> Graph:
+    """Replace each quantize with the dequantize after it by a clip to the range of its integers.
+
+    Before:
+        input %x: f32[2]
+        const %s: f32[] = {0.5}
+        const %z: u8[] = {0}
+        %q = quantize(%x, %s, %z) to="u8"
+        %y = dequantize(%q, %s, %z)
+        return %y
+    After:
+        input %x: f32[2]
+        %y = clip(%x) lo=0.0 hi=127.5
+        return %y
+
+    Nothing is left where the input is one of the graph, or only moves what has such a range. One scale for the whole
+    tensor; others stay as they are.
+    """
+    new, makers = Rewrite(graph), graph.producers()
+    for node in graph.nodes:
+        quantize = makers.get(node.inputs[0]) if node.op == "dequantize" else None
+        bounds = None if quantize is None else _range(graph, quantize, node)
+        if quantize is None or bounds is None:
+            new.keep(node)
+            continue
+        source = quantize.inputs[0]
+        if _has_range(makers, graph, source) and node.output not in graph.outputs:
+            new.alias(node.output, new.of(source))
+        else:
+            new.into(node.output, "clip", (new.of(source),), node.origin, lo=bounds[0], hi=bounds[1])
+    return new.finish()
+
+
+def _has_range(makers: Mapping[str, Node], graph: Graph, name: str) -> bool:
+    """True if a tensor is an input of the graph, dequantized, or only moved from such."""
+    pending = [name]
+    while pending:
+        maker = makers.get(pending.pop())
+        if maker is None or maker.op == "dequantize":
+            continue
+        if maker.op not in _KEEPS_RANGE:
+            return False
+        pending += [read for read in maker.inputs if read and read not in graph.constants]
+    return True
+
+
+def _range(graph: Graph, quantize: Node, dequantize: Node) -> tuple[float, float] | None:
+    """The real numbers of the least and the greatest integer; None where the two nodes are no pair."""
+    if quantize.op != "quantize":
+        return None
+    arrays = [[graph.constants.get(name) for name in node.inputs[1:]] for node in (quantize, dequantize)]
+    if any(array is None or array.size != 1 for pair in arrays for array in pair):
+        return None
+    (scale, zero), (other_scale, other_zero) = ([_scalar(array) for array in pair] for pair in arrays)
+    if scale != other_scale or zero != other_zero:
+        return None
+    limits = np.iinfo(DTYPES[quantize.attr("to")])
+    return float((limits.min - zero) * scale), float((limits.max - zero) * scale)
+
+
+def _scalar(array: Array | None) -> float:
+    assert array is not None
+    return float(array.reshape(-1)[0])
