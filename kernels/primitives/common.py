@@ -182,6 +182,11 @@ def align_workspace(count_bytes: int) -> int:
     return -(-count_bytes // WORKSPACE_ALIGN) * WORKSPACE_ALIGN
 
 
+def panels_shape(m: int, terms: int, groups: int, panel: int) -> tuple[int, int, int, int]:
+    """Return the shape of pack_panels of weights [m, terms]."""
+    return groups, -(-(m // groups) // panel), terms, panel
+
+
 def pack_panels(weights: Array, groups: int, panel: int) -> Array:
     """Pack weights into panels of output channels, the terms in the order in which a kernel sums them.
 

@@ -5,6 +5,7 @@ outputs lie where the block's do.
 """
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -12,9 +13,9 @@ from mavcg.kernels.conv.conv2d import PIECE_PIXELS
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.conv.row_pieces import in_pieces
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.gemm.packing import pack, pack_depthwise
+from mavcg.kernels.gemm.packing import LINE_CHANNELS, pack, pack_depthwise
 from mavcg.kernels.primitives.border import BorderedInput, input_with_border
-from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operand_places
+from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operand_places, panels_shape
 from mavcg.specs.kernel import Array, KernelSpec, View
 from mavcg.specs.primitive import (
     F32_BYTES,
@@ -53,19 +54,23 @@ class Implicit(Primitive):
         blocked = self.layout_out is Layout.CHWC
         channels = block if blocked else s.m
         spec = _spec(s, _view(x), image_view(Layout.HWC, channels, s.out_h, s.out_w), epilogue, block)
-        packed = pack(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)), s.groups, block)
+        shape = panels_shape(s.m, s.c // s.groups * s.k * s.k, s.groups, block)
+
+        def packed() -> Array:
+            return pack(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)), s.groups, block)
+
         stages = list(x.stages)
         for number in range(s.m // channels):
             out = number * channels * s.out_h * s.out_w * F32_BYTES
             places = [
                 x.place,
-                StageOperand("weights", number * packed[0, 0].nbytes if blocked else 0),
+                StageOperand("weights", number * prod(shape[2:]) * F32_BYTES if blocked else 0),
                 StageOperand("out", out),
             ]
             places += [StageOperand("bias", number * channels * F32_BYTES)] * epilogue.bias
             places += [StageOperand("residual", out)] * epilogue.residual
             stages.append(Stage(spec, tuple(places)))
-        return Lowering(tuple(stages), packed, x.workspace_bytes)
+        return Lowering(tuple(stages), packed, shape, x.workspace_bytes)
 
 
 def _view(x: BorderedInput) -> View:
@@ -111,9 +116,13 @@ class ImplicitDepthwise(Primitive):
             _view(x), out, out if epilogue.residual else None, (s.k, s.k), (s.stride, s.stride),
             (s.dilation, s.dilation), epilogue.bias, act, epilogue.act_args,
         )  # fmt: skip
-        packed = pack_depthwise(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))
+
+        def packed() -> Array:
+            return pack_depthwise(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))
+
+        shape = (-(-s.m // LINE_CHANNELS), s.k * s.k, LINE_CHANNELS)
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
-        return Lowering((*x.stages, Stage(spec, operands)), packed, x.workspace_bytes)
+        return Lowering((*x.stages, Stage(spec, operands)), packed, shape, x.workspace_bytes)
 
 
 PRIMITIVES: tuple[Primitive, ...] = (

@@ -8,7 +8,8 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.specs.kernel import KernelSpec, Operand, Packing, Step, View
+from mavcg.specs.kernel import Array, KernelSpec, Operand, Packing, Step, View
+from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.primitive import Epilogue, Layout, Scenario, StageOperand
 
 
@@ -46,17 +47,30 @@ def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing
     bias, residual = (*node.inputs[2:], "", "")[:2]
     act = str(node.attr("act")) or "none"
     epilogue = Epilogue(bool(bias), bool(residual), act, tuple(node.attr("act_args")))
-    lowering = primitive.lower(scenario, np.asarray(weights).transpose(0, 3, 1, 2), epilogue, packing.lanes)
+    lowering = primitive.lower(scenario, _filters(weights), epilogue, packing.lanes)
+    packed = PackedConstant(
+        _packed_weights, (node.inputs[1],), (primitive.name, scenario, packing.lanes), lowering.weights_shape
+    )  # fmt: skip
     tensors = {"x": node.inputs[0], "out": node.output, "bias": bias, "residual": residual}
 
     def operand(place: StageOperand) -> Operand:
         if place.base == "weights":
-            return Operand(constant=lowering.weights, offset=place.offset)
+            return Operand(constant=packed, offset=place.offset)
         if place.base == "workspace":
             return Operand(workspace_bytes=lowering.workspace_bytes, offset=place.offset)
         return Operand(tensors[place.base], written=place.base == "out", offset=place.offset)
 
     return tuple(Step(stage.spec, tuple(map(operand, stage.operands)), node.origin) for stage in lowering.stages)
+
+
+def _filters(weights: Array) -> Array:
+    """[M, K, K, C / groups], as graphs have weights -> [M, C / groups, K, K]."""
+    return np.asarray(weights).transpose(0, 3, 1, 2)
+
+
+def _packed_weights(weights: Array, primitive: str, scenario: Scenario, lanes: int) -> Array:
+    """Pack a node's weights as its primitive reads them, whatever its epilogue is."""
+    return find_primitive(primitive).lower(scenario, _filters(weights), Epilogue(), lanes).weights
 
 
 def lower_convert_layout(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:

@@ -45,7 +45,7 @@ class BenchProgram:
 
 def bench_job(lowering: Lowering, sizes: Mapping[str, int]) -> BenchJob:
     """A lowering as a job; sizes: of the operands that the lowering does not say, in bytes."""
-    own = {"weights": lowering.weights.nbytes, "workspace": lowering.workspace_bytes}
+    own = {"weights": lowering.weights_bytes, "workspace": lowering.workspace_bytes}
     return BenchJob(lowering.stages, {**own, **sizes})
 
 

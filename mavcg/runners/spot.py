@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
@@ -78,7 +79,7 @@ def bench_job_of(job: Job, block: int) -> BenchJob:
         assert stage.operands == (StageOperand("x"), StageOperand("out"))
         images = {"x": to.layout_from, "out": to.layout_to}
         sizes = {base: image_elements(layout, to.c, to.h, to.w, block) * F32_BYTES for base, layout in images.items()}
-        return bench_job(Lowering((stage,), np.zeros(0, np.float32)), sizes)
+        return bench_job(Lowering((stage,), partial(np.zeros, 0, np.float32), (0,)), sizes)
     s, primitive = job.what[0], job.primitive
     assert primitive is not None
     lowering = primitive.lower(s, np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32), WITH_BIAS, block)

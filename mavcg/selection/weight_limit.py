@@ -44,10 +44,10 @@ class TooSmall(MavcgError):
 
 @lru_cache(4096)
 def weight_bytes(primitive: Primitive, scenario: Scenario, block: int) -> int:
-    """Bytes of a primitive's packed weights, by packing zeros."""
+    """Bytes of a primitive's packed weights."""
     s = scenario
     zeros = np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32)
-    return int(primitive.lower(s, zeros, Epilogue(), block).weights.nbytes)
+    return primitive.lower(s, zeros, Epilogue(), block).weights_bytes
 
 
 def by_price(choose: Callable[[float], T], bytes_of: Callable[[T], int], limit_bytes: int) -> T:

@@ -5,7 +5,9 @@ primitive is a 3-tuple (layout in, algorithm, layout out), a scenario says what 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from mavcg.specs.kernel import F32_BYTES, Array, KernelSpec, View
 from mavcg.specs.kernel_symbol import window_text
@@ -97,11 +99,26 @@ class Stage:
 
 @dataclass(frozen=True)
 class Lowering:
-    """A primitive made for a scenario. weights: packed; workspace_bytes: that all threads share, aligned to 64."""
+    """A primitive made for a scenario.
+
+    pack: packs its weights, f32; weights_shape: of the packed array, known before it is packed. workspace_bytes: that
+    all threads share, aligned to 64.
+    """
 
     stages: tuple[Stage, ...]
-    weights: Array
+    pack: Callable[[], Array]
+    weights_shape: tuple[int, ...]
     workspace_bytes: int = 0
+
+    @property
+    def weights(self) -> Array:
+        """The packed weights, packed anew."""
+        return self.pack()
+
+    @property
+    def weights_bytes(self) -> int:
+        """Size of the packed weights in bytes."""
+        return prod(self.weights_shape) * F32_BYTES
 
 
 @dataclass(frozen=True)
@@ -131,7 +148,10 @@ class Primitive(ABC):
 
     @abstractmethod
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Kernels and packed weights. weights: [m, c / groups, k, k]; block: channels of a block of CHWc layouts."""
+        """Kernels, and how their weights are packed; nothing is packed yet.
+
+        weights: [m, c / groups, k, k]; block: channels of a block of CHWc layouts.
+        """
 
     @property
     def error_bound(self) -> float:

@@ -204,10 +204,15 @@ class DepthwisePrimitive(Primitive):
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
         spec = DepthwiseChannels(x.image, out, s.k, s.stride, s.dilation, epilogue)
-        packed = np.zeros((s.k, s.k, channels_of_whole_blocks(s.c)), np.float32)
-        packed[:, :, : s.c] = weights[:, 0].transpose(1, 2, 0)
+        shape = (s.k, s.k, channels_of_whole_blocks(s.c))
+
+        def packed() -> Array:
+            filled = np.zeros(shape, np.float32)
+            filled[:, :, : s.c] = weights[:, 0].transpose(1, 2, 0)
+            return filled
+
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
-        return Lowering((*x.stages, Stage(spec, operands)), packed, x.workspace_bytes)
+        return Lowering((*x.stages, Stage(spec, operands)), packed, shape, x.workspace_bytes)
 
 
 EMIT = {DepthwiseChannels: emit_depthwise}

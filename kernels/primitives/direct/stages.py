@@ -11,6 +11,7 @@ from mavcg.kernels.primitives.common import (
     epilogue_operand_places,
     image_of,
     pack_panels,
+    panels_shape,
 )
 from mavcg.kernels.primitives.direct.spec import DirectConv, TileExtent, VectorAxis
 from mavcg.kernels.primitives.direct.terms import TermOrder, ordered_weights
@@ -83,8 +84,12 @@ class DirectPrimitive(Primitive):
             chunk, not heavy, x.place.base == "workspace", self.special is SpecialLayer.FIRST_LAYER,
         )  # fmt: skip
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
-        packed = pack_panels(ordered_weights(weights, self.order, image.block), s.groups, panel)
-        return Lowering((*x.stages, Stage(spec, operands)), packed, self._workspace(x))
+
+        def packed() -> Array:
+            return pack_panels(ordered_weights(weights, self.order, image.block), s.groups, panel)
+
+        shape = panels_shape(s.m, terms, s.groups, panel)
+        return Lowering((*x.stages, Stage(spec, operands)), packed, shape, self._workspace(x))
 
     def _input(self, scenario: Scenario, block: int) -> BorderedInput:
         phases = scenario.stride if self.along is VectorAxis.COLUMNS else 1

@@ -5,6 +5,7 @@ Each input channel's convolution is added to the output plane in memory, one pla
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -207,8 +208,8 @@ class Sum2d(Primitive):
             x.image, out, scenario.k, scenario.stride, scenario.dilation, scenario.groups, epilogue, self.columns
         )
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
-        packed = np.ascontiguousarray(weights, np.float32)
-        return Lowering((*x.stages, Stage(spec, operands)), packed, x.workspace_bytes)
+        packed = partial(np.ascontiguousarray, weights, np.float32)
+        return Lowering((*x.stages, Stage(spec, operands)), packed, weights.shape, x.workspace_bytes)
 
 
 PRIMITIVES: tuple[Primitive, ...] = (

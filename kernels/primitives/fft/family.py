@@ -5,8 +5,9 @@ coefficients. Weights are transformed when the library is built. Source: Anderso
 """
 
 from dataclasses import dataclass
+from functools import partial
 
-from mavcg.kernels.primitives.common import epilogue_operand_places, image_of
+from mavcg.kernels.primitives.common import epilogue_operand_places, image_of, panels_shape
 from mavcg.kernels.primitives.fft.specs import (
     CoefficientProducts,
     ForwardRows,
@@ -15,7 +16,7 @@ from mavcg.kernels.primitives.fft.specs import (
     transformed_weights,
 )
 from mavcg.kernels.primitives.fft.stages import emit_forward_rows, emit_inverse_rows, emit_products
-from mavcg.kernels.primitives.matrix_product import blocks_within_groups
+from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups
 from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 
@@ -87,7 +88,8 @@ class Fft(Primitive):
                 (outputs, StageOperand("out"), *epilogue_operand_places(epilogue)),
             ),
         )
-        return Lowering(stages, transformed_weights(transforms, weights), transforms.workspace_bytes)
+        shape = (transforms.coefficients, *panels_shape(s.m, 2 * s.k * transforms.in_channels, s.groups, PANEL))
+        return Lowering(stages, partial(transformed_weights, transforms, weights), shape, transforms.workspace_bytes)
 
 
 def _primitives() -> tuple[Primitive, ...]:

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_places, image_of, pack_panels
+from mavcg.kernels.primitives.common import (
+    align_workspace,
+    epilogue_operand_places,
+    image_of,
+    pack_panels,
+    panels_shape,
+)
 from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix, emit_patch_matrix
 from mavcg.kernels.primitives.im2.stages import PatchProduct, emit_patch_product
 from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups
@@ -55,15 +61,21 @@ class Im2(Primitive):
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
         along_pixels = self.layout_out.planar
         spec = PatchProduct(patches, out, self.transposed and along_pixels, self.strips, epilogue)
-        ordered = weights.transpose(0, 2, 3, 1) if patches.taps_first else weights
-        matrix = np.ascontiguousarray(ordered.reshape(s.m, -1), np.float32)
-        packed = pack_panels(matrix, s.groups, PANEL) if self.transposed or not along_pixels else matrix
+        in_panels = self.transposed or not along_pixels
+
+        def packed() -> Array:
+            ordered = weights.transpose(0, 2, 3, 1) if patches.taps_first else weights
+            matrix = np.ascontiguousarray(ordered.reshape(s.m, -1), np.float32)
+            return pack_panels(matrix, s.groups, PANEL) if in_panels else matrix
+
+        terms = s.c // s.groups * s.k * s.k
+        shape = panels_shape(s.m, terms, s.groups, PANEL) if in_panels else (s.m, terms)
         operands = (StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         if self.strips:
-            return Lowering((Stage(spec, (StageOperand("x"), *operands)),), packed)
+            return Lowering((Stage(spec, (StageOperand("x"), *operands)),), packed, shape)
         matrix_stage = Stage(PatchMatrix(patches), (StageOperand("x"), StageOperand("workspace")))
         product = Stage(spec, (StageOperand("workspace"), *operands))
-        return Lowering((matrix_stage, product), packed, self.workspace_bytes(s))
+        return Lowering((matrix_stage, product), packed, shape, self.workspace_bytes(s))
 
 
 def _primitives() -> tuple[Primitive, ...]:

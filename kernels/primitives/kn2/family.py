@@ -7,10 +7,18 @@ Source: Vasudevan, Anderson and Gregg, "Parallel Multi Channel Convolution using
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from mavcg.kernels.primitives.common import Image, align_workspace, epilogue_operand_places, image_of, pack_panels
+from mavcg.kernels.primitives.common import (
+    Image,
+    align_workspace,
+    epilogue_operand_places,
+    image_of,
+    pack_panels,
+    panels_shape,
+)
 from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS
 from mavcg.kernels.primitives.kn2.shift import ShiftedSum, emit_shifted_sum
 from mavcg.kernels.primitives.kn2.taps import TapProducts, emit_tap_products
@@ -71,20 +79,28 @@ class Kn2(Primitive):
         operands = (StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         if self.accumulating:
             spec = TapProducts(s, x, out, True, epilogue)
-            return Lowering((Stage(spec, (StageOperand("x"), *operands)),), self._packed(spec, weights))
-        products, partial = StageOperand("workspace"), self._partial(s)
+            stage = Stage(spec, (StageOperand("x"), *operands))
+            return Lowering((stage,), partial(self._packed, spec, weights), self._packed_shape(spec))
+        products, image = StageOperand("workspace"), self._partial(s)
         flat = as_one_row(s) if even else s
         x = replace(x, height=flat.h, width=flat.w)
-        spec = TapProducts(s, x, replace(partial, height=flat.h, width=flat.w), False, Epilogue())
-        added = ShiftedSum(s, partial, out, epilogue)
+        spec = TapProducts(s, x, replace(image, height=flat.h, width=flat.w), False, Epilogue())
+        added = ShiftedSum(s, image, out, epilogue)
         return Lowering(
             (
                 Stage(spec, (StageOperand("x"), StageOperand("weights"), products)),
                 Stage(added, (products, *operands[1:])),
             ),
-            self._packed(spec, weights),
+            partial(self._packed, spec, weights),
+            self._packed_shape(spec),
             self.workspace_bytes(scenario),
         )
+
+    def _packed_shape(self, spec: TapProducts) -> tuple[int, ...]:
+        s = spec.scenario
+        if self.layout_out.planar:
+            return s.k * s.k, s.m, spec.terms
+        return s.k * s.k, *panels_shape(s.m, spec.terms, s.groups, PANEL)
 
     def _packed(self, spec: TapProducts, weights: Array) -> Array:
         s = spec.scenario

@@ -6,6 +6,7 @@ reads only its part of the weights.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -169,7 +170,8 @@ class WinogradPrimitive(Primitive):
         x = located(image_of(self.layout_in, s.c, s.h, s.w, block))
         out = located(image_of(self.layout_out, s.m, s.out_h, s.out_w, block))
         residual = out if epilogue.residual else None
-        packed = pack_winograd(tiles, np.asarray(weights).transpose(0, 2, 3, 1))
+        packed = partial(pack_winograd, tiles, np.asarray(weights).transpose(0, 2, 3, 1))
+        shape = (tiles.planes, tiles.panels, tiles.terms, tiles.lanes)
         act = "" if epilogue.act == "none" else epilogue.act
         epilogue_places = epilogue_operand_places(epilogue)
         spec = Winograd(tiles, x, out, residual, block_of(tiles), epilogue.bias, act, epilogue.act_args)
@@ -177,6 +179,7 @@ class WinogradPrimitive(Primitive):
             return Lowering(
                 (Stage(spec, (StageOperand("x"), StageOperand("weights"), StageOperand("out"), *epilogue_places)),),
                 packed,
+                shape,
             )
         three = staged_kernels(spec)
         inputs, sums = StageOperand("workspace"), StageOperand("workspace", three.sums_at)
@@ -185,7 +188,7 @@ class WinogradPrimitive(Primitive):
             Stage(three.products, (inputs, StageOperand("weights"), sums)),
             Stage(three.output, (sums, StageOperand("out"), *epilogue_places)),
         )
-        return Lowering(stages, packed, three.workspace_bytes)
+        return Lowering(stages, packed, shape, three.workspace_bytes)
 
 
 # (two_d, m, k) -> bound of the error: four to eight times the largest one of images of 1 to 512 channels, uniform and

@@ -66,7 +66,9 @@ def test_every_stage_has_an_emitter_and_places_that_there_are() -> None:
         assert all(stage.spec.rows > 0 for stage in lowering.stages)
         assert all(0 <= p.offset < lowering.workspace_bytes for p in places if p.base == "workspace")
         assert lowering.workspace_bytes <= primitive.workspace_bytes(s), primitive.name
-        assert lowering.weights.dtype == np.float32
+        packed = lowering.weights
+        assert packed.dtype == np.float32 and packed.shape == lowering.weights_shape, primitive.name
+        assert packed.nbytes == lowering.weights_bytes
 
 
 def test_ranges_of_rows_are_all_rows_once() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from llvmlite import ir
 from rich.console import Console
 
 from mavcg.assembly.tuning_options import FAST, Tuning
@@ -12,6 +13,8 @@ from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.registry import emit
+from mavcg.lowering import kernel_code
 from mavcg.lowering.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_of, version_symbol
 from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.machines import machines_for, packing_for
@@ -21,7 +24,7 @@ from mavcg.model_pipeline.note import _macro, model_note
 from mavcg.model_pipeline.report import show_note
 from mavcg.objects.elf import function_symbols
 from mavcg.profiles.load import cores_for
-from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
@@ -123,6 +126,21 @@ def test_the_same_kernels_give_the_same_objects(tmp_path: Path) -> None:
         found.append({path.name: path.read_bytes() for path in made.objects})
 
     assert found[0] == found[1]
+
+
+def test_each_kernel_is_emitted_once_for_each_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs, machines = some_specs(9), machines_for(CORES, ARM)
+    emitted: list[tuple[KernelSpec, str]] = []
+
+    def counted(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile | None) -> ir.Function:
+        emitted.append((spec, machine.name))
+        return emit(module, spec, machine, macro)
+
+    monkeypatch.setattr(kernel_code, "emit", counted)
+    kernel_objects(specs, machines, CORES, ARM, tmp_path, 1, lambda what: None)
+
+    wanted = [(spec, machine.name) for machine in machines.values() for spec in specs]
+    assert len(emitted) == len(set(emitted)) and set(emitted) == set(wanted)
 
 
 def test_no_kernels_are_no_objects(tmp_path: Path) -> None:

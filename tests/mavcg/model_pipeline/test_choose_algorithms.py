@@ -15,6 +15,7 @@ from mavcg.hardware.target import host_target, parse_target
 from mavcg.lowering.kernel_code import KernelCode
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.memory_plan import plan_memory
+from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.step_list import plan_model
 from mavcg.lowering.weight_sizes import weight_sizes
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
@@ -27,6 +28,7 @@ from mavcg.predict.work import step_works
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.reference import run
 from mavcg.selection.select_model import ENGINE, ModelQuestion
+from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.serialize import to_json
 
 
@@ -104,6 +106,19 @@ def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     assert note["weights"] == {"definition_bytes": sizes.definition_bytes, "packed_bytes": sizes.packed_bytes}
     assert selection_sentence(note).startswith("family:direct_blocked: ")
     assert "more than as defined" in weights_sentence({"weights": {"definition_bytes": 10, "packed_bytes": 40}})
+
+
+@pytest.mark.parametrize("family", ["direct_blocked", "im2", "kn2", "fft", "winograd", "sum2d"])
+def test_nothing_is_packed_before_its_stage(family: str) -> None:
+    lowered = how(net(8, 16), "sum2d" if family == "sum2d" else f"family:{family}").lowered
+    constants = lowered.graph.constants
+    asked = [o.constant for step in lowered.steps for o in step.operands if o.constant is not None]
+    own = {id(array) for array in constants.values()}
+    assert any(node.op == "primitive_conv2d" for node in lowered.nodes)
+    assert all(isinstance(each, PackedConstant) or id(each) in own for each in asked)
+    memory = plan_memory(lowered)
+    packed = pack_weights(memory, constants)  # refuses an array of another shape than was planned
+    assert packed.nbytes == memory.constants_bytes
 
 
 def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:

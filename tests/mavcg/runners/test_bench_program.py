@@ -92,7 +92,7 @@ def in_this_process(job: Job) -> str:
     assert job.primitive is not None
     s, machine = SMALL, find_machine("host")
     lowering = job.primitive.lower(s, np.zeros((8, 8, 3, 3), np.float32), WITH_BIAS, block_of(machine))
-    sizes = {"x": 800 * 4, "weights": lowering.weights.nbytes, "bias": 8 * 4}
+    sizes = {"x": 800 * 4, "weights": lowering.weights_bytes, "bias": 8 * 4}
     operands = {base: memory(size, random_floats(size // 4, 1, BASES.index(base))) for base, size in sizes.items()} | {
         "out": memory(800 * 4),
         "workspace": memory(lowering.workspace_bytes),
