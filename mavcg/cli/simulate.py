@@ -7,8 +7,12 @@ import typer
 
 from mavcg.cli.core_timing import SET_HELP, core_timing
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.hardware.board import Board
+    from mavcg.hardware.core import Core
+    from mavcg.hardware.timing import Timing
     from mavcg.simulate.simulation import Simulation
 
 
@@ -17,8 +21,11 @@ def simulate(
         Path,
         typer.Argument(metavar="FILE", help="AArch64 assembly, object, library or program that holds the function."),
     ],
-    function: Annotated[str, typer.Option(metavar="F", help="The function to call.")],
     core: Annotated[str, typer.Option(metavar="CORE", help="The core to simulate; `mavcg cores` lists them.")],
+    function: Annotated[str | None, typer.Option(metavar="F", help="The function to call.")] = None,
+    per_layer: Annotated[
+        bool, typer.Option("--per-layer", help="Of a model library, with --board: a whole run on one thread, by layer.")
+    ] = False,
     arguments: Annotated[
         str,
         typer.Option(
@@ -54,6 +61,7 @@ def simulate(
     mavcg simulate kernel.S --function axpy --core cortex-a55 --args "buf:4096 buf:4096 i:1024 f:2"
     mavcg simulate libapp.so --function blur --core cortex-a75 --board exynos9820 --args "buf:65536+64 buf:65536 i:128"
     mavcg simulate kernel.o --function copy --core cortex-a76 --args "buf:1000000 buf:1000000 i:1000000" --warm 0 --json
+    mavcg simulate libnet.so --board exynos9820 --core cortex-a55 --per-layer
     """
     from mavcg.profiles.load import load_board
     from mavcg.simulate.simulation import simulate as simulate_call
@@ -61,6 +69,16 @@ def simulate(
 
     kind, timing = core_timing(core, settings or ())
     place = load_board(board) if board is not None else None
+    if per_layer:
+        _refuse_beside_per_layer({"--function": function, "--args": arguments, "--sharing": sharing > 1})
+        if place is None:
+            raise MavcgError("--per-layer: name the --board whose caches and clock the model has")
+        _simulate_model(source, kind, timing, place, warm, limit, as_json)
+        return
+    if function is None:
+        raise MavcgError(
+            f"{source}: name a --function; or --per-layer, for a library that `mavcg build` made of a model"
+        )
     with Progress() as progress:
         found = simulate_call(
             source, function, arguments, kind, timing, place, warm=warm, sharing=sharing, limit=limit, progress=progress
@@ -69,6 +87,40 @@ def simulate(
         print_json(simulation_json(found))
         return
     _show(found)
+
+
+def _refuse_beside_per_layer(given: dict[str, object]) -> None:
+    """Refuse options of single calls. Raises: MavcgError."""
+    for option, value in given.items():
+        if value:
+            raise MavcgError(
+                f"{option}: is for the call of one function; it has no meaning beside --per-layer: leave it out"
+            )
+
+
+def _simulate_model(
+    source: Path, core: "Core", timing: "Timing", board: "Board", warm: int, limit: int, as_json: bool
+) -> None:
+    from rich.table import Table
+
+    from mavcg.simulate.model_run import model_json, simulate_model
+
+    with Progress() as progress:
+        found = simulate_model(source, core, timing, board, warm, limit, progress)
+    report = model_json(found)
+    if as_json:
+        print_json(report)
+        return
+    table = Table("layer", "operator", title=f"{source} on one {core.name} of {board.name} (simulated, not measured)")
+    for heading in ("cycles", "ms", "share"):
+        table.add_column(heading, justify="right")
+    for layer in report["layers"]:
+        share = f"{100 * layer['cycles'] / report['cycles']:.1f} %" if report["cycles"] else ""
+        table.add_row(layer["name"], layer["op"], f"{layer['cycles']:,}", f"{layer['milliseconds']:.3f}", share)
+    table.add_row("all", "", f"{report['cycles']:,}", f"{report['milliseconds']:.3f}", "")
+    console().print(table)
+    for sentence in found.figures.assumed:
+        note(sentence)
 
 
 def _show(found: "Simulation") -> None:

@@ -77,14 +77,16 @@ def _buffers(argument: Argument, at: int, pick: random.Random, buffers: list[tup
         at = -(-(place + len(content)) // ALIGN) * ALIGN + GUARD
         return place
 
-    contents = [bytes(argument.size) if argument.zero else _lanes(pick, argument.size) for _ in range(argument.count)]
+    contents = [
+        bytes(argument.size) if argument.zero else moderate_lanes(pick, argument.size) for _ in range(argument.count)
+    ]
     if argument.kind == "buf":
         return put(contents[0]) + argument.offset, at
     first = [put(content) + argument.offset for content in contents]
     return put(b"".join(value.to_bytes(8, "little") for value in first)), at
 
 
-def _lanes(pick: random.Random, size: int) -> bytes:
+def moderate_lanes(pick: random.Random, size: int) -> bytes:
     """Return bytes whose f32 lanes are moderate numbers, and whose bytes are any."""
     count = -(-size // 4) * 4
     lanes = int.from_bytes(pick.randbytes(count), "little")

@@ -37,6 +37,7 @@ class Emulator:
         self._mapped: set[tuple[int, int]] = set()
         self._buffers: set[tuple[int, int]] = set()
         self._loaded = False
+        self._reset = True
         for section in image.sections:
             self._map(section.address, len(section.data), section.executable, section.writable)
         for address in image.external_data:
@@ -64,7 +65,7 @@ class Emulator:
     def begin(self, state: CallState) -> None:
         """Set memory and registers as they are when a function with this state is entered."""
         arm = self._arm
-        for section in self.image.sections:
+        for section in self.image.sections if self._reset else ():
             if section.writable or not self._loaded:
                 self.uc.mem_write(section.address, section.data)
         self._loaded = True
@@ -88,6 +89,20 @@ class Emulator:
         self.uc.reg_write(arm.UC_ARM64_REG_FPCR, 0)
         self.uc.reg_write(arm.UC_ARM64_REG_FPSR, 0)
         self.uc.reg_write(arm.UC_ARM64_REG_TPIDR_EL0, THREAD_AREA + THREAD_BYTES // 2)
+
+    def keep_memory(self) -> None:
+        """Load the image now, and leave memory as calls left it from here on."""
+        for section in self.image.sections:
+            self.uc.mem_write(section.address, section.data)
+        self._reset = False
+
+    def map_data(self, address: int, size: int) -> None:
+        """Map new memory for data."""
+        self._map(address, size, False, True)
+
+    def set_general(self, number: int, value: int) -> None:
+        """Set x0 to x30 by number."""
+        self.uc.reg_write(self.x[number], value)
 
     def code(self, address: int, size: int) -> bytes:
         """Return code bytes."""

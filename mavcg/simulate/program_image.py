@@ -3,7 +3,7 @@
 Functions that it takes from other libraries get an address each where nothing is mapped; data it takes gets zeroes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,9 +27,10 @@ _EXECUTE, _WRITE = 1, 2  # PF_*
 _ABS64, _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _TPREL, _TLSDESC, _IRELATIVE = 257, 1025, 1026, 1027, 1030, 1031, 1032
 
 
-def read_program(path: Path) -> CodeImage:
+def read_program(path: Path, weak_data: Collection[str] = ()) -> CodeImage:
     """Return the image of an AArch64 ELF file: an object, a shared library, or a program.
 
+    weak_data: names of data that a library does without, and that there is here.
     Raises: MavcgError for another kind of file, a damaged one, and for relocations that only a dynamic linker can do.
     """
     elf = open_elf(path)
@@ -38,14 +39,30 @@ def read_program(path: Path) -> CodeImage:
     if elf["e_type"] == "ET_REL":
         return read_image(path, str(path))
     try:
-        return _linked(elf, path)
+        return _linked(elf, path, weak_data)
     except MavcgError:
         raise
     except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
         raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
 
 
-def _linked(elf: Any, path: Path) -> CodeImage:
+def constructors(path: Path) -> tuple[int, ...]:
+    """Return the addresses of the functions that run when a library is loaded. Raises: as `read_program`."""
+    image, elf = read_program(path), open_elf(path)
+    array = elf.get_section_by_name(".init_array")
+    if array is None:
+        return ()
+    start = array["sh_addr"] + (LIBRARY_BASE if elf["e_type"] == "ET_DYN" else 0)
+    size = array["sh_size"] // 8 * 8
+    for section in image.sections:
+        if section.address <= start and start + size <= section.address + len(section.data):
+            words = section.data[start - section.address :][:size]
+            found = [int.from_bytes(words[at : at + 8], "little") for at in range(0, size, 8)]
+            return tuple(address for address in found if address not in (0, (1 << 64) - 1))
+    return ()
+
+
+def _linked(elf: Any, path: Path, weak_data: Collection[str]) -> CodeImage:
     base = LIBRARY_BASE if elf["e_type"] == "ET_DYN" else 0
     segments = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD" and segment["p_memsz"]]
     if not segments:
@@ -64,7 +81,7 @@ def _linked(elf: Any, path: Path) -> CodeImage:
         memory[at : at + len(data)] = data
         for page in range(at // PAGE_BYTES, (at + segment["p_memsz"] - 1) // PAGE_BYTES + 1):
             flags[page] |= segment["p_flags"]
-    externals, data_names = _relocate(elf, path, memory, first, base)
+    externals, data_names = _relocate(elf, path, memory, first, base, weak_data)
     sections, start = [], 0
     for page in range(1, len(flags) + 1):
         if page == len(flags) or flags[page] != flags[start]:
@@ -89,7 +106,7 @@ def _symbols(elf: Any, base: int) -> dict[str, int]:
 
 
 def _relocate(
-    elf: Any, path: Path, memory: bytearray, first: int, base: int
+    elf: Any, path: Path, memory: bytearray, first: int, base: int, weak_data: Collection[str]
 ) -> tuple[dict[int, str], Mapping[int, str]]:
     """Apply the dynamic relocations to the memory; return the names of the functions and data of other libraries."""
     externals: dict[str, int] = {}
@@ -104,7 +121,7 @@ def _relocate(
                 value = base + addend
             elif kind in (_ABS64, _GLOB_DAT, _JUMP_SLOT):
                 symbol = symbols.get_symbol(relocation["r_info_sym"])
-                value = _address(symbol, base, externals, data) + addend
+                value = _address(symbol, base, externals, data, weak_data) + addend
             elif kind in (_TPREL, _TLSDESC, _IRELATIVE):
                 value = 0  # a thread's variable or an indirect function: code that uses it ends at address 0
             else:
@@ -116,12 +133,14 @@ def _relocate(
     return {at: name for name, at in externals.items()}, MappingProxyType({at: name for name, at in data.items()})
 
 
-def _address(symbol: Any, base: int, externals: dict[str, int], data: dict[str, int]) -> int:
+def _address(
+    symbol: Any, base: int, externals: dict[str, int], data: dict[str, int], weak_data: Collection[str]
+) -> int:
     if isinstance(symbol["st_shndx"], int):
         return base + int(symbol["st_value"])
     kind = symbol["st_info"]["type"]
-    if symbol["st_info"]["bind"] == "STB_WEAK" and kind not in ("STT_FUNC",):
+    if symbol["st_info"]["bind"] == "STB_WEAK" and kind != "STT_FUNC" and symbol.name not in weak_data:
         return 0
-    if kind == "STT_OBJECT":
+    if kind == "STT_OBJECT" or symbol.name in weak_data:
         return data.setdefault(symbol.name, EXTERNAL_DATA_BASE + len(data) * EXTERNAL_DATA_BYTES)
     return externals.setdefault(symbol.name, EXTERNAL_BASE + len(externals) * EXTERNAL_BYTES)

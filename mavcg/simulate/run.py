@@ -1,14 +1,15 @@
 """One simulated call: the emulator runs, new blocks are decoded as it meets them, the C library counts cycles."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from mavcg.assembly.code_image import EXTERNAL_BASE, CodeImage
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.simulate.call_arguments import CallState
-from mavcg.simulate.callees import CALLEES
+from mavcg.simulate.callees import CALLEES, CalleeEffect
 from mavcg.simulate.core_facts import SimulatedCore
 from mavcg.simulate.emulator import EXTERNAL_LIMIT, RETURN_ADDRESS, Emulator
 from mavcg.simulate.harness import ffi, library
@@ -16,6 +17,7 @@ from mavcg.simulate.rows import PREFETCH, UNSIZED, WORD, decode, for_core
 from mavcg.simulate.tables import TimingTables, c_machine, c_rows
 
 INSTRUCTION_LIMIT = 1_000_000_000
+_SYSTEM_CALL = 2  # unicorn's number of the exception
 
 # Stall causes by the numbers of simulate_api.h; the names that in_order.Wait has, and what that model leaves out.
 CAUSES = (
@@ -65,6 +67,8 @@ class SimulatedProgram:
             raise MavcgError("simulate: no memory left; close other programs")
         self._sim = ffi().gc(made, library().sim_delete)
         library().sim_externals(self._sim, EXTERNAL_BASE, EXTERNAL_LIMIT)
+        self.host_functions: Mapping[str, Callable[[Any], CalleeEffect]] = {}  # of other libraries, beside CALLEES
+        self.system_call: Callable[[Any], None] | None = None  # None: a system call ends the call with an error
         self.unmodelled: dict[str, str] = {}
         self.callees: dict[str, int] = {}
         self._watched: set[int] = set()
@@ -88,9 +92,16 @@ class SimulatedProgram:
                 self._add_block(address, size[0])
             elif end == c.SIM_EXTERNAL:
                 address = self._callee(where[0])
+            elif end == c.SIM_EXCEPTION and size[0] == _SYSTEM_CALL and self.system_call is not None:
+                self.system_call(self.emulator)
+                address = self.emulator.pc()
             else:
                 raise self._fault(end, where[0], size[0], state, limit)
         return self._counts()
+
+    def now(self) -> int:
+        """Return the cycle in which the simulated core is."""
+        return int(library().sim_now(self._sim))
 
     def _add_block(self, address: int, size: int) -> None:
         assert self.tables is not None and self.timing is not None
@@ -122,7 +133,7 @@ class SimulatedProgram:
     def _callee(self, address: int) -> int:
         """Do what an external function does; return the address where its caller goes on."""
         name = self.image.externals.get(address, f"{address:#x}")
-        effect = CALLEES.get(name)
+        effect = CALLEES.get(name) or self.host_functions.get(name)
         if effect is None:
             known = ", ".join(CALLEES)
             raise MavcgError(
@@ -177,8 +188,8 @@ class SimulatedProgram:
             )
         if end == c.SIM_NO_MEMORY:
             return MavcgError("simulate: no memory left; close other programs")
-        word = self._word(pc - WORD) if size == 2 else self._word(pc)
-        if size == 2:
+        word = self._word(pc - WORD) if size == _SYSTEM_CALL else self._word(pc)
+        if size == _SYSTEM_CALL:
             return MavcgError(
                 f"simulate: {at}: a system call (`{word}`); the simulator has no kernel; name a function without"
             )

@@ -142,6 +142,7 @@ void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes);
 
 /* Forget the counts, keep caches, predictor and pipeline. */
 void sim_begin(sim *s);
+uint64_t sim_now(const sim *s);
 void sim_end_counts(sim *s, sim_counts *counts);
 
 /* Put accesses through the caches of a machine alone, at the given cycles; for tests and for planners. */

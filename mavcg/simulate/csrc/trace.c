@@ -82,14 +82,16 @@ int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows,
 /* ---- timing of a block that has run ---- */
 
 /* The access of a row: all reports of the emulator that belong to it, as one; NULL if it has none. */
-static const sim_access *take_access(sim *s, const sim_row *row, uint32_t *at, sim_access *whole) {
+static const sim_access *take_access(sim *s, const sim_row *row, uint64_t pc, uint32_t *at, sim_access *whole) {
     const sim_access *a = s->accesses;
     *whole = (sim_access){0, 0, 0};
     if (row->memory & SIM_PREFETCH) {
         if (*at < s->access_count && a[*at].kind & SIM_PREFETCH) *whole = a[(*at)++];
         return whole->kind ? whole : NULL;
     }
-    while (*at < s->access_count && a[*at].kind == SIM_UNSIZED) ++*at;
+    while (*at < s->access_count && a[*at].kind == SIM_UNSIZED &&
+           (a[*at].address <= pc || !(row->memory & SIM_UNSIZED)))
+        ++*at;
     if (row->memory & SIM_UNSIZED) { /* all up to the next mark */
         for (; *at < s->access_count && a[*at].kind != SIM_UNSIZED; ++*at) {
             if (whole->kind == 0) whole->address = a[*at].address;
@@ -117,7 +119,7 @@ static void finish(sim *s, uint64_t next) {
     for (uint32_t n = 0; n < block->count; n++, pc += 4) {
         const sim_row *row = &block->rows[n];
         sim_access whole;
-        const sim_access *access = row->memory ? take_access(s, row, &at, &whole) : NULL;
+        const sim_access *access = row->memory ? take_access(s, row, pc, &at, &whole) : NULL;
         if (access != NULL && row->bytes != access->bytes && !(row->memory & (SIM_UNSIZED | SIM_PREFETCH))) {
             stop(s, SIM_MISMATCH, pc, access->bytes);
             return;
@@ -342,6 +344,8 @@ void sim_begin(sim *s) {
         s->in.here = s->machine.width;
     }
 }
+
+uint64_t sim_now(const sim *s) { return now(s); }
 
 void sim_end_counts(sim *s, sim_counts *counts) {
     s->counts.cycles = now(s) - s->start_cycle;

@@ -1,0 +1,101 @@
+"""The functions of libc that a model library calls, for a run on one thread: memory, the clock, the environment.
+
+The clock shows the simulated core's cycles, so that the engine's own profile of a run has simulated times. There are no
+files, no threads and no kernel: what asks for them gets the error that it would get on a system without them.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.simulate.callees import CalleeEffect
+
+HEAP = 0x50_0000_0000
+HEAP_LIMIT = 1 << 33  # bytes that a library may take
+_ALIGN = 4096
+_NO_SYSTEM_CALL = -38 % (1 << 64)  # ENOSYS
+_FAILED = (1 << 64) - 1
+_PID = 1000
+
+
+class EngineHost:
+    """Memory and clock of a simulated process. environment: lines such as MAVCG_CPU_MAP=0=cortex-a55."""
+
+    def __init__(self, emulator: Any, cycles: Callable[[], int], ghz: float, environment: tuple[str, ...]) -> None:
+        self.emulator, self.cycles, self.ghz = emulator, cycles, ghz
+        self._next = HEAP
+        lines = [self.put(line.encode() + b"\0") for line in environment]
+        self.environment = self.put(struct.pack(f"<{len(lines) + 1}Q", *lines, 0))
+        self._lines = environment
+
+    def take(self, size: int, align: int = _ALIGN) -> int:
+        """Return the address of zeroed memory. Raises: MavcgError beyond the limit."""
+        at = -(-self._next // max(align, _ALIGN)) * max(align, _ALIGN)
+        self._next = at + -(-max(size, 1) // _ALIGN) * _ALIGN + _ALIGN
+        if self._next - HEAP > HEAP_LIMIT:
+            raise MavcgError(
+                f"simulate: the library takes more than {HEAP_LIMIT} bytes of memory; simulate a smaller model"
+            )
+        self.emulator.map_data(at, max(size, 1))
+        return at
+
+    def put(self, content: bytes) -> int:
+        """Return the address of new memory with these bytes."""
+        at = self.take(len(content))
+        self.emulator.uc.mem_write(at, content)
+        return at
+
+    def functions(self) -> Mapping[str, Callable[[Any], CalleeEffect]]:
+        """Return the functions by name."""
+        zero = _returns(0)
+        names = (
+            "free munmap madvise sched_yield pthread_attr_init pthread_attr_destroy pthread_attr_setstacksize "
+            "pthread_setname_np pthread_sigmask sigfillset getauxval dladdr pthread_self"
+        )
+        return {
+            **{name: zero for name in names.split()},
+            "calloc": lambda e: CalleeEffect(self.take(e.general(0) * e.general(1))),
+            "malloc": lambda e: CalleeEffect(self.take(e.general(0))),
+            "mmap": lambda e: CalleeEffect(self.take(e.general(1))),
+            "posix_memalign": self._aligned,
+            "clock_gettime": self._clock,
+            "getpid": _returns(_PID),
+            "getenv": self._getenv,
+            "syscall": _returns(_FAILED),
+            "pthread_create": _returns(11),  # EAGAIN
+            "strlen": lambda e: CalleeEffect(len(_text(e, e.general(0)))),
+        }
+
+    def _aligned(self, emulator: Any) -> CalleeEffect:
+        to, align, size = (emulator.general(n) for n in range(3))
+        emulator.uc.mem_write(to, self.take(size, align).to_bytes(8, "little"))
+        return CalleeEffect(0)
+
+    def _clock(self, emulator: Any) -> CalleeEffect:
+        ns = round(self.cycles() / self.ghz)
+        emulator.uc.mem_write(emulator.general(1), struct.pack("<2q", ns // 10**9, ns % 10**9))
+        return CalleeEffect(0)
+
+    def _getenv(self, emulator: Any) -> CalleeEffect:
+        name = _text(emulator, emulator.general(0)).decode(errors="replace")
+        for line in self._lines:
+            if line.startswith(f"{name}="):
+                return CalleeEffect(self.put(line.partition("=")[2].encode() + b"\0"))
+        return CalleeEffect(0)
+
+
+def system_call(emulator: Any) -> None:
+    """Answer a system call: there is none."""
+    emulator.set_general(0, _NO_SYSTEM_CALL)
+
+
+def _returns(value: int) -> Callable[[Any], CalleeEffect]:
+    return lambda emulator: CalleeEffect(value)
+
+
+def _text(emulator: Any, address: int, most: int = 4096) -> bytes:
+    found = bytearray()
+    while len(found) < most and (byte := bytes(emulator.uc.mem_read(address + len(found), 1))) != b"\0":
+        found += byte
+    return bytes(found)
