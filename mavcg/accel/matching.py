@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from mavcg.errors import MavcgError
+
 VertexPredicate = Callable[[str, str], bool]
 EdgePredicate = Callable[[str, str], bool]
 
@@ -63,11 +65,14 @@ def embeddings(
     vertex_matches: VertexPredicate = same_label,
     edge_matches: EdgePredicate = label_or_any,
     candidates: Mapping[str, Sequence[str]] | None = None,
+    most_steps: int | None = None,
 ) -> Iterator[tuple[str, ...]]:
     """Yield each embedding once per set of nodes: the images of the pattern's vertices, in their order.
 
     vertex_matches, edge_matches: called with the pattern's label and the graph's. candidates: nodes that a vertex may
-    have as its image, beside what the labels allow; vertices that are not in it are free.
+    have as its image, beside what the labels allow; vertices that are not in it are free. most_steps: of the search, a
+    vertex mapped or given up; the number of embeddings grows with the power of the pattern's size. Raises: MavcgError
+    beyond.
     """
     filtered = _filter_candidates(pattern, graph, vertex_matches, candidates)
     if not pattern.nodes or not all(filtered.values()):
@@ -75,7 +80,7 @@ def embeddings(
     rank = {name: at for at, name in enumerate(graph.nodes)}
     order = _order(pattern, filtered)
     seen: set[frozenset[str]] = set()
-    for found in _search(order, pattern, graph, filtered, rank, edge_matches):
+    for found in _search(order, pattern, graph, filtered, rank, edge_matches, most_steps):
         nodes = frozenset(found.values())
         if nodes not in seen:
             seen.add(nodes)
@@ -147,12 +152,17 @@ def _search(
     filtered: Mapping[str, set[str]],
     rank: Mapping[str, int],
     edge_matches: EdgePredicate,
+    most_steps: int | None,
 ) -> Iterator[dict[str, str]]:
     """Extend a partial mapping vertex by vertex, without recursion."""
     images: dict[str, str] = {}
     used: set[str] = set()
     pending = [iter(_refined(order[0], images, used, pattern, graph, filtered, rank, edge_matches))]
+    steps = 0
     while pending:
+        steps += 1
+        if most_steps is not None and steps > most_steps:
+            raise MavcgError(f"more than {most_steps} steps of the search; give a template with more edges or types")
         step = order[len(pending) - 1]
         if step.vertex in images:
             used.discard(images.pop(step.vertex))

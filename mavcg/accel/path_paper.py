@@ -16,17 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from mavcg.accel.path_instance import ChosenPath, PathInstance, bits
 from mavcg.errors import MavcgError
 
-MOST_SETS = 200_000  # of special groups in a region; beyond, the paper's enumeration is no search any more
+MOST_SETS = 50_000  # of special groups in a region; beyond, the paper's enumeration is no search any more
 
 
-def paper_path(instance: PathInstance) -> ChosenPath:
+def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath:
     """The choice of algorithm 2: the best within each region by itself.
 
     Raises: MavcgError where the regions' groups leave a node uncovered, and where a region has too many sets of groups.
     """
     chosen: list[int] = []
     for chains, barrier in _regions(instance):
-        chosen += _best_of_region(instance, chains, barrier)
+        chosen += _best_of_region(instance, chains, barrier, most_sets)
     order = instance.ordered(chosen)
     if order is None:
         raise MavcgError("the paper's search: groups of different regions form a cycle; use the exact search")
@@ -57,7 +57,9 @@ def _regions(instance: PathInstance) -> list[tuple[list[list[int]], int | None]]
     return regions + [(chains, None) for chains in alone]
 
 
-def _best_of_region(instance: PathInstance, chains: Sequence[Sequence[int]], barrier: int | None) -> list[int]:
+def _best_of_region(
+    instance: PathInstance, chains: Sequence[Sequence[int]], barrier: int | None, most_sets: int
+) -> list[int]:
     inside = sum(1 << place for chain in chains for place in chain) | (0 if barrier is None else 1 << barrier)
     chain_sets = [sum(1 << place for place in chain) for chain in chains]
     special, plain = list[int](), list[int]()
@@ -69,8 +71,8 @@ def _best_of_region(instance: PathInstance, chains: Sequence[Sequence[int]], bar
     floyd = [_Chain(instance, chain, plain) for chain in chains]
     best: tuple[float, list[int]] = (math.inf, [])
     for count, (chosen, covered) in enumerate(_sets(instance, sorted(special), barrier)):
-        if count > MOST_SETS:
-            raise MavcgError(f"the paper's search: more than {MOST_SETS} sets of groups in a region; use the exact one")
+        if count > most_sets:
+            raise MavcgError(f"the paper's search: more than {most_sets} sets of groups in a region; use the exact one")
         cost = instance.cost_of(chosen)
         pieces = list(chosen)
         for chain in floyd:
@@ -87,18 +89,18 @@ def _best_of_region(instance: PathInstance, chains: Sequence[Sequence[int]], bar
 
 def _sets(instance: PathInstance, special: Sequence[int], barrier: int | None) -> Iterator[tuple[list[int], int]]:
     """Yield every set of disjoint special groups of which one has the barrier, with the nodes that they cover."""
-    required = 0 if barrier is None else 1 << barrier
-    pending: list[tuple[int, list[int], int]] = [(0, [], 0)]
+    at_barrier = [i for i in special if barrier is not None and instance.members[i] >> barrier & 1]
+    others = [i for i in special if i not in at_barrier]
+    pending = [(0, [i], instance.members[i]) for i in reversed(at_barrier)] if barrier is not None else [(0, [], 0)]
     while pending:
         at, chosen, covered = pending.pop()
-        if at == len(special):
-            if not required & ~covered:
-                yield chosen, covered
+        if at == len(others):
+            yield chosen, covered
             continue
         pending.append((at + 1, chosen, covered))
-        members = instance.members[special[at]]
+        members = instance.members[others[at]]
         if not members & covered:
-            pending.append((at + 1, [*chosen, special[at]], covered | members))
+            pending.append((at + 1, [*chosen, others[at]], covered | members))
 
 
 def _is_acyclic(instance: PathInstance, chosen: Sequence[int]) -> bool:

@@ -9,6 +9,7 @@ from mavcg.cli.output import console, print_json
 from mavcg.errors import MavcgError
 
 MOST_EMBEDDINGS = 1_000_000
+MOST_STEPS = 20_000_000
 
 
 def match(
@@ -32,7 +33,9 @@ def match(
     from mavcg.accel.json_files import read_labelled
     from mavcg.accel.matching import embeddings
 
-    found = list(islice(embeddings(read_labelled(template), read_labelled(graph)), MOST_EMBEDDINGS + 1))
+    found = list(
+        islice(embeddings(read_labelled(template), read_labelled(graph), most_steps=MOST_STEPS), MOST_EMBEDDINGS + 1)
+    )
     if len(found) > MOST_EMBEDDINGS:
         raise MavcgError(
             f"{template}: more than {MOST_EMBEDDINGS} embeddings; give a template with more edges or types"

@@ -12,10 +12,10 @@ PAIR = """graph g {
   input %x: f32[2]
   const %s: f32[] = {0.5}
   const %z: u8[] = {3}
-  %r = softplus(%x)
-  %q = quantize(%r, %s, %z) axis=0 to="u8"
-  %y = dequantize(%q, %s, %z) axis=0
-  %t = tanh(%y)
+  %r: f32[2] = softplus(%x)
+  %q: u8[2] = quantize(%r, %s, %z) axis=0 to="u8"
+  %y: f32[2] = dequantize(%q, %s, %z) axis=0
+  %t: f32[2] = tanh(%y)
   return %t
 }
 """

@@ -7,6 +7,7 @@ import pytest
 from networkx.algorithms.isomorphism import DiGraphMatcher
 
 from mavcg.accel.matching import LabelledGraph, embeddings
+from mavcg.errors import MavcgError
 
 
 def random_graph(rng: random.Random, nodes: int, density: float, labels: str, loops: bool) -> LabelledGraph:
@@ -75,6 +76,16 @@ def test_candidates_and_predicates() -> None:
 
     assert list(embeddings(pattern, graph, candidates={"v": ["c"]})) == [("c", "b")]
     assert list(embeddings(pattern, graph, vertex_matches=lambda p, g: p == "conv" == g)) == []
+
+
+def test_a_search_without_end_is_refused() -> None:
+    """Paths of six vertices in a complete graph: millions of millions."""
+    names = [f"n{i}" for i in range(200)]
+    graph = LabelledGraph(dict.fromkeys(names, "a"), {(a, b): "" for a in names for b in names if a != b})
+    pattern = LabelledGraph(dict.fromkeys("uvwxyz", "a"), {(a, b): "" for a, b in zip("uvwxy", "vwxyz", strict=True)})
+
+    with pytest.raises(MavcgError, match="more than 1000 steps"):
+        list(embeddings(pattern, graph, most_steps=1000))
 
 
 def test_a_pattern_without_nodes_matches_nothing() -> None:

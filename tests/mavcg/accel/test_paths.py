@@ -137,6 +137,19 @@ def test_the_papers_figure_4() -> None:
     assert paper_path(instance).cost == cheapest_path(instance).cost == 9
 
 
+def test_the_papers_search_says_where_it_would_not_end() -> None:
+    """Ten branches between two barriers, and a sibling group for each pair of their heads."""
+    names = [f"b{i}" for i in range(10)]
+    edges = [("x", name) for name in names] + [(name, "y") for name in names]
+    groups = [PricedGroup((name,), 2) for name in ("x", "y", *names)]
+    groups += [PricedGroup(pair, 3) for pair in combinations(names, 2)]
+    instance = PathInstance.of(groups, edges)
+
+    with pytest.raises(MavcgError, match="use the exact one"):
+        paper_path(instance, most_sets=500)
+    assert paper_path(instance).cost == cheapest_path(instance).cost == 4 + 5 * 3
+
+
 def test_a_long_network_stays_small() -> None:
     """300 blocks of two branches: the number of states grows with the length, not with the power of it."""
     edges, groups, last = list[tuple[str, str]](), list[PricedGroup](), "x"
