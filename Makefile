@@ -21,7 +21,7 @@ $(VENV)/.ready: pyproject.toml scripts/setup.sh
 # The tests link static programs for the emulator, and programs for this machine: ziglang's libraries for those, too.
 $(VENV)/.ready-to-test: $(VENV)/.ready
 	@echo "setup: building ziglang's libraries for the tests (some minutes, once)" >&2
-	@$(BIN)/python -m mavcg.toolchain.warm aarch64-linux-musl native
+	@$(BIN)/python -m mavcg.toolchain.warm aarch64-linux-musl native host
 	@touch $@
 
 demo: setup ## both pipelines: a program and a network, their libraries built, run on emulated cores and here

@@ -1,4 +1,7 @@
-"""Fill ziglang's cache of support libraries: `python -m mavcg.toolchain.warm TARGET..` links once per target."""
+"""Fill ziglang's cache of support libraries: `python -m mavcg.toolchain.warm TARGET..` links for each target.
+
+A target is one of ziglang's, "native", its default, or "host", this machine by the name that libraries are built for.
+"""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +9,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import parse_target
+from mavcg.hardware.target import host_target, parse_target
 from mavcg.objects.library import link_shared
 from mavcg.text.terminal import say
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
@@ -19,11 +22,14 @@ int main(int count, char **) { return mavcg_warm(count, 1) == 0; }
 """
 # This machine, ziglang's default target.
 NATIVE = "native"
+HOST = "host"
+# ziglang keeps libraries apart that are for unoptimised and for optimised programs.
+_PROGRAM_FLAGS = ((), ("-O2", "-fno-sanitize=all"))
 
 
 def warm(name: str) -> None:
     """Compile and link for one target, and discard the result. Raises: MavcgError when that fails."""
-    target = None if name == NATIVE else parse_target(name)
+    target = None if name == NATIVE else host_target() if name == HOST else parse_target(name)
     chosen = ["-target", target.zig_name] if target else []
     with scratch_folder("mavcg-warm-") as folder:
         source, made = Path(folder, "warm.cc"), Path(folder, "warm.o")
@@ -35,9 +41,17 @@ def warm(name: str) -> None:
         )
         if target:
             link_shared([made], Path(folder, "libwarm.so"), target)
-        if not target or target.system == "linux-musl":  # static programs, for emulators
-            flags = [*chosen, "-static"] if target else []
-            run_zig("c++", [*flags, str(made), "-o", str(Path(folder, "warm"))], f"linking a program for {name}")
+        static = target is not None and target.system == "linux-musl"  # for emulators
+        if not static and name not in (NATIVE, HOST):
+            return
+        program = [str(made), *(["-static"] if static else []), "-o", str(Path(folder, "warm"))]
+        for flags in _PROGRAM_FLAGS[1:] if name == HOST else _PROGRAM_FLAGS:
+            run_zig("c++", [*chosen, *flags, *program], f"linking a program for {name}")
+        if static:  # and apart again without debug information, for the tests of the selector
+            plain = Path(folder, "plain.c")
+            plain.write_text("int main(void) { return 0; }\n")
+            options = [*chosen, "-static", "-O2", *PLAIN_CODE_FLAGS]
+            run_zig("cc", [*options, str(plain), "-o", str(Path(folder, "plain"))], f"linking C for {name}")
 
 
 def main(names: list[str]) -> int:
