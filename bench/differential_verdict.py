@@ -13,7 +13,7 @@ TIGHT = 168.0  # units in the last place of the largest result: 2e-5 in f32. Bey
 HARD_CLASSES = (
     "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "DynamicQuantizeLinear", "QuantizeLinear", "Conv",
     "ConvTranspose", "MatMul", "Gemm", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "ReduceLogSumExp",
-    "ReduceL2", "LpNormalization", "BatchNormalization", "InstanceNormalization", "LayerNormalization",
+    "ReduceProd", "ReduceL2", "LpNormalization", "BatchNormalization", "InstanceNormalization", "LayerNormalization",
     "GroupNormalization", "LRN", "Resize", "AveragePool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
 )  # fmt: skip
 

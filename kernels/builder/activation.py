@@ -69,7 +69,8 @@ def _celu(b: ir.IRBuilder, x: Value, alpha: float) -> Value:
 
 
 def _sign(b: ir.IRBuilder, x: Value) -> Value:
-    below = b.select(b.fcmp_ordered("<", x, like(x, 0.0)), like(x, -1.0), x)  # NaN and 0 stay what they are
+    unsigned = b.fadd(x, like(x, 0.0))  # -0 becomes 0; NaN stays
+    below = b.select(b.fcmp_ordered("<", x, like(x, 0.0)), like(x, -1.0), unsigned)
     return b.select(b.fcmp_ordered(">", x, like(x, 0.0)), like(x, 1.0), below)
 
 

@@ -110,6 +110,13 @@ def test_odd_at_zero(act: str) -> None:
     assert np.array_equal(np.signbit(have), np.signbit(x)) and not np.any(have)
 
 
+def test_the_sign_of_either_zero_is_zero() -> None:
+    """As in the reference, and in onnxruntime: a reciprocal behind it is infinity."""
+    x = np.array([0.0, -0.0] * LANES, np.float32)
+    have = computed(x, lambda b, value: activate(b, "sign", (), value))
+    assert not np.any(np.signbit(have)) and not np.any(have)
+
+
 def test_denormal_results_of_exp() -> None:
     x = np.linspace(-103, -87.5, 64, dtype=np.float32)
     found = computed(x, lambda b, value: activate(b, "exp", (), value)).astype(np.float64)
