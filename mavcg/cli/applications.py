@@ -1,15 +1,20 @@
 """The verbs `mavcg app ..`: applications of several networks in one memory."""
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.output import console, print_json
+from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.apps.plan import ApplicationPlan
 
 HELP = """Plan one memory for an application of several networks.
 
 \b
+mavcg app plan app.toml --board exynos9820
 mavcg app example --paper
 """
 
@@ -19,8 +24,93 @@ def make_application_verbs() -> typer.Typer:
     verbs = typer.Typer(
         help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
     )
+    verbs.command(name="plan")(plan)
     verbs.command(name="example")(example)
     return verbs
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="APP.toml", help="Networks, limits, partitions, what runs together.")],
+    board: Annotated[str, typer.Option(metavar="B", help="Predict for this board; `host`: this machine.")],
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the memory over time, as .svg or .png.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the search; the same seed gives the same answer.")] = 0,
+    generations: Annotated[int, typer.Option(metavar="N", help="Of the genetic search.")] = 12,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", metavar="N", help="Compilers at a time.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+) -> None:
+    """Plan one memory for all networks of an application: buffers shared, layers computed by rows where that is needed.
+
+    Weights and buffers are separate in every figure; `memory` in APP.toml limits their sum. Throughput is modelled.
+
+    \b
+    memory = "20 MB"                 # app.toml; and, where networks run at the same time:
+    parallel = [["detector", "recogniser"]]
+    [[network]]
+    name = "detector"
+    file = "detector.onnx"
+    throughput = 20                  # frames per second, at least
+    partitions = "auto:2"            # a pipeline over two clusters
+
+    \b
+    mavcg app plan app.toml --board exynos9820 --plot memory.svg
+    mavcg app plan app.toml --board host --json
+    """
+    from mavcg.apps.application_file import read_application_file
+    from mavcg.apps.models import read_application
+    from mavcg.apps.plan import plan_application, plan_json
+    from mavcg.apps.search import GeneticLimits
+    from mavcg.drawing.svg_plots import check_plot
+    from mavcg.model_pipeline.estimating import board_of
+    from mavcg.toolchain.codegen import default_workers
+
+    if generations < 0:
+        raise MavcgError(f"--generations {generations}: is below 0; give 0 for the first one alone, or more")
+    if plot is not None:
+        check_plot(plot)
+    described = read_application_file(file)
+    with Progress() as progress:
+        app, times, constraints = read_application(described, board_of(board), jobs or default_workers(), progress)
+        limits = GeneticLimits(generations=generations, seed=seed)
+        planned = plan_application(app, times, constraints, limits, progress)
+    if plot is not None:
+        from mavcg.apps.memory_map import draw_memory_map
+
+        draw_memory_map(planned, plot)
+        note(f"the memory map is in {plot}")
+    if as_json:
+        print_json(plan_json(planned))
+    else:
+        _show_plan(planned)
+
+
+def _show_plan(planned: "ApplicationPlan") -> None:
+    from rich.table import Table
+
+    out = console()
+    ways = Table("buffers", "bytes", box=None, pad_edge=False)
+    for name, size in (
+        ("each edge its own", planned.naive), ("shared within each network", planned.reuse_per_cnn),
+        ("shared among all", planned.reuse_joint), ("not shared, all layers by parts", planned.parts),
+    ):  # fmt: skip
+        ways.add_row(name, f"{size:,}")
+    out.print(ways)
+    out.print(f"weights: {planned.weights:,} bytes\n")
+    names = [cnn.name for cnn in planned.app.cnns]
+    front = Table("", "arena bytes", "layers by parts", *(f"{name}, frames/s (modelled)" for name in names),
+                  box=None, pad_edge=False)  # fmt: skip
+    for number, each in enumerate(planned.front):
+        by_parts = sum(count > 1 for count in each.phases.values())
+        speeds = [f"{each.throughput[name]:.1f}" for name in names]
+        front.add_row("->" if number == planned.chosen else "", f"{each.arena.size:,}", str(by_parts), *speeds)
+    out.print(front)
+    best = planned.front[planned.chosen].arena
+    words = "optimal for its schedule" if best.optimal else f"none is below {best.lower_bound:,} for its schedule"
+    out.print(f"\narena: {best.size:,} bytes; {words}")
+    if not planned.meets:
+        total = planned.weights + best.size
+        out.print(f"no solution meets all limits; this one takes {total:,} bytes with its weights")
 
 
 def example(

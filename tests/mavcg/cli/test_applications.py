@@ -1,7 +1,12 @@
 """`mavcg app`, run as a user runs it."""
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
 
 
 def test_the_papers_example(mavcg: Any) -> None:
@@ -20,3 +25,70 @@ def test_the_example_for_people(mavcg: Any) -> None:
     assert done.status == 0, done.stderr
     assert "51466 elements" in done.stdout and "P1: l1, l2, [l3, l4, l5] x 32" in done.stdout
     assert mavcg("app", "example").status == 2
+
+
+@pytest.fixture(scope="module")
+def chain_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """chain.onnx: three 3x3 convolutions of 1,4,16,16."""
+    onnx = pytest.importorskip("onnx")
+    rng = np.random.default_rng(1)
+    weights = [onnx.numpy_helper.from_array(rng.random((4, 4, 3, 3), np.float32), f"w{i}") for i in range(3)]
+    nodes = [
+        onnx.helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"x{i + 1}"], name=f"conv{i}", pads=[1, 1, 1, 1])
+        for i in range(3)
+    ]
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes, "chain", [value("x0", 1, [1, 4, 16, 16])], [value("x3", 1, [1, 4, 16, 16])], weights
+    )
+    path: Path = tmp_path_factory.mktemp("chain") / "chain.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def test_a_plan_of_two_networks(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
+    """One of them a pipeline; a plot, and the JSON that scripts rely on."""
+    shutil.copy(chain_onnx, tmp_path / "chain.onnx")
+    table = '[[network]]\nname = "{}"\nfile = "chain.onnx"\n'
+    (tmp_path / "app.toml").write_text(table.format("one") + table.format("two") + 'partitions = "auto:2"\n')
+    options = ("--board", "exynos9820", "--plot", tmp_path / "memory.svg", "--generations", "2", "--json")
+    done = mavcg("app", "plan", tmp_path / "app.toml", *options)
+
+    assert done.status == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert {"weights_bytes", "naive_bytes", "reuse_per_cnn_bytes", "reuse_joint_bytes", "arena_bytes"} <= set(plan)
+    assert plan["weights_bytes"] == 2 * 3 * 4 * 4 * 9 * 4
+    image = 4 * 16 * 16 * 4
+    assert plan["naive_bytes"] >= 7 * image  # three edges, four with the pipeline's copy, and what pads and transposes
+    assert plan["naive_bytes"] >= plan["reuse_per_cnn_bytes"] >= plan["reuse_joint_bytes"] >= plan["arena_bytes"]
+    assert plan["lower_bound_bytes"] <= plan["arena_bytes"] == plan["front"][plan["chosen"]]["bytes"]
+    assert plan["optimal"] == (plan["gap"] == 0)
+    for point in plan["front"]:
+        assert point["is"] == "modelled" and set(point["throughput"]) == set(point["phases"]) == {"one", "two"}
+        assert all(count >= 1 for count in point["phases"]["one"].values())
+    assert set(plan["partitions"]) == {"one", "two.0", "two.1"}
+    assert (tmp_path / "memory.svg").read_text().startswith("<?xml")
+
+
+def test_a_limit_that_reuse_meets_searches_nothing(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
+    shutil.copy(chain_onnx, tmp_path / "chain.onnx")
+    (tmp_path / "app.toml").write_text('memory = "1 MB"\n[[network]]\nname = "n"\nfile = "chain.onnx"\n')
+    done = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820", "--json")
+
+    assert done.status == 0, done.stderr
+    (point,) = json.loads(done.stdout)["front"]
+    assert set(point["phases"]["n"].values()) == {1}
+
+
+def test_faults_of_a_plan_are_named(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
+    shutil.copy(chain_onnx, tmp_path / "chain.onnx")
+    network = '[[network]]\nname = "n"\nfile = "chain.onnx"\n'
+    for text, words in (
+        (network + 'partitions = ["conv7"]\n', "line 1: network 'n': partitions: 'conv7' is no layer"),
+        (network + 'partitions = "auto:99"\n', "too few for 99 partitions"),
+        ('parallel = [["n", "m"]]\n' + network, "parallel: 'm' is no network or partition"),
+        (network.replace("chain", "none"), "line 3: network[0].file = 'none.onnx': is not there"),
+    ):
+        (tmp_path / "app.toml").write_text(text)
+        done = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820")
+        assert done.status == 2 and words in " ".join(done.stderr.split()), done.stderr

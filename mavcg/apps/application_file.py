@@ -1,0 +1,137 @@
+"""Read app.toml: networks, limits, partitions, what runs together."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mavcg.apps.model_network import PRECISIONS
+from mavcg.errors import MavcgError
+from mavcg.files.toml_tables import shown
+
+_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
+_AUTO = re.compile(r"auto(?::(\d+))?")
+_TOP = {"memory": str, "parallel": list, "network": list}
+_NETWORK = {
+    "name": str, "file": str, "shapes": dict, "throughput": (int, float), "precision": str, "partitions": (str, list),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NetworkEntry:
+    """A [[network]] of app.toml. throughput: T^c in frames per second, None for none. partitions: "" for one, "auto:n",
+    or the first layers of the partitions after the first. line: of the table."""
+
+    name: str
+    file: Path
+    shapes: dict[str, tuple[int, ...]]
+    throughput: float | None
+    precision: str
+    partitions: str | tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class ApplicationFile:
+    """memory: M^c in bytes of weights and buffers, None for none. parallel: names of networks or partitions."""
+
+    path: Path
+    memory: int | None
+    parallel: tuple[tuple[str, ...], ...]
+    networks: tuple[NetworkEntry, ...]
+
+
+class _Place:
+    """The lines of a file's keys, for messages."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.lines = path, text.splitlines()
+        self.tables = [n for n, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*network\s*\]\]", line)]
+
+    def of(self, key: str, network: int | None = None) -> str:
+        """Return "app.toml: line 3: network[0].file" of a key, or of its table where the key is not found."""
+        start, end = 0, self.tables[0] if self.tables else len(self.lines)
+        if network is not None:
+            start = self.tables[network] if network < len(self.tables) else 0
+            end = self.tables[network + 1] if network + 1 < len(self.tables) else len(self.lines)
+        name = key if network is None else f"network[{network}].{key}"
+        pattern = re.compile(rf"\s*\"?{re.escape(key)}\"?\s*[=.]")
+        line = next((n for n in range(start, end) if pattern.match(self.lines[n])), start)
+        return f"{self.path}: line {line + 1}: {name}"
+
+
+def read_application_file(path: Path) -> ApplicationFile:
+    """Read the file; files of networks are relative to it. Raises: MavcgError naming file, line, key and way out."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an app.toml") from error
+    except (ValueError, RecursionError) as error:
+        raise MavcgError(f"{path}: not TOML ({error}); correct it") from error
+    place = _Place(path, text)
+    _check(place, table, _TOP, None)
+    entries = table.get("network", [])
+    if not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise MavcgError(f"{place.of('network')}: no network; add [[network]] with name and file")
+    memory = _bytes(place.of("memory"), table["memory"]) if "memory" in table else None
+    parallel = table.get("parallel", [])
+    if not all(isinstance(group, list) and all(isinstance(name, str) for name in group) for group in parallel):
+        raise MavcgError(f'{place.of("parallel")} = {shown(parallel)}: is no list of lists; write [["a", "b"]]')
+    networks = tuple(_network(place, number, entry) for number, entry in enumerate(entries))
+    names = [entry.name for entry in networks]
+    for number, name in enumerate(names):
+        if names.index(name) != number:
+            raise MavcgError(f"{place.of('name', number)} = '{name}': is there already; give each network its own name")
+    return ApplicationFile(path, memory, tuple(tuple(group) for group in parallel), networks)
+
+
+def _check(place: _Place, table: dict[str, Any], kinds: dict[str, Any], network: int | None) -> None:
+    for key, value in table.items():
+        if key not in kinds:
+            raise MavcgError(f"{place.of(key, network)}: is not known; keys are {', '.join(kinds)}")
+        if not isinstance(value, kinds[key]) or isinstance(value, bool):
+            kind = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
+            words = " or ".join({"str": "a string", "list": "a list", "dict": "a table"}.get(k.__name__, "a number")
+                                for k in kind if k is not float)  # fmt: skip
+            raise MavcgError(f"{place.of(key, network)} = {shown(value)}: is not {words}; correct it")
+
+
+def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
+    _check(place, table, _NETWORK, number)
+    for key in ("name", "file"):
+        if not table.get(key):
+            raise MavcgError(f'{place.of(key, number)}: is missing; add {key} = "..."')
+    file = place.path.parent / table["file"]
+    if not file.is_file():
+        raise MavcgError(f"{place.of('file', number)} = '{table['file']}': is not there; name an .onnx or .tflite file")
+    precision = table.get("precision", "fp32")
+    if precision not in PRECISIONS:
+        raise MavcgError(f"{place.of('precision', number)} = '{precision}': give one of {', '.join(PRECISIONS)}")
+    least = table.get("throughput")
+    if least is not None and not 0 <= least < float("inf"):
+        raise MavcgError(f"{place.of('throughput', number)} = {least}: give frames per second, from 0 on")
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, dims in table.get("shapes", {}).items():
+        if not isinstance(dims, list) or not all(type(d) is int and d > 0 for d in dims):
+            raise MavcgError(f"{place.of('shapes', number)}: {name} = {shown(dims)}: write it as [1, 3, 224, 224]")
+        shapes[name] = tuple(dims)
+    parts = table.get("partitions", "")
+    if isinstance(parts, str) and parts and (not (match := _AUTO.fullmatch(parts)) or match[1] in ("0", "1")):
+        raise MavcgError(
+            f'{place.of("partitions", number)} = \'{parts}\': write "auto", "auto:2" or first layers\' names'
+        )
+    if isinstance(parts, list) and not all(isinstance(name, str) for name in parts):
+        raise MavcgError(f"{place.of('partitions', number)} = {shown(parts)}: is not a list of strings; correct it")
+    line = place.tables[number] + 1 if number < len(place.tables) else 1
+    own = tuple(parts) if isinstance(parts, list) else parts
+    return NetworkEntry(table["name"], file, shapes, None if least is None else float(least), precision, own, line)
+
+
+def _bytes(location: str, text: str) -> int:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise MavcgError(f'{location} = \'{text}\': is no size; write it with a unit, as in "2 MB" or "512 KiB"')
+    return int(float(match[1]) * _UNITS[match[2]])

@@ -1,0 +1,98 @@
+"""A model's graph as a CNN of the paper's: layers, rows, windows, and the bytes of each edge."""
+
+from collections.abc import Mapping
+
+from mavcg.apps.application import Cnn, DataEdge, Layer, RowWindow
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.memory.storage import IN_PLACE
+
+_POINTWISE = IN_PLACE | {"cast", "quantize", "dequantize", "requantize", "where"}
+# Read whole by every phase, and kept to the last: a gate of squeeze and excite, for example.
+_WHOLE = RowWindow(1, 0, 0)
+# Bytes of an element of data and of weights, for those that a file has in f32 (paper, Table 6.8).
+PRECISIONS: Mapping[str, tuple[int, int]] = {"fp32": (4, 4), "fp16": (2, 2), "mixed": (2, 1), "int8": (1, 1)}
+
+
+def network_of(graph: Graph, name: str, precision: str = "fp32") -> Cnn:
+    """Return the CNN of a graph: sizes of edges and weights in bytes, images in rows of NHWC.
+
+    Inputs are layers of their own, whose data is there at once; outputs lie in the caller's memory and are no edges.
+    precision: of PRECISIONS; what the file has in other types than f32 stays as it is.
+    """
+    data_bytes, weight_bytes = PRECISIONS[precision]
+    layers, edges = list[Layer](), dict[tuple[str, str], DataEdge]()
+    names = layer_names(graph)
+    made = {tensor: f"input {tensor}" for tensor in graph.inputs}
+    for tensor in graph.inputs:
+        layers.append(Layer(made[tensor], "input", _rows(graph, tensor)))
+    for number, node in enumerate(graph.nodes):
+        layer = names[number]
+        kind, window = _kind(graph, node)
+        weights = sum(
+            _bytes(graph, tensor, weight_bytes) for tensor in dict.fromkeys(node.inputs) if tensor in graph.constants
+        )
+        layers.append(Layer(layer, kind, _rows(graph, node.outputs[0]), window, weights))
+        for index, tensor in enumerate(node.inputs):
+            if tensor in made and (made[tensor], layer) not in edges:
+                size = _bytes(graph, tensor, data_bytes)
+                rows = _rows(graph, tensor)
+                own = _edge_window(graph, node, index)
+                edges[(made[tensor], layer)] = DataEdge(made[tensor], layer, max(size, rows), rows, own)
+        made |= {tensor: layer for tensor in node.outputs if tensor}
+    return Cnn(name, tuple(layers), tuple(edges.values()))
+
+
+def layer_names(graph: Graph) -> list[str]:
+    """Return a name for each node: the user's file's, with the operator where several nodes come from one there."""
+    counts: dict[str, int] = {}
+    found = []
+    for node in graph.nodes:
+        name = node.origin or node.outputs[0]
+        if sum(other.origin == node.origin for other in graph.nodes) > 1 or not node.origin:
+            name = f"{name}:{node.op}"
+        counts[name] = counts.get(name, 0) + 1
+        found.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
+    return found
+
+
+def _rows(graph: Graph, tensor: str) -> int:
+    shape = graph.types[tensor].shape
+    return shape[1] if len(shape) == 4 and shape[0] == 1 and shape[1] > 0 else 1
+
+
+def _bytes(graph: Graph, tensor: str, f32_bytes: int) -> int:
+    kind = graph.types[tensor]
+    return kind.elements * (f32_bytes if kind.dtype == "f32" else DTYPES[kind.dtype].itemsize)
+
+
+def _kind(graph: Graph, node: Node) -> tuple[str, RowWindow]:
+    """Return the layer's kind and its window; kinds that are not by parts have their operator's name."""
+    out = graph.types[node.outputs[0]].shape
+    if len(node.outputs) != 1 or len(out) != 4 or out[0] != 1:
+        return node.op, RowWindow()
+    if node.op in ("conv2d", "qconv2d"):
+        rows = node.attr("dilation")[0] * (graph.types[node.inputs[1]].shape[1] - 1) + 1
+        window = RowWindow(rows, node.attr("stride")[0], node.attr("pads")[0])
+        groups = node.attr("groups")
+        return ("depthwise" if groups > 1 and groups == graph.types[node.inputs[0]].shape[3] else "conv"), window
+    if node.op in ("max_pool2d", "avg_pool2d"):
+        rows = node.attr("dilation")[0] * (node.attr("kernel")[0] - 1) + 1
+        return "pool", RowWindow(rows, node.attr("stride")[0], node.attr("pads")[0])
+    if node.op == "pad" and node.attr("mode") == "constant":
+        return "pad", RowWindow(1, 1, int(node.attr("before")[1]))
+    if node.op == "concat" and int(node.attr("axis")) % 4 == 3:
+        return "concat", RowWindow()
+    if node.op in _POINTWISE and any(graph.types[name].shape == out for name in node.inputs if name):
+        live = [name for name in node.inputs if name and name not in graph.constants]
+        return ("add" if len(live) > 1 else "activation"), RowWindow()
+    return node.op, RowWindow()
+
+
+def _edge_window(graph: Graph, node: Node, index: int) -> RowWindow | None:
+    """Return a window of this input alone, where it is not the layer's."""
+    if node.op == "conv2d" and index == 3:  # a residual, added row by row
+        return RowWindow()
+    out = graph.types[node.outputs[0]].shape
+    if node.op in _POINTWISE and _rows(graph, node.inputs[index]) != _rows(graph, node.outputs[0]) and len(out) == 4:
+        return _WHOLE
+    return None

@@ -1,0 +1,137 @@
+"""An application of models' files: graphs, predicted times, partitions."""
+
+from collections.abc import Callable
+
+from mavcg.apps.application import Application, Cnn, Partition, in_order, sequential
+from mavcg.apps.application_file import ApplicationFile, NetworkEntry
+from mavcg.apps.derivation import LayerId
+from mavcg.apps.model_network import layer_names, network_of
+from mavcg.apps.search import Constraints
+from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms
+from mavcg.cost_model.board_machine import cluster_machines
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.hardware.board import Board
+from mavcg.importers.load import import_model
+from mavcg.model_pipeline.estimating import read_source
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.predict.predict import Prediction, predict
+
+
+def read_application(
+    file: ApplicationFile, board: Board, workers: int, progress: Callable[[str], None]
+) -> tuple[Application, dict[LayerId, LayerTime], Constraints]:
+    """Import all networks, predict their layers on the board, and cut them into partitions.
+
+    Raises: MavcgError for models that cannot be read, names of layers, partitions and networks that are not there.
+    """
+    cnns, partitions, times = list[Cnn](), list[Partition](), dict[LayerId, LayerTime]()
+    pipelined: list[frozenset[str]] = []
+    graphs = []
+    for entry in file.networks:
+        progress(f"{entry.name}: reading {entry.file.name}")
+        graphs.append(optimise(import_model(entry.file, entry.shapes)))
+        cnns.append(network_of(graphs[-1], entry.name, entry.precision))
+    # Without times first: what is wrong with names is said before the predictions, which take a while.
+    unbalanced = [
+        p for entry, cnn in zip(file.networks, cnns, strict=True) for p in _partitions(file, entry, cnn, {}, board)
+    ]
+    parallel = [_parallel(file, group, unbalanced) for group in file.parallel]
+    for entry, graph, cnn in zip(file.networks, graphs, cnns, strict=True):
+        source = read_source(entry.file, board, entry.shapes, progress)
+        progress(f"{entry.name}: predicting on {board.name}")
+        prediction = predict(
+            source.name, source.works, source.specs, board, 1, None, workers, progress, plan=source.plan
+        )
+        times |= _layer_times(cnn, graph, prediction, board)
+        own = _partitions(file, entry, cnn, times, board)
+        partitions += own
+        if len(own) > 1:
+            pipelined.append(frozenset(p.name for p in own))
+    app = Application(tuple(cnns), tuple(partitions), (*pipelined, *parallel))
+    least = {entry.name: entry.throughput for entry in file.networks if entry.throughput is not None}
+    return app, times, Constraints(file.memory, least)
+
+
+def _layer_times(
+    cnn: Cnn, graph: Graph, prediction: Prediction, board: Board
+) -> dict[LayerId, LayerTime]:  # fmt: skip
+    """Give each layer the time of the steps that come from its node of the user's file.
+
+    Where several layers come from one node, those of the same operator share it evenly; what no layer takes is the
+    first one's.
+    """
+    machines = cluster_machines(board)
+    labels = [info.label for info in prediction.clusters]
+    keys: dict[tuple[str, str], list[str]] = {}
+    for node, name in zip(graph.nodes, layer_names(graph), strict=True):
+        keys.setdefault((node.origin, node.op), []).append(name)
+    by_origin = {origin: names for (origin, _), names in keys.items()}
+    ms = {layer.name: [0.0] * len(labels) for layer in cnn.layers}
+    tasks = {layer.name: 1 for layer in cnn.layers}
+    first = cnn.layers[0].name
+    for layer in prediction.layers:
+        names = keys.get((layer.work.name, layer.work.op)) or by_origin.get(layer.work.name) or [first]
+        for name in names:
+            tasks[name] = max(tasks[name], layer.work.tasks // len(names))
+            for number, label in enumerate(labels):
+                ms[name][number] += layer.on[label].ms / len(names)
+    found = {}
+    for each in cnn.layers:
+        cost = []
+        for info in prediction.clusters:
+            levels = machines[info.number].accelerator.levels
+            sizes, rates = [v.shared_bytes for v in levels], [v.bandwidth_gb_per_s for v in levels]
+            cost.append(phase_cost_ms(each.weights, sizes, rates, info.ghz))
+        found[(cnn.name, each.name)] = LayerTime(tuple(ms[each.name]), tasks[each.name], tuple(cost))
+    return found
+
+
+def _partitions(
+    file: ApplicationFile, entry: NetworkEntry, cnn: Cnn, times: dict[LayerId, LayerTime], board: Board
+) -> list[Partition]:
+    if not entry.partitions:
+        return [sequential(cnn)]
+    names = [layer.name for layer in cnn.layers]
+    if isinstance(entry.partitions, str):
+        count = int(entry.partitions.partition(":")[2] or len(board.clusters))
+        if count > len(names):
+            raise MavcgError(
+                _partitions_message(file, entry, f"has {len(names)} layers, too few for {count} partitions")
+            )
+        cuts = balanced_cuts(cnn, times, count)
+    else:
+        for name in entry.partitions:
+            if name not in names:
+                import difflib
+
+                near = difflib.get_close_matches(name, names, n=3) or names[:3]
+                raise MavcgError(
+                    _partitions_message(file, entry, f"'{name}' is no layer; there are {', '.join(near)}, ..")
+                )
+        cuts = [names.index(name) for name in entry.partitions]
+        if cuts != sorted(set(cuts)) or 0 in cuts:
+            raise MavcgError(
+                _partitions_message(file, entry, "name the first layers of later partitions, in the network's order")
+            )
+    bounds = zip([0, *cuts], [*cuts, len(names)], strict=True)
+    return [
+        Partition(f"{cnn.name}.{number}", cnn.name, tuple(names[a:b]), in_order(names[a:b]))
+        for number, (a, b) in enumerate(bounds)
+    ]
+
+
+def _partitions_message(file: ApplicationFile, entry: NetworkEntry, words: str) -> str:
+    return f"{file.path}: line {entry.line}: network '{entry.name}': partitions: {words}"
+
+
+def _parallel(file: ApplicationFile, group: tuple[str, ...], partitions: list[Partition]) -> frozenset[str]:
+    """Return the partitions of a set of networks and partitions that run at the same time."""
+    found: list[str] = []
+    for name in group:
+        own = [p.name for p in partitions if name in (p.name, p.cnn)]
+        if not own:
+            known = ", ".join(dict.fromkeys([*(p.cnn for p in partitions), *(p.name for p in partitions)]))
+            raise MavcgError(f"{file.path}: parallel: '{name}' is no network or partition; there are {known}")
+        found += own
+    return frozenset(found)

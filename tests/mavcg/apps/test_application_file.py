@@ -1,0 +1,75 @@
+"""app.toml: what it says, and an error with file, line and key for each fault."""
+
+from pathlib import Path
+
+import pytest
+
+from mavcg.apps.application_file import read_application_file
+from mavcg.errors import MavcgError
+
+GOOD = """memory = "1.5 MB"
+parallel = [["a", "b"]]
+
+[[network]]
+name = "a"
+file = "a.onnx"
+throughput = 20
+
+[[network]]
+name = "b"
+file = "a.onnx"
+precision = "mixed"
+partitions = "auto:2"
+shapes = { x = [1, 3, 8, 8] }
+"""
+
+
+def read(tmp_path: Path, text: str) -> object:
+    (tmp_path / "a.onnx").write_bytes(b"")
+    (tmp_path / "app.toml").write_text(text)
+    return read_application_file(tmp_path / "app.toml")
+
+
+def test_everything_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"")
+    (tmp_path / "app.toml").write_text(GOOD)
+    file = read_application_file(tmp_path / "app.toml")
+
+    assert (file.memory, file.parallel) == (1_500_000, (("a", "b"),))
+    first, second = file.networks
+    assert (first.name, first.throughput, first.precision, first.partitions, first.line) == ("a", 20.0, "fp32", "", 4)
+    assert (second.partitions, second.precision, second.shapes) == ("auto:2", "mixed", {"x": (1, 3, 8, 8)})
+
+
+@pytest.mark.parametrize(
+    "old, new, words",
+    [
+        ('"1.5 MB"', '"1.5"', "line 1: memory = '1.5': is no size"),
+        ('"1.5 MB"', "3", "line 1: memory = 3: is not a string"),
+        ("memory", "memry", "line 1: memry: is not known"),
+        ('[["a", "b"]]', '["a"]', "line 2: parallel"),
+        ('name = "b"', 'name = "a"', "line 10: network[1].name = 'a': is there already"),
+        ('name = "b"\n', "", "line 9: network[1].name: is missing"),
+        ('"a.onnx"', '"c.onnx"', "line 6: network[0].file = 'c.onnx': is not there"),
+        ("20", "-1", "line 7: network[0].throughput = -1"),
+        ("20", "true", "line 7: network[0].throughput = True: is not a number"),
+        ("mixed", "fp8", "line 12: network[1].precision = 'fp8'"),
+        ("auto:2", "auto:1", "line 13: network[1].partitions = 'auto:1'"),
+        ('"auto:2"', "[1]", "line 13: network[1].partitions = [1]"),
+        ("[1, 3, 8, 8]", "[0]", "line 14: network[1].shapes"),
+        ("= [[", "= [", "not TOML"),
+    ],
+)
+def test_faults_are_named(tmp_path: Path, old: str, new: str, words: str) -> None:
+    with pytest.raises(MavcgError, match="app.toml") as error:
+        read(tmp_path, GOOD.replace(old, new, 1))
+
+    assert words in str(error.value)
+
+
+def test_no_networks(tmp_path: Path) -> None:
+    for text in ("", "network = []\n", "network = [1]\n"):
+        with pytest.raises(MavcgError, match="no network"):
+            read(tmp_path, text)
+    with pytest.raises(MavcgError, match="cannot be read"):
+        read_application_file(tmp_path / "none.toml")
