@@ -5,6 +5,7 @@ tools leave a ReLU out whose bounds are those of the integers.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from mavcg.passes.graph.rewrite import Rewrite
 
 # What keeps the range of its inputs, or nearly: a range after them says nothing new.
 _KEEPS_RANGE = ("max_pool2d", "avg_pool2d", "reduce_mean", "concat", "reshape", "transpose", "resample")
+_INTEGERS = ("i8", "u8", "i16", "u16")
 
 
 def without_fake_quantisation(graph: Graph) -> Graph:
@@ -30,11 +32,18 @@ def without_fake_quantisation(graph: Graph) -> Graph:
         %y = clip(%x) lo=0.0 hi=127.5
         return %y
 
-    Nothing is left where the input is one of the graph, or only moves what has such a range. One scale for the whole
-    tensor; others stay as they are.
+    An integer input that is only dequantized becomes an f32 one. Nothing is left where the input is one of the graph,
+    or only moves what has such a range. One scale for the whole tensor; others stay as they are.
     """
     new, makers = Rewrite(graph), graph.producers()
+    readers = graph.readers()
+    for name in graph.inputs:
+        if graph.types[name].dtype in _INTEGERS and all(_is_whole(graph, n, name) for n in readers.get(name, ())):
+            new.types[name] = replace(graph.types[name], dtype="f32")
     for node in graph.nodes:
+        if node.op == "dequantize" and node.inputs[0] in graph.inputs and new.types[node.inputs[0]].dtype == "f32":
+            new.alias(node.output, node.inputs[0])
+            continue
         quantize = makers.get(node.inputs[0]) if node.op == "dequantize" else None
         bounds = None if quantize is None else _range(graph, quantize, node)
         if quantize is None or bounds is None:
@@ -46,6 +55,12 @@ def without_fake_quantisation(graph: Graph) -> Graph:
         else:
             new.into(node.output, "clip", (new.of(source),), node.origin, lo=bounds[0], hi=bounds[1])
     return new.finish()
+
+
+def _is_whole(graph: Graph, node: Node, name: str) -> bool:
+    """True if a node dequantizes a tensor by one constant scale."""
+    arrays = [graph.constants.get(read) for read in node.inputs[1:]]
+    return node.op == "dequantize" and node.inputs[0] == name and all(a is not None and a.size == 1 for a in arrays)
 
 
 def _has_range(makers: Mapping[str, Node], graph: Graph, name: str) -> bool:

@@ -29,7 +29,8 @@ def _mixed(x: Array, filters: Array, groups: int) -> Array:
     if groups == 1:
         return np.asarray(np.matmul(x, filters.T))
     if filters.shape[1] == 1:  # depthwise: an output channel reads one input channel
-        return np.repeat(x, filters.shape[0] // x.shape[-1], axis=-1) * filters[:, 0]
+        several = filters.shape[0] // x.shape[-1]
+        return np.asarray((x if several == 1 else np.repeat(x, several, axis=-1)) * filters[:, 0])
     parts = np.split(x, groups, axis=-1)
     return np.concatenate(
         [np.matmul(part, f.T) for part, f in zip(parts, np.split(filters, groups), strict=True)], axis=-1

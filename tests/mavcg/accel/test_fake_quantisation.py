@@ -68,3 +68,17 @@ def test_an_output_of_the_graph_stays_one() -> None:
 
     assert made.outputs == ("y",)
     np.testing.assert_allclose(run(made, x)[0], run(graph, x)[0], atol=0.25)
+
+
+def test_an_input_of_integers_becomes_a_real_one() -> None:
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("i8", (1, 4)))
+    s, z = b.constant(np.float32(0.25)), b.constant(np.int8(3))
+    graph = b.finish((b.add("sigmoid", (b.add("dequantize", (x, s, z)),)),))
+
+    made = without_fake_quantisation(graph)
+
+    assert made.types["x"] == TensorType("f32", (1, 4))
+    integers = np.array([[3, 7, -5, 127]], np.int8)
+    reals = ((integers.astype(np.float32)) - 3) * 0.25
+    np.testing.assert_array_equal(run(made, reals.astype(np.float32))[0], run(graph, integers)[0])
