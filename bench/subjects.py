@@ -76,6 +76,16 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.passes.asm.models.estimate", "mavcg.passes.asm.models.main_loop", "mavcg.profiles.timing"),
         (*_ARM_FACTS, "profiles/cores/neoverse-*.toml", "profiles/cores/apple-*.toml", "bench/silicon/*.toml"),
     ),
+    "silicon_simulated": Subject(
+        ("mavcg.simulate.simulation", "mavcg.profiles.timing"),
+        (
+            *_ARM_FACTS,
+            "profiles/cores/neoverse-*.toml",
+            "profiles/cores/apple-*.toml",
+            "bench/silicon/*.toml",
+            "mavcg/simulate/csrc/*",
+        ),
+    ),
     "streaming": Subject(("mavcg.kernels.conv.matmul",), ("bench/streaming.c",)),
     "threads": _MODEL,
     "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.planner.engine.parts"), _ENGINE),

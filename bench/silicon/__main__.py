@@ -54,7 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
     if earlier is not None:
         record["before"] = {key: earlier[key] for key in ("date", "model", "cores", "changes")}
     record["rows"] = [_json(row) for row in rows]
-    print(f"written: {write('silicon', record).relative_to(RESULTS.parents[1])}")
+    name = "silicon" if options.model == "analytic" else f"silicon_{options.model}"
+    print(f"written: {write(name, record).relative_to(RESULTS.parents[1])}")
     return 0
 
 

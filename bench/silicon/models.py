@@ -26,6 +26,7 @@ class Run:
 
 
 Model = Callable[[Run, Timing], float]
+WARM_CALLS = 6  # a benchmark calls a function thousands of times
 
 
 def analytic_cycles(run: Run, timing: Timing) -> float:
@@ -40,4 +41,19 @@ def analytic_cycles(run: Run, timing: Timing) -> float:
         raise NotModelled(str(error)) from None
 
 
-MODELS: Mapping[str, Model] = {"analytic": analytic_cycles}
+def simulated_cycles(run: Run, timing: Timing) -> float:
+    """Return the cycles of a call in the simulator, after calls that let the branch predictor learn it.
+
+    Raises: NotModelled where the call does not return, or the core's facts do not suffice.
+    """
+    from mavcg.profiles.load import load_core
+    from mavcg.simulate.simulation import simulate
+
+    try:
+        found = simulate(run.image, run.function, run.arguments, load_core(timing.core), timing, warm=WARM_CALLS)
+    except MavcgError as error:
+        raise NotModelled(str(error)) from None
+    return float(found.counts.cycles)
+
+
+MODELS: Mapping[str, Model] = {"analytic": analytic_cycles, "simulated": simulated_cycles}

@@ -116,7 +116,7 @@ class TimingTables:
                     f"cores/{timing.core}.toml: instr.{op.op_class}: `{op.text}` needs a unit that the core does not "
                     f"have; correct its units or the pools' counts"
                 )
-        pattern.unaligned = getattr(own, "unaligned", 0)
+        pattern.unaligned = own.unaligned
         pattern.blocks, pattern.first = blocked_cycles(op, timing), own.first
         for rule, apart in enumerate(timing.no_dual_issue):
             pattern.apart_these |= matches(op, apart.these) << rule

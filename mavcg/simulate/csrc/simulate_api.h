@@ -55,7 +55,8 @@ typedef struct {
 } sim_use;
 
 /* Resources of an instruction. The first own_count uses are the operation's, the others its address update's.
-   unaligned: cycles more, also of `blocks`, for an access at no multiple of 16 that crosses one. apart, spaced: bit n says that rule n is about it, on that side. */
+   unaligned: cycles more, also of `blocks`, for an access across a multiple of 16. apart, spaced: bit n says that rule
+   n is about it, on that side. */
 typedef struct {
     sim_use uses[SIM_USES];
     uint32_t use_count, own_count, blocks, first, unaligned;
@@ -134,7 +135,7 @@ int sim_watch_prefetch(sim *s, uint64_t address, const sim_row *row);
 /* Addresses from `first` to `last` are functions outside of the image: a jump to them ends sim_run. */
 void sim_externals(sim *s, uint64_t first, uint64_t last);
 
-/* Run from an address; limit: instructions. where, size: the block, function, access or instruction at which it ended. */
+/* Run from an address; limit: instructions. where, size: the block, function or access at which it ended. */
 int sim_run(sim *s, uint64_t address, uint64_t limit, uint64_t *where, uint32_t *size);
 
 /* Time a function that is not simulated: `bytes` read from one place (0: none), written to another (0: none). */

@@ -8,7 +8,7 @@ import pytest
 
 from bench.silicon.compare import Row, before_and_after, instruction_cycles, rows_of
 from bench.silicon.figures import Figure, SourceList, read_list
-from bench.silicon.models import Run, analytic_cycles
+from bench.silicon.models import Run, analytic_cycles, simulated_cycles
 from bench.silicon.runs import clone_paths
 from bench.silicon.summary import summary
 from mavcg.errors import MavcgError
@@ -111,6 +111,15 @@ def test_the_analytic_model_is_linear_in_trips(clone: Path, made: SourceList) ->
     row = next(row for row in rows_of(made, clone, analytic_cycles) if row.figure.name == "old")
     assert row.modelled is not None and row.error == pytest.approx(row.modelled / 400 - 1)
     assert row.modelled >= 25 * 4  # an accumulator of latency 4 is in every trip
+
+
+def test_the_simulator_is_a_model_of_calls(clone: Path, made: SourceList) -> None:
+    """On a straight call without misses it takes what the pipeline model says, the branch's first cycles excepted."""
+    rows = {row.figure.name: row for row in rows_of(made, clone, simulated_cycles)}
+    analytic = next(row for row in rows_of(made, clone, analytic_cycles) if row.figure.name == "old")
+    assert rows["old"].modelled is not None and analytic.modelled is not None
+    assert analytic.modelled <= rows["old"].modelled <= analytic.modelled + 10
+    assert rows["calls"].modelled is None and "somewhere_else" in rows["calls"].why
 
 
 def test_cores_can_be_chosen_and_a_clone_can_be_missing(clone: Path, made: SourceList) -> None:
