@@ -25,6 +25,10 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.accel.from_graph", "mavcg.accel.fusion.plan", "mavcg.accel.fusion.report", "mavcg.accel.networks"),
         ("mavcg/accel/fusion/templates.toml", "profiles/isa_targets/zu*.toml"),
     ),
+    "accel_simulated": Subject(
+        ("mavcg.accel.codegen.simulated_costs", "mavcg.accel.fusion.plan", "mavcg.accel.from_graph"),
+        ("profiles/isa_targets/zu*.toml", "mavcg/accel/fusion/templates.toml"),
+    ),
     "arena": Subject(("mavcg.memory.placement_search", "mavcg.memory.instance_file"), ("mavcg/memory/csrc/*.c",)),
     "build_time": Subject(_PROGRAM, _PROGRAMS),
     "conv_layers": Subject(("mavcg.kernels.registry",)),

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.accel.codegen.generate import divide, generate
-from mavcg.accel.from_graph import xgraph_of
 from mavcg.accel.group_search import SEARCHES, choose_groups
 from mavcg.accel.groups import FusedGroup
 from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.images import read_images, seeded_images
+from mavcg.accel.load import load_xgraph
 from mavcg.accel.quantise import quantise
 from mavcg.accel.simulator.cycles import SimulatedTime, simulate
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
-from mavcg.importers.load import import_model
 
 Progress = Callable[[str], None]
 
@@ -48,7 +47,7 @@ class _Stages:
 
 
 def build_program(
-    model: Path,
+    model: str,
     target: IsaTarget,
     search: str,
     calibrate: Path | None,
@@ -58,6 +57,7 @@ def build_program(
 ) -> BuiltProgram:
     """Compile a model for a target.
 
+    model: an .onnx or .tflite file, or a built-in network's name.
     search: of group_search.SEARCHES. calibrate: file of inputs; None for seeded ones. shapes: of inputs with free
     dimensions. per_channel: radix positions of weights for each output channel. Raises: MavcgError.
     """
@@ -66,7 +66,7 @@ def build_program(
     stages = _Stages()
     with stages.stage("import"):
         progress(f"import {model}")
-        real = xgraph_of(import_model(model, shapes), dense_on_host=target.dense == "cpu")
+        real = load_xgraph(model, target, shapes)
     with stages.stage("quantise"):
         images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
         graph = quantise(real, images, target.rounding, per_channel, progress).graph

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def build(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .onnx or .tflite file.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="An .onnx or .tflite file, or a built-in network.")],
     target: Annotated[
         str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
     ],
@@ -41,6 +41,7 @@ def build(
     \b
     mavcg accel build resnet50.onnx --target zu2 --calibrate images.npz -o resnet50.elf
     mavcg accel build net.onnx --target ./mine.toml --search none -o net.elf --json
+    mavcg accel build squeezenet --target zu9 --search paper -o squeezenet.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     """
     from mavcg.accel.build import build_json, build_program

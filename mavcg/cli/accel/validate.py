@@ -10,7 +10,7 @@ from mavcg.cli.output import Progress, console, print_json
 
 def validate(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
-    model: Annotated[Path, typer.Option(metavar="MODEL", help="The model that it was built from.")],
+    model: Annotated[str, typer.Option(metavar="MODEL", help="What it was built from: a file, or a built-in network.")],
     seed: Annotated[int, typer.Option(min=0, help="Of the random inputs.")] = 0,
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of an input with free dimensions.")
@@ -27,17 +27,16 @@ def validate(
     mavcg accel validate resnet50.elf --model resnet50.onnx --seed 7 --json
     """
     from mavcg.accel.apply_radices import with_radices
-    from mavcg.accel.from_graph import xgraph_of
     from mavcg.accel.image.elf_file import read_elf
     from mavcg.accel.images import seeded_images
+    from mavcg.accel.load import load_xgraph
     from mavcg.accel.validate import validate_program
-    from mavcg.importers.load import import_model
     from mavcg.model_pipeline.request import parse_shapes
 
     with Progress() as progress:
         image = read_elf(program)
         progress(f"import {model}")
-        real = xgraph_of(import_model(model, parse_shapes(shape or ())), dense_on_host=image.target.dense == "cpu")
+        real = load_xgraph(model, image.target, parse_shapes(shape or ()))
         graph = with_radices(real, image.radices, str(program))
         progress("reference and execution")
         found = validate_program(image, graph, seeded_images(graph, 1, seed)[0])

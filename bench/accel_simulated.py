@@ -1,0 +1,198 @@
+"""DNNVM's figures 7 and 8 and tables III to V by cycle-accurate simulation: `python -m bench.accel_simulated [--json]`.
+
+Whole programs are generated for each network, target and search, with costs of groups by simulation, and simulated.
+Weights are seeded, radix positions fixed: cycles do not depend on values. Nothing is measured on a board. Energy
+efficiency divides simulated rates by the power that the paper measured (table V), which is not simulated.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from bench.record import facts, write
+from mavcg.accel.apply_radices import with_radices
+from mavcg.accel.codegen.choose_tile import tiled_group
+from mavcg.accel.codegen.generate import generate, generate_group
+from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accel.from_graph import xgraph_of
+from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
+from mavcg.accel.fusion.templates import read_templates
+from mavcg.accel.image.program import AccelProgram, NodeRadix
+from mavcg.accel.networks import network
+from mavcg.accel.shapes import check_xgraph
+from mavcg.accel.simulator.cycles import simulate
+from mavcg.accel.simulator.report import simulated_json
+from mavcg.accel.target import IsaTarget, find_target
+from mavcg.accel.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
+
+NETWORKS = ("vgg16", "resnet50", "resnet152", "googlenet")
+OTHERS = ("mobilenet_v2", "yolo_small", "squeezenet")
+# GOP/s of DNNVM: baseline, greedy and optimised on ZU2 (table III); optimised on ZU9 (table IV).
+PAPER_ZU2 = {"vgg16": (325.5, 331.5, 334.0), "resnet50": (195.4, 221.9, 228.7), "resnet152": (212.5, 233.0, 244.1),
+             "googlenet": (183.1, 204.6, 231.5)}  # fmt: skip
+PAPER_ZU9 = {"vgg16": 2820.0, "resnet50": 1380.0, "googlenet": 1410.0}
+POWER_W = {"zu2": 7.5, "zu9": 22.8}  # table V
+FACTORS = (0.5, 1.0, 2.0)  # of the bandwidth, for the sensitivity
+_Groups = tuple[tuple[tuple[str, ...], float | None], ...]  # groups with the paper's milliseconds
+
+
+def quantised(graph: XGraph) -> XGraph:
+    """Return a network at fixed radix positions: its cycles are those of any."""
+    radices = tuple(
+        NodeRadix(node.name, 4, (7,) if node.kind in CONVOLUTIONS else ())
+        for node in graph.nodes
+        if node.on_accelerator or node.kind == "input"
+    )
+    return with_radices(graph, radices, graph.name)
+
+
+def network_rows(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
+    """Return the row of a network on a target: simulated rates of whole programs by search."""
+    start = time.process_time()
+    choices = choose_fusion(graph, target, read_templates(), SimulatedGroupCosts(target))
+    seconds = time.process_time() - start
+    row: dict[str, Any] = {"network": name, "target": target.name, "candidates": len(choices.candidates),
+                           "search_cpu_seconds": round(seconds, 1), "searches": {}}  # fmt: skip
+    for search in SEARCHES:
+        program, _ = generate(graph, choices.plan(search).groups, target)
+        found = simulated_json(program, simulate(program))
+        row["searches"][search] = {
+            "cycles": found["cycles"], "sum_of_costs": round(choices.plan(search).cost), "ms": round(found["ms"], 3),
+            "gops": round(found["gops"], 1), "utilisation_percent": round(100 * found["utilisation"], 1),
+            "ddr_megabytes": round(found["ddr_bytes"] / 1e6, 2), "instructions": len(program.instructions),
+            "groups": len(choices.plan(search).groups),
+            "busy_percent": {u: round(100 * c / found["cycles"], 1) for u, c in found["units"].items()},
+        }  # fmt: skip
+        if search in ("none", "exact"):
+            row["searches"][search]["gops_by_bandwidth"] = by_bandwidth(program)
+    row["gops_per_watt"] = round(row["searches"]["exact"]["gops"] / POWER_W[target.name], 1)
+    return row
+
+
+def by_bandwidth(program: AccelProgram) -> dict[str, float]:
+    """Return the rates of the same program with other DDR bandwidths."""
+    rates = {}
+    for factor in FACTORS:
+        target = replace(program.target, ddr_gb_per_s=program.target.ddr_gb_per_s * factor)
+        tried = replace(program, target=target)
+        rates[f"{target.ddr_gb_per_s:g} GB/s"] = round(simulated_json(tried, simulate(tried))["gops"], 1)
+    return rates
+
+
+def feature_bytes(program: AccelProgram) -> int:
+    """Bytes of feature maps that a program loads and saves, without weights, code and padding of beats."""
+    return sum(
+        one["rows"] * one["columns"] * one["channels"]
+        for one in program.instructions
+        if one.form.name in ("load.map", "save.map")
+    )
+
+
+def figure_graph(number: int) -> XGraph:
+    """Figure 7: a 5x5 convolution and a 3x3 pool. Figure 8: two 1x1 convolutions and their sum."""
+
+    def conv(name: str, source: str, size: int, channels: int, kernel: int) -> XNode:
+        pads = (kernel // 2,) * 4
+        return XNode(name, "conv", (source,), (1, size, size, channels), (kernel, kernel), pads=pads, radix=4,
+                     weight_radix=(7,))  # fmt: skip
+
+    nodes: tuple[XNode, ...]
+    if number == 7:
+        nodes = (
+            XNode("x", "input", (), (1, 28, 28, 32), radix=4), conv("conv", "x", 28, 256, 5),
+            XNode("pool", "max_pool", ("conv",), (1, 28, 28, 256), (3, 3), pads=(1, 1, 1, 1), radix=4),
+        )  # fmt: skip
+        depth = {"conv": 32}
+    else:
+        nodes = (
+            XNode("x", "input", (), (1, 56, 56, 64), radix=4), XNode("y", "input", (), (1, 56, 56, 64), radix=4),
+            conv("conv1", "x", 56, 256, 1), conv("conv2", "y", 56, 256, 1),
+            XNode("add", "eltwise", ("conv1", "conv2"), (1, 56, 56, 256), op="add", radix=4),
+        )  # fmt: skip
+        depth = {"conv1": 64, "conv2": 64}
+    parameters = {
+        node.name: Parameters(
+            np.zeros((node.channels, *node.kernel, depth[node.name]), np.int8), np.zeros(node.channels, np.int32)
+        )
+        for node in nodes
+        if node.name in depth
+    }
+    graph = XGraph(f"figure {number}", nodes, (nodes[-1].name,), parameters)
+    check_xgraph(graph)
+    return graph
+
+
+def figure_rows(target: IsaTarget) -> list[dict[str, Any]]:
+    """Return times and bytes of the figures' nodes one by one and fused, with the paper's milliseconds."""
+    cases: tuple[tuple[int, _Groups, _Groups, float], ...] = (
+        (7, ((("conv",), 0.375), (("pool",), 0.242)), ((("conv", "pool"), None),), 64.0),
+        (8, ((("conv1",), 0.467), (("conv2",), 0.463), (("add",), 0.833)),
+         ((("conv1",), 0.467), (("conv2", "add"), None)), 36.4),
+    )  # fmt: skip
+    rows = []
+    for number, separate, fused, saved in cases:
+        graph = figure_graph(number)
+        entry: dict[str, Any] = {"figure": number, "paper_saved_percent": saved}
+        totals = {}
+        for title, groups in (("separate", separate), ("fused", fused)):
+            parts: list[dict[str, Any]] = []
+            for names, paper_ms in groups:
+                program, _ = generate_group(graph, tiled_group(graph, names, "figure", target), target)
+                ms = simulate(program).cycles / target.frequency_mhz / 1000
+                parts.append({"nodes": list(names), "ms": round(ms, 3), "paper_ms": paper_ms,
+                              "feature_bytes": feature_bytes(program)})  # fmt: skip
+            entry[title] = parts
+            totals[title] = (sum(p["ms"] for p in parts), sum(p["feature_bytes"] for p in parts))
+        entry["least_separate_bytes"] = {7: 627_200, 8: 4_415_488}[number]
+        entry["saved_percent"] = round(100 * (1 - totals["fused"][1] / entry["least_separate_bytes"]), 2)
+        entry["speed_up"] = round(totals["separate"][0] / totals["fused"][0], 3)
+        rows.append(entry)
+    return rows
+
+
+def main() -> None:
+    """Simulate, print, and write bench/results/accel_simulated.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the record instead of lines")
+    parser.add_argument("--networks", nargs="*", default=[*NETWORKS, *OTHERS], help="only these; writes no record")
+    parser.add_argument("--targets", nargs="*", default=["zu2", "zu9"], help="only these; writes no record")
+    args = parser.parse_args()
+    out = Console(width=150)
+    rows = []
+    for name in args.networks:
+        graph = quantised(xgraph_of(network(name)))
+        for target in map(find_target, args.targets):
+            row = network_rows(name, graph, target)
+            row["paper"] = PAPER_ZU2.get(name) if target.name == "zu2" else PAPER_ZU9.get(name)
+            rows.append(row)
+            if not args.json:
+                out.print(_line(row))
+    figures = figure_rows(find_target("zu2"))
+    record = {**facts("modelled", "bench.accel_simulated"), "figures": figures, "rows": rows, "power_w": POWER_W}
+    if list(args.networks) == [*NETWORKS, *OTHERS] and args.targets == ["zu2", "zu9"]:
+        write("accel_simulated", record)
+    if args.json:
+        print(json.dumps(record, indent=2))
+        return
+    for entry in figures:
+        out.print(entry)
+
+
+def _line(row: dict[str, Any]) -> str:
+    rates = ", ".join(
+        f"{search} {found['gops']} GOP/s ({found['utilisation_percent']} %)"
+        for search, found in row["searches"].items()
+    )
+    return (
+        f"{row['network']} on {row['target']}: {rates}; paper {row['paper']}; {row['gops_per_watt']} GOP/s/W; "
+        f"{row['candidates']} candidates, {row['search_cpu_seconds']} CPU seconds"
+    )
+
+
+if __name__ == "__main__":
+    main()
