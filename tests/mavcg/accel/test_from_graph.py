@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,19 +12,20 @@ from mavcg.accel.from_graph import xgraph_of
 from mavcg.accel.xgraph import XGraph, operations
 from mavcg.accel.xgraph_text import parse_xgraph, text_of
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph, TensorType
+from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.reference.evaluate import run
 
 RANDOM = np.random.default_rng(0)
 
 
-def weights(*shape: int) -> Any:
-    return RANDOM.standard_normal(shape).astype(np.float32)
-
-
 def network() -> Graph:
     """Convolutions of all kinds, pools, a residual, a concat, upsampling, space to depth, a flattened product."""
+    random = np.random.default_rng(0)
+
+    def weights(*shape: int) -> Array:
+        return random.standard_normal(shape).astype(np.float32)
+
     b = GraphBuilder("net")
     image = b.input("image", TensorType("f32", (1, 3, 16, 12)))
     x = b.add("transpose", (image,), perm=(0, 2, 3, 1))
