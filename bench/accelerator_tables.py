@@ -51,7 +51,46 @@ def accel_accuracy(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def accel_simulated(record: Record, table: Table) -> str:
+    """Return the table of simulated programs beside the paper's rates, and the examples of figures 7 and 8."""
+    rows = []
+    for row in record["rows"]:
+        found, paper = row["searches"], row["paper"]
+        three = paper if isinstance(paper, list | tuple) else (None, None, paper)
+
+        def beside(search: str, theirs: float | None, found: Record = found) -> str:
+            return f"{found[search]['gops']}" + (f" ({theirs:g})" if theirs else "")
+
+        exact = found["exact"]
+        rates = exact["gops_by_bandwidth"]
+        rows.append([
+            f"{row['network']}, {row['target']}", beside("none", three[0]), beside("greedy", three[1]),
+            found["paper"]["gops"], beside("exact", three[2]), f"{exact['gops'] / found['none']['gops']:.3f}",
+            f"{exact['utilisation_percent']} %", exact["ms"], row["gops_per_watt"], row["search_cpu_seconds"],
+            ", ".join(f"{rate:g}" for rate in rates.values()),
+        ])  # fmt: skip
+    text = (
+        "Simulated cycle by cycle, not measured: GOP/s of convolutions of whole programs, all cores; in brackets what "
+    )
+    text += "DNNVM's tables III and IV print of its boards. GOP/s/W divides by the power that its table V measured ("
+    text += ", ".join(f"{name} {watts:g} W" for name, watts in record["power_w"].items())
+    text += "). Search: CPU seconds of all costs and paths, on this machine. The last column is the exact search's "
+    text += "program with half, the whole and twice the bandwidth of the target's file. "
+    for entry in record["figures"]:
+        separate = sum(part["ms"] for part in entry["separate"])
+        fused = sum(part["ms"] for part in entry["fused"])
+        text += (
+            f"Figure {entry['figure']} on zu2: {separate:.3f} ms one by one, {fused:.3f} ms fused, "
+            f"{entry['speed_up']:.2f} times as fast; {entry['saved_percent']} % less feature traffic (the paper: "
+            f"{entry['paper_saved_percent']:g} %). "
+        )
+    head = ["network, target", "none", "greedy", "paper's search", "exact", "speed-up", "of peak", "ms", "GOP/s/W",
+            "search, CPU s", "by bandwidth"]  # fmt: skip
+    return f"{text.strip()}\n\n" + table(head, rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "accel_fusion": ("Fusion for an instruction-set accelerator", accel_fusion),
+    "accel_simulated": ("Programs for an instruction-set accelerator", accel_simulated),
     "accel_accuracy": ("Accuracy of 8-bit radix positions", accel_accuracy),
 }
