@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import accelerator_tables, model_tables, planner_tables, selection_tables, thread_tables
+from bench import accelerator_tables, model_tables, planner_tables, selection_tables, silicon_tables, thread_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import machine_passes
 from bench.record import RESULTS, ROOT
@@ -109,6 +109,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "growth_app": ("Code growth of an application of TFLite's size", growth),
     "build_time": ("How long a build takes", build_time),
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
+    "silicon": (silicon_tables.TITLE, lambda record: silicon_tables.silicon(record, table)),
     **{
         name: (title, _of_models(show))
         for name, (title, show) in {

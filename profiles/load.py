@@ -14,10 +14,11 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
-from mavcg.hardware.core import MODEL_ERROR, Core, Fact, Midr, X86Model
+from mavcg.hardware.core import Core, Fact, Midr, X86Model
 from mavcg.hardware.target import ARCHES, parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.board_files import read_board
+from mavcg.profiles.model_facts import check_model_facts
 from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
@@ -164,7 +165,7 @@ def _core(path: Path, text: str) -> Core:
         if key not in (*CORE_KEYS, *TIMING_TABLES)
         for fact in _figures(path, key, value)
     )
-    _check_model_error(path, facts)
+    check_model_facts(path, facts)
     own = read_own_timing(path, table, order)  # refuses faults; the rows are read again when a model needs them
     if own.classes and arch != "aarch64":
         wrong = f"instr.{next(iter(own.classes))}", f"the classes are AArch64's, and {table['name']} is {arch}"
@@ -216,18 +217,6 @@ def _figures(path: Path, key: str, value: object) -> Iterable[Fact]:
     no_figure = FIGURELESS.get(key, ())
     rows = [name for name, entry in value.items() if name in no_figure or (key == "instr" and is_row(entry))]
     return schema.figures(path, {name: entry for name, entry in value.items() if name not in rows}, key)
-
-
-def _check_model_error(path: Path, facts: Iterable[Fact]) -> None:
-    for fact in facts:
-        if not fact.key.startswith("model."):
-            continue
-        if fact.key != MODEL_ERROR:
-            raise refuse(path, fact.key, "no such key", "[model] has one, error; rename or remove it")
-        number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
-        if not number or not 0 <= float(fact.value) < float("inf") or fact.unit != "percent":
-            wrong = f"{schema.shown(fact.value)} {fact.unit} is not an error in percent"
-            raise refuse(path, fact.key, wrong, 'give a number of 0 or more with unit = "percent", or remove the fact')
 
 
 def _midr(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Midr:

@@ -1,6 +1,7 @@
 """The verb `mavcg cores`: the known cores and boards, how each is recognised, and this machine's cores."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -125,6 +126,8 @@ def core_json(core: Core) -> dict[str, Any]:
             "schedule": core.policy.schedule,
             "sources": dict(core.policy.sources),
         },
+        "confidence": core.confidence,
+        "silicon": None if core.silicon is None else asdict(core.silicon),
         "facts": [{"key": f.key, "value": f.value, "unit": f.unit, "source": f.source} for f in core.facts],
         "sources": dict(core.sources),
     }

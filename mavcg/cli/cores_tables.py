@@ -24,9 +24,11 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Seq
     from rich.table import Table
 
     out = console()
-    table = Table("core", "what it is", "recognised by", "LLVM CPU", "order", title="Cores (generic is always there)")
+    head = ("core", "what it is", "recognised by", "LLVM CPU", "order", "timing, error on silicon")
+    table = Table(*head, title="Cores (generic is always there)")
     for core in known.values():
-        table.add_row(core.name, core.description, recognised(core), _llvm_text(core), core.order)
+        row = (core.name, core.description, recognised(core), _llvm_text(core), core.order, _confidence_text(core))
+        table.add_row(*row)
     out.print(table)
     table = Table("board", "processor", "clusters", title="Boards")
     for board in boards.values():
@@ -46,6 +48,7 @@ def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detected
         ("extensions", ", ".join(core.extensions)),
         ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
         ("machine passes", _pass_names(core)), ("timing", _timing_text(core)),
+        ("confidence", core.confidence or ""), ("error on silicon", _silicon_text(core)),
         *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
     ]  # fmt: skip
     table = Table("fact", "value", title=core.name)
@@ -66,6 +69,21 @@ def _pass_names(core: Core) -> str:
     policy = core.policy
     passes = {"split": policy.split, "unpair": policy.unpair, "schedule": policy.schedule}
     return ", ".join(name for name, is_on in passes.items() if is_on)
+
+
+def _confidence_text(core: Core) -> str:
+    """Describe how far a core's timing can be relied on, in a few words."""
+    error = f"{core.model_error:.0%}" if core.model_error is not None else ""
+    return ", ".join(filter(None, (core.confidence, error)))
+
+
+def _silicon_text(core: Core) -> str:
+    """Describe the model's errors against published figures."""
+    found = core.silicon
+    if found is None:
+        return ""
+    held = f"; {found.held_out_error:.1%} of those held out" if found.held_out_error is not None else ""
+    return f"{found.mean_abs_error:.1%} in the mean of {found.figures} published figures{held}"
 
 
 def _timing_text(core: Core) -> str:

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 MODEL_ERROR = "model.error"  # key of the fact, in percent
+HELD_OUT_ERROR = "model.held_out_error"  # in percent, of figures that no fact was fitted to
+SILICON_FIGURES = "model.figures"  # published figures of kernels that the error is the mean over
+CONFIDENCE = "model.confidence"
+GRADES = ("measured by instruction", "vendor's guide", "LLVM's table", "assumed")  # of a core's timing, best first
 GENERIC = "generic"  # the label of what every core can run, and of cores that a library knows nothing of
 
 
@@ -53,6 +57,19 @@ class Fact:
     value: int | float | bool | str
     unit: str
     source: str
+
+
+@dataclass(frozen=True)
+class SiliconErrors:
+    """Errors of the pipeline model against published figures of silicon.
+
+    figures: of kernels, that were compared. mean_abs_error, held_out_error: relative, 0.09 for 9 %; held_out_error is
+    of the figures that no fact was fitted to, None where there are none.
+    """
+
+    figures: int
+    mean_abs_error: float
+    held_out_error: float | None
 
 
 @dataclass(frozen=True)
@@ -111,5 +128,26 @@ class Core:
     @property
     def model_error(self) -> float | None:
         """Error of the pipeline model's cycles against published silicon figures, 0.09 for 9 %; None: not known."""
-        figure = next((fact.value for fact in self.facts if fact.key == MODEL_ERROR), None)
+        return self._relative(MODEL_ERROR)
+
+    @property
+    def confidence(self) -> str | None:
+        """Grade of the core's timing, one of GRADES; None: its file states none."""
+        grade = self._fact(CONFIDENCE)
+        return None if grade is None else str(grade)
+
+    @property
+    def silicon(self) -> SiliconErrors | None:
+        """Errors against published figures; None where no number of figures is stated."""
+        figures, error = self._fact(SILICON_FIGURES), self.model_error
+        if figures is None or error is None:
+            return None
+        return SiliconErrors(int(figures), error, self._relative(HELD_OUT_ERROR))
+
+    def _fact(self, key: str) -> int | float | bool | str | None:
+        return next((fact.value for fact in self.facts if fact.key == key), None)
+
+    def _relative(self, key: str) -> float | None:
+        """Return a fact in percent as a fraction."""
+        figure = self._fact(key)
         return None if figure is None else round(float(figure) / 100, 6)

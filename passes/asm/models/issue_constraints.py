@@ -1,7 +1,8 @@
 """Issue constraints of the ops of a loop: results of earlier ops, units, and which ops may share the cycle."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import lineage
@@ -81,8 +82,9 @@ def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence,
     # The last writer of each register: of the iteration before at first, of this one as the ops go by.
     last = {register: (index, 1) for index, op in enumerate(ops) for register in op.writes}
     found = []
+    latency = lru_cache(maxsize=None)(timing.latency)  # a long run asks for the same few again and again
     for index, op in enumerate(ops):
-        found.append(_after(op, ops, timing, last))
+        found.append(_after(op, ops, timing, latency, last))
         last |= {register: (index, 0) for register in op.writes}
     return tuple(found)
 
@@ -134,12 +136,18 @@ def assign_units(uses: Sequence[Use], free: Sequence[int], cycle: int) -> list[i
     return None
 
 
-def _after(op: Op, ops: Sequence[Op], timing: Timing, last: dict[str, tuple[int, int]]) -> tuple[Dependence, ...]:
+def _after(
+    op: Op,
+    ops: Sequence[Op],
+    timing: Timing,
+    latency: Callable[[str, str, str], int],
+    last: dict[str, tuple[int, int]],
+) -> tuple[Dependence, ...]:
     found: list[Dependence] = []
     for read in op.reads:
         if (writer := last.get(read.register)) is not None:
             source, distance = writer
-            cycles = timing.latency(latency_class(ops[source], read.register), op.op_class, read.role)
+            cycles = latency(latency_class(ops[source], read.register), op.op_class, read.role)
             found.append(Dependence(source, distance, cycles, "register", read.register))
     for register in op.writes:
         if (writer := last.get(register)) is not None:

@@ -23,12 +23,13 @@ def test_a_version_that_is_slower_by_more_than_the_models_error_goes() -> None:
 
     a55, a72 = drop_slower(choice, both, CORES, {}).versions[1:]
 
-    assert A55.model_error == 0.02 and a55.body == "generic" and a55.bytes == 10
-    assert a55.dropped == (
-        "1.24 OP/cycle where generic has 1.41, 13.7% more time (model), over the model's error of 2.0%"
-    )
-    assert a72.body == "a72" and not a72.dropped  # the model of an A72 is off by 32 %
-    assert a72.slower is not None and a72.slower.why.endswith("within the model's error of 32.0%")
+    assert A55.model_error is not None and A72.model_error is not None
+    assert A55.model_error < 0.137 < A72.model_error  # as held against published figures of silicon
+    assert a55.body == "generic" and a55.bytes == 10
+    more = "1.24 OP/cycle where generic has 1.41, 13.7% more time (model)"
+    assert a55.dropped == f"{more}, over the model's error of {A55.model_error:.1%}"
+    assert a72.body == "a72" and not a72.dropped
+    assert a72.slower is not None and a72.slower.why.endswith(f"within the model's error of {A72.model_error:.1%}")
 
 
 def test_where_the_models_error_is_not_known_nothing_goes_and_it_is_said() -> None:
@@ -44,7 +45,7 @@ def test_where_the_models_error_is_not_known_nothing_goes_and_it_is_said() -> No
     ("tuning", "gains", "dropping", "words"),
     [
         (modelled(2.0, 1.0), {("f", "a55"): Gain(0.2, "measured")}, True, "overruled: +20.0% (measured)"),
-        (modelled(2.0, 1.0), {}, False, "over the model's error of 2.0%, kept as requested"),
+        (modelled(2.0, 1.0), {}, False, "kept as requested"),
         (modelled(2.0, 1.0, False), {}, True, "the model cannot time a loop that is hotter"),
         (modelled(1.0, 2.0), {}, True, ""),
         (modelled(None, 2.0), {}, True, ""),

@@ -1,0 +1,30 @@
+"""The table [model] of a core's file: how well its timing is known, and the model's errors against silicon."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mavcg.hardware.core import CONFIDENCE, GRADES, HELD_OUT_ERROR, MODEL_ERROR, SILICON_FIGURES, Fact
+from mavcg.profiles import schema
+from mavcg.profiles.schema import refuse
+
+
+def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
+    """Check the facts below [model]. Raises: ProfileError for an unknown key, grade, unit or number."""
+    for fact in facts:
+        if not fact.key.startswith("model."):
+            continue
+        if fact.key == CONFIDENCE:
+            if fact.value not in GRADES or fact.unit != "grade":
+                wrong = f"{schema.shown(fact.value)} {fact.unit} is no grade"
+                raise refuse(path, fact.key, wrong, f'give one of {", ".join(GRADES)} with unit = "grade"')
+            continue
+        units = {MODEL_ERROR: "percent", HELD_OUT_ERROR: "percent", SILICON_FIGURES: "figures"}
+        if fact.key not in units:
+            known = "confidence, error, figures and held_out_error"
+            raise refuse(path, fact.key, "no such key", f"[model] has {known}; rename or remove it")
+        number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
+        unit = units[fact.key]
+        if not number or not 0 <= float(fact.value) < float("inf") or fact.unit != unit:
+            what = "an error in percent" if unit == "percent" else "a number of figures"
+            wrong = f"{schema.shown(fact.value)} {fact.unit} is not {what}"
+            raise refuse(path, fact.key, wrong, f'give a number of 0 or more with unit = "{unit}", or remove the fact')
