@@ -68,7 +68,8 @@ def edge_data(app: Application, sizes: Sizes | None = None) -> tuple[EdgeData, .
             size = edge.elements if sizes is None else sizes[(cnn.name, edge.source, edge.target)]
             source, target = (app.partition_of(cnn.name, layer) for layer in (edge.source, edge.target))
             begin, end = steps[source.name][0][edge.source][0], steps[target.name][0][edge.target][1]
-            if source == target:
+            if source == target:  # the writer may go on after the last read, with rows that nothing needs
+                end = max(end, steps[source.name][0][edge.source][1])
                 found.append(EdgeData(cnn.name, edge, 0, size, (StepSpan(source.name, begin, end),)))
                 continue
             passed = parts[parts.index(source) : parts.index(target) + 1]

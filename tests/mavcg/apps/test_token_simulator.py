@@ -18,7 +18,8 @@ def run_random(seed: int) -> None:
     assert total_size(naive_buffers(derived.data)) <= total_size(naive_buffers(edge_data(app)))
 
 
-@pytest.mark.parametrize("seed", range(60))
+# 1340: a layer writes rows that its reader skips after that reader's last phase.
+@pytest.mark.parametrize("seed", [*range(60), 1340])
 def test_random_applications(seed: int) -> None:
     run_random(seed)
 
