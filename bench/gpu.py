@@ -10,6 +10,7 @@ import argparse
 import csv
 import json
 import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bench.gpu_programs import run_planners, run_programs
 from mavcg.errors import MavcgError
 from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.gpu.check_layer import layer_case
@@ -161,23 +163,18 @@ def library_ms(torch: Any, layer: GpuLayer, tf32: bool, channels_last: bool) -> 
         made = torch.randn(*shape, device="cuda").to(kind)
         return made.contiguous(memory_format=torch.channels_last) if channels_last and len(shape) == 4 else made
 
+    # Without bias, which PyTorch adds by a kernel of its own after cuDNN's; ours have it in theirs.
     channels = conv.groups * conv.oc
     if layer.is_fully_connected:
-        data = [(tensor(1, conv.ic), tensor(channels, conv.ic), tensor(channels)) for _ in range(sets)]
+        data = [(tensor(1, conv.ic), tensor(channels, conv.ic)) for _ in range(sets)]
         return graph_ms(torch, lambda i: torch.nn.functional.linear(*data[i % sets]))
-    data = [
-        (
-            tensor(1, conv.groups * conv.ic, conv.ih, conv.iw),
-            tensor(channels, conv.ic, conv.kh, conv.kw),
-            tensor(channels),
-        )
-        for _ in range(sets)
-    ]
+    images = (1, conv.groups * conv.ic, conv.ih, conv.iw)
+    data = [(tensor(*images), tensor(channels, conv.ic, conv.kh, conv.kw)) for _ in range(sets)]
     # Where the sides differ PyTorch has one number for both: the larger one, whose layer is no smaller.
     padding = (max(top, bottom), max(left, right))
     return graph_ms(
         torch,
-        lambda i: torch.nn.functional.conv2d(*data[i % sets], conv.stride, padding, conv.dilation, conv.groups),
+        lambda i: torch.nn.functional.conv2d(*data[i % sets], None, conv.stride, padding, conv.dilation, conv.groups),
     )
 
 
@@ -205,6 +202,7 @@ def measure(
     types: tuple[str, ...],
     candidates: int,
     checks: bool,
+    programs: bool,
     limit_s: float,
 ) -> int:
     """Measure all layers and write the raw record. Return the number of wrong kernels."""
@@ -222,7 +220,7 @@ def measure(
 
         torch.cuda.init()
         record: dict[str, Any] = {
-            "gpu": driver.facts(), "profile": board, "torch": torch.__version__,
+            "gpu": driver.facts(), "profile": board, "cpus": os.cpu_count(), "torch": torch.__version__,
             "cudnn": torch.backends.cudnn.version(),
             "ceilings": ceilings(torch), "rows": [], "errors": [],
         }  # fmt: skip
@@ -283,6 +281,12 @@ def measure(
             record["checked"], record["wrong"] = checked, wrong
             print(f"{checked} checked, {wrong} wrong after {time.perf_counter() - began:.0f} s", flush=True)
         path.write_text(json.dumps(record, indent=1))
+        if programs:
+            record["programs"] = run_programs(pool, board)
+            path.write_text(json.dumps(record, indent=1))
+            record["planners"] = run_planners(pool, driver.arch)
+            print(f"programs run after {time.perf_counter() - began:.0f} s", flush=True)
+            path.write_text(json.dumps(record, indent=1))
         pool.terminate()
     return wrong
 
@@ -357,6 +361,7 @@ def main() -> None:
     parser.add_argument("--types", default=",".join(TYPES))
     parser.add_argument("--candidates", type=int, default=1, help="kernels of each layer that are timed")
     parser.add_argument("--no-checks", action="store_true")
+    parser.add_argument("--no-programs", action="store_true")
     parser.add_argument("--no-counters", action="store_true")
     parser.add_argument("--limit", type=float, default=400.0, help="seconds after which no other layer is begun")
     options = parser.parse_args()
@@ -378,7 +383,14 @@ def main() -> None:
         raise SystemExit(2) from None
     print(facts, flush=True)
     wrong = measure(
-        options.measure, options.board, networks, types, options.candidates, not options.no_checks, options.limit
+        options.measure,
+        options.board,
+        networks,
+        types,
+        options.candidates,
+        not options.no_checks,
+        not options.no_programs,
+        options.limit,
     )
     if not options.no_counters:
         record = json.loads(options.measure.read_text())

@@ -50,6 +50,10 @@ SUBJECTS: Mapping[str, Subject] = {
         )
     ),  # fmt: skip
     "gemm_peers": Subject(("mavcg.kernels.conv.matmul", "mavcg.kernels.gemm.micro_kernel")),
+    "gpu": Subject(
+        ("mavcg.planner.gpu.kernel_search", "mavcg.planner.gpu.layer_source", "mavcg.planner.gpu.network_program"),
+        ("mavcg/planner/gpu/csrc/*", "profiles/gpus/h100.toml"),
+    ),
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),

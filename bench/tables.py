@@ -13,7 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import accelerator_tables, model_tables, planner_tables, selection_tables, silicon_tables, thread_tables
+from bench import (
+    accelerator_tables,
+    gpu_record,
+    model_tables,
+    planner_tables,
+    selection_tables,
+    silicon_tables,
+    thread_tables,
+)
 from bench.dispatch import WORDS
 from bench.machine_tables import machine_passes
 from bench.record import RESULTS, ROOT
@@ -115,6 +123,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
         for name, (title, show) in {
             **model_tables.TABLES,
             **planner_tables.TABLES,
+            **gpu_record.TABLES,
             **accelerator_tables.TABLES,
             **thread_tables.TABLES,
             **selection_tables.TABLES,

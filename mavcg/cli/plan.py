@@ -113,7 +113,15 @@ def plan(
         raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
     from mavcg.model_pipeline.request import parse_shapes
     from mavcg.planner.accelerators.report import plan_json, show_compared, show_levels, show_plan, show_space
-    from mavcg.planner.accelerators.request import PlanRequest, compare, floors, plan_network, read_layers, space_of
+    from mavcg.planner.accelerators.request import (
+        PlanRequest,
+        compare,
+        floors,
+        plan_network,
+        read_graph,
+        read_layers,
+        space_of,
+    )
 
     request = PlanRequest(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
     layers = _chosen(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
@@ -125,9 +133,10 @@ def plan(
         from mavcg.profiles.gpus import gpu_names
 
         gpu = next((name for name in (board, accelerator) if name in gpu_names()), None)
-        emit_folder(
-            model, layers, gpu, lambda: plan_network(layers, machines[0][0], request, ""), emit_cuda, cuda_type, as_json
-        )
+        shapes = parse_shapes(shape or ())
+        graph = None if layer is not None else lambda: read_graph(model, shapes, paper_variant)
+        plan = lambda: plan_network(layers, machines[0][0], request, "")  # noqa: E731
+        emit_folder(model, layers, gpu, graph, plan, emit_cuda, cuda_type, as_json)
         return
     plans = [plan_network(layers, machine, request, machine.name, assumed) for machine, assumed in machines]
     first = plans[0]

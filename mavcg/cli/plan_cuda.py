@@ -8,6 +8,7 @@ from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.graph import Graph
     from mavcg.planner.accelerators.request import NetworkPlan
     from mavcg.planner.layer_model.layer import ConvLayer
 
@@ -19,12 +20,15 @@ def emit_folder(
     model: str,
     layers: "Sequence[ConvLayer]",
     gpu_name: str | None,
+    graph: "Callable[[], Graph] | None",
     plan: "Callable[[], NetworkPlan]",
     folder: Path,
     type_name: str | None,
     as_json: bool,
 ) -> None:
     """Write CUDA C++ of layers: kernels of a GPU, or an accelerator's plans with its memories as device buffers.
+
+    graph: of the whole network, whose host program is written as well; None for some of its layers.
 
     Raises: MavcgError for an unknown type, a layer without a kernel, or a folder that cannot be written.
     """
@@ -35,7 +39,8 @@ def emit_folder(
     if gpu_name is None:
         _emit_plans(model, plan(), folder, type_name, as_json)
         return
-    from mavcg.planner.gpu.cuda_project import emit_cuda
+    from mavcg.planner.gpu.cuda_project import emit_cuda, emit_network
+    from mavcg.planner.gpu.network_steps import network_steps
     from mavcg.profiles.gpus import load_gpu
 
     def type_of(layer: "ConvLayer") -> str:
@@ -44,7 +49,20 @@ def emit_folder(
             raise MavcgError(f"{model}: layer {layer.name} has elements of {size} bytes; name --cuda-type")
         return type_name or _TYPE_OF_BYTES[size]
 
-    emitted = emit_cuda([typed_layer(layer, type_of(layer)) for layer in layers], load_gpu(gpu_name), folder)
+    gpu = load_gpu(gpu_name)
+    emitted = None
+    if graph is not None and (only := type_of(layers[0])) != "i8":
+        whole = graph()
+        try:
+            network_steps(whole, only)
+        except MavcgError as error:
+            note(f"no host program, layers alone: {error}")
+        else:
+            emitted = emit_network(whole, only, gpu, folder)
+    elif graph is not None:
+        note("no host program, layers alone: int8 needs scales between layers; host programs are f32 or f16")
+    if emitted is None:
+        emitted = emit_cuda([typed_layer(layer, type_of(layer)) for layer in layers], gpu, folder)
     rows = [one.as_json() for one in emitted]
     if as_json:
         print_json({"model": model, "gpu": gpu_name, "folder": str(folder), "kernels": rows})

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.graph import Graph
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.passes.graph.pipeline import optimise
@@ -81,6 +82,13 @@ class SpaceSize:
     unpruned: float
     pruned: int
     unpruned_of_all: int
+
+
+def read_graph(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant: bool) -> Graph:
+    """Return the graph of a built-in network or of a model's file, after fusion. Raises: as read_layers."""
+    if model in NAMES:
+        return optimise(network(model, paper_variant))
+    return optimise(import_model(Path(model), shapes))
 
 
 def read_layers(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant: bool) -> tuple[ConvLayer, ...]:

@@ -58,6 +58,11 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
     buffers = {"input": pack_tensor(x, layer.type), "output": _poison(layer, shape)}
     if kernel.partial_bytes:
         buffers["partial"] = np.full(kernel.partial_bytes // 4, np.float32(np.nan))
+    if layer.is_elementwise:
+        other = numbers(shape, largest) if layer.residual else None
+        if other is not None:
+            buffers["residual"] = pack_tensor(other, layer.output)
+        return LayerCase(buffers, _combined(layer, x, other), np.zeros(shape))
     if layer.kind != "conv":
         expected, bound = _pooled(layer, x)
         return LayerCase(buffers, expected, bound)
@@ -138,6 +143,18 @@ def _activated(layer: GpuLayer, x: Array) -> Array:
         case "clip":
             return np.clip(x, np.float32(layer.act_args[0]), np.float32(layer.act_args[1]))
     return x
+
+
+def _combined(layer: GpuLayer, x: Array, other: Array | None) -> Array:
+    """Return an element-wise operator's answer: one operation in f32 rounds as the kernel's does."""
+    a: Array = x.astype(np.float32)
+    b: Array = a if other is None else other.astype(np.float32)
+    answers: dict[str, Array] = {"copy": a, "add": a + b, "sub": a - b, "mul": a * b, "max": np.maximum(a, b)}
+    value = answers[layer.kind]
+    value = _activated(layer, value)
+    if layer.type == "i8":
+        value = np.clip(np.rint(value), -128, 127)
+    return value.astype(DTYPES[layer.output])
 
 
 def _pooled(layer: GpuLayer, x: Array) -> tuple[Array, Array]:

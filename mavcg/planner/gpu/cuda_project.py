@@ -8,15 +8,18 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
+from mavcg.graph import Graph
 from mavcg.hardware.gpu import Gpu
 from mavcg.planner.accelerators.text.interpret import count_plan
 from mavcg.planner.accelerators.text.parser import parse_plan
 from mavcg.planner.accelerators.text.plan import Conv, TextPlan
 from mavcg.planner.accelerators.text.printer import print_plan
 from mavcg.planner.gpu.gpu_layer import GpuLayer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_search import FoundKernel, best_kernel
 from mavcg.planner.gpu.layer_source import layer_source
+from mavcg.planner.gpu.network_program import NetworkKernel, network_program
+from mavcg.planner.gpu.network_steps import network_steps
 from mavcg.planner.gpu.nvidia_compilers import MachineCode, compile_cuda, compilers_present
 from mavcg.planner.gpu.plan_program import plan_cuda
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
@@ -25,8 +28,11 @@ from mavcg.text.safe_text import c_identifier
 
 HEADERS = Path(__file__).parent / "csrc"
 INDEX = "kernels.json"
+NETWORK = "network"
 FORMAT = 1
-_KINDS: dict[str, type[Kernel]] = {kind.__name__: kind for kind in (ConvKernel, ProductKernel, WindowKernel)}
+_KINDS: dict[str, type[Kernel]] = {
+    kind.__name__: kind for kind in (ConvKernel, ProductKernel, WindowKernel, ElementwiseKernel)
+}
 _OPTION = "--emit-cuda"
 PLAN_THREADS = 128  # of csrc/plan_cuda.cuh
 _CMAKE_HEAD = """\
@@ -68,8 +74,27 @@ class EmittedKernel:
         }  # fmt: skip
 
 
-def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path) -> tuple[EmittedKernel, ...]:
-    """Write the CUDA sources of layers for a GPU into a folder, which is made.
+def emit_network(graph: Graph, type_name: str, gpu: Gpu, folder: Path) -> tuple[EmittedKernel, ...]:
+    """Write the kernels of a graph after fusion as emit_cuda, with network.cu, which runs them, and weights.bin.
+
+    Raises: as emit_cuda; MavcgError before anything is written for a graph that the host program cannot run.
+    """
+    steps = network_steps(graph, type_name)
+    typed = [step for step in steps if step.layer is not None]
+    done = emit_cuda([step.layer for step in typed if step.layer is not None], gpu, folder, NETWORK)
+    kernels = {
+        step.output: NetworkKernel(step, one.found.kernel, one.function) for step, one in zip(typed, done, strict=True)
+    }
+    program = network_program(graph, steps, kernels, type_name)
+    write_whole(folder / f"{NETWORK}.cu", program.text, _OPTION)
+    write_whole(folder / "weights.bin", program.weights, _OPTION)
+    for name in ("gpu_network.h", "gpu_half.h"):
+        write_whole(folder / name, (HEADERS / name).read_text(), _OPTION)
+    return done
+
+
+def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path, program: str = "") -> tuple[EmittedKernel, ...]:
+    """Write the CUDA sources of layers for a GPU into a folder, which is made. program: a host program beside them.
 
     Raises: MavcgError for a folder that cannot be written or has other files in it, and for a layer that has no kernel;
     ToolError where a compiler refuses a source.
@@ -86,7 +111,7 @@ def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path) -> tuple[Emitt
         done.append(EmittedKernel(function, f"{function}.cu", found, code))
     for name, text in (*headers.items(), ("gpu_emulation.h", (HEADERS / "gpu_emulation.h").read_text())):
         write_whole(folder / name, text, _OPTION)
-    write_whole(folder / "CMakeLists.txt", cmake_text([one.file for one in done], gpu.arch), _OPTION)
+    write_whole(folder / "CMakeLists.txt", cmake_text([one.file for one in done], gpu.arch, program), _OPTION)
     index = {"format": FORMAT, "gpu": gpu.name, "arch": gpu.arch, "kernels": [_as_index(one) for one in done]}
     write_whole(folder / INDEX, json.dumps(index, indent=1) + "\n", _OPTION)
     return tuple(done)
@@ -151,12 +176,13 @@ def prepare_folder(folder: Path) -> None:
         raise MavcgError(f"{_OPTION} {folder}: has other files in it ({others[0]}, ..); name a new folder")
 
 
-def cmake_text(files: Sequence[str], arch: str) -> str:
-    """Return a CMakeLists.txt that compiles the kernels into a static library `layers`."""
+def cmake_text(files: Sequence[str], arch: str, program: str = "") -> str:
+    """Return a CMakeLists.txt that compiles the kernels into a static library `layers`, and a program if any."""
     sources = "\n".join(f"    {name}" for name in files)
     return (
         _CMAKE_HEAD.format(arch=arch.removeprefix("sm_")) + "add_library(layers STATIC\n"
         f"{sources})\ntarget_include_directories(layers PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})\n"
+        + (f"add_executable({program} {program}.cu)\n" if program else "")
     )
 
 

@@ -11,15 +11,17 @@ PACK = {"f32": 1, "f16": 2, "i8": 4, "i32": 1}  # channels in a word
 ITEM_BYTES = {"f32": 4, "f16": 2, "i8": 1, "i32": 4}
 ACTIVATIONS = {"": "NO_ACTIVATION", "relu": "RELU", "leaky_relu": "LEAKY_RELU", "clip": "CLIP"}
 POOLS = ("max_pool", "avg_pool")
+ELEMENTWISE = {"copy": "COPY", "add": "ADD", "sub": "SUBTRACT", "mul": "MULTIPLY", "max": "LARGER"}
 
 
 @dataclass(frozen=True)
 class GpuLayer:
     """A layer with its element types. type: of input and weights; output: of what is stored, i32 for raw int8 sums.
 
-    kind: "conv" (products with weights), "max_pool" or "avg_pool", whose layer has a group for each channel.
+    kind: "conv" (products with weights), of POOLS or of ELEMENTWISE; of both the layer has a group for each channel.
     act: of ACTIVATIONS; act_args: the slope of leaky_relu, the bounds of clip. residual: another tensor of the output's
-    type and shape is added before the activation (f32, f16) or to the requantized value (i8).
+    type and shape is added before the activation (f32, f16) or to the requantized value (i8); element-wise, it is the
+    second operand, of all kinds but copy.
     """
 
     conv: ConvLayer
@@ -38,7 +40,7 @@ class GpuLayer:
             wrong = f"output type {self.output} of {self.type}"
         elif self.act not in ACTIVATIONS:
             wrong = f"activation {self.act}; {', '.join(filter(None, ACTIVATIONS))} are there"
-        elif (self.residual or self.act) and (self.output == "i32" or self.kind != "conv"):
+        elif (self.residual or self.act) and (self.output == "i32" or self.kind in POOLS):
             wrong = "an activation or a residual of raw sums or of pooling"
         if wrong:
             raise MavcgError(f"layer {self.conv.name}: no CUDA kernel has {wrong}")
@@ -52,6 +54,11 @@ class GpuLayer:
     def ic_words(self) -> int:
         """Words of one pixel of one group's input; the last one may have channels of zeros."""
         return -(-self.conv.ic // self.pack)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """True for an operator of one element each of one or two tensors."""
+        return self.kind in ELEMENTWISE
 
     @property
     def is_depthwise(self) -> bool:

@@ -211,4 +211,47 @@ class WindowKernel:
         return Tiling(Tile(1, 1, min(self.tile_oh, c.oh), min(self.tile_ow, c.ow), c.kh, c.kw), Dataflow.OUTPUT)
 
 
-Kernel = ConvKernel | ProductKernel | WindowKernel
+ELEMENTWISE_THREADS = 256
+
+
+@dataclass(frozen=True)
+class ElementwiseKernel:
+    """An element-wise operator (csrc/gpu_elementwise.cuh): four words of a thread at a time."""
+
+    layer: GpuLayer
+    splits: int = 1
+
+    @property
+    def words(self) -> int:
+        """Words of the tensor."""
+        conv = self.layer.conv
+        return -(-conv.groups // self.layer.pack) * conv.oh * conv.ow
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return ELEMENTWISE_THREADS
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block: none, nothing is read twice."""
+        return 0
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Blocks: enough for the tensor, or for the chip several times."""
+        return max(1, min(4096, -(-self.words // (4 * ELEMENTWISE_THREADS)))), 1, 1
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of incomplete sums: none."""
+        return 0
+
+    @property
+    def tiling(self) -> Tiling:
+        """The whole tensor: no tile is worth keeping."""
+        conv = self.layer.conv
+        return Tiling(Tile(1, 1, conv.oh, conv.ow, 1, 1), Dataflow.OUTPUT)
+
+
+Kernel = ConvKernel | ProductKernel | WindowKernel | ElementwiseKernel

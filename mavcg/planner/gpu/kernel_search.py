@@ -8,7 +8,7 @@ from itertools import product
 from mavcg.hardware.gpu import Gpu
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.gpu.gpu_layer import GpuLayer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_time import KernelTime, predict
 from mavcg.planner.layer_model.tiling import Dataflow
 
@@ -54,8 +54,11 @@ def _bounded(kernel: Kernel, time: KernelTime) -> Kernel:
 
 @lru_cache(maxsize=512)
 def _ranked(layer: GpuLayer, gpu: Gpu) -> tuple[FoundKernel, ...]:
-    if layer.kind != "conv" or layer.is_depthwise:
-        candidates: Iterator[Kernel] = _windows(layer)
+    candidates: Iterator[Kernel]
+    if layer.is_elementwise:
+        candidates = iter((ElementwiseKernel(layer),))
+    elif layer.kind != "conv" or layer.is_depthwise:
+        candidates = _windows(layer)
     elif layer.is_fully_connected:
         candidates = _products(layer, gpu)
     else:

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from mavcg.hardware.gpu import Gpu
 from mavcg.planner.gpu.gpu_layer import WORD_BYTES
-from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 
 # Constants of the model. FRAME_REGISTERS is read off machine code; the others down to L2_OVER_MEMORY are fitted to the
 # times of some 650 kernels of five networks' layers on an H100 (bench/gpu.py); what is not modelled is in them too.
 FRAME_REGISTERS = 40  # of addresses and loop counters beside sums and operands
+MANY_SUMS, CONVERTED_REGISTERS = 64, 30  # f16: what the compiler keeps converted beside so many sums, or it spills
 COPY_INSTRUCTIONS = 46  # of a word or vector copied into shared memory: its row, column, bounds and address
 STEP_INSTRUCTIONS = 117  # of a step of the pipeline beside the copies
 STORE_INSTRUCTIONS = 81
@@ -53,11 +54,17 @@ def predict(kernel: Kernel, gpu: Gpu) -> KernelTime | None:
             return _product(kernel, gpu)
         case WindowKernel():
             return _window(kernel, gpu)
+        case ElementwiseKernel():
+            moved = kernel.words * WORD_BYTES * (3 if kernel.layer.residual else 2)
+            memory, l2 = moved / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE), moved / _l2_rate(gpu)
+            return KernelTime(0.0, l2, memory, LAUNCH_SECONDS, gpu.threads_of_sm // kernel.threads, FRAME_REGISTERS)
 
 
 def estimated_registers(kernel: ConvKernel) -> int:
     """Registers of a thread: sums, operands (as floats where they are f16), pixel offsets, and the frame."""
     operands = (kernel.rm + 1) * (2 if kernel.layer.type == "f16" else 1) + kernel.rm
+    if kernel.layer.type == "f16" and kernel.rm * kernel.rn >= MANY_SUMS:
+        operands += CONVERTED_REGISTERS
     return kernel.rm * kernel.rn + operands + 2 * kernel.rn + FRAME_REGISTERS
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from mavcg.planner.gpu.gpu_layer import ACTIVATIONS, PACK, GpuLayer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.gpu_layer import ACTIVATIONS, ELEMENTWISE, PACK, GpuLayer
+from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.layer_model.tiling import Dataflow
 from mavcg.text.safe_text import comment
 
@@ -33,6 +33,8 @@ def layer_source(kernel: Kernel, function: str) -> str:
             )
         case WindowKernel():
             header, call = "gpu_windows.cuh", "windows<L>(input, weights, output, bias, residual)"
+        case ElementwiseKernel():
+            header, call = "gpu_elementwise.cuh", "elementwise<L>(input, residual, output)"
     lines = [
         f"// {comment(kernel.layer.conv.name or 'a layer')}: {_description(kernel)}",
         f'#include "{header}"',
@@ -70,6 +72,8 @@ def _launch_bounds(kernel: Kernel) -> str:
 
 
 def _shared_check(kernel: Kernel) -> str:
+    if isinstance(kernel, ElementwiseKernel):
+        return ""
     tile = {ConvKernel: "ConvTile", ProductKernel: "ProductTile", WindowKernel: "WindowTile"}[type(kernel)]
     return f'static_assert({tile}<L>::SHARED_BYTES == {kernel.shared_bytes}, "shared memory as planned");'
 
@@ -107,6 +111,8 @@ def _constants(kernel: Kernel) -> list[tuple[str, str, object]]:
                 "INNER": kernel.inner, "STAGES": kernel.stages,
             }  # fmt: skip
             bools = {**bools, "GATHER": layer.gathers}
+        case ElementwiseKernel():
+            values |= {"OPERATOR": ELEMENTWISE[layer.kind], "COUNT": kernel.words}
         case ProductKernel():
             values |= {"TILE_IC": kernel.tile_ic, "RM": kernel.rm, "THREADS_OC": kernel.threads_oc}
         case WindowKernel():

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.planner.gpu.gpu_layer import PACK
-from mavcg.planner.gpu.kernel_plan import Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
 
 Array = NDArray[Any]
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
@@ -41,6 +41,7 @@ def pack_weights(kernel: Kernel, w: Array) -> Array:
     words[:, :, : conv.ic] = w.reshape(conv.groups, conv.oc, conv.ic, *taps)
     if isinstance(kernel, ProductKernel):
         return words
+    assert isinstance(kernel, ConvKernel), "element-wise operators have no weights"
     deep, wide = kernel.reductions * kernel.tile_ic, kernel.oc_tiles * kernel.tile_oc
     padded = np.zeros((conv.groups, wide, deep * pack, *taps), dtype)
     padded[:, : conv.oc, : layer.ic_words * pack] = words

@@ -15,7 +15,7 @@ from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.tiling import Dataflow
 from mavcg.profiles.gpus import load_gpu
 
-_KINDS = ("conv", "conv", "conv", "grouped", "depthwise", "fully_connected", "max_pool", "avg_pool")
+_KINDS = ("conv", "conv", "conv", "grouped", "depthwise", "fully_connected", "max_pool", "avg_pool", "elementwise")
 
 
 def random_layer(rng: random.Random) -> GpuLayer:
@@ -40,6 +40,10 @@ def random_layer(rng: random.Random) -> GpuLayer:
     layer = ConvLayer("drawn", oc, ic, oh, ow, *kernel, *image, stride, pads, dilation, groups)
     if kind.endswith("_pool"):
         return typed_layer(layer, type_name, kind=kind)
+    if kind == "elementwise":
+        kind, act = rng.choice(("copy", "add", "sub", "mul", "max")), rng.choice(("", "relu"))
+        shape = ConvLayer("drawn", 1, 1, *image, 1, 1, *image, groups=groups)
+        return typed_layer(shape, type_name, kind=kind, act=act, residual=kind != "copy")
     if type_name == "i8" and rng.random() < 0.3:
         return typed_layer(layer, type_name, output="i32")
     act = rng.choice(["", "relu", "leaky_relu", "clip"])

@@ -37,7 +37,7 @@ def wrong_kernels(kernels: list[Kernel], folder: Path) -> dict[int, str]:
 
 
 def test_random_kernels_are_as_the_plan_interpreter_has_them(draw_kernels: Draw, tmp_path: Path) -> None:
-    kernels = draw_kernels(5, 6)
+    kernels = draw_kernels(8, 6)
 
     assert {type(kernel) for kernel in kernels} == {ConvKernel, ProductKernel, WindowKernel}
     assert wrong_kernels(kernels, tmp_path) == {}

@@ -1,0 +1,263 @@
+"""The host program of a network: its kernels in order, buffers, weights from a file, CPU operators between them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.planner.gpu.gpu_layer import PACK
+from mavcg.planner.gpu.kernel_plan import Kernel
+from mavcg.planner.gpu.launch import launches_of
+from mavcg.planner.gpu.network_steps import NetworkStep
+from mavcg.planner.gpu.packing import pack_bias, pack_weights
+from mavcg.text.safe_text import comment
+
+Array = NDArray[Any]
+_ALIGNMENT = 256
+WEIGHTS_SEED = 20261123
+
+
+@dataclass(frozen=True)
+class NetworkKernel:
+    """A step's kernel and its function's name."""
+
+    step: NetworkStep
+    kernel: Kernel
+    function: str
+
+
+@dataclass(frozen=True)
+class NetworkProgram:
+    """The program's text, and the contents of weights.bin."""
+
+    text: str
+    weights: bytes
+
+
+def network_program(
+    graph: Graph, steps: Sequence[NetworkStep], kernels: Mapping[str, NetworkKernel], type_name: str
+) -> NetworkProgram:
+    """Return the host program of a graph. kernels: by the tensor that each makes.
+
+    Weights that the model has none of (built-in networks) are drawn by `drawn_constants`.
+    Raises: MavcgError for more than one input that is no weight, or more than one output.
+    """
+    weights = {name for step in steps for name in (step.weights, step.bias) if name}
+    inputs = [name for name in graph.inputs if name not in weights]
+    if len(inputs) != 1 or len(graph.outputs) != 1:
+        raise MavcgError(
+            f"{graph.name}: {len(inputs)} inputs and {len(graph.outputs)} outputs; the host program has one of each"
+        )
+    writer = _ProgramWriter(graph, kernels, PACK[type_name])
+    body = [line for step in steps for line in writer.step(step)]
+    return NetworkProgram(writer.text(inputs[0], graph.outputs[0], body), bytes(writer.weights))
+
+
+def drawn_constants(graph: Graph, names: Sequence[str]) -> dict[str, Array]:
+    """Return seeded normal weights for inputs of a graph that stand for them, variance 2 / fan-in (He et al., 2015)."""
+    rng = np.random.default_rng(WEIGHTS_SEED)
+    found: dict[str, Array] = {}
+    for name in sorted(names):
+        shape = graph.types[name].shape
+        fan_in = prod(shape[1:]) if len(shape) > 1 else 1
+        scale = (2 / fan_in) ** 0.5 if len(shape) > 1 else 0.1
+        found[name] = (rng.standard_normal(shape, np.float32) * np.float32(scale)).astype(np.float32)
+    return found
+
+
+class _ProgramWriter:
+    """The program's tensors, and where each one's value is: on the device, on the host, or both."""
+
+    def __init__(self, graph: Graph, kernels: Mapping[str, NetworkKernel], pack: int) -> None:
+        self.graph, self.kernels, self.pack = graph, kernels, pack
+        self.names: dict[str, str] = {}
+        self.declared: list[str] = []
+        self.on_device: set[str] = set()
+        self.on_host: set[str] = set()
+        self.weights = bytearray()
+        self.partial_bytes = 16
+        named = [name for one in kernels.values() for name in (one.step.weights, one.step.bias) if name]
+        missing = [name for name in dict.fromkeys(named) if name not in graph.constants]
+        self.constants = {**graph.constants, **drawn_constants(graph, missing)}
+
+    def tensor(self, name: str) -> str:
+        """Return a tensor's variable, which is declared when it is first named."""
+        if name not in self.names:
+            self.names[name] = f"t{len(self.names)}"
+            shape = self.graph.types[name].shape
+            image = shape[1:] if len(shape) == 4 and shape[0] == 1 else (1, 1, prod(shape))
+            rows, columns, channels = image
+            self.declared.append(
+                f"static Tensor {self.names[name]}({rows}, {columns}, {channels}, {self.pack});  // {comment(name)}"
+            )
+        return self.names[name]
+
+    def needed_on_device(self, name: str) -> Iterator[str]:
+        if name not in self.on_device:
+            yield f"    {self.tensor(name)}.upload();"
+            self.on_device.add(name)
+
+    def needed_on_host(self, name: str) -> Iterator[str]:
+        if name not in self.on_host:
+            yield f"    {self.tensor(name)}.download();"
+            self.on_host.add(name)
+
+    def constant(self, data: bytes) -> str:
+        self.weights.extend(bytes(-len(self.weights) % _ALIGNMENT))
+        at = len(self.weights)
+        self.weights.extend(data)
+        return f"weights + {at}"
+
+    def step(self, step: NetworkStep) -> Iterator[str]:
+        yield f"    // {comment(step.node.op)} {comment(step.node.origin or step.output)}"
+        if step.kind == "alias" and step.inputs[0] in self.on_device:
+            # A vector in the words' own order: the same memory. Nothing on the CPU reads it in the graph's order.
+            self.names[step.output] = self.tensor(step.inputs[0])
+            self.on_device.add(step.output)
+        elif step.kind == "kernel":
+            yield from self._kernel(step)
+        elif step.kind == "join":
+            yield from self._join(step)
+        else:
+            yield from self._cpu(step)
+
+    def _kernel(self, step: NetworkStep) -> Iterator[str]:
+        one = self.kernels[step.output]
+        for name in step.inputs:
+            yield from self.needed_on_device(name)
+        at = {"input": f"{self.tensor(step.inputs[0])}.device", "output": f"{self.tensor(step.output)}.device"}
+        if len(step.inputs) > 1:
+            at["residual"] = f"{self.tensor(step.inputs[1])}.device"
+        if step.weights:
+            at["weights"] = self.constant(pack_weights(one.kernel, self.ordered_weights(step)).tobytes())
+            channels = one.kernel.layer.conv.groups * one.kernel.layer.conv.oc
+            bias = self.constants[step.bias] if step.bias else np.zeros(channels)
+            at["bias"] = self.constant(pack_bias(one.kernel, np.asarray(bias).reshape(-1), None).tobytes())
+        at["partial"] = "partial"
+        self.partial_bytes = max(self.partial_bytes, one.kernel.partial_bytes)
+        for launch in launches_of(one.kernel, one.function):
+            arguments = ", ".join(at[name] if name else "NULL" for name in launch.arguments)
+            if launch.shared_bytes > 48 << 10:
+                yield f"    ALLOW_SHARED({launch.function}, {launch.shared_bytes});"
+            x, y, z = launch.grid
+            shape = f"dim3({x}, {y}, {z}), {launch.threads}, {launch.shared_bytes}"
+            yield f"    {launch.function}<<<{shape}>>>({arguments});"
+        self.on_device.add(step.output)
+
+    def ordered_weights(self, step: NetworkStep) -> Array:
+        """Return a step's weights as [out channels, in channels, height, width], in the order of its input's words."""
+        w = self.constants[step.weights]
+        if step.node.op == "conv2d":
+            return np.ascontiguousarray(w.transpose(0, 3, 1, 2))
+        matrix = w if step.node.attr("transpose_b") else w.T
+        rows, columns, channels = step.folded
+        if rows * columns > 1:
+            split = matrix.reshape(len(matrix), rows * columns, channels // self.pack, self.pack)
+            matrix = split.transpose(0, 2, 1, 3).reshape(len(matrix), -1)
+        return np.ascontiguousarray(matrix)[:, :, None, None]
+
+    def _join(self, step: NetworkStep) -> Iterator[str]:
+        to, offset = self.tensor(step.output), "0"
+        for name in step.inputs:
+            yield from self.needed_on_device(name)
+            source = self.tensor(name)
+            yield (
+                f"    checked(cudaMemcpyAsync((char *){to}.device + 4 * ({offset}), {source}.device, "
+                f'4 * {source}.words(), cudaMemcpyDeviceToDevice), "concat");'
+            )
+            offset = f"{offset} + {source}.words()"
+        self.on_device.add(step.output)
+
+    def _cpu(self, step: NetworkStep) -> Iterator[str]:
+        node, name = step.node, step.inputs[0]
+        yield from self.needed_on_host(name)
+        source, to = f"{self.tensor(name)}.host", f"{self.tensor(step.output)}.host"
+        shape = self.graph.types[name].shape
+        match node.op:
+            case "transpose":
+                dims, order = (f"Dims{{{', '.join(map(str, values))}}}" for values in (shape, node.attr("perm")))
+                call = f"cpu_transpose({source}, {to}, {dims}, {order})"
+            case "softmax" if node.attr("axis") in (-1, len(shape) - 1):
+                call = f"cpu_softmax({source}, {to}, {shape[-1]})"
+            case "lrn":
+                numbers = ", ".join(repr(float(node.attr(key))) for key in ("alpha", "beta", "bias"))
+                call = f"cpu_lrn({source}, {to}, {shape[-1]}, {int(node.attr('size'))}, {numbers})"
+            case "reshape" | "flatten":
+                call = f"cpu_reshape({source}, {to})"
+            case _:
+                raise MavcgError(
+                    f"{self.graph.name}: {node.op} of {node.output} along this axis has no CUDA host program"
+                )
+        yield f"    {call};"
+        self.on_host.add(step.output)
+
+    def text(self, given: str, result: str, body: Sequence[str]) -> str:
+        """Return the program. given, result: the graph's input and output."""
+        source, target = self.tensor(given), self.tensor(result)
+        lines = list(body)
+        if given in self.on_device and f"    {source}.upload();" not in lines:
+            lines.insert(0, f"    {source}.upload();")
+        files = dict.fromkeys(f'#include "{one.function}.cu"' for one in self.kernels.values())
+        after = [] if result in self.on_host else [f"    {target}.download();"]
+        values = {
+            "@NAME@": comment(self.graph.name or "a network"), "@KERNELS@": "\n".join(files),
+            "@TENSORS@": "\n".join(self.declared), "@BODY@": "\n".join([*lines, *after]),
+            "@WEIGHT_BYTES@": str(len(self.weights)), "@PARTIAL@": str(self.partial_bytes),
+            "@INPUT@": source, "@OUTPUT@": target,
+        }  # fmt: skip
+        text = _PROGRAM
+        for key, value in values.items():
+            text = text.replace(key, value)
+        return text
+
+
+_PROGRAM = """\
+// @NAME@: the network, f32 input and output in the order of its graph (rows, columns, channels).
+#include "gpu_network.h"
+@KERNELS@
+
+#define ALLOW_SHARED(kernel, bytes) \\
+    checked(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), #kernel)
+
+@TENSORS@
+
+static void run(const char *weights, void *partial) {
+@BODY@
+    checked(cudaGetLastError(), "a kernel");
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: %s INPUT OUTPUT WEIGHTS (f32 tensors; weights.bin)\\n", argv[0]);
+        return 2;
+    }
+    const size_t input_bytes = sizeof(float) * @INPUT@.pixels() * @INPUT@.channels;
+    const std::vector<char> given = file_bytes(argv[1], input_bytes), constants = file_bytes(argv[3], @WEIGHT_BYTES@);
+    @INPUT@.host.resize(input_bytes / sizeof(float));
+    memcpy(@INPUT@.host.data(), given.data(), input_bytes);
+    char *weights = NULL;
+    void *partial = NULL;
+    checked(cudaMalloc((void **)&weights, constants.size() + 16), "cudaMalloc");
+    checked(cudaMalloc(&partial, @PARTIAL@), "cudaMalloc");
+    checked(cudaMemcpy(weights, constants.data(), constants.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+    cudaEvent_t start, end;
+    float ms = 0;
+    run(weights, partial);  // the first run loads the kernels
+    cudaEventCreate(&start), cudaEventCreate(&end), cudaEventRecord(start);
+    run(weights, partial);
+    cudaEventRecord(end), cudaEventSynchronize(end), cudaEventElapsedTime(&ms, start, end);
+    FILE *file = fopen(argv[2], "wb");
+    const std::vector<float> &made = @OUTPUT@.host;
+    if (!file || fwrite(made.data(), sizeof(float), made.size(), file) != made.size() || fclose(file)) {
+        fprintf(stderr, "%s: cannot be written\\n", argv[2]);
+        return 2;
+    }
+    printf("{\\"ms\\": %.4f}\\n", ms);
+    return 0;
+}
+"""
