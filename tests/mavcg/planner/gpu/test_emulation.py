@@ -10,7 +10,7 @@ from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.gpu.check_project import check_kernel
 from mavcg.planner.gpu.emulation import HEADERS, EmulatedKernels
 from mavcg.planner.gpu.gpu_layer import typed_layer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_search import best_kernel
 from mavcg.planner.gpu.layer_source import layer_source
 from mavcg.planner.layer_model.graph_layers import layers_of
@@ -37,9 +37,9 @@ def wrong_kernels(kernels: list[Kernel], folder: Path) -> dict[int, str]:
 
 
 def test_random_kernels_are_as_the_plan_interpreter_has_them(draw_kernels: Draw, tmp_path: Path) -> None:
-    kernels = draw_kernels(8, 6)
+    kernels = draw_kernels(34, 7)
 
-    assert {type(kernel) for kernel in kernels} == {ConvKernel, ProductKernel, WindowKernel}
+    assert {type(kernel) for kernel in kernels} == {ConvKernel, ElementwiseKernel, ProductKernel, WindowKernel}
     assert wrong_kernels(kernels, tmp_path) == {}
 
 
