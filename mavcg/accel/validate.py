@@ -92,17 +92,19 @@ class _Compared:
         """Return the nodes with differences; what no instruction computes counts as well.
 
         The parts of a concat are saved into it by the nodes that make them, so its own instructions need not make all.
+        Of a tensor that stays on chip only what its readers need is computed: strides may pass over pixels.
         """
         found, layers, cpu = [], 0, set(self.program.cpu_nodes)
+        stored = {tensor.name for tensor in self.program.tensors}
         for node in graph.nodes:
             if not node.on_accelerator or node.name in cpu:
                 continue
             layers += 1
             seen = self.seen.get(node.name)
-            lacking = (
-                0 if node.kind == "concat" else self.expected[node.name].size - (0 if seen is None else seen.sum())
-            )
-            count = self.wrong.get(node.name, 0) + int(lacking)
+            size, lacking = self.expected[node.name].size, 0
+            if node.kind != "concat" and (seen is None or node.name in stored):
+                lacking = size - (0 if seen is None else int(seen.sum()))
+            count = self.wrong.get(node.name, 0) + lacking
             if count:
                 found.append(LayerDifference(node.name, count, self.first.get(node.name, "never computed")))
         return Validation(layers, tuple(found))

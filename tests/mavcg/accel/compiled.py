@@ -70,6 +70,8 @@ def check_against_reference(graph: XGraph, target: IsaTarget, program: AccelProg
     for order in (None, seed):
         for name, values in execute(program, images, compare, seed=order).items():
             assert np.array_equal(values, expected[name]), f"seed {seed}, output {name}"
-    kinds = graph.by_name()
-    assert all(c.all() for name, c in covered.items() if kinds[name].kind != "concat")
+    kinds, stored = graph.by_name(), {tensor.name for tensor in program.tensors}
+    for name, computed in covered.items():  # strides may pass over pixels of what stays on chip
+        if kinds[name].kind != "concat":
+            assert computed.all() if name in stored else computed.any(), f"seed {seed}, {name}"
     return tiles
