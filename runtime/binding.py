@@ -55,22 +55,47 @@ def detect(
         from mavcg.profiles.load import load_cores  # the profiles are above this floor for callers that give cores
 
         cores = list(load_cores().values())
-    live = root.resolve() == Path("/")
-    core_set = CoreSet(tuple(cores))
-    found = _detect(core_set, root, live, cpu_map)
-    if not live:
-        return found
-    # A hypervisor may mask instructions that every silicon of the family has; the selector then takes "generic".
-    named = {cpu.core for cpu in found if cpu.how != BY_MAP}
-    checked = tuple(core for core in core_set.cores if core.name in named and core.arch == "x86_64")
-    return _detect(core_set, root, live, cpu_map, checked) if checked else found
+    if root.resolve() != Path("/"):
+        return _detect(root, cpu_map, Candidates(CoreSet(tuple(cores))))
+    return _detect_unmasked(cpu_map, tuple(cores), ())
 
 
-def _detect(
-    core_set: CoreSet, root: Path, live: bool, cpu_map: str | None, checked: tuple[Core, ...] = ()
-) -> list[DetectedCpu]:
-    """Return the CPUs; one of a `checked` core counts as unrecognised where it lacks instructions of that core."""
-    library = load_detector(core_set, checked)
+@dataclass(frozen=True)
+class Candidates:
+    """Cores that detection distinguishes.
+
+    checked: those of the set whose instructions a CPU must have to be recognised as such a core. masked: cores outside
+    the set, whose CPUs are recognised as a stand-in of theirs in the set.
+    """
+
+    core_set: CoreSet
+    checked: tuple[Core, ...] = ()
+    masked: tuple[Core, ...] = ()
+
+
+def _detect_unmasked(cpu_map: str | None, cores: tuple[Core, ...], masked: tuple[Core, ...]) -> list[DetectedCpu]:
+    """Return this machine's CPUs, each as a core whose instructions it has.
+
+    A hypervisor may mask instructions that every silicon of a core has: its CPUs are then what the core's stand-ins
+    are, as in a library that is built for one of these.
+    """
+    core_set = CoreSet(cores)
+    by_model = _detect(Path("/"), cpu_map, Candidates(core_set, (), masked))
+    named = {cpu.core for cpu in by_model if cpu.how != BY_MAP}
+    checked = tuple(core for core in cores if core.name in named and core.arch == "x86_64")
+    if not checked:
+        return by_model
+    recognised = _detect(Path("/"), cpu_map, Candidates(core_set, checked, masked))
+    lacking = {a.core for a, b in zip(by_model, recognised, strict=True) if b.core is None} - {None}
+    if not lacking:
+        return recognised
+    rest = tuple(core for core in cores if core.name not in lacking)
+    return _detect_unmasked(cpu_map, rest, (*masked, *(core for core in cores if core.name in lacking)))
+
+
+def _detect(root: Path, cpu_map: str | None, candidates: Candidates) -> list[DetectedCpu]:
+    live, core_set = root.resolve() == Path("/"), candidates.core_set
+    library = load_detector(candidates)
     listed, ids, hows = (ffi.new("uint8_t[]", TABLE_CPUS) for _ in range(3))
     seen = ffi.new("uint32_t[]", TABLE_CPUS)
     fault_at, fault_bytes = ffi.new("size_t *"), ffi.new("size_t *")
@@ -101,37 +126,35 @@ def describe(library: Any, core_set: CoreSet, cpu: int, number: int, how: int, s
 
 
 @cache
-def load_detector(core_set: CoreSet, checked: tuple[Core, ...] = ()) -> Any:
+def load_detector(candidates: Candidates) -> Any:
     """Load the detection library for these cores, compiled where the cache does not have it yet.
 
     Where the cache folder belongs to another user, or cannot be written, it is compiled for this process alone.
-
-    Args:
-        checked: the x86 cores whose instructions the library looks for before it recognises them.
     """
     folder = cache_folder()
     if is_own_folder(folder):
-        return ffi.dlopen(str(build_detector(core_set, folder, checked)))
+        return ffi.dlopen(str(build_detector(candidates, folder)))
     with scratch_folder("mavcg-detect-") as scratch:
-        return ffi.dlopen(str(build_detector(core_set, Path(scratch), checked)))
+        return ffi.dlopen(str(build_detector(candidates, Path(scratch))))
 
 
-def build_detector(core_set: CoreSet, folder: Path, checked: tuple[Core, ...] = ()) -> Path:
+def build_detector(candidates: Candidates, folder: Path) -> Path:
     """Return the detection library's path in this folder, compiled where it is not there.
 
     Its name has a digest of all that it is made of, so that a stale one is never loaded.
     Raises: ToolError when compiling fails.
     """
-    target = host_target()
+    target, core_set, checked = host_target(), candidates.core_set, candidates.checked
+    others = {core.name: core for core in candidates.masked}
     # The compiler lists a core's instructions only where the library is made: by LLVM's names they are the same.
     names = "".join(f"{core.name} {core.llvm_cpu} {core.llvm_features}\n" for core in checked)
-    whole = [unit_text("detect"), table_text(core_set, {}), target.zig_name, " ".join(RUNTIME_FLAGS), names]
+    whole = [unit_text("detect"), table_text(core_set, others), target.zig_name, " ".join(RUNTIME_FLAGS), names]
     parts = [hashlib.sha256(part.encode()).digest() for part in (*whole, _NEEDS.read_text())]
     content = hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
     flags = ("-shared",) if target.system == "macos" else ("-shared", "-nostdlib")
 
     def compile_detector(out: Path) -> None:
-        table = table_text(core_set, {}, {core.name: x86_needs(core) for core in checked})
+        table = table_text(core_set, others, {core.name: x86_needs(core) for core in checked})
         compile_runtime("detect", table, target, out, flags)
 
     return cached_file(folder, f"detect-{content}.so", compile_detector)

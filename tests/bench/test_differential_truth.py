@@ -94,6 +94,14 @@ def test_the_reference_of_lrn_is_that_of_its_definition() -> None:
     assert np.all(np.abs(theirs - truth.value) <= truth.bound)
 
 
+def test_a_number_of_which_no_digit_is_determined() -> None:
+    """The tangent of half precision's 20000 is anything, for its neighbours are 16 apart; that of 0.5 is not."""
+    (result,) = _bounded(_part("Tan", "Identity", x=np.array([0.5, 0.5, 0.5, 20000.0], np.float16)))
+    assert np.all(result.bound[:3] < 0.1)
+    (result,) = _bounded(_part("Relu", "Tan", x=np.array([0.5, 0.5, 0.5, 20000.0], np.float16)))
+    assert np.all(result.bound[:3] < 0.1) and result.bound[3] == np.inf
+
+
 def test_both_directions_of_an_error_are_tried() -> None:
     """The error function of 2.7 in half precision is 1 or the number below it: its ceiling is 1 either way; that of
     -2.7 is -1 or -0."""

@@ -100,6 +100,6 @@ def test_the_selector_is_never_loaded_from_a_folder_of_another_user(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "mavcg").mkdir()
     monkeypatch.setattr(binding, "is_own_folder", lambda folder: False)
-    library = binding.load_detector.__wrapped__(CoreSet(()))
+    library = binding.load_detector.__wrapped__(binding.Candidates(CoreSet(())))
 
     assert library.mavcg_how_words(0) and list((tmp_path / "mavcg").iterdir()) == []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runtime import binding
-from mavcg.runtime.binding import DetectedCpu, detect
+from mavcg.runtime.binding import Candidates, DetectedCpu, detect
 from mavcg.runtime.code_cache import cache_folder
 from mavcg.runtime.coreset import CoreSet
 from tests.conftest import examples, zig_cache
@@ -181,10 +181,15 @@ def test_a_core_whose_instructions_are_masked_is_not_recognised() -> None:
     models = (X86Model(vendor.split()[-1], family, (model,)),)
     there = Core("there", "x86_64", "out", "x86-64", "", x86_models=models)
     masked = replace(there, name="masked", llvm_features=("+fma4", "+amx-tile"))
+    older = replace(there, name="older", x86_models=())
+    newer = replace(masked, name="newer", stand_ins=("older",))
+    newest = replace(masked, name="newest", stand_ins=("newer", "older"))
 
     assert {cpu.core for cpu in detect(cores=[there])} == {"there"}
     assert {cpu.core for cpu in detect(cores=[masked])} == {None}
     assert {cpu.core for cpu in detect(cores=[masked], cpu_map="*=masked")} == {"masked"}  # by its user's word
+    assert {cpu.core for cpu in detect(cores=[newer, older])} == {"older"}
+    assert {cpu.core for cpu in detect(cores=[older, replace(newer, x86_models=()), newest])} == {"older"}
 
 
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:
@@ -195,13 +200,15 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
 def test_the_library_is_kept_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = binding.build_detector(CoreSet((ZEN,)), cache_folder())
+    made = binding.build_detector(Candidates(CoreSet((ZEN,))), cache_folder())
     stamp = made.stat().st_mtime_ns
 
     assert made.parent == tmp_path / "mavcg" and [path.name for path in made.parent.iterdir()] == [made.name]
-    assert binding.build_detector(CoreSet((ZEN,)), made.parent).stat().st_mtime_ns == stamp  # not compiled again
-    assert binding.build_detector(CoreSet((ZEN, BIG)), made.parent) != made
-    assert binding.build_detector(CoreSet((ZEN,)), made.parent, (ZEN,)) != made
+    assert (
+        binding.build_detector(Candidates(CoreSet((ZEN,))), made.parent).stat().st_mtime_ns == stamp
+    )  # not compiled again
+    assert binding.build_detector(Candidates(CoreSet((ZEN, BIG))), made.parent) != made
+    assert binding.build_detector(Candidates(CoreSet((ZEN,)), (ZEN,)), made.parent) != made
 
 
 def test_a_relative_cache_home_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mavcg.importers.emitter import Value
-from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
 
 def matmul(call: OnnxCall) -> Results:
@@ -29,6 +29,7 @@ def multiplied(call: OnnxCall, a: Value, b: Value) -> Value:
     return call.reshape(made, shape)
 
 
+@round_once
 def gemm(call: OnnxCall) -> Results:
     """Gemm: alpha * A' * B' + beta * C."""
     return gemm_of(call, call.input(0, rank=2), call.input(1, rank=2), call.maybe(2))

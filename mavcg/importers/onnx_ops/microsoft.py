@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.convolution import convolve
 from mavcg.importers.onnx_ops.linear import gemm_of, multiplied
 from mavcg.importers.onnx_ops.pooling import averaged, over_image
@@ -85,6 +85,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+@round_once
 def fused_conv(call: OnnxCall) -> Results:
     """FusedConv: a convolution, perhaps a sum with a fourth input, an activation."""
     made = convolve(call, call.input(0), call.input(1), call.maybe(2))
@@ -103,6 +104,7 @@ def fused_conv(call: OnnxCall) -> Results:
     return call.add(op, made, **dict(zip(names, values, strict=True)))
 
 
+@round_once
 def fused_matmul(call: OnnxCall) -> Results:
     """FusedMatMul: alpha * A' * B'."""
     a, b = call.input(0, rank_min=2), call.input(1, rank_min=2)
@@ -116,6 +118,7 @@ def fused_matmul(call: OnnxCall) -> Results:
     return made if alpha == 1.0 else call.add("mul", made, call.scalar(alpha, made))
 
 
+@round_once
 def gelu(call: OnnxCall) -> Results:
     """Gelu (exact), FastGelu (by tanh), BiasGelu; a second input is added first."""
     x, bias = call.input(0), call.maybe(1)
@@ -123,6 +126,7 @@ def gelu(call: OnnxCall) -> Results:
     return call.add("gelu", x, tanh=call.op.endswith("FastGelu"))
 
 
+@round_once
 def quick_gelu(call: OnnxCall) -> Results:
     """QuickGelu: x * sigmoid(alpha x)."""
     x = call.input(0)

@@ -359,6 +359,7 @@ HALF = np.array([[[[1000, -300, 6e-6], [2, 500, -4e-7]]]], np.float16)
     [
         ("ReduceL2", 13, [HALF], {"axes": [3]}),
         ("ReduceLogSumExp", 13, [HALF], {"axes": [2]}),
+        ("Gemm", 13, [HALF[0, 0], HALF[0, 0]], {"transB": 1, "alpha": 0.01}),
         ("LpPool", 11, [HALF], {"kernel_shape": [1, 2]}),
         ("RMSNormalization", 23, [HALF, np.array([1, 2, 0.5], np.float16)], {}),
         ("LpNormalization", 7, [HALF], {"axis": 3}),
