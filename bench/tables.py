@@ -16,6 +16,7 @@ from typing import Any
 from bench import (
     accelerator_tables,
     gpu_record,
+    memory_tables,
     model_tables,
     planner_tables,
     selection_tables,
@@ -125,6 +126,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
             **planner_tables.TABLES,
             **gpu_record.TABLES,
             **accelerator_tables.TABLES,
+            **memory_tables.TABLES,
             **thread_tables.TABLES,
             **selection_tables.TABLES,
         }.items()
