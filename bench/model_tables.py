@@ -148,6 +148,7 @@ def model_build(record: Record, table: Table) -> str:
         [
             row["model"],
             f"{row['wall_s']:.1f} ({row['cpu_s']:.1f})",
+            f"{row['host_wall_s']:.1f} ({row['host_cpu_s']:.1f})" if "host_wall_s" in row else "",
             f"{row['weight_bytes'] / 1e6:.2f}",
             f"{(row['library_bytes'] - row['weight_bytes']) / 1e6:.2f}",
             row["kernels"],
@@ -159,7 +160,15 @@ def model_build(record: Record, table: Table) -> str:
         f"Measured: `mavcg build --board {record['board']} --jobs {record['jobs']}`, nothing kept of earlier builds; "
     )
     text += "the first run in a new process is of the same model built for this machine."
-    head = ["model", "seconds (of CPU)", "weights, MB", "rest of the library, MB", "kernels", "first run / later"]
+    head = [
+        "model",
+        "seconds (of CPU)",
+        "for this machine",
+        "weights, MB",
+        "rest of the library, MB",
+        "kernels",
+        "first run / later",
+    ]
     return f"{text}\n\n" + table(head, rows)
 
 

@@ -1,14 +1,15 @@
 """Run tasks in processes that are copies of this one: Python code beside Python code, with nothing loaded again.
 
 The processes are forked: they have all modules and values of this one from their first moment, and a task's arguments
-are not sent to them. Where a system cannot fork (Windows), and for one worker, tasks run in this process.
+are not sent to them. Where a fork is not safe, tasks run in threads of this process: compilers still run beside each
+other.
 """
 
 import contextlib
 import gc
 import multiprocessing
-import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from typing import Any, Generic, TypeVar
 from mavcg.errors import ToolError
 from mavcg.files.scratch import ENDING_SIGNALS, making
 
+FORKS = sys.platform.startswith("linux")  # macOS's frameworks do not survive a fork, and Windows has none
 R = TypeVar("R", covariant=True)
 Pipe = Connection  # one end of it
 
@@ -41,7 +43,7 @@ def run_tasks(
     any thread. Raises: the exception that a task raises; ToolError where a process ends before its task does.
     """
     count = min(workers, len(tasks))
-    if count < 2 or not hasattr(os, "fork"):
+    if count < 2:
         found = []
         for task in tasks:
             progress(task.what)
@@ -49,16 +51,16 @@ def run_tasks(
         return found
     # Threads that wait for a worker end when it is killed: so the workers, in the stack, go before the pool.
     with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
-        idle: SimpleQueue[_Worker] = SimpleQueue()
+        idle: SimpleQueue[_Worker | None] = SimpleQueue()
         ours: list[Pipe] = []
         for _ in range(count):
-            idle.put(stack.enter_context(_Worker(tasks, ours)))
+            idle.put(stack.enter_context(_Worker(tasks, ours)) if FORKS else None)
 
         def work(number: int) -> R:
             worker = idle.get()
             try:
                 progress(tasks[number].what)
-                result: R = worker.run(number)
+                result: R = tasks[number].run() if worker is None else worker.run(number)
             finally:
                 idle.put(worker)
             return result

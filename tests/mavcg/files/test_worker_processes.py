@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError, ToolError
+from mavcg.files import worker_processes
 from mavcg.files.worker_processes import Task, run_tasks
 
 
@@ -25,6 +26,15 @@ def test_results_are_in_order_whatever_the_number_of_workers(workers: int) -> No
     assert [value for value, _ in results] == [n * n + 7 for n in range(9)]
     assert sorted(begun) == [f"square {n}" for n in range(9)]
     assert ({process for _, process in results} == {os.getpid()}) == (workers == 1)
+
+
+def test_where_a_fork_is_not_safe_tasks_run_in_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(worker_processes, "FORKS", False)
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert run_tasks(squares(5), 2) == [(n * n + 7, os.getpid()) for n in range(5)]
+    assert run_tasks([Task("a", partial(_meet, a, b)), Task("b", partial(_meet, b, a))], 2) == [True, True]
+    with pytest.raises(MavcgError, match="node 'x': is refused"):
+        run_tasks([Task("a", _refuse), Task("b", partial(time.sleep, 0.01))], 2)
 
 
 def test_one_task_and_none_need_no_process() -> None:
