@@ -24,7 +24,7 @@ def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> l
 
 
 def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
-    """Calibration images of a .npz file: for each input an array of its shape, or of several along the first dimension.
+    """Calibration images of a .npz file: for each input an array of its shape, or several, concatenated or stacked.
 
     An .npy file has the images of the only input. Raises: MavcgError naming file, input and shapes.
     """
@@ -56,6 +56,8 @@ def _stack(node: XNode, array: Array, path: Path) -> list[Array]:
     if array.dtype.kind not in "fiub" or array.ndim == 0 or array.size % size or not array.size:
         raise MavcgError(f"--calibrate {path}: {node.name} is {array.dtype} {array.shape}; images are {node.shape}")
     batch, count = node.shape[0], array.size // size
+    if array.ndim == len(node.shape) + 1 and array.shape[:2] == (count, batch):
+        return list(array.astype(np.float32))  # as np.stack makes it of inputs
     if array.shape[0] != batch * count:
         raise MavcgError(f"--calibrate {path}: {node.name} is {array.shape}; stack images along the first dimension")
     return list(array.reshape(count, batch, *array.shape[1:]).astype(np.float32))

@@ -14,10 +14,13 @@ from mavcg.importers.load import import_model, is_model
 def load_xgraph(model: str, target: IsaTarget, shapes: Mapping[str, tuple[int, ...]]) -> XGraph:
     """The f32 XGraph of an .onnx or .tflite file, or of one of the built-in networks.
 
-    shapes: of inputs whose dimensions a file leaves free. Raises: MavcgError for what is neither, or cannot be read.
+    shapes: of inputs whose dimensions a file leaves free. Raises: MavcgError for what is neither or cannot be read, and
+    for shapes of a built-in network.
     """
     on_host = target.dense == "cpu"
     if model in NAMES:
+        if shapes:
+            raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
         return xgraph_of(network(model), on_host)
     if not is_model(Path(model)) and not Path(model).exists():
         raise MavcgError(f"{model}: no .onnx or .tflite file, and no built-in network; these are {', '.join(NAMES)}")

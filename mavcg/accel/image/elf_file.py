@@ -115,11 +115,15 @@ def _symbols(program: AccelProgram) -> tuple[bytes, bytes]:
 
 
 def read_elf(path: Path) -> AccelProgram:
-    """Return the program in a file. Raises: MavcgError naming file, section and value, OSError."""
-    size = path.stat().st_size
-    if size > MOST_FILE_BYTES:
-        raise MavcgError(f"{path}: {size} bytes; programs have at most {MOST_FILE_BYTES}")
-    return parse_elf(path.read_bytes(), str(path))
+    """Return the program in a file. Raises: MavcgError naming file, section and value."""
+    try:
+        size = path.stat().st_size
+        if size > MOST_FILE_BYTES:
+            raise MavcgError(f"{path}: {size} bytes; programs have at most {MOST_FILE_BYTES}")
+        content = path.read_bytes()
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
+    return parse_elf(content, str(path))
 
 
 def parse_elf(content: bytes, name: str) -> AccelProgram:

@@ -48,6 +48,10 @@ def assemble(
     try:
         content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
         text = content.decode()
+    except OSError as error:
+        raise MavcgError(
+            f"{name}: cannot be read ({error.strerror}); name a file of `mavcg accel disassemble`"
+        ) from error
     except UnicodeDecodeError as error:
         raise MavcgError(f"{name}: no text ({error.reason} at byte {error.start}); give assembly text") from error
     write_elf(program_of(text, name), output)

@@ -33,8 +33,8 @@ def targets(
     rounding            of shifts: half_up, half_away or floor
     dense               fully connected layers on the "cpu" or the "accelerator"
 
-    Beside these stand name and description. Start from one of ours: `mavcg accel targets zu2` names its file. Your own
-    are found in the folders isa_targets/ of MAVCG_PROFILES, or by a path in place of the name.
+    Beside these stand description and name, which is the file's own. Start from one of ours: `mavcg accel targets zu2`
+    names its file. Your own are found in the folders isa_targets/ of MAVCG_PROFILES, or by a path in place of the name.
 
     \b
     mavcg accel targets

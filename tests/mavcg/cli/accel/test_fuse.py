@@ -95,6 +95,7 @@ def test_own_templates(capsys: pytest.CaptureFixture[str]) -> None:
         (["own.onnx", "--target", "zu2", "--svg", "absent/graph.svg"], "folder absent"),
         (["own.onnx", "--target", "zu2", "--templates", "absent.toml"], "absent.toml: cannot be read"),
         (["own.onnx", "--target", "zu2", "--shape", "x"], "--shape x"),
+        (["squeezenet", "--target", "zu2", "--shape", "image=1x3x64x64"], "built-in network of one shape"),
     ],
 )
 def test_bad_options_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,6 +89,16 @@ def test_build_reports_what_scripts_read(capsys: pytest.CaptureFixture[str]) -> 
     assert printed(capsys, "simulate", "n.elf", "--json")["cycles"] == report["predicted_cycles"]
 
 
+def test_stacked_calibration_is_as_concatenated() -> None:
+    """np.stack of the model's inputs has a dimension more than np.concatenate; both are stacks of images."""
+    images = np.load("images.npz")["x"]
+    np.savez("stacked.npz", x=images[:, None])
+    command = ["build", "net.onnx", "--target", "zu2", "--search", "none", "--calibrate", "stacked.npz", "-o", "s.elf"]
+
+    assert run(["accel", *command]) == 0
+    assert Path("s.elf").read_bytes() == Path("net.elf").read_bytes()
+
+
 def test_simulate_reports_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
     report = printed(capsys, "simulate", "net.elf", "--json", "--timeline", "t.svg")
 
@@ -178,7 +188,9 @@ def test_run_takes_the_models_order_and_integers(capsys: pytest.CaptureFixture[s
         (["run", "net.elf", "--input", "net.onnx"], "--input net.onnx: no array"),
         (["run", "net.elf", "--input", "y=x.npy"], "no such free input|no array could be read"),
         (["assemble", "net.onnx", "-o", "n.elf"], "no text|net.onnx:1"),
-        (["disassemble", "missing.elf"], "missing.elf"),
+        (["disassemble", "missing.elf"], r"missing.elf: cannot be read \(No such file"),
+        (["simulate", "."], r"cannot be read \(Is a directory\)"),
+        (["assemble", "missing.s", "-o", "n.elf"], r"missing.s: cannot be read \(No such file"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,1 @@
+"""Operators of graphs as coarse operations of an accelerator, a family each module."""

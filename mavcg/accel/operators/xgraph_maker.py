@@ -1,0 +1,73 @@
+"""The XGraph while it grows: its nodes, names and tensors, for the operators' modules."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mavcg.accel.shapes import NAME
+from mavcg.accel.xgraph import Parameters, XNode
+from mavcg.graph import Array, Graph, Node
+
+
+@dataclass
+class XGraphMaker:
+    """The XGraph while it grows. now: the XGraph's tensor for each of the graph's; names: taken so far."""
+
+    graph: Graph
+    dense_on_host: bool
+    nodes: list[XNode] = field(default_factory=list)
+    parameters: dict[str, Parameters] = field(default_factory=dict)
+    hosts: dict[str, Graph] = field(default_factory=dict)
+    now: dict[str, str] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def name(self, stem: str) -> str:
+        """A free name made of the characters that names have."""
+        plain = "".join(c if NAME.fullmatch(c) else "_" for c in stem) or "node"
+        name, number = plain, 0
+        while name in self.shapes:
+            number += 1
+            name = f"{plain}.{number}"
+        return name
+
+    def add(self, node: XNode, tensor: str, parameters: Parameters | None = None) -> str:
+        """Append a node that makes `tensor` of the graph ("" for none)."""
+        named = replace(node, name=self.name(node.name))
+        self.nodes.append(named)
+        self.shapes[named.name] = named.shape
+        if parameters is not None:
+            self.parameters[named.name] = parameters
+        if tensor:
+            self.now[tensor] = named.name
+        return named.name
+
+    def image(self, tensor: str) -> str | None:
+        """The XGraph's node for a tensor that is a feature map there too; None for other ones."""
+        name = self.now.get(tensor)
+        return name if name is not None and self.shapes[name] == self.graph.types[tensor].shape else None
+
+    def constant(self, tensor: str) -> Array | None:
+        """The array of an f32 constant; None for others."""
+        array = self.graph.constants.get(tensor)
+        return array if array is not None and array.dtype == np.float32 else None
+
+
+def all_finite(*arrays: Array) -> bool:
+    """Return True if no array has an infinity or a NaN."""
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def fused_act(node: Node) -> tuple[str, tuple[float, ...]] | None:
+    """Return a node's fused activation in the accelerator's terms; None for one that it does not have."""
+    return accelerator_act(node.attr("act"), tuple(node.attr("act_args")))
+
+
+def accelerator_act(act: str, args: tuple[float, ...]) -> tuple[str, tuple[float, ...]] | None:
+    """Return an activation of graphs in the accelerator's terms: name, arguments; None for one that it lacks."""
+    if act in ("", "relu"):
+        return act, ()
+    if act == "clip" and args[0] == 0 and args[1] == float("inf"):
+        return "relu", ()
+    if act == "clip" and np.isfinite(args).all() and args[0] <= args[1]:
+        return "clip", args
+    return ("leaky", args) if act == "leaky_relu" and 0 <= args[0] < 1 else None
