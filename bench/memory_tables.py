@@ -28,6 +28,53 @@ def arena(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def joint_memory(record: Record, table: Table) -> str:
+    """Return Table 6.6, ways of using memory beside the paper's, and Table 6.8's precisions."""
+    rows = []
+    for row in record["rows"]:
+        weights, paper = row["weights_bytes"], row["paper_mb"]
+        naive = weights + row["naive_bytes"]
+
+        def cell(total: float, theirs: float, first: float = naive, printed: float = paper["naive"]) -> str:
+            return f"{total / 1e6:.2f}, {first / total:.2f} ({theirs:g}, {printed / theirs:.2f})"
+
+        for number, limit in enumerate(row["limits"]):
+            joint = limit["arena_bytes"] + weights
+            ways = [
+                f"{weights / 1e6:.2f}",
+                f"{naive / 1e6:.2f} ({paper['naive']:g})",
+                cell(weights + row["reuse_per_cnn_bytes"], paper["reuse_per_cnn"]),
+                cell(weights + row["parts_everywhere_bytes"], paper["parts_everywhere"]),
+            ]
+            fps = ", ".join(f"{value:.1f}" for value in limit["throughput"].values())
+            missed = "" if limit["meets"] or not limit["limit_mb"] else ", missed"
+            rows.append([
+                row["application"] if number == 0 else "", *(ways if number == 0 else [""] * 4),
+                f"{limit['limit_mb']:g} MB{missed}" if limit["limit_mb"] else "least", cell(joint, limit["paper_mb"]),
+                limit["layers_by_parts"], fps, f"{limit['cpu_s']:.1f}",
+            ])  # fmt: skip
+    text = (
+        "Counted: MB of weights and buffers together, and how many times less than without reduction; in brackets the "
+    )
+    text += "paper's, measured with other software and other graphs, so that ratios compare better than bytes. "
+    text += f"Frames per second of each network in turn are modelled, for {record['board']}."
+    head = ["application", "weights", "each edge its own", "shared in each network [76]", "all by parts [65]", "limit",
+            "joint", "layers by parts", "frames/s", "plan, CPU s"]  # fmt: skip
+    small = [
+        [
+            f"{row['application']}, {row['precision']}",
+            *(f"{value / 1e6:.2f}" for value in (row["weights_bytes"], row["naive_bytes"], row["arena_bytes"])),
+            f"{(row['weights_bytes'] + row['naive_bytes']) / (row['weights_bytes'] + row['arena_bytes']):.2f}",
+            f"{row['limit_mb']} MB: {'met' if row['meets'] else 'missed'}",
+        ]
+        for row in record["precisions"]
+    ]
+    between = "MB by precision (Tables 6.7 and 6.8; mixed: data in fp16, weights in 8 bits), at the least memory:"
+    columns = ["application, precision", "weights", "each edge its own", "joint", "times less in all", "limit"]
+    return f"{text}\n\n{table(head, rows)}\n\n{between}\n\n{table(columns, small)}"
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "arena": ("Buffers of MiniMalloc's problems in one memory", arena),
+    "joint_memory": ("Applications of several networks in one memory", joint_memory),
 }

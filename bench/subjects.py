@@ -57,6 +57,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
+    "joint_memory": Subject(("mavcg.apps.plan", "mavcg.apps.models", "mavcg.accel.networks")),
     "machine_passes": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c")),
     "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.builder.emit")),
     "model_build": _MODEL,

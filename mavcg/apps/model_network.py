@@ -1,12 +1,14 @@
 """A model's graph as a CNN of the paper's: layers, rows, windows, and the bytes of each edge."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mavcg.apps.application import Cnn, DataEdge, Layer, RowWindow
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.memory.storage import IN_PLACE
 
 _POINTWISE = IN_PLACE | {"cast", "quantize", "dequantize", "requantize", "where"}
+_WINDOWS = ("conv", "depthwise", "pool")
 # Read whole by every phase, and kept to the last: a gate of squeeze and excite, for example.
 _WHOLE = RowWindow(1, 0, 0)
 # Bytes of an element of data and of weights, for those that a file has in f32 (paper, Table 6.8).
@@ -22,11 +24,15 @@ def network_of(graph: Graph, name: str, precision: str = "fp32") -> Cnn:
     data_bytes, weight_bytes = PRECISIONS[precision]
     layers, edges = list[Layer](), dict[tuple[str, str], DataEdge]()
     names = layer_names(graph)
+    borders = _borders(graph)
     made = {tensor: f"input {tensor}" for tensor in graph.inputs}
     for tensor in graph.inputs:
         layers.append(Layer(made[tensor], "input", _rows(graph, tensor)))
     for number, node in enumerate(graph.nodes):
         layer = names[number]
+        if node.outputs[0] in borders:
+            made[node.outputs[0]] = made[node.inputs[0]]
+            continue
         kind, window = _kind(graph, node)
         weights = sum(
             _bytes(graph, tensor, weight_bytes) for tensor in dict.fromkeys(node.inputs) if tensor in graph.constants
@@ -37,9 +43,31 @@ def network_of(graph: Graph, name: str, precision: str = "fp32") -> Cnn:
                 size = _bytes(graph, tensor, data_bytes)
                 rows = _rows(graph, tensor)
                 own = _edge_window(graph, node, index)
+                if tensor in borders:
+                    rows = _rows(graph, borders[tensor].inputs[0])
+                    size = -(-size // rows) * rows
+                    own = replace(window, pad=window.pad + int(borders[tensor].attr("before")[1]))
                 edges[(made[tensor], layer)] = DataEdge(made[tensor], layer, max(size, rows), rows, own)
         made |= {tensor: layer for tensor in node.outputs if tensor}
     return Cnn(name, tuple(layers), tuple(edges.values()))
+
+
+def _borders(graph: Graph) -> dict[str, Node]:
+    """Return the pads of images that only windows read, by their output: the writer's rows lie inside of the border
+    at once (memory/storage.py), so that a pad is no layer and its data no edge. The border counts with the rows.
+    """
+    found = {}
+    for node in graph.nodes:
+        if node.op != "pad" or node.attr("mode") != "constant" or node.inputs[0] in graph.constants:
+            continue
+        before, after = node.attr("before"), node.attr("after")
+        image = len(before) == 4 and not (before[0] or after[0] or before[3] or after[3]) and min(*before, *after) >= 0
+        readers = [other for other in graph.nodes if node.outputs[0] in other.inputs]
+        if image and graph.types[node.outputs[0]].shape[0] == 1 and node.outputs[0] not in graph.outputs and all(
+            _kind(graph, other)[0] in _WINDOWS and other.inputs.index(node.outputs[0]) == 0 for other in readers
+        ):  # fmt: skip
+            found[node.outputs[0]] = node
+    return found
 
 
 def layer_names(graph: Graph) -> list[str]:

@@ -1,6 +1,6 @@
 """An application of models' files: graphs, predicted times, partitions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mavcg.apps.application import Application, Cnn, Partition, in_order, sequential
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
@@ -13,7 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.importers.load import import_model
-from mavcg.model_pipeline.estimating import read_source
+from mavcg.model_pipeline.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.predict import Prediction, predict
 
@@ -38,12 +38,7 @@ def read_application(
     ]
     parallel = [_parallel(file, group, unbalanced) for group in file.parallel]
     for entry, graph, cnn in zip(file.networks, graphs, cnns, strict=True):
-        source = read_source(entry.file, board, entry.shapes, progress)
-        progress(f"{entry.name}: predicting on {board.name}")
-        prediction = predict(
-            source.name, source.works, source.specs, board, 1, None, workers, progress, plan=source.plan
-        )
-        times |= _layer_times(cnn, graph, prediction, board)
+        times |= predict_layers(cnn, graph, board, workers, progress)
         own = _partitions(file, entry, cnn, times, board)
         partitions += own
         if len(own) > 1:
@@ -51,6 +46,16 @@ def read_application(
     app = Application(tuple(cnns), tuple(partitions), (*pipelined, *parallel))
     least = {entry.name: entry.throughput for entry in file.networks if entry.throughput is not None}
     return app, times, Constraints(file.memory, least)
+
+
+def predict_layers(
+    cnn: Cnn, graph: Graph, board: Board, workers: int, progress: Callable[[str], None]
+) -> dict[LayerId, LayerTime]:
+    """Predict the layers of a CNN, made of this optimised graph, on one core of each of the board's clusters."""
+    source = lower_for_board(cnn.name, graph, board, progress)
+    progress(f"{cnn.name}: predicting on {board.name}")
+    prediction = predict(source.name, source.works, source.specs, board, 1, None, workers, progress, plan=source.plan)
+    return _layer_times(cnn, graph, prediction, board)
 
 
 def _layer_times(
@@ -64,8 +69,10 @@ def _layer_times(
     machines = cluster_machines(board)
     labels = [info.label for info in prediction.clusters]
     keys: dict[tuple[str, str], list[str]] = {}
+    own = {layer.name for layer in cnn.layers}
     for node, name in zip(graph.nodes, layer_names(graph), strict=True):
-        keys.setdefault((node.origin, node.op), []).append(name)
+        if name in own:
+            keys.setdefault((node.origin, node.op), []).append(name)
     by_origin = {origin: names for (origin, _), names in keys.items()}
     ms = {layer.name: [0.0] * len(labels) for layer in cnn.layers}
     tasks = {layer.name: 1 for layer in cnn.layers}
@@ -114,6 +121,12 @@ def _partitions(
             raise MavcgError(
                 _partitions_message(file, entry, "name the first layers of later partitions, in the network's order")
             )
+    return cut_network(cnn, cuts)
+
+
+def cut_network(cnn: Cnn, cuts: Sequence[int]) -> list[Partition]:
+    """Return a CNN's partitions, NAME.0 and on. cuts: the first layer's number of each one after the first."""
+    names = [layer.name for layer in cnn.layers]
     bounds = zip([0, *cuts], [*cuts, len(names)], strict=True)
     return [
         Partition(f"{cnn.name}.{number}", cnn.name, tuple(names[a:b]), in_order(names[a:b]))

@@ -11,6 +11,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
+from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.target import parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
@@ -73,14 +74,7 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
     note = None if is_model_file(path) else library_note(path)
     if note is None:
         progress(f"reading {path.name}")
-        graph = optimise(import_model(path, shapes), dump)
-        cores = load_cores()
-        machines = machines_for([cores[name] for name in board.cores if name in cores], target)
-        question = ModelQuestion(PBQP, None, MAX_ERROR)  # as `mavcg build` would
-        lowered = choose_algorithms(graph, question, None, machines, target, board, progress, dump).lowered
-        together = cores_each(tuple(machines), board)
-        plan = plan_tiles(lowered.specs, machines, cores_of(tuple(machines), target, board), together)
-        return Source(path.stem, step_works(plan_model(lowered, plan)), lowered.specs, None, plan)
+        return lower_for_board(path.stem, optimise(import_model(path, shapes), dump), board, progress)
     if shapes:
         raise MavcgError(f"--shape: {path.name} is built already, and its shapes with it; give the model's file")
     arch = _ELF_ARCH.get(str(open_elf(path)["e_machine"]), "another architecture")
@@ -95,6 +89,19 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
     specs = {name: read_spec(k["spec"], f"{path}: kernel {name}") for name, k in note["kernels"].items()}
     plan = _plan_of(note["kernels"], specs)
     return Source(str(note["model"]), works_from_json(note["steps"]), tuple(specs.values()), note, plan, _names(specs))
+
+
+def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -> Source:
+    """Return an optimised graph's steps and kernels as `mavcg build` would make them for the board."""
+    target = parse_target(board.target)
+    cores = load_cores()
+    machines = machines_for([cores[core] for core in board.cores if core in cores], target)
+    question = ModelQuestion(PBQP, None, MAX_ERROR)
+    lowered = choose_algorithms(graph, question, None, machines, target, board, progress, dump).lowered
+    plan = plan_tiles(
+        lowered.specs, machines, cores_of(tuple(machines), target, board), cores_each(tuple(machines), board)
+    )
+    return Source(name, step_works(plan_model(lowered, plan)), lowered.specs, None, plan)
 
 
 def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:

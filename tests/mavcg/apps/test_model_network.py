@@ -60,3 +60,30 @@ def test_by_parts_runs_token_by_token_in_less_memory() -> None:
     assert parts.capacities[("n", cnn.layers[5].name, cnn.layers[6].name)] == 1
     assert all(parts.capacities[key] <= rows for key, rows in whole.capacities.items())
     assert sum(data.size for data in parts.data) < sum(data.size for data in whole.data)
+
+
+def test_border_is_part_of_the_data_that_a_window_reads() -> None:
+    b = GraphBuilder("bordered")
+    x = b.input("x", TensorType("f32", (1, 8, 6, 4)))
+    w = b.constant(np.zeros((4, 3, 3, 4), np.float32))
+    first = b.add("relu", [x])
+    padded = b.add("pad", [first], before=(0, 1, 1, 0), after=(0, 1, 1, 0))
+    graph = b.finish([b.add("add", [b.add("conv2d", [padded, w]), first])])
+    cnn = network_of(graph, "n")
+
+    assert [layer.kind for layer in cnn.layers] == ["input", "activation", "conv", "add"]
+    bordered = next(e for e in cnn.edges if e.target == cnn.layers[2].name)
+    assert (bordered.source, bordered.rows, bordered.window) == (cnn.layers[1].name, 8, RowWindow(3, 1, 1))
+    assert bordered.elements == 8 * -(-10 * 8 * 4 * 4 // 8)  # all of the border, in whole rows
+    derived = Derivation(app := Application((cnn,), (sequential(cnn),))).derive(all_by_parts(app))
+    assert derived.capacities[("n", bordered.source, bordered.target)] == 3
+    assert simulate_schedule(derived, plan_joint_arena(derived).rings) > 0
+
+
+def test_pad_that_other_layers_read_stays_a_layer() -> None:
+    b = GraphBuilder("kept")
+    x = b.input("x", TensorType("f32", (1, 8, 6, 4)))
+    padded = b.add("pad", [x], before=(0, 1, 1, 0), after=(0, 1, 1, 0))
+    graph = b.finish([b.add("relu", [padded])])
+
+    assert [layer.kind for layer in network_of(graph, "n").layers] == ["input", "pad", "activation"]
