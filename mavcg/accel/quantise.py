@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mavcg.accel.concats import placements
 from mavcg.accel.fixed_point import (
     accumulator_radix,
     convolution_sums,
@@ -20,7 +19,7 @@ from mavcg.accel.fixed_point import (
     to_integers,
     to_reals,
 )
-from mavcg.accel.float_reference import evaluate_f32, evaluate_node_f32
+from mavcg.accel.float_reference import evaluate_node_f32
 from mavcg.accel.samples import Sample, widest_radix
 from mavcg.accel.shapes import (
     LEAST_RADIX,
@@ -30,6 +29,7 @@ from mavcg.accel.shapes import (
     MOST_SHIFT,
     check_xgraph,
 )
+from mavcg.accel.tensor_radices import radix_classes, tensor_radices
 from mavcg.accel.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
@@ -78,7 +78,7 @@ def quantise(
     """
     if not images:
         raise MavcgError(f"{graph.name}: no calibration inputs; give at least one")
-    radices = _tensor_radices(graph, images, progress)
+    radices = tensor_radices(graph, images, progress)
     search = _LayerSearch(graph, radices, rounding, per_channel)
     reals: list[dict[str, Array]] = [{} for _ in images]
     integers: list[dict[str, Array]] = [{} for _ in images]
@@ -126,41 +126,6 @@ def _real_value(graph: XGraph, node: XNode, values: Mapping[str, Array], image: 
     return evaluate_node_f32(node, graph.parameters.get(node.name), inputs)
 
 
-def _classes(graph: XGraph) -> dict[str, str]:
-    """A representative for each tensor; tensors with the same one share a radix position."""
-    parent = {node.name: node.name for node in graph.nodes}
-
-    def root(name: str) -> str:
-        while parent[name] != name:
-            name = parent[name]
-        return name
-
-    places = placements(graph)
-    for node in graph.nodes:
-        if node.kind in ("max_pool", "upsample", "reorganise"):
-            parent[root(node.name)] = root(node.inputs[0])
-        if places[node.name].root != node.name:
-            parent[root(node.name)] = root(places[node.name].root)
-    return {name: root(name) for name in parent}
-
-
-def _tensor_radices(graph: XGraph, images: Sequence[Mapping[str, Array]], progress: Progress) -> dict[str, int]:
-    """The position with the least error of each tensor's f32 values, the same within a class."""
-    classes = _classes(graph)
-    samples: dict[str, list[Sample]] = {}
-    for number, image in enumerate(images, 1):
-        progress(f"f32 results of calibration input {number} of {len(images)}")
-        for name, value in evaluate_f32(graph, image).items():
-            if value.dtype.kind == "f":
-                if not np.isfinite(value).all():
-                    raise MavcgError(f"{graph.name}: {name} has values that are not finite; give other inputs")
-                samples.setdefault(classes[name], []).append(Sample.of(value))
-    best = {root: Sample.joined(kept).best_radix() for root, kept in samples.items()}
-    # Element-wise operations align their inputs, by a limited number of bits.
-    least = min(best.values())
-    return {name: min(best[root], least + MOST_ALIGNMENT) for name, root in classes.items() if root in best}
-
-
 class _LayerSearch:
     """The search over one node after another. chosen, parameters: of those done so far."""
 
@@ -168,7 +133,7 @@ class _LayerSearch:
         self.graph, self.radices, self.rounding, self.per_channel = graph, radices, rounding, per_channel
         self.chosen: dict[str, XNode] = {}
         self.parameters: dict[str, Parameters] = {}
-        classes = _classes(graph)
+        classes = radix_classes(graph)
         shared = list(classes.values())
         self._free = {name for name, root in classes.items() if shared.count(root) == 1}
         self._readers = graph.readers()
