@@ -29,6 +29,11 @@ class AdbTransport:
         return f"adb:{self.serial}"
 
     @property
+    def is_this_machine(self) -> bool:
+        """Implement `Transport.is_this_machine`."""
+        return False
+
+    @property
     def install(self) -> str:
         """Implement `Transport.install`."""
         return INSTALL

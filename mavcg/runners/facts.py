@@ -6,7 +6,7 @@ a board is taken for what its libraries will take it for.
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.files.scratch import scratch_folder
@@ -107,6 +107,15 @@ def facts_of(text: str) -> MachineFacts:
         arch, texts.get(":system", "").strip(), model, cpus, _free_bytes(texts.get(":free", "")),
         int(memory[1]) * 1024 if memory else None, _temperatures(files),
     )  # fmt: skip
+
+
+def with_own_cores(facts: MachineFacts) -> MachineFacts:
+    """The facts of this machine with cores as a built library recognises them, by registers that no file shows."""
+    detected = {found.cpu: found for found in detect()}
+    return replace(facts, cpus=tuple(
+        replace(cpu, core=detected[cpu.cpu].core, how=detected[cpu.cpu].how) if cpu.cpu in detected else cpu
+        for cpu in facts.cpus
+    ))  # fmt: skip
 
 
 def _texts(text: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ class LocalTransport:
 
     name: str = "local"
     install: str = "this machine needs a POSIX shell"
+    is_this_machine: bool = True
 
     @property
     def folder(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mavcg.files.scratch import interrupts_on_signals
 from mavcg.runners.client import run_client
-from mavcg.runners.facts import MachineFacts, facts_of, facts_script
+from mavcg.runners.facts import MachineFacts, facts_of, facts_script, with_own_cores
 from mavcg.runners.finished import Finished, RunnerError, Silent
 from mavcg.runners.transport import Transport, last_line
 from mavcg.text.terminal import say
@@ -62,7 +62,8 @@ class ShellRunner:
         done = self.script(facts_script(root, self._parent()))
         if done.status:
             raise RunnerError(f"{self.name}: does not say what it is ({last_line(done.words)}); see that it runs Linux")
-        return facts_of(done.stdout.decode("utf-8", "replace"))
+        facts = facts_of(done.stdout.decode("utf-8", "replace"))
+        return with_own_cores(facts) if self.transport.is_this_machine and root == "/" else facts
 
     def run(
         self,

@@ -59,6 +59,11 @@ class SshTransport:
         return f"ssh:{self.host}" + (f":{self.port}" if self.port else "")
 
     @property
+    def is_this_machine(self) -> bool:
+        """Implement `Transport.is_this_machine`."""
+        return False
+
+    @property
     def install(self) -> str:
         """Implement `Transport.install`."""
         return f"install an ssh client (openssh-client), or name one by {COMMAND_VARIABLE}"

@@ -14,6 +14,10 @@ class Transport(Protocol):
         """The machine's name as --runner takes it."""
 
     @property
+    def is_this_machine(self) -> bool:
+        """True if the machine is the one that this process runs on: its registers can be read."""
+
+    @property
     def install(self) -> str:
         """Advice on installing the client, for the error where it is missing."""
 

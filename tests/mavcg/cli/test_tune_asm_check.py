@@ -202,7 +202,7 @@ def test_data_from_elsewhere_does_not_hinder_the_check(mavcg: Any, here: Path) -
         ("axpy buf:4096", "begins with no function"),
         ("buf:4096 i:3", "begins with no function"),
         ("axpy:", "says nothing of axpy's arguments"),
-        ("axpy: 64", "'64' is no argument; give buf:BYTES, ptrs:COUNTxBYTES"),
+        ("axpy: 64", "'64' is no argument; give buf:BYTES[+OFFSET], ptrs:COUNTxBYTES"),
         ("axpy: buf:many", "'buf:many' is no argument"),
         ("axpy: buf:16=7", "'buf:16=7' is no argument"),
         ("axpy: buf:0", "'buf:0': needs 1 byte or more"),

@@ -101,7 +101,8 @@ def test_profile(model: "mavcg.Model") -> None:
 
     assert [s.kernel for s in steps] == ["chain_1"] * 12 + ["who_1", "modes_1", "intact_1"] + ["nap_1"] * 3
     assert steps[0].name == "layer 0" and (steps[0].rows, steps[0].grain, steps[0].work) == (1000, 64, 2000)
-    assert all(s.ns > 9.9e6 for s in steps[-3:]) and all(0 < s.ns < 9e6 for s in steps[:-3])
+    # Those that sleep 10 ms, and at least one that does not: a busy machine may take the CPU away in any of them.
+    assert all(s.ns > 9.9e6 for s in steps[-3:]) and 0 < min(s.ns for s in steps[:-3]) < 9e6
     with pytest.raises(MavcgError, match="runs=0"):
         model.profile(some_x(), NO_NAP, runs=0)
 
