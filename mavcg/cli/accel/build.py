@@ -80,5 +80,5 @@ def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     out.print(f"  calibrated by {report['calibration']}; " + ", ".join(
         f"{stage} {seconds:.1f} s" for stage, seconds in report["seconds"].items()))  # fmt: skip
     if report["cpu_nodes"]:
-        note(f"the CPU computes {len(report['cpu_nodes'])} nodes: {', '.join(report['cpu_nodes'][:8])}"
+        note(f"left to the CPU ({len(report['cpu_nodes'])}): {', '.join(report['cpu_nodes'][:8])}"
              + (", .." if len(report["cpu_nodes"]) > 8 else ""))  # fmt: skip

@@ -60,7 +60,7 @@ def run(
         write_arrays(output, shown)
     summary = [summary_of(name, array) for name, array in shown.items()]
     if image.cpu_nodes:
-        note(f"{len(image.cpu_nodes)} nodes are the CPU's and were not computed: {', '.join(image.cpu_nodes[:6])}")
+        note(f"left to the CPU, not computed ({len(image.cpu_nodes)}): {', '.join(image.cpu_nodes[:6])}")
     if as_json:
         print_json({"outputs": summary, "written": str(output) if output else None})
         return
