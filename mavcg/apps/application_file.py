@@ -13,7 +13,7 @@ from mavcg.files.toml_tables import shown
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
 _AUTO = re.compile(r"auto(?::(\d+))?")
-_TOP = {"memory": str, "parallel": list, "network": list}
+_TOP = {"memory": str, "parallel": list, "order": list, "network": list}
 _NETWORK = {
     "name": str, "file": str, "shapes": dict, "throughput": (int, float), "precision": str, "partitions": (str, list),
 }  # fmt: skip
@@ -35,7 +35,8 @@ class NetworkEntry:
 
 @dataclass(frozen=True)
 class ApplicationFile:
-    """memory: M^c in bytes of weights and buffers, None for none. parallel: names of networks or partitions."""
+    """memory: M^c in bytes of weights and buffers, None for none. parallel: names of networks or partitions. networks:
+    in the order in which they take their turns."""
 
     path: Path
     memory: int | None
@@ -85,6 +86,13 @@ def read_application_file(path: Path) -> ApplicationFile:
     for number, name in enumerate(names):
         if names.index(name) != number:
             raise MavcgError(f"{place.of('name', number)} = '{name}': is there already; give each network its own name")
+    order = table.get("order", names)
+    if not all(isinstance(name, str) for name in order) or sorted(order) != sorted(names):
+        raise MavcgError(
+            f"{place.of('order')} = {shown(order)}: does not name each network once; "
+            f"the networks are {', '.join(names)}"
+        )
+    networks = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
     return ApplicationFile(path, memory, tuple(tuple(group) for group in parallel), networks)
 
 

@@ -41,6 +41,21 @@ def test_everything_is_read(tmp_path: Path) -> None:
     assert (second.partitions, second.precision, second.shapes) == ("auto:2", "mixed", {"x": (1, 3, 8, 8)})
 
 
+def test_networks_take_turns_in_the_order_that_is_given(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_bytes(b"")
+    (tmp_path / "app.toml").write_text('order = ["b", "a"]\n' + GOOD)
+
+    assert [(entry.name, entry.line) for entry in read_application_file(tmp_path / "app.toml").networks] == [
+        ("b", 10), ("a", 5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ['["a"]', '["a", "b", "b"]', '["a", "c"]', '["a", 1]', "[[]]"])
+def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) -> None:
+    with pytest.raises(MavcgError, match="app.toml: line 1: order = .*the networks are a, b"):
+        read(tmp_path, f"order = {order}\n" + GOOD)
+
+
 @pytest.mark.parametrize(
     "old, new, words",
     [
