@@ -7,6 +7,7 @@ add  x5, x3, #1      cycle 7            add  x5, x3, #1      cycle 4
 """
 
 import random
+import sys
 from bisect import insort
 from collections.abc import Sequence
 from functools import lru_cache
@@ -59,15 +60,23 @@ def _placed(resources: ResourceTable, edges: tuple[Edge, ...]) -> tuple[tuple[in
     if len(ops) > SHORT:
         greedy = _Greedy(edges, resources, heights)
         for key in keys:
-            tried += greedy.schedule(key, min(each[-1][1] for each in tried))
+            tried += greedy.schedule(key, _last_cycle(tried))
         least = max(latest, _busiest(resources, len(ops)))
         rng = random.Random(len(ops))
         for _ in range(RESTARTS):
-            if (shortest := min(each[-1][1] for each in tried)) <= least:
+            if (shortest := _last_cycle(tried)) <= least:
                 break
             key = [(heights[op] + 2 * scarcity[op] * rng.random() + 3 * rng.random(),) for op in range(len(ops))]
             tried += greedy.schedule(key, shortest)
     return min(tried, key=_cost)
+
+
+def _last_cycle(tried: Sequence[tuple[tuple[int, int], ...]]) -> int:
+    """Return the cycle of the last issue of the shortest schedule; no bound where none was possible.
+
+    The input's own order is none where edges of latency 0 go against it.
+    """
+    return min((schedule[-1][1] for schedule in tried), default=sys.maxsize)
 
 
 def _busiest(resources: ResourceTable, count: int) -> int:
