@@ -45,6 +45,9 @@ def edit(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
+RUNS = 5
+
+
 @pytest.mark.parametrize(
     ("options", "rounds"), [([], 1), pytest.param(["--runner", "local", "--per-round", "1"], 2, marks=pytest.mark.long)]
 )
@@ -54,7 +57,8 @@ def test_the_page_to_the_letter(
     """Both functions in one round on this machine; one a round through a shell, as on a board."""
     edit(project / "mavcg.toml", 'output  = "libhot.so"', 'output = "libhot.so"\nmeasurements = "gains.json"')
 
-    done = mavcg("auto", "--json", "--runs", "2", *options)
+    # As many runs as give enough samples beside another test on the same two CPUs.
+    done = mavcg("auto", "--json", "--runs", str(RUNS), *options)
 
     assert done.status == 0, done.stderr
     document = json.loads(done.stdout)
@@ -64,9 +68,7 @@ def test_the_page_to_the_letter(
     dropped = {each["function"] for entry in document["rounds"] for each in entry["dropped"]}
     assert dropped == {name for name, gain in gains.items() if gain is not None and gain < 0.01}
     if host_target().arch == "x86_64":
-        # SSE2 has no 32-bit multiply. On a busy machine the samples may not suffice for a gain.
-        assert gains["scale"] is None or gains["scale"] > 0.2
-        assert "scale" not in dropped
+        assert gains["scale"] > 0.2 and "scale" not in dropped  # SSE2 has no 32-bit multiply
     measured = {(m.function, m.core) for m in load_measurements(Path("gains.json"))}
     assert ("scale", core) in measured
 
@@ -79,7 +81,7 @@ def test_the_page_to_the_letter(
         "mavcg: round 1: profiling", *(f"mavcg: round {n + 2}: profiling with libhot.so" for n in range(rounds))
     ]  # fmt: skip
     assert len(document["rounds"]) == rounds
-    assert words.count(f"mavcg: measuring 2 runs as generic and as {core} each") == rounds
+    assert words.count(f"mavcg: measuring {RUNS} runs as generic and as {core} each") == rounds
     # The program that the last build left runs with the library, and prints what it did before.
     with_versions = subprocess.run(["./app"], capture_output=True, text=True, env={"LD_LIBRARY_PATH": "."}, check=True)
     subprocess.run(["sh", "build.sh"], check=True, env={"PATH": "/usr/bin:/bin"})
