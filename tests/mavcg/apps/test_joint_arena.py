@@ -10,7 +10,7 @@ from mavcg.apps.worked_example import CHROMOSOME, example_application
 from tests.mavcg.apps.random_applications import random_application
 
 
-def plan_random(seed: int) -> None:
+def assert_random_arena_is_sound(seed: int) -> None:
     app, genes = random_application(seed)
     derived = Derivation(app).derive(genes)
     arena = plan_joint_arena(derived, 2000)
@@ -24,13 +24,13 @@ def plan_random(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_applications_in_an_arena(seed: int) -> None:
-    plan_random(seed)
+    assert_random_arena_is_sound(seed)
 
 
 @pytest.mark.long
 def test_two_thousand_random_applications_in_an_arena() -> None:
     for seed in range(3000, 5000):
-        plan_random(seed)
+        assert_random_arena_is_sound(seed)
 
 
 def test_the_papers_example() -> None:

@@ -9,7 +9,7 @@ from mavcg.apps.token_simulator import Ring, ScheduleFault, greedy_rings, simula
 from tests.mavcg.apps.random_applications import random_application
 
 
-def run_random(seed: int) -> None:
+def assert_random_schedule_is_sound(seed: int) -> None:
     app, genes = random_application(seed)
     derived = Derivation(app).derive(genes)
 
@@ -21,13 +21,13 @@ def run_random(seed: int) -> None:
 # 1340: a layer writes rows that its reader skips after that reader's last phase.
 @pytest.mark.parametrize("seed", [*range(60), 1340])
 def test_random_applications(seed: int) -> None:
-    run_random(seed)
+    assert_random_schedule_is_sound(seed)
 
 
 @pytest.mark.long
 def test_two_thousand_random_applications() -> None:
     for seed in range(1000, 3000):
-        run_random(seed)
+        assert_random_schedule_is_sound(seed)
 
 
 def two_partitions(parallel: bool) -> Application:
