@@ -72,9 +72,17 @@ def read_answer(stream: IO[str]) -> dict[str, Any]:
     raise RuntimeError("the worker ended without an answer")
 
 
-def start(runtime: str, model: Path, threads: int, python: str = sys.executable, profile: bool = False) -> Worker:
-    """A worker, loaded and stopped. Raises: RuntimeError where the runtime cannot load the model."""
-    command = [python, str(ROOT / "bench" / "worker.py"), str(model), "--threads", str(threads)]
+SCRIPT = ROOT / "bench" / "worker.py"
+
+
+def start(
+    runtime: str, model: Path, threads: int, python: str = sys.executable, profile: bool = False, script: Path = SCRIPT
+) -> Worker:
+    """Start a worker, loaded and stopped. script: bench/worker.py of this checkout or of another one.
+
+    Raises: RuntimeError where the runtime cannot load the model.
+    """
+    command = [python, str(script), str(model), "--threads", str(threads)]
     process = subprocess.Popen(
         [*command, "--runtime", runtime, *(["--profile"] if profile else [])],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -73,6 +73,20 @@ def _named(record: Record) -> str:
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
+def before(record: Record, table: Table) -> str:
+    """Return the table of networks by this state of mavcg over an earlier one."""
+    rows = [
+        [row["network"], str(row["threads"]), f"{row['now_ms']:.2f}", f"{row['then_ms']:.2f}", f"{row['ratio']:.3f}",
+         f"{row['quartiles'][0]:.3f} to {row['quartiles'][1]:.3f}"]
+        for row in record["rows"]
+    ]  # fmt: skip
+    text = (
+        f"Measured: milliseconds by this state of mavcg and by commit {record['then']}, interleaved; the ratio is now "
+    )
+    text += f"over then, the median of the rounds' ratios. Geometric mean: {record['mean']:.3f}."
+    return f"{text}\n\n" + table(["network", "threads", "now", "then", "now / then", "quartiles"], rows)
+
+
 def conv_layers(record: Record, table: Table) -> str:
     """Layers and products beside the core's peak."""
     rows = [
@@ -237,6 +251,7 @@ def fuzz_targets(record: Record, table: Table) -> str:
 
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "peers": ("Networks against other runtimes", peers),
+    "before": ("Networks beside an earlier state of mavcg", before),
     "conv_layers": ("Layers and products beside the peak", conv_layers),
     "winograd": ("Winograd's convolutions beside the implicit product", winograd),
     "gemm_peers": ("Products beside other libraries", gemm_peers),
@@ -253,5 +268,5 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
 BRIEF: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "peers": ("Networks against the fastest other runtime", peers_in_brief),
 }
-# Made by hand, not by bench.all: every test is a build; an hour of fuzzing.
-OPTIONAL = frozenset({"onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"})
+# Made by hand, not by bench.all: every test is a build; an hour of fuzzing; another checkout.
+OPTIONAL = frozenset({"before", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"})

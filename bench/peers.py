@@ -84,7 +84,14 @@ def differences(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str,
 
     The reference is the first peer. reasons: filled with the errors of those that fail.
     """
-    found: dict[str, list[Any]] = {}
+    found = outputs_of(workers, reasons)
+    reference = next((found[peer] for peer in PEERS if peer in found), next(iter(found.values()), []))
+    return {runtime: difference(outputs, reference) for runtime, outputs in found.items()}
+
+
+def outputs_of(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str, list[Any]]:
+    """Return each runtime's outputs on the seeded inputs, flat. reasons: filled with the errors of those that fail."""
+    outputs: dict[str, list[Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for worker in workers:
             path = Path(folder) / f"{worker.runtime}.npz"
@@ -94,9 +101,8 @@ def differences(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str,
                 reasons[worker.runtime] = str(error)
                 continue
             with np.load(path) as file:
-                found[worker.runtime] = [file[name].ravel() for name in file.files]
-    reference = next((found[peer] for peer in PEERS if peer in found), next(iter(found.values()), []))
-    return {runtime: difference(outputs, reference) for runtime, outputs in found.items()}
+                outputs[worker.runtime] = [file[name].ravel() for name in file.files]
+    return outputs
 
 
 def difference(outputs: Sequence[Any], reference: Sequence[Any]) -> float:

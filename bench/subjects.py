@@ -30,6 +30,7 @@ SUBJECTS: Mapping[str, Subject] = {
         ("profiles/isa_targets/zu*.toml", "mavcg/accel/fusion/templates.toml"),
     ),
     "arena": Subject(("mavcg.memory.placement_search", "mavcg.memory.instance_file"), ("mavcg/memory/csrc/*.c",)),
+    "before": _MODEL,
     "build_time": Subject(_PROGRAM, _PROGRAMS),
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
