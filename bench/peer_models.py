@@ -11,12 +11,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-import venv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.environments import environment
 from bench.models import model_path
 from bench.runners import CONVERTED_TFLITE, built_library
 from bench.wheels import cache_folder
@@ -42,18 +42,9 @@ def peers_python() -> Path:
     Raises: MavcgError where it cannot be made.
     """
     home = cache_folder().parent / "peers-venv"
-    python, ready, wanted = home / "bin" / "python", home / "ready", _digest(REQUIREMENTS.read_bytes())
-    if not ready.exists() or ready.read_text() != wanted:
-        shutil.rmtree(home, ignore_errors=True)
-        venv.create(home, with_pip=True)
-        command = [str(python), "-m", "pip", "install", "--no-deps", "-r", str(REQUIREMENTS)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise MavcgError(
-                f"{REQUIREMENTS.name}: cannot be installed ({_last_line(done.stderr)}); is PyPI reachable?"
-            )
-        ready.write_text(wanted)
-    return python
+    install = ("--no-deps", "-r", str(REQUIREMENTS))
+    with environment(home, _digest(REQUIREMENTS.read_bytes()), install) as python:
+        return python
 
 
 def prepared(name: str, runtimes: Sequence[str]) -> Prepared:
