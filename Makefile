@@ -18,10 +18,10 @@ $(VENV)/.ready: pyproject.toml scripts/setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) bash scripts/setup.sh
 	@touch $@
 
-# The tests link static programs for the emulator, and programs for this machine: ziglang's libraries for those, too.
+# ziglang's libraries in every form that the tests link: static programs for the emulator, programs for this machine.
 $(VENV)/.ready-to-test: $(VENV)/.ready
 	@echo "setup: building ziglang's libraries for the tests (some minutes, once)" >&2
-	@$(BIN)/python -m mavcg.toolchain.warm aarch64-linux-musl native host
+	@$(BIN)/python -m mavcg.toolchain.warm tests
 	@touch $@
 
 demo: setup ## both pipelines: a program and a network, their libraries built, run on emulated cores and here

@@ -1,10 +1,13 @@
-"""Fill ziglang's cache of support libraries: `python -m mavcg.toolchain.warm TARGET..` links for each target.
+"""Fill ziglang's cache of support libraries: `python -m mavcg.toolchain.warm TARGET..` links a library for each target.
 
-A target is one of ziglang's, "native", its default, or "host", this machine by the name that libraries are built for.
+A target is one of ziglang's, or "tests": every form that the tests link (LINKED_BY_TESTS). ziglang builds its C
+library, compiler-rt and libc++ anew for each target, level of optimisation, and with or without debug information.
 """
 
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -20,45 +23,76 @@ _SOURCE = """
 extern "C" __int128 mavcg_warm(__int128 a, __int128 b) { if (b == 0) throw std::bad_alloc(); return a / b; }
 int main(int count, char **) { return mavcg_warm(count, 1) == 0; }
 """
-# This machine, ziglang's default target.
-NATIVE = "native"
-HOST = "host"
-# ziglang keeps libraries apart that are for unoptimised and for optimised programs.
-_PROGRAM_FLAGS = ((), ("-O2", "-fno-sanitize=all"))
+_C_SOURCE = "int main(int count, char **words) { return words[count - 1] == 0; }\n"
+TESTS = "tests"
+HOST = "host"  # this machine, by the name that libraries are built for
+NATIVE = "native"  # this machine, as ziglang's default
+_OPTIMISED = ("-O2", "-fno-sanitize=all")
 
 
-def warm(name: str) -> None:
-    """Compile and link for one target, and discard the result. Raises: MavcgError when that fails."""
-    target = None if name == NATIVE else host_target() if name == HOST else parse_target(name)
-    chosen = ["-target", target.zig_name] if target else []
+@dataclass(frozen=True)
+class LinkForm:
+    """What is linked to have ziglang build its libraries.
+
+    target: ziglang's name of it, HOST or NATIVE. tool: "c++" or "cc" link a program with the flags; "shared": a library
+    as mavcg links it, which takes no flags.
+    """
+
+    target: str
+    tool: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def target_flags(self) -> tuple[str, ...]:
+        """Flags that name the target. Raises: MavcgError for one that is unknown."""
+        if self.target == NATIVE:
+            return ()
+        target = host_target() if self.target == HOST else parse_target(self.target)
+        return ("-target", target.zig_name)
+
+
+# The slowest first: two are built at a time.
+LINKED_BY_TESTS = (
+    LinkForm("aarch64-linux-musl", "c++", ("-static", *_OPTIMISED)),
+    LinkForm(HOST, "shared"),
+    LinkForm(NATIVE, "c++"),
+    LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS)),
+    LinkForm("aarch64-linux-gnu.2.17", "cc", _OPTIMISED),
+    LinkForm(HOST, "cc", _OPTIMISED),
+    LinkForm(HOST, "cc", ("-O2", *PLAIN_CODE_FLAGS)),
+    LinkForm("x86_64-linux-gnu.2.17", "cc", _OPTIMISED),
+)
+
+
+def warm(form: LinkForm) -> None:
+    """Compile and link, and discard the result. Raises: MavcgError when that fails."""
     with scratch_folder("mavcg-warm-") as folder:
-        source, made = Path(folder, "warm.cc"), Path(folder, "warm.o")
-        source.write_text(_SOURCE)
-        run_zig(
-            "c++",
-            [*chosen, *PLAIN_CODE_FLAGS, "-O2", "-fPIC", "-c", str(source), "-o", str(made)],
-            f"compiling for {name}",
-        )
-        if target:
-            link_shared([made], Path(folder, "libwarm.so"), target)
-        static = target is not None and target.system == "linux-musl"  # for emulators
-        if not static and name not in (NATIVE, HOST):
+        source = Path(folder, "warm.c" if form.tool == "cc" else "warm.cc")
+        source.write_text(_C_SOURCE if form.tool == "cc" else _SOURCE)
+        if form.tool != "shared":
+            words = [*form.target_flags, *form.flags, str(source), "-o", str(Path(folder, "warm"))]
+            run_zig(form.tool, words, f"linking a program for {form.target}")
             return
-        program = [str(made), *(["-static"] if static else []), "-o", str(Path(folder, "warm"))]
-        for flags in _PROGRAM_FLAGS[1:] if name == HOST else _PROGRAM_FLAGS:
-            run_zig("c++", [*chosen, *flags, *program], f"linking a program for {name}")
-        if static:  # and apart again without debug information, for the tests of the selector
-            plain = Path(folder, "plain.c")
-            plain.write_text("int main(void) { return 0; }\n")
-            options = [*chosen, "-static", "-O2", *PLAIN_CODE_FLAGS]
-            run_zig("cc", [*options, str(plain), "-o", str(Path(folder, "plain"))], f"linking C for {name}")
+        made = Path(folder, "warm.o")
+        words = [*form.target_flags, *PLAIN_CODE_FLAGS, "-O2", "-fPIC", "-c", str(source), "-o", str(made)]
+        run_zig("c++", words, f"compiling for {form.target}")
+        target = host_target() if form.target == HOST else parse_target(form.target)
+        link_shared([made], Path(folder, "libwarm.so"), target)
+
+
+def forms_of(names: Sequence[str]) -> tuple[LinkForm, ...]:
+    """Return the forms that the command's arguments name."""
+    forms: list[LinkForm] = []
+    for name in names:
+        forms += LINKED_BY_TESTS if name == TESTS else [LinkForm(name, "shared")]
+    return tuple(forms)
 
 
 def main(names: list[str]) -> int:
     """Warm each target; return exit status 1 if one failed."""
     try:
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(warm, names))
+            list(pool.map(warm, forms_of(names)))
     except MavcgError as error:
         say(str(error))
         return 1

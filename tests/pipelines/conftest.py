@@ -61,7 +61,8 @@ class Example:
     def arm_link(self, name: str, *objects: Path) -> Path:
         """A static program for ARM."""
         program = self.folder / name
-        run_zig("c++", ["-target", MUSL, "-static", *map(str, objects), "-o", str(program)], f"linking {name}")
+        flags = ["-target", MUSL, "-static", "-O2", "-fno-sanitize=all"]
+        run_zig("c++", [*flags, *map(str, objects), "-o", str(program)], f"linking {name}")
         return program
 
     def mavcg(self, *arguments: object) -> Any:

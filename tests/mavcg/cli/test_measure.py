@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mavcg.cli.app import run
+from mavcg.hardware.target import host_target
 from mavcg.objects.inspection import inspect_library
 from mavcg.program_pipeline.measure_versions import measurable_groups
 from mavcg.program_pipeline.measurements import load_measurements, read_measurements
@@ -370,7 +371,7 @@ def test_with_the_real_perf(
     )
     library, app, out = tmp_path / "libk.so", tmp_path / "app", tmp_path / "gains.json"
     assert mavcg("build", "--source", tmp_path / "k.c", "--hot", "scale", "--cores", core, "-o", library).status == 0
-    zig = [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline", "-O1", "-fno-sanitize=all"]
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", host_target().zig_name, "-O1", "-fno-sanitize=all"]
     assert run_program(*zig, tmp_path / "app.c", library, "-o", app, LC_ALL="C").status == 0
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
 

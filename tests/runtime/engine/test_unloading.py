@@ -43,7 +43,7 @@ def test_a_library_stays_loaded_until_its_last_context_is_gone(
 
 @pytest.mark.skipif(QEMU is None or not ARM_LIBC.is_dir(), reason="needs qemu-aarch64 and libc6-arm64-cross")
 def test_on_arm(build_library: Build, run: Run, tmp_path: Path) -> None:
-    target = parse_target("aarch64-linux-gnu")
+    target = parse_target("aarch64-linux-gnu.2.17")
     program = closing_program(target, tmp_path)
     library = build_library(target=target, core_set=ARM_CORES)
 
