@@ -34,14 +34,23 @@ _TAGS: dict[type, str] = {}
 
 
 def spec_format(tag: str) -> Callable[[Class], Class]:
-    """Register the decorated class, a frozen dataclass or an enum, under a tag that never changes."""
+    """Register the decorated class, a frozen dataclass or an enum, under a tag that never changes.
+
+    A module that is loaded again (importlib.reload, or its folder imported by another name) registers its new class.
+    """
 
     def register(kind: Class) -> Class:
-        assert tag != _FLOAT and tag not in _CLASSES, f"two classes with the tag '{tag}'"
+        known = _CLASSES.get(tag, kind)
+        assert tag != _FLOAT and _source(known) == _source(kind), f"two classes with the tag '{tag}'"
         _CLASSES[tag], _TAGS[kind] = kind, tag
         return kind
 
     return register
+
+
+def _source(kind: type) -> tuple[str, str]:
+    """Return a class's name, and that of its module without the package's."""
+    return kind.__qualname__, kind.__module__.removeprefix("mavcg.")
 
 
 def tagged_classes() -> Mapping[str, type]:

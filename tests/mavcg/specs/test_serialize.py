@@ -19,6 +19,7 @@ from mavcg.kernels.builder.emit import kernel_name  # noqa: E402
 from mavcg.kernels.primitives.registry import all_primitives  # noqa: E402
 from mavcg.kernels.registry import emitters  # noqa: E402
 from mavcg.predict.spec_text import read_spec  # noqa: E402
+from mavcg.specs import serialize  # noqa: E402
 from mavcg.specs.kernel import KernelSpec  # noqa: E402
 from mavcg.specs.serialize import (  # noqa: E402
     FORMAT,
@@ -120,3 +121,15 @@ def test_notes_of_another_format_are_refused() -> None:
     check_format(FORMAT, "lib.so")
     with pytest.raises(MavcgError, match="lib.so: its specs are in format 2"):
         check_format(2, "lib.so")
+
+
+def test_a_tag_is_of_one_class_whose_module_may_be_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry in ("_CLASSES", "_TAGS"):
+        monkeypatch.setattr(serialize, registry, {})
+    made = {"__module__": "mavcg.a.module", "__qualname__": "Tagged"}
+    spec_format("tagged-in-a-test")(type("Tagged", (), made))
+    again = spec_format("tagged-in-a-test")(type("Tagged", (), made))
+    assert tagged_classes()["tagged-in-a-test"] is again
+
+    with pytest.raises(AssertionError, match="two classes with the tag 'tagged-in-a-test'"):
+        spec_format("tagged-in-a-test")(type("Other", (), made | {"__qualname__": "Other"}))
