@@ -32,7 +32,7 @@ _OPTIMISED = ("-O2", "-fno-sanitize=all")
 
 @dataclass(frozen=True)
 class LinkForm:
-    """What is linked to have ziglang build its libraries.
+    """A link that has ziglang build its libraries.
 
     target: ziglang's name of it, HOST or NATIVE. tool: "c++" or "cc" link a program with the flags; "shared": a library
     as mavcg links it, which takes no flags.
