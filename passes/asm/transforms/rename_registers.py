@@ -11,7 +11,7 @@ Implementation", 16.3.3). Webs that are live-in or live-out keep their register.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mavcg.passes.asm.analysis.dependences import Code
@@ -28,6 +28,7 @@ SCRATCH_VECTORS = tuple(f"v{i}" for i in (*range(8), *range(16, 32)))
 class _Web:
     """One value: its register and its accesses as (instruction, position among its registers).
 
+    from_before: it is read before it is written, thus live-in. is_last: no later value has the same register.
     span: its live range in half instructions: instruction i reads at 2 i and writes at 2 i + 1, so that a value may
     begin in the instruction that reads the last one of its register.
     """
@@ -35,6 +36,8 @@ class _Web:
     register: str
     positions: list[tuple[int, int]] = field(default_factory=list)
     fixed: bool = False
+    from_before: bool = False
+    is_last: bool = False
     span: tuple[float, float] = (math.inf, -math.inf)
 
     def add(self, at: int, access: Access) -> None:
@@ -53,6 +56,9 @@ def allocate(
 ) -> tuple[Instr, ...]:
     """Allocate registers anew to the values that are live within the body only.
 
+    Where the order of registers that separates reuses most does not fit, values keep their register if they can: the
+    code's own allocation fits as long as it has no more values than before.
+
     Args:
         code: straight-line code; scratch registers with names such as "x%0" get real ones.
         live_in, live_out: registers that are live at the top and at the end, at the top of the next iteration included.
@@ -60,13 +66,33 @@ def allocate(
     Raises: NoRegister.
     """
     webs = _webs(code, live_in, live_out)
-    occupied = _occupied(webs, live_in, live_out, spare)
+    try:
+        names = _names(webs, _occupied(webs, live_in, live_out, spare), code, _longest_free)
+    except NoRegister:
+        names = _names(webs, _occupied(webs, live_in, live_out, spare), code, _own_if_free)
+    return tuple(_renamed(c, at, names) for at, c in enumerate(code))
+
+
+_Spans = Mapping[str, Sequence[tuple[float, float]]]
+_Rank = tuple[float, bool, int]
+
+
+def _names(
+    webs: Sequence[_Web],
+    occupied: dict[str, list[tuple[float, float]]],
+    code: Sequence[Code],
+    rank: Callable[[_Web, str, _Spans], _Rank],
+) -> dict[tuple[int, int], str]:
+    """Return new registers by position, each the one of least rank that is free; adds their spans to `occupied`."""
     names: dict[tuple[int, int], str] = {}
     for web in sorted((w for w in webs if not w.fixed), key=lambda w: (*w.span, w.register)):
-        chosen = _choose(web, occupied, _allowed(web, code))
+        fitting = _fitting(web, occupied, _allowed(web, code))
+        if not fitting:
+            raise NoRegister(web.register)
+        chosen = min(fitting, key=lambda register: rank(web, register, occupied))
         occupied[chosen].append(web.span)
         names.update(dict.fromkeys(web.positions, chosen))
-    return tuple(_renamed(c, at, names) for at, c in enumerate(code))
+    return names
 
 
 def _webs(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str]) -> list[_Web]:
@@ -76,7 +102,8 @@ def _webs(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str
     def web_of(register: str, anew: bool) -> _Web:
         if anew or register not in current:
             current[register] = _Web(register, fixed=register in ("sp", FLAGS))
-            current[register].fixed |= not anew  # it is read before it is written: live-in
+            current[register].from_before = not anew
+            current[register].fixed |= not anew
             webs.append(current[register])
         return current[register]
 
@@ -88,6 +115,7 @@ def _webs(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str
             web.add(at, access)
             web.fixed |= access.position in fixed or access.position < 0
     for register, web in current.items():
+        web.is_last = True
         web.fixed |= register in live_out
     return webs
 
@@ -110,16 +138,22 @@ def _in_long_list(instr: Instr) -> frozenset[int]:
 def _occupied(
     webs: Sequence[_Web], live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return the live ranges that occupy each register that may be allocated."""
+    """Return the live ranges that occupy each register that may be allocated.
+
+    A register that carries values from iteration to iteration is free between the last read of the value before and
+    the first write of the value after.
+    """
     written = {web.register for web in webs if "%" not in web.register}
     pool = set(SCRATCH_GENERAL) | set(SCRATCH_VECTORS) | (written - {"sp", FLAGS, "x18", "x29", "x30"}) | spare
     taken: dict[str, list[tuple[float, float]]] = {register: [] for register in sorted(pool)}
-    for register in sorted(pool & live_in & live_out):  # carried on from iteration to iteration
+    touched = {web.register for web in webs}
+    for register in sorted((pool & live_in & live_out) - touched):
         taken[register].append((-math.inf, math.inf))
     for web in webs:
         if web.fixed and web.register in taken:
-            start = -math.inf if web.register in live_in else web.span[0]
-            taken[web.register].append((start, math.inf if web.register in live_out else web.span[1]))
+            start = -math.inf if web.from_before else web.span[0]
+            end = math.inf if web.is_last and web.register in live_out else web.span[1]
+            taken[web.register].append((start, end))
     return taken
 
 
@@ -134,28 +168,32 @@ def _allowed(web: _Web, code: Sequence[Code]) -> str:
     return "v"
 
 
-def _choose(web: _Web, occupied: Mapping[str, Sequence[tuple[float, float]]], kind: str) -> str:
-    """Return the register of the right kind that is free for the web's live range and has been free longest before."""
-
-    def number(register: str) -> int:
-        return int(register[1:])
-
+def _fitting(web: _Web, occupied: _Spans, kind: str) -> list[str]:
+    """Return the registers of the right kind that are free for the web's live range."""
     file = "x" if kind == "x" else "v"
-    fitting = [
+    return [
         register
         for register, spans in occupied.items()
         if register[0] == file
-        and (kind != "low" or number(register) < 16)
+        and (kind != "low" or _number(register) < 16)
         and all(end < web.span[0] or web.span[1] < start for start, end in spans)
     ]
-    if not fitting:
-        raise NoRegister(web.register)
 
-    def last_used(register: str) -> tuple[float, bool, int]:
-        ends = [end for _, end in occupied[register] if end < web.span[0]]
-        return (max(ends, default=-math.inf), register != web.register, number(register))
 
-    return min(fitting, key=last_used)
+def _longest_free(web: _Web, register: str, occupied: _Spans) -> _Rank:
+    """Rank the registers by the end of their last use, so that the one that has been free longest comes first."""
+    ends = [end for _, end in occupied[register] if end < web.span[0]]
+    return (max(ends, default=-math.inf), register != web.register, _number(register))
+
+
+def _own_if_free(web: _Web, register: str, occupied: _Spans) -> _Rank:
+    """Rank the web's own register first; then as _longest_free."""
+    last_use, _, number = _longest_free(web, register, occupied)
+    return (-math.inf, False, 0) if register == web.register else (last_use, True, number)
+
+
+def _number(register: str) -> int:
+    return int(register[1:])
 
 
 def _renamed(code: Code, at: int, names: Mapping[tuple[int, int], str]) -> Instr:
