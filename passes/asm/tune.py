@@ -15,6 +15,7 @@ from mavcg.passes.asm.isa.source import Statement, parse_source
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
 from mavcg.passes.asm.loop_tuning import LoopReport, NewLoop, tune_loop
+from mavcg.passes.asm.path_check import PlacedSegment, without_slower_paths
 from mavcg.passes.asm.straight_tuning import tune_segment
 
 LONGEST_TESTED = (1 << 15) // 4 - 256  # lines: an instruction takes 4 bytes, alignment a few
@@ -136,7 +137,7 @@ class _FunctionTuning:
     def run(self) -> tuple[FunctionReport, dict[int, str]]:
         changes: dict[int, str] = {}
         loops: list[LoopReport] = []
-        blocks = splits = 0
+        placed: list[PlacedSegment] = []
         for index, block in enumerate(self.function.blocks):
             if block.loops_to_itself(index) and block.lines[-1].effects is not None:
                 self.progress(self._label(block))
@@ -152,11 +153,13 @@ class _FunctionTuning:
                 policy = self.policy if block.in_loop else replace(self.policy, split=False, unpair=False)
                 better = tune_segment(code, live_in, live_out, self.timing, policy, block.in_loop)
                 if better is not None:
-                    blocks += 1
-                    splits += better.splits
-                    lines = [f"\t{instr}\n" for instr in better.instrs]
-                    changes.update(self._replaced(block, segment.first, segment.stop, "".join(lines)))
-        return FunctionReport(self.function.name, tuple(loops), blocks, splits), changes
+                    placed.append(PlacedSegment(index, segment.first, segment.stop, better))
+        kept = without_slower_paths(self.function, self.statements, placed, self.timing)
+        for at in kept:
+            lines = [f"\t{instr}\n" for instr in at.new.instrs]
+            changes.update(self._replaced(self.function.blocks[at.block], at.first, at.stop, "".join(lines)))
+        splits = sum(at.new.splits for at in kept)
+        return FunctionReport(self.function.name, tuple(loops), len(kept), splits), changes
 
     def _loop(self, index: int, block: Block) -> tuple[LoopReport, NewLoop | None]:
         label = self._label(block)
