@@ -62,7 +62,11 @@ def read_accelerator(path: Path) -> Accelerator:
         raise ProfileError(
             f"{path}: cannot be read: {reason}; give the path of an accelerator's JSON or TOML file"
         ) from None
-    table = toml_of(path, text) if path.suffix == ".toml" else _parsed(path, text)
+    return accelerator_of(path, toml_of(path, text) if path.suffix == ".toml" else _parsed(path, text))
+
+
+def accelerator_of(path: Path, table: Mapping[str, Any]) -> Accelerator:
+    """Return the accelerator of a file's table. Raises: ProfileError as read_accelerator."""
     _only(path, table, KEYS, "")
     name = table.get("name", path.stem)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():

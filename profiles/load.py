@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/", "gpus/")  # of a folder of MAVCG_PROFILES
 SUFFIXES = {
     "cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml"), "isa_targets": (".toml",),
-    "fits": (".toml",), "gpus": (".toml",),
+    "fits": (".toml",), "gpus": (".toml",), "technologies": (".toml",),
 }  # fmt: skip
 
 

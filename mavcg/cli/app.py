@@ -16,6 +16,7 @@ from mavcg.cli.cores import cores
 from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
+from mavcg.cli.explore import explore
 from mavcg.cli.init import init
 from mavcg.cli.inspect import inspect
 from mavcg.cli.launch import HELP as LAUNCH_HELP
@@ -58,8 +59,8 @@ def make_app() -> typer.Typer:
     )  # fmt: skip
     app.callback()(_options)
     for verb in (
-        init, profile, build, auto, inspect, run_model, bench, estimate, simulate, plan, primitives, tune, select,
-        explain, tune_asm, measure, memory, cores, runtime,
+        init, profile, build, auto, inspect, run_model, bench, estimate, simulate, plan, explore, primitives, tune,
+        select, explain, tune_asm, measure, memory, cores, runtime,
     ):  # fmt: skip
         app.command()(verb)
     app.add_typer(make_application_verbs(), name="app")

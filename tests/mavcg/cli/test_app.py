@@ -18,8 +18,9 @@ from mavcg.errors import MavcgError
 from tests.conftest import examples
 
 VERBS = (
-    "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "simulate", "plan", "primitives", "tune",
-    "select", "explain", "tune-asm", "measure", "memory", "cores", "runtime", "launch", "app", "accel",
+    "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "simulate", "plan", "explore",
+    "primitives", "tune", "select", "explain", "tune-asm", "measure", "memory", "cores", "runtime", "launch", "app",
+    "accel",
 )  # fmt: skip
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_pipeline.program"}
 

@@ -1,0 +1,171 @@
+"""Latency, energy, traffic and area of machines, for many structures and all bandwidths and clocks at once.
+
+Latency is the roofline's of exact.py: each layer at the lower of its two roofs. Energy is of three parts:
+
+- each byte off the chip, once there and once in its operand's memory on the chip;
+- what the array reads and writes on the chip: an input for all elements along which OC runs, a weight for those along
+  which OH and OW run, a partial sum in and out for those along which IC, KH and KW run, each at the cost of a byte in
+  its operand's memory. Elements have no registers but for the operands that they work on;
+- a multiply-accumulate of the layers' type.
+
+Area is that of the elements' multiply-accumulate units and of the memories. Neither energy nor area has control,
+clocks, wires, leakage or pins.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.explore.design_space import RATE_KEYS, DesignSpace, Structure
+from mavcg.explore.pareto import Floats
+from mavcg.explore.workload import Workload, at_precision, element_type
+from mavcg.hardware.technology import ELEMENT_TYPES, Technology
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.traffic import no_reload
+
+Integers = NDArray[np.int64]
+OPERANDS = 3  # input, weight, output
+# A bound of a sum of products is below the sum however the two were rounded.
+_ROUNDING = 1 - 1e-12
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Figures of structures. latency_s: [network, structure, rate]; energy_j, traffic_bytes: [network, structure].
+
+    area_mm2: [structure]; bandwidth_gb_per_s, frequency_ghz: [rate].
+    """
+
+    latency_s: Floats
+    energy_j: Floats
+    traffic_bytes: Floats
+    area_mm2: Floats
+    bandwidth_gb_per_s: Floats
+    frequency_ghz: Floats
+
+
+def operand_bytes(structure: Structure) -> tuple[int, int, int]:
+    """Return the size of the memory that each operand lies in."""
+    level = structure.memory
+    if level.shared_bytes:
+        return level.shared_bytes, level.shared_bytes, level.shared_bytes
+    return level.input_bytes, level.weight_bytes, level.output_bytes
+
+
+def area_mm2(structure: Structure, technology: Technology, layers: Sequence[ConvLayer]) -> float:
+    """Return the area of a structure, its units as wide as the widest type of the layers."""
+    widest = min(ELEMENT_TYPES.index(element_type(layer)) for layer in layers)
+    level = structure.memory
+    sizes = [level.shared_bytes] if level.shared_bytes else list(operand_bytes(structure))
+    return structure.pes * technology.macs[widest].um2 / 1e6 + sum(map(technology.sram_mm2, sizes))
+
+
+def array_bytes(layer: ConvLayer, structure: Structure) -> tuple[float, float, float]:
+    """Return the bytes of input, weights and partial sums that the array reads and writes on the chip."""
+
+    def shared_by(*names: str) -> float:
+        """Elements that use one operand at once; fewer at the end of a loop."""
+        loops = layer.loops
+        return prod(loops[name] / -(-loops[name] // structure.parallel(name)) for name in names)
+
+    items = layer.items
+    return (
+        layer.macs * items.input / shared_by("OC"),
+        layer.macs * items.weight / shared_by("OH", "OW"),
+        2 * layer.macs * items.psum / shared_by("IC", "KH", "KW"),
+    )
+
+
+@dataclass(frozen=True)
+class _LayerCosts:
+    """Picojoules of layers on structures: of a byte moved, by operand; of all else."""
+
+    per_byte: Floats  # [structure, 1, operand]
+    fixed: Floats  # [structure, layer]
+
+
+class MetricModel:
+    """The figures of a design space for a workload: as they are for known traffic, or bounds."""
+
+    def __init__(self, space: DesignSpace, workload: Workload) -> None:
+        self._space = space
+        self._workload = workload
+        rates = [(bandwidth, clock) for bandwidth in space.values("bandwidth") for clock in space.values("frequency")]
+        self._bandwidth, self._frequency = np.array(rates, np.float64).reshape(-1, len(RATE_KEYS)).T
+        self._layers = {
+            name: tuple(at_precision(layer, name) for layer in workload.layers)
+            for name in space.values("precision") or ("",)
+        }
+        self._once = {
+            name: np.array([_once(layer) for layer in layers], np.int64) for name, layers in self._layers.items()
+        }
+        self._by_array: dict[tuple[tuple[tuple[str, int], ...], str], tuple[Floats, Floats]] = {}
+        self._macs = np.array([layer.macs for layer in workload.layers], np.float64)
+
+    def layers(self, structure: Structure) -> tuple[ConvLayer, ...]:
+        """Return the workload's layers at a structure's precision."""
+        return self._layers[structure.precision]
+
+    def least_bytes(self, structure: Structure) -> Integers:
+        """Return the bytes of each layer, [layer, operand], if each is moved once: no tiling moves less."""
+        return self._once[structure.precision]
+
+    def figures(self, structures: Sequence[Structure], moved: Integers) -> Metrics:
+        """Return the figures of structures. moved: bytes, [structure, layer, operand]."""
+        costs = self._costs(structures)
+        energy = costs.fixed + (moved * costs.per_byte).sum(axis=2)
+        return self._metrics(structures, moved.sum(axis=2), energy, 1.0)
+
+    def bounds(self, structures: Sequence[Structure], total_bytes: Integers) -> Metrics:
+        """Return figures that are no more than the structures' own, as total_bytes, [structure, layer], is."""
+        costs = self._costs(structures)
+        once = np.stack([self.least_bytes(structure) for structure in structures])
+        by_operand = (once * costs.per_byte).sum(axis=2)
+        by_total = total_bytes * costs.per_byte.min(axis=2)
+        return self._metrics(structures, total_bytes, costs.fixed + np.maximum(by_operand, by_total), _ROUNDING)
+
+    def _costs(self, structures: Sequence[Structure]) -> _LayerCosts:
+        technology = self._space.technology
+        on_chip = np.array([list(map(technology.sram_pj_per_byte, operand_bytes(s))) for s in structures])
+        reads, macs = zip(*(self._array_costs(structure) for structure in structures), strict=True)
+        fixed = (np.stack(reads) * on_chip[:, None, :]).sum(axis=2) + np.stack(macs)
+        return _LayerCosts(on_chip[:, None, :] + technology.dram_pj_per_byte, fixed)
+
+    def _array_costs(self, structure: Structure) -> tuple[Floats, Floats]:
+        """Return the bytes that the array reads, [layer, operand], and the picojoules of its arithmetic, [layer]."""
+        key = (structure.arrays, structure.precision)
+        if key not in self._by_array:
+            layers = self.layers(structure)
+            reads = np.array([array_bytes(layer, structure) for layer in layers])
+            mac_pj = [layer.macs * self._space.technology.mac(element_type(layer)).pj for layer in layers]
+            self._by_array[key] = (reads, np.array(mac_pj))
+        return self._by_array[key]
+
+    def _metrics(
+        self, structures: Sequence[Structure], total_bytes: Integers, energy_pj: Floats, rounding: float
+    ) -> Metrics:
+        networks, count = self._workload.counts, len(structures)
+        pes = np.array([structure.pes for structure in structures], np.float64)
+        peak = self._frequency[None, :] * pes[:, None]
+        latency = np.zeros((len(networks), count, len(self._bandwidth)))
+        energy, traffic = np.zeros((len(networks), count)), np.zeros((len(networks), count))
+        for i, macs in enumerate(self._macs.tolist()):  # one after the other: the same sums in every company
+            memory = self._bandwidth[None, :] * macs / total_bytes[:, i, None]
+            seconds = macs / (np.minimum(peak, memory) * 1e9)
+            for n, (_, counts) in enumerate(networks):
+                if counts[i]:
+                    latency[n] += counts[i] * seconds
+                    energy[n] += counts[i] * (energy_pj[:, i] / 1e12)
+                    traffic[n] += counts[i] * total_bytes[:, i]
+        areas = [area_mm2(s, self._space.technology, self.layers(s)) for s in structures]
+        return Metrics(
+            latency * rounding, energy * rounding, traffic, np.array(areas), self._bandwidth, self._frequency
+        )
+
+
+def _once(layer: ConvLayer) -> tuple[int, int, int]:
+    moved = no_reload(layer)
+    return moved.input_bytes, moved.weight_bytes, moved.output_bytes

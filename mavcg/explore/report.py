@@ -1,0 +1,67 @@
+"""An exploration as JSON and as a table."""
+
+from typing import TYPE_CHECKING, Any
+
+from mavcg.explore.exploration import INFEASIBLE, PRUNED, Exploration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MOST_ROWS = 40  # of the front in a table; JSON and the database have all
+
+
+def exploration_json(result: Exploration) -> dict[str, Any]:
+    """Return counts, seconds and the front, each point as an accelerator's file has it.
+
+    Metrics: latency in seconds, energy in joules, traffic in bytes off the chip, all for one run of each network; area
+    in mm2; networks: the first three of each.
+    """
+    front = [result.figures(number) for number in result.front]
+    return {
+        "points": result.space.points,
+        "planned": result.planned,
+        "pruned": result.count(PRUNED),
+        "infeasible": result.count(INFEASIBLE),
+        "searches": result.searches,
+        "objectives": [objective.text for objective in result.objectives],
+        "technology": result.space.technology.name,
+        "front": [
+            {"point": result.space.point(f.number), "metrics": {**f.figures, "networks": f.networks}} for f in front
+        ],
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def show_exploration(result: Exploration, out: "Console") -> None:
+    """Print the front, best in the first objective first, with what differs between points."""
+    from rich.table import Table
+
+    varied = [axis.key for axis in result.space.axes if len(axis.values) > 1]
+    front = sorted((result.figures(number) for number in result.front), key=lambda f: f.figures["latency"])
+    objectives = ", ".join(objective.text for objective in result.objectives)
+    title = f"{len(front)} of {result.space.points} points are on the front of {objectives}"
+    table = Table(title=title, title_justify="left", box=None)
+    for key in varied:
+        table.add_column(key)
+    for heading in ("latency ms", "area mm2", "energy mJ", "traffic MB"):
+        table.add_column(heading, justify="right")
+    for row in front[:MOST_ROWS]:
+        point, of = result.space.point(row.number), row.figures
+        table.add_row(
+            *(_text(point[key]) for key in varied), f"{of['latency'] * 1e3:.3f}", f"{of['area']:.3f}",
+            f"{of['energy'] * 1e3:.3f}", f"{of['traffic'] / 1e6:.1f}",
+        )  # fmt: skip
+    out.print(table)
+    if len(front) > MOST_ROWS:
+        out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")
+    out.print(
+        f"{result.planned} points planned ({result.count(INFEASIBLE)} without a tiling for some layer), "
+        f"{result.count(PRUNED)} left out by bounds; {result.searches} searches, {result.seconds:.1f} s. "
+        f"Figures are the model's; energy and area by {result.space.technology.name}."
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return " x ".join(_text(item) if not isinstance(item, list) else "+".join(item) or "-" for item in value)
+    return str(value)

@@ -1,0 +1,110 @@
+"""Search for the tilings of a design space, each only once.
+
+The best tiling of a layer is the one with the fewest bytes, whatever bandwidth and clock are: the roofline of exact.py
+has the computation roof of all elements, so that time falls with bytes alone. What is left of a machine is cut to what
+the layer can tell apart: a memory larger than all of its operand is like one that just holds it, and an array longer
+than its loop is like one of the loop's length. Machines and layers that agree in the rest share a search.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mavcg.explore.design_space import Structure
+from mavcg.hardware.accelerator import Accelerator, MemoryLevel
+from mavcg.planner.accelerators import exact, space
+from mavcg.planner.accelerators.planned import NoTiling
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tiling import Tile
+
+# Loops that the search does not cut unless the array runs along them (space.axes).
+_WHOLE = ("OW", "KH", "KW")
+
+
+Arrays = tuple[tuple[str, int], ...]
+
+
+class SearchKey(NamedTuple):
+    """A layer, and all of a machine that its best tiling depends on.
+
+    memory: bytes for input, weights, output, or of the memory that they share, which is the fourth. arrays: loops along
+    the array, with the lengths of its sides.
+    """
+
+    layer: ConvLayer
+    memory: tuple[int, int, int, int]
+    arrays: Arrays
+
+
+@dataclass(frozen=True)
+class TileTraffic:
+    """The best tiling's off-chip bytes by operand, its tile and dataflow."""
+
+    input_bytes: int
+    weight_bytes: int
+    output_bytes: int
+    tile: tuple[int, ...]
+    dataflow: str
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all operands."""
+        return self.input_bytes + self.weight_bytes + self.output_bytes
+
+
+class KeyMaker:
+    """Makes the search keys of many structures for some layers, which all have one precision."""
+
+    def __init__(self, layers: Sequence[ConvLayer]) -> None:
+        self._layers = tuple(layers)
+        self._whole = [space.tile_bytes(layer, Tile(*layer.loops.values()), halo=True) for layer in layers]
+        self._arrays: dict[Arrays, tuple[Arrays, ...]] = {}
+
+    def keys(self, structure: Structure) -> tuple[SearchKey, ...]:
+        """Return for each layer what a search for it on this machine depends on."""
+        arrays = self._arrays.get(structure.arrays)
+        if arrays is None:
+            arrays = tuple(_relevant_arrays(layer, structure.arrays) for layer in self._layers)
+            self._arrays[structure.arrays] = arrays
+        memory = structure.memory
+        if shared := memory.shared_bytes:
+            sizes = [(0, 0, 0, min(shared, sum(whole))) for whole in self._whole]
+        else:
+            a, b, c = memory.input_bytes, memory.weight_bytes, memory.output_bytes
+            sizes = [(min(a, of_in), min(b, of_weight), min(c, of_out), 0) for of_in, of_weight, of_out in self._whole]
+        return tuple(map(SearchKey, self._layers, sizes, arrays))
+
+
+def _relevant_arrays(layer: ConvLayer, arrays: Arrays) -> Arrays:
+    """Return the sides of an array that change which tiles are looked at, none longer than its loop."""
+    relevant = []
+    for name, length in arrays:
+        length = min(length, layer.loops[name])
+        as_unmapped = layer.loops[name] if name in _WHOLE else 1
+        if length != as_unmapped:
+            relevant.append((name, length))
+    return tuple(relevant)
+
+
+def search_tiling(key: SearchKey) -> TileTraffic | None:
+    """Return the best tiling, or None where no tile fits the memory."""
+    try:
+        planned = exact.search(key.layer, _machine(key))
+    except NoTiling:
+        return None
+    moved, tiling = planned.reached.traffic, planned.tiling
+    tile = tuple(tiling.tile.factors.values())
+    return TileTraffic(moved.input_bytes, moved.weight_bytes, moved.output_bytes, tile, tiling.dataflow.value)
+
+
+def search_tilings(keys: tuple[SearchKey, ...]) -> tuple[TileTraffic | None, ...]:
+    """Return the best tiling for each key: the task that workers run."""
+    return tuple(map(search_tiling, keys))
+
+
+def _machine(key: SearchKey) -> Accelerator:
+    sides = (*key.arrays, ("", 1), ("", 1))[:2]
+    names, lengths = zip(*sides, strict=True)
+    mapping = tuple((name,) if name else () for name in names)
+    level = MemoryLevel("memory", 1.0, *key.memory)
+    return Accelerator("machine", 1.0, (level,), (lengths[0], lengths[1]), (mapping[0], mapping[1]))

@@ -1,0 +1,61 @@
+"""Energy and area of a chip's parts: multiply-accumulates, memories by their size, and DRAM."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, log
+
+ELEMENT_TYPES = ("f32", "f16", "i8")
+
+# Bytes of a memory, and a figure for each of its bytes.
+SizeTable = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class MacCost:
+    """A multiply-accumulate of one element type: picojoules of one, square micrometres of its unit."""
+
+    pj: float
+    um2: float
+
+
+@dataclass(frozen=True)
+class Technology:
+    """Published figures of a process.
+
+    macs: by element type, in the order of ELEMENT_TYPES. sram_pj, sram_um2: energy of an accessed byte and area of a
+    byte, by the memory's size, ascending. dram_pj_per_byte: of a byte off the chip. sources: of each fact, by its key.
+    """
+
+    name: str
+    description: str
+    macs: tuple[MacCost, ...]
+    sram_pj: SizeTable
+    sram_um2: SizeTable
+    dram_pj_per_byte: float
+    sources: tuple[tuple[str, str], ...] = ()
+
+    def mac(self, element_type: str) -> MacCost:
+        """Return the cost of a multiply-accumulate on elements of a type."""
+        return self.macs[ELEMENT_TYPES.index(element_type)]
+
+    def sram_pj_per_byte(self, size_bytes: int) -> float:
+        """Return the energy of an accessed byte in a memory of this size."""
+        return interpolated(self.sram_pj, size_bytes)
+
+    def sram_mm2(self, size_bytes: int) -> float:
+        """Return the area of a memory of this size."""
+        return size_bytes * interpolated(self.sram_um2, size_bytes) / 1e6
+
+
+@lru_cache(maxsize=4096)  # a design space asks for the same memories again and again
+def interpolated(rows: SizeTable, size_bytes: int) -> float:
+    """Return a table's figure for a size: on the line between the logarithms of the two rows around it.
+
+    Below the first row it is the first row's; above the last one the line between the last two goes on.
+    """
+    if len(rows) == 1 or size_bytes <= rows[0][0]:
+        return rows[0][1]
+    above = next((i for i, (size, _) in enumerate(rows) if size >= size_bytes), len(rows) - 1)
+    (low, low_figure), (high, high_figure) = rows[above - 1], rows[above]
+    slope = log(high_figure / low_figure) / log(high / low)
+    return low_figure * exp(slope * log(size_bytes / low))

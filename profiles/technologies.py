@@ -1,0 +1,94 @@
+"""Technologies from TOML: profiles/technologies/*.toml, those of MAVCG_PROFILES, or a file by its path.
+
+Each fact is { value, source }; docs/exploring.md describes the file.
+"""
+
+import difflib
+import os
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.technology import ELEMENT_TYPES, MacCost, SizeTable, Technology
+from mavcg.profiles import schema
+from mavcg.profiles.load import files
+from mavcg.profiles.schema import Table, refuse
+
+# The most that a fact can be: a figure in the wrong unit (fJ, nm2, mm2) lies outside.
+MOST = {"pj": 1e4, "um2": 1e7, "pj_per_byte": 1e5, "um2_per_byte": 1e4}
+_Sources = list[tuple[str, str]]
+
+
+def find_technology(name_or_path: str, folder: Path | None = None) -> Technology:
+    """Return a technology by its name, or by the path of its file: that has a "/" in it or ends in .toml.
+
+    folder: what a relative path is relative to; else the current folder.
+    Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_technology.
+    """
+    if os.sep in name_or_path or name_or_path.endswith(".toml"):
+        return read_technology((folder or Path()) / name_or_path)
+    known = files("technologies")
+    if name_or_path not in known:
+        near = difflib.get_close_matches(name_or_path, known, n=3, cutoff=0.5)
+        raise MavcgError(
+            f"technology {name_or_path!r}: no such technology; known are {', '.join(near or known)}; or give a file's "
+            f"path, such as ./{name_or_path}.toml"
+        )
+    return read_technology(known[name_or_path])
+
+
+def read_technology(path: Path) -> Technology:
+    """Return a technology from its TOML file. Raises: ProfileError naming file, key, value and way out."""
+    table = schema.read_toml(path)
+    schema.only(path, table, ("name", "description", "mac", "dram", "sram"))
+    sources: _Sources = []
+    macs = []
+    of_types = _subtable(path, table, "mac")
+    schema.only(path, of_types, ELEMENT_TYPES, "mac.")
+    for name in ELEMENT_TYPES:
+        of_type = _subtable(path, of_types, name, f"mac.{name}")
+        schema.only(path, of_type, ("pj", "um2"), f"mac.{name}.")
+        macs.append(MacCost(*(_figure(path, of_type, key, f"mac.{name}.{key}", sources) for key in ("pj", "um2"))))
+    dram = _subtable(path, table, "dram")
+    schema.only(path, dram, ("pj_per_byte",), "dram.")
+    return Technology(
+        name=schema.text(path, table, "name"),
+        description=schema.text(path, table, "description"),
+        macs=tuple(macs),
+        sram_pj=_by_size(path, table, "pj_per_byte", sources),
+        sram_um2=_by_size(path, table, "um2_per_byte", sources),
+        dram_pj_per_byte=_figure(path, dram, "pj_per_byte", "dram.pj_per_byte", sources),
+        sources=tuple(sources),
+    )
+
+
+def _subtable(path: Path, table: Table, key: str, place: str = "") -> Table:
+    value = table.get(key)
+    if not isinstance(value, dict):
+        wrong = "missing" if value is None else f"{schema.shown(value)} is no table"
+        raise refuse(path, place or key, wrong, f"write [{place or key}] with its facts below")
+    return value
+
+
+def _figure(path: Path, table: Table, key: str, place: str, sources: _Sources) -> float:
+    value = schema.fact(path, table, key, sources, place)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
+        wrong = "missing" if value is None else f"{schema.shown(value)} is no number above 0 and at most {MOST[key]:g}"
+        raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
+    return float(value)
+
+
+def _by_size(path: Path, table: Table, key: str, sources: _Sources) -> SizeTable:
+    """Return the rows of [[sram]] that have a fact, by size. Raises: ProfileError for none, or sizes out of order."""
+    rows: list[tuple[int, float]] = []
+    for number, row in enumerate(schema.tables(path, table, "sram")):
+        place = f"sram[{number}]."
+        schema.only(path, row, ("bytes", "pj_per_byte", "um2_per_byte"), place)
+        size = schema.whole(path, row, "bytes", f"{place}bytes", 1, 1 << 40, of="bytes")
+        if key not in row:
+            continue
+        if rows and size <= rows[-1][0]:
+            raise refuse(path, f"{place}bytes", f"{size} is no more than the row before it", "list the sizes ascending")
+        rows.append((size, _figure(path, row, key, f"{place}{key}", sources)))
+    if not rows:
+        raise refuse(path, "sram", f"no row has {key}", f"write [[sram]] with bytes and {key}")
+    return tuple(rows)

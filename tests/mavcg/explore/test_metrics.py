@@ -1,0 +1,51 @@
+"""Area and energy by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from mavcg.explore.metrics import area_mm2, array_bytes
+from mavcg.explore.space_file import read_space
+from mavcg.hardware.technology import interpolated
+from mavcg.planner.layer_model.traffic import no_reload
+from tests.mavcg.explore.test_exploration import DENSE, explored
+from tests.mavcg.explore.test_space_file import written
+
+
+def test_area_is_units_and_memories(tmp_path: Path) -> None:
+    space = read_space(written(tmp_path, mem_size="[32, 128, 32]", pe_len="[8, 4]"))
+    (structure,) = space.all_structures()
+
+    expected = 32 * 11884 + 2 * 121849 + 469412  # f32 units; the two memories of EIE's table
+    assert area_mm2(structure, space.technology, (DENSE,)) == pytest.approx(expected / 1e6, rel=1e-4)
+
+
+def test_what_the_array_reads(tmp_path: Path) -> None:
+    (structure,) = read_space(written(tmp_path, pe_len="[8, 16]")).all_structures()  # IC along 8, OC along 16
+    of_input, of_weight, of_sums = array_bytes(DENSE, structure)
+
+    # 100 output channels take 7 steps of 16, 300 input channels 38 of 8.
+    assert of_input == pytest.approx(4 * 30000 / (100 / 7))
+    assert of_weight == 4 * 30000
+    assert of_sums == pytest.approx(2 * 4 * 30000 / (300 / 38))
+
+
+def test_energy_of_a_layer_that_fits_whole(tmp_path: Path) -> None:
+    space = read_space(written(tmp_path, mem_size="1024", pe_len="[8, 16]"))
+    (structure,) = space.all_structures()
+    result = explored(space, "energy", net=(DENSE,))
+
+    moved = no_reload(DENSE).total_bytes
+    expected_pj = moved * (162.5 + 12.5) + 12.5 * sum(array_bytes(DENSE, structure)) + 4.6 * 30000
+    found = result.figures(0)
+    assert found.figures["traffic"] == moved
+    assert found.figures["energy"] == pytest.approx(expected_pj / 1e12, rel=1e-12)
+
+
+def test_interpolation_meets_its_rows_and_goes_on() -> None:
+    rows = ((8, 1.0), (32, 2.0), (128, 4.0))
+
+    assert [interpolated(rows, size) for size in (1, 8, 32, 128)] == pytest.approx([1, 1, 2, 4])
+    assert interpolated(rows, 16) == pytest.approx(2**0.5)
+    assert interpolated(rows, 512) == pytest.approx(8)
+    assert interpolated(rows[:1], 512) == 1
