@@ -53,6 +53,8 @@ UNITS: Mapping[str, Unit] = {
             "engine_chunk.c", "engine_options.c", "engine_pool.c", "engine_context.c", "engine_run.c", "engine_api.c",
         )
     ),
+    # A BLAS library's routines.
+    "blas": Unit(("blas_memory.c", "blas_pack.c", "blas_product.c", "blas_errors.c", "blas_entries.c")),
 }  # fmt: skip
 
 

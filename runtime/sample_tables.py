@@ -6,8 +6,10 @@
 from mavcg.graph import TensorType
 from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.amalgamation import SOURCES
+from mavcg.runtime.blas_text import blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_text import tables_text
+from mavcg.specs.blas_blocks import BlasBlocks
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 
 SAMPLE = SOURCES / "sample"
@@ -27,12 +29,15 @@ _PROGRAM = Program(
     "sample", (ProgramTensor("x", _ROW),), (ProgramTensor("y", _ROW),), (_STEP,), 4096, 128, 64, 4096,
     (ThreadPlan(("cortex-a75",), 2, 1.0),),
 )  # fmt: skip
+_BLOCKS = (BlasBlocks("f32", 4, 1, 1, 256, 64, 512), BlasBlocks("f64", 2, 1, 1, 256, 64, 512))
 
 
 def sample_tables() -> dict[str, str]:
     """The generated headers of the sample, by name."""
     versions = {"add_1": ("add_1.generic", "add_1.cortex-a55", "add_1.cortex-a75")}
+    tiles = {blocks.dtype: [f"{blocks.dtype}_packed", f"{blocks.dtype}_strided"] for blocks in _BLOCKS}
     return {
+        "mavcg_blas_tables.h": blas_tables_text(_BLOCKS, _CORES, tiles, ("generic", *_CORES.names)),
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions),
     }

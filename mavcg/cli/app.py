@@ -11,6 +11,7 @@ from mavcg.cli.accel.group import make_accel
 from mavcg.cli.applications import make_application_verbs
 from mavcg.cli.auto import auto
 from mavcg.cli.bench import bench
+from mavcg.cli.blas import make_blas_verbs
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
 from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
@@ -64,6 +65,7 @@ def make_app() -> typer.Typer:
     ):  # fmt: skip
         app.command()(verb)
     app.add_typer(make_application_verbs(), name="app")
+    app.add_typer(make_blas_verbs(), name="blas")
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     app.add_typer(make_accel())
     return app

@@ -17,14 +17,14 @@ def inspect(
     ] = None,
 ) -> None:
     """List a built library's dispatchers, versions and sizes, its code growth, and what it needs at load; of a model
-    library its operators, kernels, and bytes of weights, arena and code.
+    library its operators, kernels, and bytes of weights, arena and code; of a BLAS library its routines.
 
     \b
     mavcg inspect libapp.so
     mavcg inspect libapp.so --json | jq .growth_percent
     mavcg inspect libapp.so --sbom libapp.cdx.json
     """
-    from mavcg.objects.inspection import inspect_library, model_of
+    from mavcg.objects.inspection import blas_of, inspect_library, model_of
 
     if sbom is not None:
         _write_sbom(library, sbom)
@@ -36,6 +36,14 @@ def inspect(
         from mavcg.model_pipeline.report import show_note
 
         show_note(model, console())
+        return
+    if (blas := blas_of(library)) is not None:
+        if as_json:
+            print_json(blas)
+            return
+        from mavcg.blas.report import show_blas_note
+
+        show_blas_note(blas, console())
         return
     inspection = inspect_library(library)
     if as_json:

@@ -64,6 +64,14 @@ def model_of(path: Path) -> dict[str, Any] | None:
     return _guarded(_model_note, path)
 
 
+def blas_of(path: Path) -> dict[str, Any] | None:
+    """Return the note of a BLAS library with the file's loaded bytes; None for any other library that mavcg made.
+
+    Raises: as inspect_library.
+    """
+    return _guarded(_blas_note, path)
+
+
 def _guarded(read: Callable[[Path], T], path: Path) -> T:
     try:
         return read(path)
@@ -104,4 +112,11 @@ def _model_note(path: Path) -> dict[str, Any] | None:
             loaded = loaded_bytes(path)
             sizes = {"loaded_bytes": loaded, "code_bytes": loaded - int(note["weight_bytes"])}
             return {**note, "protection": protection(path), **sizes}
+    return None
+
+
+def _blas_note(path: Path) -> dict[str, Any] | None:
+    for note in notes(path):
+        if "blas" in note:
+            return {**note, "protection": protection(path), "loaded_bytes": loaded_bytes(path)}
     return None

@@ -1,0 +1,332 @@
+"""The register tile of a matrix product of any size: C = alpha * A * B + beta * C for a few rows and columns of C.
+
+void tile(i64 terms, ptr a, ptr b, ptr c, ptr steps, i64 last_rows): see csrc/blas.h, blas_tile. Matrices are
+column-major. Each element of C is one sum, one fused multiply-add a term in order, whatever the tile: so all versions
+give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.cost_model.instruction_mix import throughput_cycles
+from mavcg.kernels.builder.emit import (
+    F32,
+    F64,
+    I1,
+    I32,
+    I64,
+    PTR,
+    Values,
+    address,
+    const,
+    fma,
+    for_range,
+    splat,
+    type_suffix,
+    vector,
+)  # fmt: skip
+from mavcg.kernels.builder.prefetch import prefetch
+from mavcg.kernels.gemm.register_tile import by_lane, tile_rates
+from mavcg.specs.blas_blocks import ITEM_BYTES
+from mavcg.specs.kernel import Machine
+
+TILE_TYPE = ir.FunctionType(ir.VoidType(), [I64, PTR, PTR, PTR, PTR, I64])
+ARGUMENTS = ("terms", "a", "b", "c", "steps", "last_rows")
+TYPES: dict[str, ir.Type] = {"f32": F32, "f64": F64}
+UNROLL = 4
+# Offsets in struct blas_steps of csrc/blas.h, in bytes.
+A_STEP, B_STEP, B_COLUMN, C_COLUMN, ALPHA, BETA = 0, 8, 16, 24, 32, 40
+
+
+@dataclass(frozen=True)
+class ProductTile:
+    """A register tile of `units` x `lanes` rows and `columns` columns.
+
+    packed: A and B are panels of exactly these rows and columns, term after term; else their steps are in `steps`, and
+    rows beyond last_rows are not read.
+    """
+
+    dtype: str
+    lanes: int
+    units: int
+    columns: int
+    packed: bool
+
+    @property
+    def symbol(self) -> str:
+        """The function's name, without a version."""
+        form = "packed" if self.packed else "strided"
+        return f"mavcg_product_{self.dtype}_{self.units * self.lanes}x{self.columns}_{form}"
+
+
+def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) -> None:
+    """Emit the tile's function for a core: in one pass over the terms where its sums fit the registers, else in
+    several."""
+    function = ir.Function(module, TILE_TYPE, tile.symbol)
+    for argument, name in zip(function.args, ARGUMENTS, strict=True):
+        argument.name = name
+    function.args[3].add_attribute("noalias")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    lanes = machine.vector_bytes // ITEM_BYTES[tile.dtype]
+    vectors = tile.units * tile.lanes // lanes
+    rows_each, columns_each = pass_shape(machine, vectors, tile.columns)
+    for first_column in range(0, tile.columns, columns_each):
+        for first_vector in range(0, vectors, rows_each):
+            numbers = range(first_vector, min(vectors, first_vector + rows_each))
+            columns = range(first_column, min(tile.columns, first_column + columns_each))
+            _TilePass(b, machine, tile, lanes, numbers, columns).emit()
+    b.ret_void()
+
+
+def pass_shape(machine: Machine, vectors: int, columns: int) -> tuple[int, int]:
+    """Return the (vectors, columns) of a pass whose sums and operands fit the registers, by the fewest cycles a term.
+
+    A tile that other cores have registers for is computed in several passes over the terms.
+    """
+    shapes = []
+    for high in range(1, vectors + 1):
+        wide = min(columns, (machine.vector_registers - high - 1) // high)
+        if wide < 1:
+            break
+        passes = -(-vectors // high) * -(-columns // wide)
+        even = -(-columns // -(-columns // wide))
+        shapes.append((passes * pass_cycles(machine, high, even), -high, high, even))
+    return min(shapes)[2:]
+
+
+def pass_cycles(machine: Machine, vectors: int, columns: int) -> float:
+    """Return the cycles of a term of a pass, by the core's rates."""
+    loads = vectors + (columns / 4 if by_lane(machine) else columns)
+    return throughput_cycles(tile_rates(machine), vectors * columns, loads, chain=1)
+
+
+@dataclass(frozen=True)
+class _TilePass:
+    """Some of a tile's vectors and columns, whose sums are held in registers."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    tile: ProductTile
+    lanes: int
+    vectors: range
+    columns: range
+
+    @property
+    def item(self) -> int:
+        return ITEM_BYTES[self.tile.dtype]
+
+    @property
+    def type(self) -> ir.Type:
+        return vector(TYPES[self.tile.dtype], self.lanes)
+
+    def emit(self) -> None:
+        """The sums, then C."""
+        b = self.b
+        if self.tile.packed:
+            self.prefetch_results()
+            self.finish(self.sums(None))
+            return
+        if not self.has_last_unit():
+            self.finish(self.sums(None))
+            return
+        whole = b.icmp_signed("==", b.function.args[5], const(self.tile.lanes), "whole")
+        with b.if_else(whole) as (full, partial):
+            with full:
+                full_sums, full_block = self.sums(None), b.block
+            with partial:
+                part_sums, part_block = self.sums(self.masks()), b.block
+        joined = []
+        for number, (one_sum, other_sum) in enumerate(zip(full_sums, part_sums, strict=True)):
+            phi = b.phi(one_sum.type, name=f"sum_{number}")
+            phi.add_incoming(one_sum, full_block)
+            phi.add_incoming(other_sum, part_block)
+            joined.append(phi)
+        self.finish(tuple(joined))
+
+    def has_last_unit(self) -> bool:
+        """True if the pass has vectors of the last unit of rows, of which there may be fewer than lanes."""
+        return bool(self.vectors[-1] * self.lanes >= (self.tile.units - 1) * self.tile.lanes)
+
+    def masks(self) -> dict[int, ir.Value]:
+        """Return the masks of the vectors in the last unit, by their number."""
+        b, first = self.b, (self.tile.units - 1) * self.tile.lanes
+        left = b.function.args[5]
+        masks = {}
+        for number in self.vectors:
+            row = number * self.lanes - first
+            if row < 0:
+                continue
+            if self.lanes == 1:
+                masks[number] = b.icmp_signed("<", const(row), left)
+                continue
+            rows = ir.Constant(ir.VectorType(I32, self.lanes), [row + lane for lane in range(self.lanes)])
+            masks[number] = b.icmp_signed("<", rows, splat(b, b.trunc(left, I32), self.lanes), "mask")
+        return masks
+
+    def sums(self, masks: dict[int, ir.Value] | None) -> Values:
+        """Return A * B of the pass, vector by vector of each column."""
+        b = self.b
+        zero = ir.Constant(self.type, [0.0] * self.lanes)
+        start = [zero] * (len(self.vectors) * len(self.columns))
+        terms, a, columns = b.function.args[0], b.function.args[1], self.operands()
+        whole = b.and_(terms, const(-UNROLL), "whole")
+
+        def steps(count: int) -> Callable[[ir.Value, Values], Values]:
+            def body(index: ir.Value, carried: Values) -> Values:
+                for step in range(count):
+                    carried = self.term(a, columns, index, step, carried, masks)
+                return carried
+
+            return body
+
+        begun = for_range(b, const(0), whole, UNROLL, start, steps(UNROLL), "k")
+        return for_range(b, whole, terms, 1, begun, steps(1), "rest")
+
+    def operands(self) -> tuple[ir.Value, ...]:
+        """Return B's addresses, every third column's: the two beside it are one and two steps away."""
+        b, first = self.b, self.b.function.args[2]
+        if self.tile.packed:
+            return ()
+        step = self.step(B_COLUMN)
+        return tuple(address(b, first, b.mul(step, const(j)), "b_column") for j in self.columns[::3])
+
+    def term(
+        self, a: ir.Value, columns: tuple[ir.Value, ...], index: ir.Value, step: int, sums: Values,
+        masks: dict[int, ir.Value] | None,
+    ) -> Values:  # fmt: skip
+        """Add term index + step to the sums."""
+        b, tile = self.b, self.tile
+        if tile.packed:
+            a_step, b_step = tile.units * tile.lanes * self.item, tile.columns * self.item
+            a_row = address(b, address(b, a, b.mul(index, const(a_step))), step * a_step)
+            b_row = address(b, address(b, b.function.args[2], b.mul(index, const(b_step))), step * b_step)
+            xs = [self.load(address(b, a_row, v * self.lanes * self.item), None) for v in self.vectors]
+            values: Sequence[ir.Value] = self.packed_columns(b_row)
+        else:
+            term = b.add(index, const(step)) if step else index
+            a_row = address(b, a, b.mul(term, self.step(A_STEP)))
+            xs = [self.load(address(b, a_row, v * self.lanes * self.item), (masks or {}).get(v)) for v in self.vectors]
+            values = self.strided_columns(columns, b.mul(term, self.step(B_STEP)))
+        return tuple(
+            fma(b, x, value, sums[j * len(xs) + v]) for j, value in enumerate(values) for v, x in enumerate(xs)
+        )
+
+    def packed_columns(self, row: ir.Value) -> list[ir.Value]:
+        """Return B's elements of a term, each in every lane."""
+        b, element = self.b, TYPES[self.tile.dtype]
+        together = 16 // self.item
+        values: list[ir.Value] = []
+        columns = list(self.columns)
+        while columns:
+            if by_lane(self.machine) and len(columns) >= together:
+                kind = vector(element, together)
+                held = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=kind)
+                values += [_lane(b, held, lane, self.lanes) for lane in range(together)]
+                columns = columns[together:]
+            else:
+                single = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=element)
+                values.append(splat(b, single, self.lanes))
+                columns = columns[1:]
+        return values
+
+    def strided_columns(self, columns: tuple[ir.Value, ...], offset: ir.Value) -> list[ir.Value]:
+        """The same of B as it lies in memory."""
+        b, element, step = self.b, TYPES[self.tile.dtype], self.step(B_COLUMN)
+        values = []
+        for number in range(len(self.columns)):
+            row = address(b, columns[number // 3], offset)
+            for _ in range(number % 3):
+                row = address(b, row, step)
+            values.append(splat(b, b.load(row, align=self.item, typ=element), self.lanes))
+        return values
+
+    def finish(self, sums: Values) -> None:
+        """C = alpha * sums + beta * C; C is not read where beta is 0."""
+        b = self.b
+        element = TYPES[self.tile.dtype]
+        alpha, beta = (
+            b.load(address(b, b.function.args[4], offset), align=self.item, typ=element) for offset in (ALPHA, BETA)
+        )
+        alphas, betas = splat(b, alpha, self.lanes), splat(b, beta, self.lanes)
+        partial = not self.has_last_unit()
+        if partial:
+            self.store(sums, alphas, betas, beta, {})
+            return
+        if self.machine.vector_bytes == 64:  # a mask is free
+            self.store(sums, alphas, betas, beta, self.masks())
+            return
+        with b.if_else(b.icmp_signed("==", b.function.args[5], const(self.tile.lanes))) as (full, cut):
+            with full:
+                self.store(sums, alphas, betas, beta, {})
+            with cut:
+                self.store(sums, alphas, betas, beta, self.masks())
+
+    def store(
+        self, sums: Values, alphas: ir.Value, betas: ir.Value, beta: ir.Value, masks: dict[int, ir.Value]
+    ) -> None:
+        """Write the pass's part of C."""
+        b = self.b
+        nothing = b.fcmp_ordered("==", beta, ir.Constant(beta.type, 0.0), "overwrites")
+        with b.if_else(nothing) as (overwrite, add):
+            with overwrite:
+                for place, mask, total in self.results(sums, masks):
+                    self.put(b.fmul(alphas, total), place, mask)
+            with add:
+                for place, mask, total in self.results(sums, masks):
+                    before = self.load(place, mask)
+                    self.put(fma(b, alphas, total, b.fmul(betas, before)), place, mask)
+
+    def results(self, sums: Values, masks: dict[int, ir.Value]) -> list[tuple[ir.Value, ir.Value | None, ir.Value]]:
+        """Return address, mask and sum of each vector of C."""
+        b, step = self.b, self.step(C_COLUMN)
+        found = []
+        for j, column in enumerate(self.columns):
+            top = address(b, b.function.args[3], b.mul(step, const(column)), "c_column")
+            for v, number in enumerate(self.vectors):
+                place = address(b, top, number * self.lanes * self.item)
+                found.append((place, masks.get(number), sums[j * len(self.vectors) + v]))
+        return found
+
+    def prefetch_results(self) -> None:
+        """Prefetch C: it is far away, and the sum hides its latency."""
+        b, step = self.b, self.step(C_COLUMN)
+        for column in self.columns:
+            top = address(b, b.function.args[3], b.mul(step, const(column)))
+            for first in range(
+                self.vectors[0] * self.lanes * self.item, (self.vectors[-1] + 1) * self.lanes * self.item, 64
+            ):
+                prefetch(b, top, first)
+
+    def step(self, offset: int) -> ir.Value:
+        """A field of struct blas_steps."""
+        return self.b.load(address(self.b, self.b.function.args[4], offset), align=8, typ=I64)
+
+    def load(self, place: ir.Value, mask: ir.Value | None) -> ir.Value:
+        """A vector of A or C; where the mask is false, 0."""
+        b = self.b
+        if mask is None:
+            return b.load(place, align=self.item, typ=self.type)
+        zero = ir.Constant(self.type, [0.0] * self.lanes)
+        full = f"llvm.masked.load.{type_suffix(self.type)}.p0"
+        kind = ir.FunctionType(self.type, [PTR, vector(I1, self.lanes), self.type])
+        function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+        return b.call(function, [place, mask, zero])
+
+    def put(self, value: ir.Value, place: ir.Value, mask: ir.Value | None) -> None:
+        """Store a vector where the mask is true."""
+        b = self.b
+        if mask is None:
+            b.store(value, place, align=self.item)
+            return
+        full = f"llvm.masked.store.{type_suffix(self.type)}.p0"
+        kind = ir.FunctionType(ir.VoidType(), [self.type, PTR, vector(I1, self.lanes)])
+        function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
+        b.call(function, [value, place, mask])
+
+
+def _lane(b: ir.IRBuilder, held: ir.Value, lane: int, lanes: int) -> ir.Value:
+    """One lane of a vector in every lane."""
+    undefined = ir.Constant(held.type, ir.Undefined)
+    return b.shuffle_vector(held, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

@@ -1,0 +1,1 @@
+"""BLAS libraries: matrix products with versions per core, beside the BLAS that a program has."""

@@ -1,0 +1,184 @@
+"""The pipeline of `mavcg blas build`: cores -> register tiles, routines, selector -> one library."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from llvmlite import ir
+
+from mavcg import __version__
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.target import Target
+from mavcg.kernels.blas.product_tile import ProductTile, emit_product_tile
+from mavcg.kernels.builder.emit import prepared
+from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol
+from mavcg.lowering.machines import machines_for
+from mavcg.objects.binaries import loaded_bytes, note_assembly
+from mavcg.objects.elf import exported_symbols
+from mavcg.objects.library import link_shared
+from mavcg.objects.link_options import LinkOptions
+from mavcg.passes.ir.protection import protect
+from mavcg.planner.engine.blas_blocks import plan_blas_blocks
+from mavcg.planner.engine.parts import cores_each
+from mavcg.planner.engine.tiles import cores_of
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.blas_build import blas_object
+from mavcg.runtime.blas_text import blas_tables_text
+from mavcg.runtime.build import compiler_needs, runtime_object
+from mavcg.runtime.coreset import X86_WORDS, CoreSet
+from mavcg.runtime.model_build import X86_BASE
+from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
+from mavcg.specs.kernel import Machine
+from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BlasRequest:
+    """Everything that a BLAS library depends on.
+
+    board: whose caches the blocks are planned for. ilp64: integers of names without a suffix have 64 bits. soname: None
+    for the file's name.
+    """
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    board: Board | None = None
+    ilp64: bool = False
+    soname: str | None = None
+    strip: bool = False
+    workers: int = field(default_factory=default_workers)
+
+
+@dataclass(frozen=True)
+class BlasResult:
+    """The library that was built, and the note that describes it."""
+
+    output: Path
+    note: Mapping[str, Any]
+    loaded_bytes: int
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `mavcg blas build --json`."""
+        return {"library": str(self.output), **self.note, "loaded_bytes": self.loaded_bytes,
+                "seconds": round(self.seconds, 3)}  # fmt: skip
+
+
+def build_blas(request: BlasRequest, progress: Progress = lambda message: None) -> BlasResult:
+    """Build the library. Raises: MavcgError with nothing written."""
+    started = time.monotonic()
+    machines = machines_for(request.cores, request.target)
+    clusters = cores_of(tuple(machines), request.target, request.board)
+    together = cores_each(tuple(machines), request.board)
+    blocks = [plan_blas_blocks(dtype, machines, clusters, together) for dtype in ITEM_BYTES]
+    core_set = CoreSet(request.cores)
+    tiles = {block.dtype: product_tiles(block) for block in blocks}
+    needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * X86_WORDS
+    symbols = {dtype: [tile.symbol for tile in each] for dtype, each in tiles.items()}
+    tables = blas_tables_text(blocks, core_set, symbols, (GENERIC, *core_set.names), needs)
+    with scratch_folder("mavcg-blas-") as folder:
+        routines = folder / "blas.o"
+        tasks = [
+            Task("compiling the routines", partial(blas_object, tables, request.target, request.ilp64, routines)),
+            Task("compiling the selector", partial(runtime_object, core_set, load_cores(), request.target, folder)),
+            *(
+                Task(f"compiling register tiles for {label}", partial(_tile_object, job, request.target, folder))
+                for label in machines
+                for job in _jobs(tiles, machines[label], label)
+            ),
+        ]
+        objects = run_tasks(tasks, request.workers, progress)
+        note = blas_note(request, blocks, tuple(machines), sorted(exported_symbols(routines)))
+        note_object = folder / "blas-note.o"
+        assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
+        progress(f"linking {request.output}")
+        options = LinkOptions(soname=request.soname, strip=request.strip)
+        link_shared([*objects, note_object], request.output, request.target, options=options)
+    return BlasResult(request.output, note, loaded_bytes(request.output), time.monotonic() - started)
+
+
+def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
+    """Return the register tiles of a type in the order of the table in C: each number of units and columns."""
+    return tuple(
+        ProductTile(blocks.dtype, blocks.lanes, units, columns, packed)
+        for packed in (True, False)
+        for units in range(1, blocks.units + 1)
+        for columns in range(1, blocks.columns + 1)
+    )
+
+
+@dataclass(frozen=True)
+class _TileJob:
+    """Some tiles of a version."""
+
+    tiles: tuple[ProductTile, ...]
+    machine: Machine
+    label: str
+    number: int
+
+
+def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
+    """Return a version's tiles by type and form: each is about as much work."""
+    parts = [
+        tuple(tile for tile in each if tile.packed == packed) for each in tiles.values() for packed in (True, False)
+    ]
+    return [_TileJob(part, machine, label, number) for number, part in enumerate(parts)]
+
+
+def _tile_object(job: _TileJob, target: Target, folder: Path) -> Path:
+    out = folder / f"tiles-{job.label}-{job.number}.o"
+    what = f"compiling register tiles for {job.label}"
+    compile_module(CodegenJob(tile_module(job.tiles, job.machine, job.label, target), target, what, "2",
+                              emit="obj", flags=KERNEL_FLAGS), out)  # fmt: skip
+    return out
+
+
+def tile_module(tiles: tuple[ProductTile, ...], machine: Machine, label: str, target: Target) -> str:
+    """Return the IR text of these tiles' versions for one core."""
+    module = ir.Module("tiles")
+    module.triple = target.llvm_triple
+    for tile in tiles:
+        emit_product_tile(module, machine, tile)
+    text = protect(prepared(module, machine), target.arch)
+    for tile in tiles:
+        text = text.replace(f'@"{tile.symbol}"', f'@"{version_symbol(tile.symbol, label)}"')
+    return text
+
+
+def blas_note(
+    request: BlasRequest, blocks: list[BlasBlocks], labels: tuple[str, ...], routines: list[str]
+) -> dict[str, Any]:
+    """Return the note that `mavcg inspect` shows."""
+    return {
+        "mavcg": __version__,
+        "blas": {
+            "routines": routines,
+            "integer_bits": 64 if request.ilp64 else 32,
+            "versions": list(labels),
+            "blocks": {
+                block.dtype: {
+                    "rows": block.rows, "columns": block.columns, "kc": block.kc, "mc": block.mc, "nc": block.nc
+                }
+                for block in blocks
+            },
+        },
+    }  # fmt: skip
+
+
+def check_output(path: Path) -> None:
+    """Raises: MavcgError where the library cannot be written."""
+    if path.is_dir():
+        raise MavcgError(f"-o {path}: is a folder; name a file in it")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise MavcgError(f"-o {path}: the folder {path.parent} is not there or not writable; name another output")

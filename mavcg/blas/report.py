@@ -1,0 +1,20 @@
+"""Print what a BLAS library holds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+
+def show_blas_note(note: Mapping[str, Any], out: Console) -> None:
+    """Print routines, versions and blocks of a library's note."""
+    blas = note["blas"]
+    bits = blas["integer_bits"]
+    out.print(f"BLAS library, made by mavcg {note['mavcg']}; integers of names without a suffix: {bits} bits")
+    out.print(f"  versions: {', '.join(blas['versions'])}")
+    for dtype, block in blas["blocks"].items():
+        out.print(
+            f"  {dtype}: register tile {block['rows']} x {block['columns']}, blocks of {block['kc']} terms, "
+            f"{block['mc']} rows, {block['nc']} columns"
+        )
+    out.print(f"  {len(blas['routines'])} names: {', '.join(blas['routines'])}")

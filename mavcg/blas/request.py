@@ -1,0 +1,51 @@
+"""Turns the options of `mavcg blas build` into a BlasRequest: names resolved, every bad value named."""
+
+from pathlib import Path
+
+from mavcg.blas.library import BlasRequest, check_output
+from mavcg.errors import MavcgError
+from mavcg.hardware.target import default_target, host_target, parse_target
+from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.profiles.load import cores_for
+from mavcg.toolchain.codegen import default_workers
+
+
+def make_blas_request(
+    output: Path, board: str | None, cores: str | None, target: str | None, ilp64: bool, soname: str | None,
+    strip: bool, jobs: int | None,
+) -> BlasRequest:  # fmt: skip
+    """Return everything that a build needs. Raises: MavcgError naming the option, its value and the way out."""
+    its_board = find_board(board) if board else None
+    if its_board is None and not cores:
+        raise MavcgError(
+            "blas build: no cores are named; give --board NAME, --board host or --cores A,B,.. (`mavcg cores` lists "
+            "both)"
+        )
+    given = cores.split(",") if cores else list(its_board.cores) if its_board else []
+    named = [name for name in given if name != "generic"]
+    chosen = cores_for(list(dict.fromkeys(named))) if named else ()
+    if target:
+        its_target = parse_target(target)
+    elif its_board is not None:
+        its_target = parse_target(its_board.target)
+    else:
+        its_target = default_target(chosen[0].arch) if chosen else host_target()
+    for core in chosen:
+        if core.arch != its_target.arch:
+            raise MavcgError(
+                f"--cores {core.name}: is {core.arch}, and the target {its_target.zig_name} is not; name cores of one "
+                "architecture, or another --target"
+            )
+    if its_target.system not in ("linux-gnu", "linux-musl"):
+        raise MavcgError(
+            f"--target {its_target.zig_name}: a BLAS is built for Linux with glibc or musl; take "
+            f"{its_target.arch}-linux-gnu or {its_target.arch}-linux-musl"
+        )
+    if output.suffix != ".so" and ".so." not in output.name:
+        raise MavcgError(f"-o {output}: a BLAS is a shared library; name one, such as -o libmavcg_blas.so")
+    check_output(output)
+    if board == HOST:
+        its_board = measured_host_board()
+    return BlasRequest(
+        output, its_target, chosen, its_board, ilp64, soname, strip, jobs or default_workers()
+    )  # fmt: skip

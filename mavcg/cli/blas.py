@@ -1,0 +1,73 @@
+"""The verbs `mavcg blas ..`: BLAS libraries with versions per core."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mavcg.cli.output import Progress, console, print_json
+
+if TYPE_CHECKING:
+    from mavcg.blas.library import BlasResult
+
+HELP = """Build a BLAS whose matrix products have versions per core; other routines come from the BLAS that is there.
+
+\b
+mavcg blas build --board host -o libmavcg_blas.so
+LD_PRELOAD=$PWD/libmavcg_blas.so ./app
+"""
+
+
+def make_blas_verbs() -> typer.Typer:
+    """Return the command line of `mavcg blas`."""
+    verbs = typer.Typer(
+        help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
+    verbs.callback()(lambda: None)  # so that one verb is a verb
+    verbs.command(name="build")(build)
+    return verbs
+
+
+def build(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="LIB.so", help="The library.")],
+    board: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The board it runs on: host, or one of `mavcg cores`.")
+    ] = None,
+    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Cores in place of a board's.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17; the board's.")
+    ] = None,
+    ilp64: Annotated[
+        bool, typer.Option("--ilp64", help="64-bit integers in names without a suffix too, as Debian's libblas64 has.")
+    ] = False,
+    soname: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the file's name.")] = None,
+    strip: Annotated[bool, typer.Option("--strip", help="No local symbols.")] = False,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at once; all CPUs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
+    """Build a library with sgemm and dgemm, by their Fortran and CBLAS names, for 32- and 64-bit integers.
+
+    Preloaded, it takes these routines over in any program; the others still come from the program's own BLAS.
+
+    \b
+    mavcg blas build --board host -o libmavcg_blas.so
+    LD_PRELOAD=$PWD/libmavcg_blas.so python3 -c 'import numpy as np; print((np.eye(500) @ np.eye(500)).sum())'
+    mavcg blas build --board rk3588 -o libmavcg_blas.so
+    """
+    from mavcg.blas.library import build_blas
+    from mavcg.blas.request import make_blas_request
+
+    request = make_blas_request(output, board, cores, target, ilp64, soname, strip, jobs)
+    with Progress() as progress:
+        result = build_blas(request, progress)
+    if as_json:
+        print_json(result.as_json())
+        return
+    _show(result)
+
+
+def _show(result: "BlasResult") -> None:
+    from mavcg.blas.report import show_blas_note
+
+    console().print(f"{result.output}: {result.loaded_bytes} bytes loaded, built in {result.seconds:.1f} s")
+    show_blas_note(result.note, console())

@@ -1,0 +1,85 @@
+"""Plan the register tile and the cache blocks of a BLAS library's matrix products.
+
+All versions of a library share them: threads on unequal cores multiply the same packed panels, and a block of the sum
+decides rounding. So each is the best for all of the board's cores together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mavcg.cost_model.fits import fit_of
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core import GENERIC
+from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
+from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
+from mavcg.planner.engine.cost import l1_budget, l2_budget
+from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
+from mavcg.specs.kernel import Machine
+
+MOST_COLUMNS, MOST_UNITS = 16, 8
+# A panel of B shares level 1 with the lines of A and C that pass by; a block of A shares level 2 with panels of B.
+B_PANEL_SHARE, A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5, 0.5
+MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 512, 4096, 512
+TERMS_UNIT = 32
+
+
+def plan_blas_blocks(
+    dtype: str, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator], together: Mapping[str, int]
+) -> BlasBlocks:
+    """Return the blocks of a type.
+
+    machines: by the version's label. cores: one core of each label's cluster (tiles.cores_of). together: how many cores
+    of each label there are; the generic version counts only where there is no other.
+    """
+    named = [label for label in machines if label != GENERIC] or [GENERIC]
+    item = ITEM_BYTES[dtype]
+    lanes = max(machine.vector_bytes for machine in machines.values()) // item
+    units, columns = min(
+        _tiles(machines[label] for label in named),
+        key=lambda tile: sum(
+            max(1, together.get(label, 1)) * _cycles(machines[label], cores[label], item, lanes, *tile)
+            for label in named
+        ),
+    )
+    kc = min(
+        MOST_TERMS,
+        *(int(l1_budget(machines[label], cores[label]) * B_PANEL_SHARE) // (columns * item) for label in named),
+    )
+    kc = max(TERMS_UNIT, kc // TERMS_UNIT * TERMS_UNIT)
+    rows = units * lanes
+    mc = min(int(l2_budget(machines[label], cores[label]) * A_BLOCK_SHARE) // (kc * item) for label in named)
+    nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
+    nc = min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
+    return BlasBlocks(dtype, lanes, units, columns, kc, max(rows, mc // rows * rows), nc // columns * columns)
+
+
+def _last_level(core: Accelerator) -> int:
+    return core.levels[-1].shared_bytes
+
+
+def _tiles(machines: Iterator[Machine] | Sequence[Machine]) -> list[tuple[int, int]]:
+    """Return the (units, columns) whose sums fit the registers of one of the machines at least."""
+    known = list(machines)
+    return [
+        (units, columns)
+        for units in range(1, MOST_UNITS + 1)
+        for columns in range(2, MOST_COLUMNS + 1)
+        if any(_fits(machine, units, columns) for machine in known)
+    ]
+
+
+def _fits(machine: Machine, units: int, columns: int) -> bool:
+    """True if sums, a vector of A for each unit and B's elements have registers, where a unit is one vector."""
+    inputs = -(-columns // 4) if by_lane(machine) else 1
+    spare = SPARE_OF_LLVM if machine.vector_registers > 16 else 0
+    return units * columns + units + inputs + spare <= machine.vector_registers
+
+
+def _cycles(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> float:
+    """Return the cycles of a multiply-add of the tile: arithmetic, loads, and A's lines from level 2."""
+    vectors = units * lanes * item // machine.vector_bytes
+    high, wide = pass_shape(machine, vectors, columns)
+    passes = -(-vectors // high) * -(-columns // wide)
+    fit = fit_of(machine)
+    streamed = units * lanes * item / fit.typical.l2_bytes_per_cycle
+    cycles = passes * pass_cycles(machine, high, wide) + fit.macro_tile.l2_fill_exposed * streamed
+    return cycles / (units * lanes * columns) / core.frequency_ghz

@@ -1,0 +1,34 @@
+"""Blocks of a BLAS library's matrix products: what all versions of the library's kernels agree on."""
+
+from dataclasses import dataclass
+
+ITEM_BYTES = {"f32": 4, "f64": 8}
+ROUTINE_PREFIX = {"f32": "s", "f64": "d"}
+
+
+@dataclass(frozen=True)
+class BlasBlocks:
+    """Register tile and cache blocks of one type. C is m x n, the sum has k terms; matrices are column-major.
+
+    dtype: "f32" or "f64". lanes: rows that packed A is rounded up to, a multiple of every version's vector length.
+    units: lanes in the register tile's rows; columns: of the register tile. kc: terms of a block of the sum, which the
+    result's bits depend on. mc, nc: rows and columns of a block of C.
+    """
+
+    dtype: str
+    lanes: int
+    units: int
+    columns: int
+    kc: int
+    mc: int
+    nc: int
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of an element."""
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the register tile."""
+        return self.lanes * self.units

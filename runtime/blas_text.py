@@ -1,0 +1,63 @@
+"""The tables of a BLAS library as C: blocks of each type, and the register tiles of each version.
+
+Pure: values in, text out.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from mavcg.runtime.coreset import X86_WORDS, CoreSet, c_array
+from mavcg.specs.blas_blocks import ITEM_BYTES, ROUTINE_PREFIX, BlasBlocks
+from mavcg.text.safe_text import c_string
+
+BLAS_TABLES = "mavcg_blas_tables.h"
+
+
+def blas_tables_text(
+    blocks: Sequence[BlasBlocks], core_set: CoreSet, tiles: Mapping[str, Sequence[str]], labels: Sequence[str],
+    base_needs: Sequence[int] = (0,) * X86_WORDS,
+) -> str:  # fmt: skip
+    """Return mavcg_blas_tables.h.
+
+    blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions: packed, then
+    strided, each by units of rows, then columns, from 1 on. labels: the version that generic and each core of the set
+    run, in the order of their ids. base_needs: CPUID bits that every version needs (csrc/x86_needs.h).
+    """
+    rows = [
+        f"{{{b.item_bytes}, {b.lanes}, {b.rows}, {b.columns}, {b.kc}, {b.mc}, {b.nc}}}, /* {b.dtype} */" for b in blocks
+    ]
+    parts = [
+        "/* Register tiles of a BLAS library. Made by mavcg. */\n",
+        f"#define MAVCG_SET {core_set.tag}\n#define VERSIONS {core_set.version_count}\n",
+        c_array("uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{word:#x}" for word in base_needs) + "},"]),
+        c_array("struct blas_blocks blocks_table[]", rows),
+    ]
+    for dtype in ITEM_BYTES:
+        for label in dict.fromkeys(labels):
+            number = labels.index(label)
+            names = [f"{dtype}_{number}_{i}" for i in range(len(tiles[dtype]))]
+            parts += [
+                f"extern blas_tile {name} __asm__({c_string(f'{symbol}.{label}')}) "
+                '__attribute__((visibility("hidden")));\n'
+                for name, symbol in zip(names, tiles[dtype], strict=True)
+            ]
+            parts.append(_array(f"blas_tile *const {dtype}_tiles_{number}[]", [f"{name}," for name in names]))
+    versions = [
+        "{" + ", ".join(["0", *(f"(void *){dtype}_tiles_{labels.index(label)}" for label in labels)]) + "},"
+        for dtype in ITEM_BYTES
+    ]
+    functions = [
+        f"{{{c_string(ROUTINE_PREFIX[dtype] + 'gemm')}, product_versions[{i}], product_runs[{i}], 0}},"
+        for i, dtype in enumerate(ITEM_BYTES)
+    ]
+    types = len(ITEM_BYTES)
+    parts += [
+        _array(f"void *const product_versions[{types}][{core_set.version_count}]", versions),
+        f"static uint64_t product_runs[{types}][{core_set.version_count}];\n",
+        _array("struct mavcg_function product_functions[]", functions),
+    ]
+    return "".join(parts)
+
+
+def _array(declaration: str, lines: Sequence[str]) -> str:
+    """Return the C text of a static array that is not constant."""
+    return c_array(declaration, lines).replace("static const ", "static ", 1)

@@ -1,0 +1,52 @@
+/* Types that all files of a BLAS library share.
+ *
+ * Matrices are column-major here; entries of row-major calls exchange A and B. The library needs libc alone: a routine
+ * that it does not export comes from the next BLAS of the program. */
+#ifndef MAVCG_BLAS_H
+#define MAVCG_BLAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "internal.h"
+
+enum blas_type { BLAS_F32, BLAS_F64 };
+
+union blas_scalar {
+    float f32;
+    double f64;
+};
+
+/* Distances in bytes between terms of A and of B, between columns of B and of C; scalars. Emitters have the offsets of
+ * the fields (kernels/blas/product_tile.py). */
+struct blas_steps {
+    int64_t a_step, b_step, b_column, c_column;
+    union blas_scalar alpha, beta;
+};
+
+/* Computes C = alpha * A * B + beta * C for a register tile; C is not read where beta is 0. a, b, c: the tile's first
+ * elements. last_rows: rows of the last `lanes` that there are. */
+typedef void blas_tile(int64_t terms, const void *a, const void *b, void *c, const struct blas_steps *steps,
+                       int64_t last_rows);
+
+/* Register tile and blocks of a type (mavcg/specs/blas_blocks.py): item in bytes, the others in elements. */
+struct blas_blocks {
+    int64_t item, lanes, rows, columns, kc, mc, nc;
+};
+
+/* C = alpha * op(A) * op(B) + beta * C: op(A) is m x k, op(B) k x n. Strides in bytes. */
+struct blas_product {
+    enum blas_type type;
+    bool a_transposed, b_transposed;
+    int64_t m, n, k, a_stride, b_stride, c_stride;
+    const char *a, *b;
+    char *c;
+    union blas_scalar alpha, beta;
+};
+
+#include "mavcg_blas_tables.h" /* generated, see runtime/blas_text.py */
+
+MAVCG_DECLARE(MAVCG_SET)
+
+#endif

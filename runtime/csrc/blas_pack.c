@@ -1,0 +1,95 @@
+/* Packs panels: rows of the source that lie side by side are copied, others are transposed in blocks in registers. */
+#include "blas_pack.h"
+
+#include <string.h>
+
+#include "blas.h"
+#include "internal.h"
+
+typedef float f32x4 __attribute__((vector_size(16), aligned(4)));
+typedef double f64x2 __attribute__((vector_size(16), aligned(8)));
+typedef uint64_t chunk32 __attribute__((vector_size(32), aligned(4)));
+typedef uint64_t chunk16 __attribute__((vector_size(16), aligned(4)));
+
+static inline int64_t at_most(int64_t value, int64_t most) { return value < most ? value : most; }
+
+MAVCG_PRIVATE int64_t panel_count(const struct blas_panels *panels) {
+    return (panels->count + panels->width - 1) / panels->width;
+}
+
+/* A few times 4 bytes, without a call. */
+static inline void copy_line(char *to, const char *from, int64_t bytes) {
+    int64_t at = 0;
+    for (; at + 32 <= bytes; at += 32) *(chunk32 *)(to + at) = *(const chunk32 *)(from + at);
+    for (; at + 16 <= bytes; at += 16) *(chunk16 *)(to + at) = *(const chunk16 *)(from + at);
+    for (; at < bytes; at += 4) memcpy(to + at, from + at, 4);
+}
+
+static void copy_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
+    int64_t used_bytes = used * panels->item, bytes = width * panels->item;
+    for (int64_t term = 0; term < panels->terms; term++, to += bytes, from += panels->term_stride) {
+        copy_line(to, from, used_bytes);
+        if (used_bytes < bytes) memset(to + used_bytes, 0, (size_t)(bytes - used_bytes));
+    }
+}
+
+static inline void transpose_f32(char *to, int64_t to_stride, const char *from, int64_t from_stride) {
+    f32x4 a = *(const f32x4 *)from, b = *(const f32x4 *)(from + from_stride);
+    f32x4 c = *(const f32x4 *)(from + 2 * from_stride), d = *(const f32x4 *)(from + 3 * from_stride);
+    f32x4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    f32x4 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(f32x4 *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    *(f32x4 *)(to + to_stride) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    *(f32x4 *)(to + 2 * to_stride) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    *(f32x4 *)(to + 3 * to_stride) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+static inline void transpose_f64(char *to, int64_t to_stride, const char *from, int64_t from_stride) {
+    f64x2 a = *(const f64x2 *)from, b = *(const f64x2 *)(from + from_stride);
+    *(f64x2 *)to = __builtin_shufflevector(a, b, 0, 2);
+    *(f64x2 *)(to + to_stride) = __builtin_shufflevector(a, b, 1, 3);
+}
+
+/* Transpose lines first to last - 1 of a panel, terms first_term on, element by element. */
+static void transpose_rest(const struct blas_panels *panels, char *to, const char *from, int64_t width, int64_t first,
+                           int64_t last, int64_t first_term) {
+    const size_t item = (size_t)panels->item;
+    for (int64_t term = first_term; term < panels->terms; term++)
+        for (int64_t line = first; line < last; line++) {
+            char *place = to + (term * width + line) * panels->item;
+            const char *source = from + line * panels->line_stride + term * panels->item;
+            if (item == sizeof(float)) memcpy(place, source, sizeof(float));
+            else memcpy(place, source, sizeof(double));
+        }
+}
+
+static void transpose_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
+    const int64_t side = panels->item == sizeof(float) ? 4 : 2, step = panels->item, stride = width * step;
+    int64_t lines = used / side * side, terms = panels->terms / side * side;
+    for (int64_t line = 0; line < lines; line += side) {
+        const char *source = from + line * panels->line_stride;
+        char *place = to + line * step;
+        if (step == sizeof(float))
+            for (int64_t term = 0; term < terms; term += side)
+                transpose_f32(place + term * stride, stride, source + term * step, panels->line_stride);
+        else
+            for (int64_t term = 0; term < terms; term += side)
+                transpose_f64(place + term * stride, stride, source + term * step, panels->line_stride);
+    }
+    transpose_rest(panels, to, from, width, 0, lines, terms);
+    transpose_rest(panels, to, from, width, lines, used, 0);
+    if (used < width)
+        for (int64_t term = 0; term < panels->terms; term++)
+            memset(to + term * stride + used * step, 0, (size_t)((width - used) * step));
+}
+
+MAVCG_PRIVATE void pack_panels(const struct blas_panels *panels, int64_t first, int64_t last) {
+    for (int64_t panel = first; panel < last; panel++) {
+        int64_t line = panel * panels->width, used = at_most(panels->count - line, panels->width);
+        int64_t width = (used + panels->round - 1) / panels->round * panels->round;
+        char *to = panels->to + line * panels->terms * panels->item;
+        const char *from = panels->from + line * panels->line_stride;
+        if (panels->line_stride == panels->item) copy_panel(panels, to, from, used, width);
+        else transpose_panel(panels, to, from, used, width);
+    }
+}

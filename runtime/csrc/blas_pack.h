@@ -1,0 +1,25 @@
+/* Copies blocks of A and B into panels, in the order in which register tiles read them. */
+#ifndef MAVCG_BLAS_PACK_H
+#define MAVCG_BLAS_PACK_H
+
+#include <stdint.h>
+
+#include "blas.h"
+#include "internal.h"
+
+/* Panels of a block: `width` elements of each term side by side, term after term; the last panel is as wide as what is
+ * left, rounded up to `round` and filled up with zeros. */
+struct blas_panels {
+    int64_t item, width, round, count, terms;
+    int64_t line_stride, term_stride; /* of the source, in bytes; one of them is `item` */
+    const char *from;
+    char *to;
+};
+
+/* Number of panels. */
+MAVCG_PRIVATE int64_t panel_count(const struct blas_panels *panels);
+
+/* Pack panels first to last - 1. */
+MAVCG_PRIVATE void pack_panels(const struct blas_panels *panels, int64_t first, int64_t last);
+
+#endif

@@ -1,0 +1,90 @@
+"""Calls of a BLAS library's routines by ctypes, and what they should compute, in double."""
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+DTYPES: dict[str, Any] = {"s": np.float32, "d": np.float64}
+EPS = {"s": 2.0**-24, "d": 2.0**-53}
+COLUMN_MAJOR, ROW_MAJOR, PLAIN, TRANSPOSED = 102, 101, 111, 112
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product with leading dimensions that are larger than they need be by `more`."""
+
+    letter: str
+    trans_a: bool
+    trans_b: bool
+    m: int
+    n: int
+    k: int
+    alpha: float
+    beta: float
+    more: tuple[int, int, int] = (0, 0, 0)
+
+    def matrices(self, seed: int = 0) -> tuple[Array, Array, Array]:
+        """A, B, C as they are stored, column-major: the memory of [columns, leading dimension]."""
+        random = np.random.default_rng(seed)
+        shapes = (
+            (self.m, self.k) if self.trans_a else (self.k, self.m),
+            (self.k, self.n) if self.trans_b else (self.n, self.k),
+            (self.n, self.m),
+        )
+        return tuple(  # type: ignore[return-value]
+            random.uniform(-1, 1, (columns, max(1, rows + more))).astype(DTYPES[self.letter])
+            for (columns, rows), more in zip(shapes, self.more, strict=True)
+        )
+
+    def expected(self, a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+        """C in double, and how far each element may be off: one rounding a term and some for alpha and beta."""
+        wide = [x.astype(np.float64) for x in (a, b, c)]
+        left = wide[0][: self.m, : self.k] if self.trans_a else wide[0][: self.k, : self.m].T
+        right = wide[1][: self.k, : self.n] if self.trans_b else wide[1][: self.n, : self.k].T
+        before = wide[2][: self.n, : self.m].T
+        alpha, beta = (float(DTYPES[self.letter](x)) for x in (self.alpha, self.beta))
+        kept = np.zeros_like(before) if beta == 0 else beta * before
+        total = np.zeros_like(before) if alpha == 0 or not self.k else alpha * (left @ right)
+        size = abs(alpha) * (np.abs(left) @ np.abs(right)) + np.abs(kept)
+        return total + kept, (self.k + 4) * EPS[self.letter] * size + 1e-300
+
+
+def fortran_gemm(library: ctypes.CDLL, p: Product, a: Array, b: Array, c: Array, symbol: str = "") -> None:
+    """Call sgemm_ or dgemm_, or another symbol of the same interface; names with 64_ have wide integers."""
+    symbol = symbol or f"{p.letter}gemm_"
+    integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
+    real = ctypes.c_float if p.letter == "s" else ctypes.c_double
+    letters = [ctypes.c_char(b"T" if t else b"N") for t in (p.trans_a, p.trans_b)]
+    sizes = [integer(x) for x in (p.m, p.n, p.k, a.shape[1], b.shape[1], c.shape[1])]
+    alpha, beta = real(p.alpha), real(p.beta)
+    pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
+    refs = [ctypes.byref(x) for x in (*letters, *sizes[:3], alpha)]
+    getattr(library, symbol)(
+        *refs, pointers[0], ctypes.byref(sizes[3]), pointers[1], ctypes.byref(sizes[4]), ctypes.byref(beta),
+        pointers[2], ctypes.byref(sizes[5]), 1, 1,
+    )  # fmt: skip
+
+
+def cblas_gemm(
+    library: ctypes.CDLL, p: Product, a: Array, b: Array, c: Array, order: int = COLUMN_MAJOR, symbol: str = ""
+) -> None:
+    """Call cblas_sgemm or cblas_dgemm, or another symbol of the same interface.
+
+    order: with ROW_MAJOR the arrays are the transposed product's: B and A of Product are A and B of the call.
+    """
+    symbol = symbol or f"cblas_{p.letter}gemm"
+    integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
+    real = ctypes.c_float if p.letter == "s" else ctypes.c_double
+    flags = [TRANSPOSED if t else PLAIN for t in (p.trans_a, p.trans_b)]
+    m, n, first, second = p.m, p.n, a, b
+    if order == ROW_MAJOR:
+        m, n, first, second, flags = n, m, b, a, flags[::-1]
+    getattr(library, symbol)(
+        order, *flags, integer(m), integer(n), integer(p.k), real(p.alpha),
+        ctypes.c_void_p(first.ctypes.data), integer(first.shape[1]),
+        ctypes.c_void_p(second.ctypes.data), integer(second.shape[1]), real(p.beta),
+        ctypes.c_void_p(c.ctypes.data), integer(c.shape[1]),
+    )  # fmt: skip

@@ -1,0 +1,65 @@
+"""What a BLAS library says of itself, what it refuses, and what its plan is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.blas.library import product_tiles
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import parse_target
+from mavcg.lowering.machines import machines_for
+from mavcg.objects.elf import exported_symbols
+from mavcg.planner.engine.blas_blocks import plan_blas_blocks
+from mavcg.planner.engine.parts import cores_each
+from mavcg.planner.engine.tiles import cores_of
+from mavcg.profiles.load import cores_for, load_boards
+from mavcg.specs.blas_blocks import BlasBlocks
+
+
+def test_inspect_names_the_exported_routines(blas_path: Path, mavcg: Any) -> None:
+    ended = mavcg("inspect", str(blas_path), "--json")
+    note = json.loads(ended.stdout)
+
+    assert set(note["blas"]["routines"]) == set(exported_symbols(blas_path))
+    assert {"sgemm_", "dgemm_", "cblas_sgemm", "cblas_dgemm64_"} <= set(note["blas"]["routines"])
+    assert note["blas"]["integer_bits"] == 32 and note["blas"]["versions"][0] == GENERIC
+    assert "sgemm_" in mavcg("inspect", str(blas_path)).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-o", "libx.so"), "no cores are named"),
+        (("--board", "host", "-o", "x.txt"), "a BLAS is a shared library"),
+        (("--board", "host", "-o", "none/libx.so"), "the folder none is not there"),
+        (("--board", "nowhere", "-o", "libx.so"), "nowhere"),
+        (("--board", "host", "--target", "aarch64-linux-gnu", "-o", "libx.so"), "name cores of one architecture"),
+        (("--cores", "cortex-a55", "--target", "aarch64-linux-android", "-o", "libx.so"), "Linux with glibc or musl"),
+    ],
+)
+def test_bad_options_are_named(words: tuple[str, ...], said: str, mavcg: Any) -> None:
+    ended = mavcg("blas", "build", *words)
+    assert ended.status == 2 and said in ended.stderr.replace("\n", " ")
+    assert "Traceback" not in ended.stderr
+
+
+def blocks_of(board_name: str, dtype: str) -> BlasBlocks:
+    board = load_boards()[board_name]
+    target = parse_target(board.target)
+    machines = machines_for(cores_for(list(board.cores)), target)
+    labels = tuple(machines)
+    return plan_blas_blocks(dtype, machines, cores_of(labels, target, board), cores_each(labels, board))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("board", sorted(load_boards()))
+def test_blocks_fit_the_caches_of_every_board(board: str, dtype: str) -> None:
+    blocks = blocks_of(board, dtype)
+    machines = machines_for(cores_for(list(load_boards()[board].cores)), parse_target(load_boards()[board].target))
+
+    assert blocks.mc % blocks.rows == 0 and blocks.nc % blocks.columns == 0 and blocks.kc >= 32
+    assert blocks.kc * blocks.columns * blocks.item_bytes <= 32768
+    assert all(blocks.lanes * blocks.item_bytes % machine.vector_bytes == 0 for machine in machines.values())
+    assert len({tile.symbol for tile in product_tiles(blocks)}) == 2 * blocks.units * blocks.columns

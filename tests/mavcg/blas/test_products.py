@@ -1,0 +1,118 @@
+"""Matrix products of a built BLAS against NumPy in double: sizes, strides, scalars, NaN, bad arguments."""
+
+import ctypes
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import examples
+from tests.mavcg.blas.calls import COLUMN_MAJOR, ROW_MAJOR, Array, Product, cblas_gemm, fortran_gemm
+
+# Around the ends of vectors, register tiles and blocks; 0 where nothing is to be done.
+SIZES = st.sampled_from((0, 1, 2, 3, 4, 7, 8, 11, 13, 15, 16, 17, 26, 31, 32, 33, 48, 63, 65, 96, 130))
+SCALARS = st.sampled_from((0.0, 1.0, -1.0, 0.7, -2.5))
+PRODUCTS = st.builds(
+    Product,
+    st.sampled_from(("s", "d")), st.booleans(), st.booleans(), SIZES, SIZES, SIZES, SCALARS, SCALARS,
+    st.tuples(*[st.sampled_from((0, 1, 5))] * 3),
+)  # fmt: skip
+
+
+def assert_product(p: Product, before: Array, a: Array, b: Array, c: Array) -> None:
+    want, bound = p.expected(a, b, before)
+    assert (np.abs(c[: p.n, : p.m].T - want) <= bound).all(), p
+    assert np.array_equal(c[:, p.m :], before[:, p.m :]), p
+
+
+@settings(max_examples=examples(long=2000, fast=200))
+@given(p=PRODUCTS)
+def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
+    a, b, before = p.matrices()
+    results = []
+    for call in ("fortran", COLUMN_MAJOR, ROW_MAJOR):
+        c = before.copy()
+        fortran_gemm(blas, p, a, b, c) if call == "fortran" else cblas_gemm(blas, p, a, b, c, int(call))
+        assert_product(p, before, a, b, c)
+        results.append(c)
+    assert all(np.array_equal(c, results[0]) for c in results)
+
+
+@pytest.mark.parametrize("letter", ["s", "d"])
+@pytest.mark.parametrize("size", [(70, 90, 1100), (1300, 40, 70), (30, 4200, 65), (257, 263, 600)])
+def test_products_of_several_blocks(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:
+    for trans_a, trans_b in ((False, False), (True, False), (False, True), (True, True)):
+        p = Product(letter, trans_a, trans_b, *size, 1.5, -0.5, (1, 2, 3))
+        a, b, before = p.matrices()
+        c = before.copy()
+        fortran_gemm(blas, p, a, b, c)
+        assert_product(p, before, a, b, c)
+
+
+@pytest.mark.parametrize("letter", ["s", "d"])
+@pytest.mark.parametrize("size", [5, 150])
+def test_nan_follows_the_reference(letter: str, size: int, blas: ctypes.CDLL) -> None:
+    p = Product(letter, False, False, size, size, size, 1.0, 0.0)
+    a, b, c = p.matrices()
+    nan = np.full_like(c, np.nan)
+
+    over = nan.copy()
+    fortran_gemm(blas, p, a, b, over)
+    assert not np.isnan(over).any()  # beta = 0 overwrites
+
+    same = c.copy()
+    fortran_gemm(blas, replace(p, alpha=0.0, beta=1.0), nan, nan, same)
+    assert np.array_equal(same, c)  # alpha = 0 reads neither A nor B
+
+    zeroed = nan.copy()
+    fortran_gemm(blas, replace(p, alpha=0.0), nan, nan, zeroed)
+    assert not zeroed.any()
+
+    a[2, 1], b[:] = np.nan, 0.0
+    fortran_gemm(blas, p, a, b, c)
+    assert np.isnan(c[:, 1]).all() and np.isnan(c).sum() == size  # NaN times 0, in row 1 alone
+
+
+@pytest.mark.parametrize("letter", ["s", "d"])
+def test_every_name_computes(letter: str, blas: ctypes.CDLL) -> None:
+    p = Product(letter, True, False, 19, 23, 29, 1.0, 1.0)
+    a, b, before = p.matrices()
+    stems = (f"{letter}gemm_", f"scipy_{letter}gemm_", f"{letter}gemm_64_", f"scipy_{letter}gemm_64_")
+    for symbol in stems:
+        c = before.copy()
+        fortran_gemm(blas, p, a, b, c, symbol)
+        assert_product(p, before, a, b, c)
+    for prefix in ("", "scipy_"):
+        for suffix in ("", "64_", *(["_64"] if not prefix else [])):
+            c = before.copy()
+            cblas_gemm(blas, p, a, b, c, COLUMN_MAJOR, f"{prefix}cblas_{letter}gemm{suffix}")
+            assert_product(p, before, a, b, c)
+
+
+BAD_FORTRAN = (
+    ({"m": -1}, 3), ({"n": -1}, 4), ({"k": -1}, 5), ({"lda": 0}, 8), ({"ldb": 2}, 10), ({"ldc": 3}, 13),
+    ({"transa": b"X"}, 1), ({"transb": b"-"}, 2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("bad", "number"), BAD_FORTRAN)
+def test_bad_arguments_end_as_in_the_reference(bad: dict[str, object], number: int, blas_path: Path) -> None:
+    """Without an xerbla in the program: the reference's message, and the program ends."""
+    values = {"transa": b"N", "transb": b"N", "m": 4, "n": 4, "k": 4, "lda": 4, "ldb": 4, "ldc": 4} | bad
+    code = f"""
+import ctypes
+v = {values!r}
+f, d = lambda x: ctypes.byref(ctypes.c_int32(x)), ctypes.byref(ctypes.c_double(1))
+x = (ctypes.c_double * 16)()
+ctypes.CDLL({str(blas_path)!r}).dgemm_(v["transa"], v["transb"], f(v["m"]), f(v["n"]), f(v["k"]), d, x, f(v["lda"]), x,
+    f(v["ldb"]), d, x, f(v["ldc"]))
+print("went on")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    message = f" ** On entry to DGEMM  parameter number {number:2d} had an illegal value\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
