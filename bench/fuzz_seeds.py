@@ -142,6 +142,56 @@ def qdq_network() -> bytes:
     return m.bytes([1, 3, 12, 12], x)
 
 
+_CAFFE = """\
+name: "network"
+input: "x" input_shape { dim: 1 dim: 3 dim: 12 dim: 12 }
+layer { name: "c" type: "Convolution" bottom: "x" top: "c"
+  convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 } }
+layer { name: "b" type: "BatchNorm" bottom: "c" top: "c" }
+layer { name: "s" type: "Scale" bottom: "c" top: "c" scale_param { bias_term: true } }
+layer { name: "r" type: "ReLU" bottom: "c" top: "c" relu_param { negative_slope: 0.1 } }
+layer { name: "n" type: "LRN" bottom: "c" top: "n" lrn_param { local_size: 3 alpha: 0.1 } }
+layer { name: "p" type: "Pooling" bottom: "n" top: "p"
+  pooling_param { pool: MAX kernel_size: 3 stride: 2 } }
+layer { name: "d" type: "Deconvolution" bottom: "p" top: "d"
+  convolution_param { num_output: 4 kernel_size: 2 stride: 2 group: 4 bias_term: false } }
+layer { name: "e" type: "Eltwise" bottom: "d" bottom: "n" top: "e" eltwise_param { coeff: 1 coeff: -1 } }
+layer { name: "part" type: "Slice" bottom: "e" top: "e1" top: "e2" slice_param { slice_point: 1 } }
+layer { name: "u" type: "Concat" bottom: "e2" bottom: "e1" top: "u" }
+layer { name: "m" type: "Pooling" bottom: "u" top: "m" pooling_param { pool: AVE global_pooling: true } }
+layer { name: "f" type: "InnerProduct" bottom: "m" top: "f" inner_product_param { num_output: 5 } }
+layer { name: "a" type: "Reshape" bottom: "f" top: "a" reshape_param { shape { dim: 0 dim: -1 } } }
+layer { name: "y" type: "Softmax" bottom: "a" top: "y" }
+"""
+_OLD_CAFFE = """\
+input: "x"
+input_dim: 1 input_dim: 3 input_dim: 6 input_dim: 6
+layers { name: "c" type: CONVOLUTION bottom: "x" top: "c" blobs_lr: 1
+  convolution_param { num_output: 4 kernel_size: 3 group: 1 weight_filler { type: "xavier" } } }
+layers { name: "d" type: DROPOUT bottom: "c" top: "c" dropout_param { dropout_ratio: 0.5 } }
+layers { name: "f" type: INNER_PRODUCT bottom: "c" top: "f" inner_product_param { num_output: 2 } }
+"""
+
+
+def caffe_network(old: bool = False) -> bytes:
+    """A prototxt, a NUL byte, and its caffemodel. old: in the spelling before 2015."""
+    from mavcg.importers.caffe_weights import net_parameter
+
+    numbers = np.random.default_rng(0)
+    shapes: dict[str, list[tuple[int, ...]]] = {"c": [(4, 3, 3, 3), (4,)]}
+    if old:
+        shapes |= {"f": [(2, 64), (2,)]}
+    else:
+        shapes |= {"b": [(4,), (4,), (1,)], "s": [(4,), (4,)], "d": [(4, 1, 2, 2)], "f": [(5, 4), (5,)]}
+    net = net_parameter()()
+    for name, blobs in shapes.items():
+        layer = (net.layers if old else net.layer).add(name=name.encode())
+        for shape in blobs:
+            made = layer.blobs.add(data=[np.abs(numbers.standard_normal(shape)).astype("<f4").tobytes()])
+            made.shape.dim.extend(shape)
+    return (_OLD_CAFFE if old else _CAFFE).encode() + b"\0" + bytes(net.SerializeToString())
+
+
 def tflite_schema() -> Any:
     """The classes that read and write TFLite files. Raises: ImportError where ai-edge-litert is not installed."""
     from ai_edge_litert import schema_py_generated

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.fuzz_seeds import float_network, qdq_network, tflite_network
+from bench.fuzz_seeds import caffe_network, float_network, qdq_network, tflite_network
 from mavcg.files.whole_file import write_whole
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -130,6 +130,8 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
     yield "onnx_file", "qdq_network", qdq_network()
     yield "tflite_file", "float_network", tflite_network(False)
     yield "tflite_file", "int8_network", tflite_network(True)
+    yield "caffe_file", "network", caffe_network()
+    yield "caffe_file", "old_spelling", caffe_network(old=True)
     yield "plan_text", "conv", PLAN.encode()
     yield "assembly", "loop", LOOP.encode()
     for name, text in (("simpleperf", SIMPLEPERF), ("report", PERF_REPORT), ("script", PERF_SCRIPT)):

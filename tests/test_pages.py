@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.importers.caffe_ops.table import supported as caffe_layers
 from mavcg.importers.onnx_ops.table import supported as onnx_operators
 from mavcg.importers.tflite_ops.table import supported as tflite_operators
 from mavcg.ops import OPS
@@ -27,6 +28,7 @@ def listed_after(words: str) -> str:
         ("by others of these:", onnx_operators("")),
         ("(`com.microsoft`):", onnx_operators("com.microsoft")),
         ("TFLite:", tflite_operators()),
+        ("before 2015 (`layers`):", caffe_layers()),
     ],
 )
 def test_operators_of_the_formats(words: str, operators: str) -> None:

@@ -54,19 +54,21 @@ def build_program(
     shapes: Mapping[str, tuple[int, ...]],
     progress: Progress,
     per_channel: bool = False,
+    weights: Path | None = None,
 ) -> BuiltProgram:
     """Compile a model for a target.
 
-    model: an .onnx or .tflite file, or a built-in network's name.
+    model: an .onnx, .tflite or .prototxt file, or a built-in network's name.
     search: of group_search.SEARCHES. calibrate: file of inputs; None for seeded ones. shapes: of inputs with free
-    dimensions. per_channel: radix positions of weights for each output channel. Raises: MavcgError.
+    dimensions. per_channel: radix positions of weights for each output channel. weights: of a .prototxt.
+    Raises: MavcgError.
     """
     if search not in SEARCHES:
         raise MavcgError(f"--search {search}: no such search; there are {', '.join(SEARCHES)}")
     stages = _Stages()
     with stages.stage("import"):
         progress(f"import {model}")
-        real = load_xgraph(model, target, shapes)
+        real = load_xgraph(model, target, shapes, weights)
     with stages.stage("quantise"):
         images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
         graph = quantise(real, images, target.rounding, per_channel, progress).graph

@@ -11,17 +11,24 @@ from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model, is_model
 
 
-def load_xgraph(model: str, target: IsaTarget, shapes: Mapping[str, tuple[int, ...]]) -> XGraph:
-    """The f32 XGraph of an .onnx or .tflite file, or of one of the built-in networks.
+def load_xgraph(
+    model: str, target: IsaTarget, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None
+) -> XGraph:
+    """The f32 XGraph of an .onnx, .tflite or .prototxt file, or of one of the built-in networks.
 
-    shapes: of inputs whose dimensions a file leaves free. Raises: MavcgError for what is neither or cannot be read, and
+    shapes: of inputs whose dimensions a file leaves free. weights: of a .prototxt; None for the .caffemodel beside it.
+    Raises: MavcgError for what is neither or cannot be read, and
     for shapes of a built-in network.
     """
     on_host = target.dense == "cpu"
     if model in NAMES:
         if shapes:
             raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
+        if weights is not None:
+            raise MavcgError(f"--weights {weights}: {model} is a built-in network with weights; give a .prototxt")
         return xgraph_of(network(model), on_host)
     if not is_model(Path(model)) and not Path(model).exists():
-        raise MavcgError(f"{model}: no .onnx or .tflite file, and no built-in network; these are {', '.join(NAMES)}")
-    return xgraph_of(import_model(Path(model), shapes), on_host)
+        raise MavcgError(
+            f"{model}: no .onnx, .tflite or .prototxt file, and no built-in network; these are {', '.join(NAMES)}"
+        )
+    return xgraph_of(import_model(Path(model), shapes, weights), on_host)

@@ -114,7 +114,9 @@ def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
             raise MavcgError(f'{place.of(key, number)}: is missing; add {key} = "..."')
     file = place.path.parent / table["file"]
     if not file.is_file():
-        raise MavcgError(f"{place.of('file', number)} = '{table['file']}': is not there; name an .onnx or .tflite file")
+        raise MavcgError(
+            f"{place.of('file', number)} = '{table['file']}': is not there; name an .onnx, .tflite or .prototxt file"
+        )
     precision = table.get("precision", "fp32")
     if precision not in PRECISIONS:
         raise MavcgError(f"{place.of('precision', number)} = '{precision}': give one of {', '.join(PRECISIONS)}")

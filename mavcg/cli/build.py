@@ -14,7 +14,9 @@ from mavcg.errors import MavcgError
 def build(
     config: Annotated[
         Path | None,
-        typer.Argument(metavar="[mavcg.toml|MODEL]", help="Build file (./mavcg.toml if any), .onnx or .tflite."),
+        typer.Argument(
+            metavar="[mavcg.toml|MODEL]", help="Build file (./mavcg.toml if any), .onnx, .tflite or .prototxt."
+        ),
     ] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="C, C++ or assembly source; may be repeated, may be a pattern.")
@@ -71,6 +73,10 @@ def build(
     ] = None,
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Weights of a .prototxt; the .caffemodel of the same name beside it."),
     ] = None,
     threads: Annotated[
         str | None,
@@ -149,6 +155,7 @@ def build(
     mavcg build --compile-commands build/compile_commands.json --profile app.json --board exynos9820 -o libapp.so
     mavcg build mobilenet_v2.onnx --board exynos9820 -o libmobilenet_v2.so
     mavcg build face.tflite --board host --json
+    mavcg build deploy.prototxt --weights alexnet.caffemodel --board rk3588 -o libalexnet.so
     mavcg build resnet50.onnx --board rk3588 --max-size 120MB
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
@@ -170,7 +177,7 @@ def build(
         })  # fmt: skip
         model_request, _ = make_model_request(
             config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, Selecting(strategy, db, max_workspace, max_size),
+            max_error, Selecting(strategy, db, max_workspace, max_size), weights,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
         document = build_model_library(model_request, build_limits(max_seconds, max_memory, config), as_json)
@@ -196,14 +203,15 @@ def build(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
         threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
         max_workspace=max_workspace, max_size=max_size, max_seconds=max_seconds, max_memory=max_memory,
-        strip=strip or None,
+        weights=_from_here(str(weights) if weights else None), strip=strip or None,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)
     project = read_project(path) if path is not None else None
     if project is None or not project.models:
         _refuse_model_options({
-            "--shape": shape, "--threads": threads, "--max-error": max_error, "--strategy": strategy, "--db": db,
+            "--shape": shape, "--weights": weights, "--threads": threads,
+            "--max-error": max_error, "--strategy": strategy, "--db": db,
             "--max-workspace": max_workspace, "--max-size": max_size,
         })  # fmt: skip
     if project is not None:
@@ -225,7 +233,7 @@ def build(
 def _refuse_model_options(given: Mapping[str, object]) -> None:
     for option, value in given.items():
         if value is not None:
-            raise MavcgError(f"{option}: is for models; name one (.onnx or .tflite)")
+            raise MavcgError(f"{option}: is for models; name one (.onnx, .tflite or .prototxt)")
 
 
 def _from_here(name: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The verb `mavcg build MODEL`, for an ONNX or TFLite file."""
+"""The verb `mavcg build MODEL`, for an ONNX, TFLite or Caffe file."""
 
 from typing import TYPE_CHECKING, Any
 

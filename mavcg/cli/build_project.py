@@ -144,18 +144,19 @@ def _model_request(
     folder, table = project.folder, merge(table, replace(options, file=table.file))
     file = folder / table.file
     if not file.is_file():
-        raise MavcgError(f"{location}.file = {table.file!r}: is not there; name an ONNX or TFLite file")
+        raise MavcgError(f"{location}.file = {table.file!r}: is not there; name an ONNX, TFLite or prototxt file")
     if table.max_workspace is not None and table.max_workspace < 0:
         raise MavcgError(f"{location}.max_workspace = {table.max_workspace}: is no number of bytes; give 0 or more")
     output = folder / (table.output or f"lib{identifier(file.stem)}.so")
     db = folder / table.db if table.db else None
+    weights = folder / table.weights if table.weights else None
     max_size = str(table.max_size) if table.max_size is not None else None
     selecting = Selecting(table.strategy, db, table.max_workspace, max_size)
     try:
         threads = parse_threads(str(table.threads) if table.threads is not None else None)
         request, _ = make_model_request(
             file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
-            table.max_error, selecting,
+            table.max_error, selecting, weights,
         )  # fmt: skip
         request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)

@@ -73,8 +73,8 @@ def estimate(
             raise MavcgError(f"{source}: is not there; name a model's file, or a library that mavcg built of one")
         if not model and library_note(source) is None:
             raise MavcgError(
-                f"--board {board}: {source} is neither a model (.onnx, .tflite) nor a library that mavcg built of one; "
-                f"of assembly, objects and other libraries name a --core"
+                f"--board {board}: {source} is neither a model (.onnx, .tflite, .prototxt) nor a library that "
+                f"mavcg built of one; of assembly, objects and other libraries name a --core"
             )
         _estimate_model(source, board, threads, shape or (), plot, jobs, as_json)
         return

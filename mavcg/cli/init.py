@@ -20,7 +20,7 @@ def init(
 ) -> None:
     """Write a commented mavcg.toml, after which `mavcg profile && mavcg build` need no arguments.
 
-    It looks for CMakeLists.txt, makefiles, compile_commands.json, C and C++ sources, programs, .onnx and .tflite
+    It looks for CMakeLists.txt, makefiles, compile_commands.json, C and C++ sources, programs, .onnx, .tflite and Caffe
     files, and runs none of them. It names its guesses, and the keys that you have to fill in.
 
     \b

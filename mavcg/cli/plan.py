@@ -19,7 +19,8 @@ def plan(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="An .onnx or .tflite file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
+            metavar="MODEL",
+            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
         ),
     ] = None,
     board: Annotated[
@@ -110,7 +111,9 @@ def plan(
             _plan_text(check_ir, run_ir, given, as_json)
         return
     if model is None:
-        raise MavcgError("plan: no MODEL; name an .onnx or .tflite file or a built-in network, or --check-ir FILE")
+        raise MavcgError(
+            "plan: no MODEL; name an .onnx, .tflite or .prototxt file or a built-in network, or --check-ir FILE"
+        )
     from mavcg.model_pipeline.request import parse_shapes
     from mavcg.planner.accelerators.report import plan_json, show_compared, show_levels, show_plan, show_space
     from mavcg.planner.accelerators.request import (

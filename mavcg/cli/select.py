@@ -21,7 +21,8 @@ def select(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="An .onnx or .tflite file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
+            metavar="MODEL",
+            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
         ),
     ] = None,
     board: Annotated[str | None, typer.Option(metavar="B", help="Select for it; `host`: this machine.")] = None,
@@ -91,7 +92,7 @@ def select(
         return
     if model is None:
         raise MavcgError(
-            "select: nothing to choose for; name a model file (.onnx or .tflite), a built-in network, or "
+            "select: nothing to choose for; name a model file (.onnx, .tflite or .prototxt), a built-in network, or "
             "--instance FILE.json"
         )
     if board is None:

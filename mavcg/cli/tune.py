@@ -20,7 +20,8 @@ def tune(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="An .onnx or .tflite file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
+            metavar="MODEL",
+            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
         ),
     ] = None,
     board: Annotated[str, typer.Option(metavar="B", help="What is measured; `host`: this machine.")] = HOST,
@@ -82,7 +83,9 @@ def tune(
             given |= {"--board": board != HOST, "--runner": runner != LOCAL}
         _refuse(given, "is for measuring a MODEL; name one, or leave it out")
         if export is None and import_ is None and not check:
-            raise MavcgError("tune: no MODEL; name an .onnx or .tflite file or a built-in network, or --export FILE")
+            raise MavcgError(
+                "tune: no MODEL; name an .onnx, .tflite or .prototxt file or a built-in network, or --export FILE"
+            )
     if check:
         given = {"MODEL": model, "--db": db, "--resume": resume, "--export": export, "--import": import_,
                  "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,

@@ -6,29 +6,39 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 
-SUFFIXES = (".onnx", ".tflite")
+SUFFIXES = (".onnx", ".tflite", ".prototxt")
+FILES = ".onnx, .tflite or .prototxt"  # as messages name them
 _TFLITE_MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 
 
-def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The graph of an ONNX or TFLite file.
+def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None) -> Graph:
+    """The graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
 
-    shapes: of inputs whose dimensions the file leaves free, by input name.
+    shapes: of inputs whose dimensions the file leaves free, by input name. weights: the caffemodel of a prototxt; the
+    file beside it where that is None.
     Raises: MavcgError for a file that is not there, is neither, is damaged, or has an operator that is not supported.
     """
     try:
         with path.open("rb") as file:
             head = file.read(8)
     except IsADirectoryError as error:
-        raise MavcgError(f"{path}: is a folder; name a model file (.onnx or .tflite)") from error
+        raise MavcgError(f"{path}: is a folder; name a model file ({FILES})") from error
     except OSError as error:
-        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a model file (.onnx or .tflite)") from error
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a model file ({FILES})") from error
+    if weights is not None and path.suffix.lower() != ".prototxt":
+        raise MavcgError(f"--weights {weights}: is for a Caffe network; {path} holds its weights itself")
+    if path.suffix.lower() == ".caffemodel":
+        raise MavcgError(f"{path}: holds weights alone; name the network's prototxt, and these by --weights {path}")
+    if path.suffix.lower() == ".prototxt":
+        from mavcg.importers.caffe_file import import_caffe
+
+        return import_caffe(path, shapes, weights)
     if head[4:8] == _TFLITE_MARK or path.suffix == ".tflite":
         from mavcg.importers.tflite_file import import_tflite
 
         return import_tflite(path, shapes)
     if path.suffix != ".onnx" and not head:
-        raise MavcgError(f"{path}: is empty; name a model file (.onnx or .tflite)")
+        raise MavcgError(f"{path}: is empty; name a model file ({FILES})")
     from mavcg.importers.onnx_file import import_onnx
 
     return import_onnx(path, shapes)

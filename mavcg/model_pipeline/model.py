@@ -1,4 +1,4 @@
-"""The model pipeline: an ONNX or TFLite file and cores -> an engine library with its header, stage after stage.
+"""The model pipeline: an ONNX, TFLite or Caffe file and cores -> an engine library with its header, stage after stage.
 
 Each stage takes values and gives a new one; MAVCG_DUMP=<stage> prints it. The stages are those of STAGES, in order.
 """
@@ -71,6 +71,7 @@ class ModelRequest:
     sums by definition.
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
     see ModelQuestion. max_size_bytes: that packed weights may take. strip: leave local symbols out of the library.
+    weights: of a Caffe network; None for the file beside the model.
     """
 
     model: Path
@@ -88,6 +89,7 @@ class ModelRequest:
     max_workspace_bytes: int | None = None
     max_size_bytes: int | None = None
     strip: bool = False
+    weights: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     clusters = cores_of(tuple(machines), request.target, request.board)
 
     progress(f"reading {request.model.name}")
-    graph = replace(import_model(request.model, request.shapes), name=library_stem(request.output))
+    graph = replace(import_model(request.model, request.shapes, request.weights), name=library_stem(request.output))
     dump("import", graph)
     progress("rewriting the graph")
     graph = optimise(graph, dump)

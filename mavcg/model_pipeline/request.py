@@ -44,6 +44,7 @@ def make_model_request(
     tune: str | None = None,
     max_error: float | None = None,
     selecting: Selecting = Selecting(),
+    weights: Path | None = None,
 ) -> tuple[ModelRequest, Board | None]:
     """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
     its_board = find_board(board) if board else None
@@ -79,7 +80,7 @@ def make_model_request(
     request = ModelRequest(
         model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
-        strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
+        strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size), weights=weights,
     )  # fmt: skip
     return request, its_board
 

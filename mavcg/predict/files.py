@@ -5,7 +5,7 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 
-MODELS = (".onnx", ".tflite")
+MODELS = (".onnx", ".tflite", ".prototxt")
 
 
 def is_model_file(path: Path) -> bool:

@@ -102,6 +102,7 @@ class ModelTable:
         max_size: bytes or a text such as "4MB".
         db: a file of costs.
         max_seconds, max_memory: limits on the build.
+        weights: file of a Caffe network's weights.
     """
 
     file: str
@@ -120,6 +121,7 @@ class ModelTable:
     max_seconds: float | None = None
     max_memory: int | str | None = None
     strip: bool | None = None
+    weights: str | None = None
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def list_contents(folder: Path, model_suffixes: Sequence[str]) -> FolderContents
         include_folders=tuple(name for name in ("include",) if (folder / name).is_dir()),
         programs=tuple(sorted(programs, key=lambda name: -(folder / name).stat().st_mtime)),
         guessed_programs=tuple(_cmake_programs(folder, own) if cmake else _make_programs(folder, makefile)),
-        models=tuple(name for name in own if Path(name).suffix.lower() in model_suffixes),
+        models=tuple(name for name in own if _is_model(folder / name, model_suffixes)),
     )
 
 
@@ -104,6 +104,12 @@ def _text(path: Path) -> str:
             return file.read(_TEXT_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def _is_model(path: Path, suffixes: Sequence[str]) -> bool:
+    """True for a model's file; a prototxt may be a solver's, or for training: its weights must lie beside it."""
+    suffix = path.suffix.lower()
+    return suffix in suffixes and (suffix != ".prototxt" or path.with_suffix(".caffemodel").is_file())
 
 
 def _is_program(path: Path) -> bool:

@@ -60,7 +60,7 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
     path = Path(model)
     if not path.exists() and path.suffix.lower() not in SUFFIXES:
         raise MavcgError(
-            f"{model}: is neither a file nor a built-in network; name a model file (.onnx or .tflite), "
+            f"{model}: is neither a file nor a built-in network; name a model file (.onnx, .tflite or .prototxt), "
             f"or one of {', '.join(NAMES)}"
         )
     found = network_of(optimise(import_model(path, shapes)))

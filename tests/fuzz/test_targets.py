@@ -24,8 +24,9 @@ INFO: Seed: 1
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_corpus(path: Path) -> None:
-    if path.parent.name in ("onnx_file", "tflite_file"):
-        pytest.importorskip(path.parent.name.partition("_")[0])
+    needed = {"onnx_file": "onnx", "tflite_file": "tflite", "caffe_file": "google.protobuf"}
+    if path.parent.name in needed:
+        pytest.importorskip(needed[path.parent.name])
     importlib.import_module(f"fuzz.targets.{path.parent.name}").run(path.read_bytes())
 
 

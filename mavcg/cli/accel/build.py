@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def build(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="An .onnx or .tflite file, or a built-in network.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="An .onnx, .tflite or .prototxt file, or a built-in network.")
+    ],
     target: Annotated[
         str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
     ],
@@ -31,6 +33,9 @@ def build(
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of an input with free dimensions.")
     ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Weights of a .prototxt; the .caffemodel beside it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Compile a network for an accelerator with an instruction set: 8-bit program, parameters, addresses, in one ELF
@@ -42,6 +47,7 @@ def build(
     mavcg accel build resnet50.onnx --target zu2 --calibrate images.npz -o resnet50.elf
     mavcg accel build net.onnx --target ./mine.toml --search none -o net.elf --json
     mavcg accel build squeezenet --target zu9 --search paper -o squeezenet.elf
+    mavcg accel build deploy.prototxt --weights net.caffemodel --target zu2 -o net.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     """
     from mavcg.accel.build import build_json, build_program
@@ -53,7 +59,7 @@ def build(
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
     with Progress() as progress:
         built = build_program(
-            model, find_target(target), search, calibrate, parse_shapes(shape or ()), progress, per_channel
+            model, find_target(target), search, calibrate, parse_shapes(shape or ()), progress, per_channel, weights
         )  # fmt: skip
     size = write_elf(built.program, output)
     if as_json:

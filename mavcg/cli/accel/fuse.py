@@ -17,8 +17,8 @@ def fuse(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="An .onnx or .tflite file, or vgg16, resnet50, resnet152, googlenet, squeezenet, mobilenet_v2, "
-            "yolo_small.",
+            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, resnet152, googlenet, squeezenet, "
+            "mobilenet_v2, yolo_small.",
         ),
     ],
     target: Annotated[str, typer.Option(metavar="T", help="A target's name or TOML file (mavcg accel targets).")],

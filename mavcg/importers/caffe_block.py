@@ -1,0 +1,151 @@
+"""The fields of a prototxt as checked values: blocks and scalars, each with its line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mavcg.errors import MavcgError
+
+
+class CaffeError(MavcgError):
+    """An error at a line of a prototxt; the importer puts the file's name and the line in front."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number, name or string as it stands in the file; a string without quotes and escapes."""
+
+    text: str
+    quoted: bool
+    line: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Fields between braces, in their order. name: of the field that has the block, "the file" for all of it."""
+
+    name: str
+    line: int
+    fields: tuple[tuple[str, "Scalar | Block"], ...] = field(default=())
+
+    def all(self, name: str) -> tuple["Scalar | Block", ...]:
+        """The values of a field, in order."""
+        return tuple(value for key, value in self.fields if key == name)
+
+    def has(self, name: str) -> bool:
+        """True if the field is there."""
+        return any(key == name for key, _ in self.fields)
+
+    def blocks(self, name: str) -> tuple["Block", ...]:
+        """The values of a field that holds blocks. Raises: CaffeError for a scalar."""
+        found = []
+        for value in self.all(name):
+            if not isinstance(value, Block):
+                raise CaffeError(f"{name} is {value.text!r}; a block in braces is needed", value.line)
+            found.append(value)
+        return tuple(found)
+
+    def block(self, name: str) -> "Block":
+        """The block of a field, an empty one where it is absent. Raises: CaffeError if it is there twice."""
+        found = self.blocks(name)
+        if len(found) > 1:
+            raise CaffeError(f"{name} is there twice (first in line {found[0].line}); it may be there once",
+                             found[1].line)  # fmt: skip
+        return found[0] if found else Block(name, self.line)
+
+    def scalars(self, name: str) -> tuple[Scalar, ...]:
+        """The values of a field that holds scalars. Raises: CaffeError for a block."""
+        found = []
+        for value in self.all(name):
+            if isinstance(value, Block):
+                raise CaffeError(f"{name} is a block; a value is needed", value.line)
+            found.append(value)
+        return tuple(found)
+
+    def scalar(self, name: str) -> Scalar | None:
+        """The value of a field, None where it is absent. Raises: CaffeError if it is there twice."""
+        found = self.scalars(name)
+        if len(found) > 1:
+            raise CaffeError(f"{name} is there twice (first in line {found[0].line}); it may be there once",
+                             found[1].line)  # fmt: skip
+        return found[0] if found else None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Strings. Raises: CaffeError for what is not in quotes."""
+        return tuple(_text(name, value) for value in self.scalars(name))
+
+    def text(self, name: str, default: str = "") -> str:
+        """A string."""
+        value = self.scalar(name)
+        return default if value is None else _text(name, value)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """Whole numbers."""
+        return tuple(_integer(name, value) for value in self.scalars(name))
+
+    def integer(self, name: str, default: int) -> int:
+        """A whole number."""
+        value = self.scalar(name)
+        return default if value is None else _integer(name, value)
+
+    def number(self, name: str, default: float) -> float:
+        """A real number."""
+        value = self.scalar(name)
+        return default if value is None else _number(name, value)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """Real numbers."""
+        return tuple(_number(name, value) for value in self.scalars(name))
+
+    def boolean(self, name: str, default: bool) -> bool:
+        """True or false, also as 1 and 0."""
+        value = self.scalar(name)
+        if value is None:
+            return default
+        if value.quoted or value.text.lower() not in ("true", "false", "t", "f", "1", "0"):
+            raise CaffeError(f"{name} is {value.text!r}; true or false is needed", value.line)
+        return value.text.lower() in ("true", "t", "1")
+
+    def choice(self, name: str, choices: Sequence[str]) -> str:
+        """One of these names, the first where the field is absent; also as its number."""
+        value = self.scalar(name)
+        if value is None:
+            return choices[0]
+        text = value.text
+        if not value.quoted and text.isdecimal() and len(text) < 4 and int(text) < len(choices):
+            text = choices[int(text)]
+        if value.quoted or text not in choices:
+            raise CaffeError(f"{name} is {value.text!r}; {', '.join(choices)} are supported", value.line)
+        return text
+
+
+def _text(name: str, value: Scalar) -> str:
+    if not value.quoted:
+        raise CaffeError(f"{name} is {value.text!r}; a string in quotes is needed", value.line)
+    return value.text
+
+
+def _integer(name: str, value: Scalar) -> int:
+    text = value.text.lower()
+    try:
+        if value.quoted or len(text) > 24 or "_" in text:
+            raise ValueError
+        sign = -1 if text.startswith("-") else 1
+        digits = text.removeprefix("-")
+        octal = len(digits) > 1 and digits.startswith("0") and not digits.startswith("0x")
+        return sign * int(digits, 8 if octal else 0)
+    except ValueError:
+        raise CaffeError(f"{name} is {value.text!r}; a whole number is needed", value.line) from None
+
+
+def _number(name: str, value: Scalar) -> float:
+    try:
+        text = value.text.lower()
+        if value.quoted or len(text) > 64 or "_" in text:
+            raise ValueError
+        return float(text if text in ("inf", "-inf") else text.removesuffix("f"))
+    except ValueError:
+        raise CaffeError(f"{name} is {value.text!r}; a number is needed", value.line) from None

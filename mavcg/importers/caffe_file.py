@@ -1,0 +1,202 @@
+"""A Caffe network, a prototxt and the caffemodel of its weights, -> a graph for inference."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, TensorType, fresh_name
+from mavcg.importers.caffe_block import CaffeError
+from mavcg.importers.caffe_net import CaffeLayer, CaffeNet, read_net, shape_of, shown
+from mavcg.importers.caffe_ops.call import CaffeCall, CaffeWeights, LayerType
+from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING, supported
+from mavcg.importers.caffe_text import parse_prototxt
+from mavcg.importers.caffe_weights import read_caffemodel
+from mavcg.importers.emitter import Emitter, Value
+from mavcg.importers.finish import finished
+from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
+
+_LARGEST_TEXT = 1 << 26  # bytes of a prototxt; the largest networks have some 100 kB
+# Fields that every layer may have, and that say nothing about inference or are read elsewhere.
+_COMMON = frozenset({
+    "name", "type", "bottom", "top", "phase", "loss_weight", "param", "propagate_down", "include", "exclude",
+    "transform_param", "loss_param", "blobs_lr", "weight_decay", "blob_share_mode",
+})  # fmt: skip
+
+
+def import_caffe(
+    path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}), weights: Path | None = None
+) -> Graph:
+    """The graph of a Caffe network; its inputs and outputs carry the names of the file's blobs.
+
+    path: the prototxt. shapes: of inputs, by name, in place of those in the file. weights: the caffemodel, which lies
+    beside the prototxt under the same name if None.
+    Raises: UnsupportedOp for a layer that there is nothing for, MavcgError for files that are damaged or do not go
+    together, naming file and line.
+    """
+    try:
+        net = read_net(parse_prototxt(_text(path)))
+        return _Import(net, path, shapes, _weights(path, weights)).graph()
+    except CaffeError as error:
+        raise MavcgError(f"{path}:{error.line}: {_one_line(error)}") from error
+    except MavcgError as error:
+        # The same class, so that callers can distinguish kinds.
+        error.args = (_one_line(error), *error.args[1:])
+        raise
+
+
+def _one_line(error: MavcgError) -> str:
+    return "".join(c if c.isprintable() else " " for c in str(error))
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a prototxt") from error
+    if len(data) > _LARGEST_TEXT:
+        raise MavcgError(f"{path}: {len(data)} bytes; a prototxt has at most {_LARGEST_TEXT}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise MavcgError(f"{path}:{line}: is no UTF-8; a prototxt is text, and a .caffemodel is its weights") from error
+
+
+def _weights(path: Path, given: Path | None) -> CaffeWeights:
+    file = given or path.with_suffix(".caffemodel")
+    if given is None and not file.exists():
+        return CaffeWeights(file, None)
+    return CaffeWeights(file, read_caffemodel(file))
+
+
+class _Import:
+    """One import. values: the blobs so far, by name; a layer that writes its bottom replaces it."""
+
+    def __init__(self, net: CaffeNet, path: Path, shapes: Mapping[str, tuple[int, ...]], weights: CaffeWeights) -> None:
+        self.net = net
+        self.path = path
+        self.shapes = shapes
+        self.weights = weights
+        self.emitter = Emitter(net.name or path.stem)
+        self.values: dict[str, Value] = {}
+        self.inputs: list[str] = []
+        self.unread: dict[str, None] = {}  # blobs that no layer has read yet, in order
+
+    def graph(self) -> Graph:
+        for declared in self.net.inputs:
+            self.add_input(declared.name, declared.shape, declared.line)
+        for i, layer in enumerate(self.net.layers):
+            try:
+                self.convert(layer, self.net.layers[i + 1 :])
+            except CaffeError:
+                raise
+            except MavcgError as error:
+                error.args = (f"{self.path}:{layer.line}: {error}", *error.args[1:])
+                raise
+        for name in self.shapes:
+            if name not in self.inputs:
+                known = ", ".join(self.inputs) or "none"
+                raise MavcgError(f"{self.path}: --shape {name}: there is no such input; inputs are {known}")
+        outputs = list(self.unread)
+        if not outputs:
+            raise MavcgError(f"{self.path}: the file has no outputs; nothing would be computed")
+        names: list[str] = []
+        for name in outputs:
+            names.append(fresh_name([*self.inputs, *names], name))
+        return finished(self.emitter, self.inputs, names, [self.values[name] for name in outputs])
+
+    def add_input(self, name: str, declared: tuple[int, ...], line: int) -> None:
+        """Add an input of the network. declared: its shape in the file, () where that is not known."""
+        shape = self.shapes.get(name, declared)
+        if not shape:
+            raise CaffeError(f"input '{shown(name)}' has no shape; give it, as --shape {shown(name)}=1x3x224x224", line)
+        if declared and len(shape) != len(declared):
+            given = "x".join(map(str, shape))
+            raise MavcgError(f"{self.path}:{line}: --shape {name}={given}: the file has {len(declared)} dimensions")
+        total = 4
+        for length in shape:
+            total *= length  # in Python's whole numbers, which do not overflow
+        if any(n < 1 for n in shape) or total > LARGEST_TENSOR_BYTES:
+            raise CaffeError(f"input '{shown(name)}': {list(shape)} takes {total} bytes; at most "
+                             f"{LARGEST_TENSOR_BYTES}, each length at least 1", line)  # fmt: skip
+        if not name or name in self.values:
+            raise CaffeError(f"an input called '{shown(name)}', which is no name or is taken", line)
+        type = TensorType("f32", shape)
+        self.values[name] = Value(type, self.emitter.builder.input(name, type))
+        self.inputs.append(name)
+
+    def convert(self, layer: CaffeLayer, rest: Sequence[CaffeLayer]) -> None:
+        """Put a layer into the graph. rest: the layers behind it."""
+        if layer.type in DATA:
+            self.convert_data(layer, rest)
+            return
+        location = f"layer '{shown(layer.name)}' ({shown(layer.type)})"
+        if layer.type in TRAINING:
+            raise UnsupportedOp(f"{location}: is for training; give the network's deploy prototxt")
+        known = LAYERS.get(layer.type)
+        if known is None:
+            raise UnsupportedOp(f"{location}: there is nothing for this layer; supported: {supported()}")
+        _check_fields(layer, known, location)
+        values = tuple(self.read(name, location) for name in layer.bottoms)
+        options = layer.block.block(known.parameters or "_")
+        reads = tuple(any(top in other.bottoms for other in rest) for top in layer.tops)
+        call = CaffeCall(
+            self.emitter, shown(layer.type), shown(layer.name), values, options, len(layer.tops), reads, self.weights
+        )
+        made = known.import_layer(call)
+        results = made if isinstance(made, tuple) else (made,)
+        if len(results) != len(layer.tops):
+            raise call.fail(f"{len(layer.tops)} tops where it has {len(results)}")
+        for i, (name, value) in enumerate(zip(layer.tops, results, strict=True)):
+            in_place = i < len(layer.bottoms) and layer.bottoms[i] == name
+            if name in self.values and not in_place:
+                raise call.fail(f"its top '{shown(name)}' is made by another layer already")
+            self.values[name] = value
+            self.unread[name] = None
+        if layer.type == "Pooling" and len(layer.tops) > 1:  # the positions, which nothing reads
+            self.unread.pop(layer.tops[1], None)
+
+    def convert_data(self, layer: CaffeLayer, rest: Sequence[CaffeLayer]) -> None:
+        """Make the tops of a layer that reads data inputs; those that nothing reads, such as labels, are left out."""
+        declared = _data_shapes(layer)
+        for i, name in enumerate(layer.tops):
+            if layer.type == "Input" or any(name in other.bottoms and other.type not in TRAINING for other in rest):
+                self.add_input(name, declared[i] if i < len(declared) else (), layer.line)
+
+    def read(self, name: str, location: str) -> Value:
+        """A blob that a layer reads."""
+        if name not in self.values:
+            raise MavcgError(f"{location}: its bottom '{shown(name)}' is made by no layer before it")
+        self.unread.pop(name, None)
+        return self.values[name]
+
+
+def _data_shapes(layer: CaffeLayer) -> Sequence[tuple[int, ...]]:
+    """The shapes that a layer of data says; of others than Input and DummyData the first top's at most."""
+    blocks = {"Input": "input_param", "DummyData": "dummy_data_param"}
+    if layer.type in blocks:
+        shapes = [shape_of(block) for block in layer.block.block(blocks[layer.type]).blocks("shape")]
+        if len(shapes) not in (1, len(layer.tops)) and (shapes or layer.type == "Input"):
+            location = f"layer '{shown(layer.name)}' ({layer.type})"
+            raise CaffeError(f"{location}: {len(shapes)} shapes for {len(layer.tops)} tops", layer.line)
+        return shapes * len(layer.tops) if len(shapes) == 1 else shapes
+    if layer.type == "MemoryData":
+        block = layer.block.block("memory_data_param")
+        dims = tuple(block.integer(name, 0) for name in ("batch_size", "channels", "height", "width"))
+        return [dims] if all(dims) else []
+    return []
+
+
+def _check_fields(layer: CaffeLayer, known: LayerType, location: str) -> None:
+    """Raises: CaffeError for a field that a layer of this type does not have, which may change what it computes."""
+    for name, value in layer.block.fields:
+        if name not in _COMMON and not name.endswith("_param"):
+            raise CaffeError(f"{location}: a layer has no field '{shown(name)}'", value.line)
+    fields = (*known.fields, *known.ignored)
+    for name, value in layer.block.block(known.parameters or "_").fields:
+        if name not in fields:
+            raise CaffeError(
+                f"{location}: {known.parameters} has no field '{shown(name)}' that is supported; supported: "
+                f"{', '.join(fields)}", value.line,
+            )  # fmt: skip

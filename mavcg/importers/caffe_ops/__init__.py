@@ -1,0 +1,1 @@
+"""Handlers of Caffe's layers, by family; `table` finds them."""

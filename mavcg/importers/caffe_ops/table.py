@@ -1,0 +1,25 @@
+"""All layer types, by the name that a prototxt gives them."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from mavcg.importers.caffe_ops import convolution, movement, normalisation, pointwise, pooling
+from mavcg.importers.caffe_ops.call import LayerType
+
+# A family is a module with a mapping LAYERS; a new one is added here.
+FAMILIES = (convolution, pooling, normalisation, pointwise, movement)
+
+LAYERS: Mapping[str, LayerType] = MappingProxyType(
+    {name: layer for family in FAMILIES for name, layer in family.LAYERS.items()}
+)
+# Layers whose tops are inputs of the network: Input says their shapes, the others take them from a data set.
+DATA = ("Input", "Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData")
+TRAINING = (
+    "Accuracy", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "MultinomialLogisticLoss",
+    "SigmoidCrossEntropyLoss", "SoftmaxWithLoss",
+)  # fmt: skip
+
+
+def supported() -> str:
+    """The layers that there are, for messages."""
+    return ", ".join(sorted((*LAYERS, "Input"), key=str.lower))
