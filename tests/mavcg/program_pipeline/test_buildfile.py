@@ -110,7 +110,9 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         **{key: ("7", "a string") for key in ("version_script", "soname", "runtime")},
     },
     "model[0]": {
-        **{key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db", "weights")},
+        **{
+            key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db", "weights")
+        },
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},
         **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_memory")},
         **{key: ("true", "a number") for key in ("max_error", "max_seconds")},
