@@ -24,14 +24,14 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Block:
+class FieldBlock:
     """Fields between braces, in their order. name: of the field that has the block, "the file" for all of it."""
 
     name: str
     line: int
-    fields: tuple[tuple[str, "Scalar | Block"], ...] = field(default=())
+    fields: tuple[tuple[str, "Scalar | FieldBlock"], ...] = field(default=())
 
-    def all(self, name: str) -> tuple["Scalar | Block", ...]:
+    def all(self, name: str) -> tuple["Scalar | FieldBlock", ...]:
         """The values of a field, in order."""
         return tuple(value for key, value in self.fields if key == name)
 
@@ -39,28 +39,28 @@ class Block:
         """True if the field is there."""
         return any(key == name for key, _ in self.fields)
 
-    def blocks(self, name: str) -> tuple["Block", ...]:
+    def blocks(self, name: str) -> tuple["FieldBlock", ...]:
         """The values of a field that holds blocks. Raises: CaffeError for a scalar."""
         found = []
         for value in self.all(name):
-            if not isinstance(value, Block):
+            if not isinstance(value, FieldBlock):
                 raise CaffeError(f"{name} is {value.text!r}; a block in braces is needed", value.line)
             found.append(value)
         return tuple(found)
 
-    def block(self, name: str) -> "Block":
+    def block(self, name: str) -> "FieldBlock":
         """The block of a field, an empty one where it is absent. Raises: CaffeError if it is there twice."""
         found = self.blocks(name)
         if len(found) > 1:
             raise CaffeError(f"{name} is there twice (first in line {found[0].line}); it may be there once",
                              found[1].line)  # fmt: skip
-        return found[0] if found else Block(name, self.line)
+        return found[0] if found else FieldBlock(name, self.line)
 
     def scalars(self, name: str) -> tuple[Scalar, ...]:
         """The values of a field that holds scalars. Raises: CaffeError for a block."""
         found = []
         for value in self.all(name):
-            if isinstance(value, Block):
+            if isinstance(value, FieldBlock):
                 raise CaffeError(f"{name} is a block; a value is needed", value.line)
             found.append(value)
         return tuple(found)

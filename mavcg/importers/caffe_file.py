@@ -36,7 +36,7 @@ def import_caffe(
     """
     try:
         net = read_net(parse_prototxt(_text(path)))
-        return _Import(net, path, shapes, _weights(path, weights)).graph()
+        return _CaffeImport(net, path, shapes, _weights(path, weights)).graph()
     except CaffeError as error:
         raise MavcgError(f"{path}:{error.line}: {_one_line(error)}") from error
     except MavcgError as error:
@@ -70,7 +70,7 @@ def _weights(path: Path, given: Path | None) -> CaffeWeights:
     return CaffeWeights(file, read_caffemodel(file))
 
 
-class _Import:
+class _CaffeImport:
     """One import. values: the blobs so far, by name; a layer that writes its bottom replaces it."""
 
     def __init__(self, net: CaffeNet, path: Path, shapes: Mapping[str, tuple[int, ...]], weights: CaffeWeights) -> None:

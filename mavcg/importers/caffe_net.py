@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from mavcg.importers.caffe_block import Block, CaffeError, Scalar
+from mavcg.importers.caffe_block import CaffeError, FieldBlock, Scalar
 
 # Old spelling of types: `layers { type: CONVOLUTION }`.
 OLD_TYPES: Mapping[str, str] = MappingProxyType(
@@ -65,7 +65,7 @@ class CaffeLayer:
     type: str
     bottoms: tuple[str, ...]
     tops: tuple[str, ...]
-    block: Block
+    block: FieldBlock
 
     @property
     def line(self) -> int:
@@ -91,7 +91,7 @@ class CaffeNet:
     layers: tuple[CaffeLayer, ...]
 
 
-def read_net(file: Block) -> CaffeNet:
+def read_net(file: FieldBlock) -> CaffeNet:
     """The network of a parsed prototxt. Raises: CaffeError where it is none, or of Caffe's oldest format."""
     new, old = file.blocks("layer"), file.blocks("layers")
     if not new and not old:
@@ -103,11 +103,11 @@ def read_net(file: Block) -> CaffeNet:
     return CaffeNet(file.text("name"), _inputs(file), tuple(layer for layer in layers if _runs(layer.block)))
 
 
-def _layer(block: Block) -> CaffeLayer:
+def _layer(block: FieldBlock) -> CaffeLayer:
     return _made(block, block.text("type"))
 
 
-def _old_layer(block: Block) -> CaffeLayer:
+def _old_layer(block: FieldBlock) -> CaffeLayer:
     if block.has("layer"):
         raise CaffeError("a layer of Caffe's oldest format; upgrade_net_proto_text rewrites the file", block.line)
     kind = block.scalar("type")
@@ -115,7 +115,7 @@ def _old_layer(block: Block) -> CaffeLayer:
     return _made(block, OLD_TYPES.get(name, name))
 
 
-def _made(block: Block, kind: str) -> CaffeLayer:
+def _made(block: FieldBlock, kind: str) -> CaffeLayer:
     name = block.text("name")
     if not kind:
         raise CaffeError(f"layer '{shown(name)}' has no type", block.line)
@@ -128,7 +128,7 @@ def shown(name: str) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _runs(block: Block) -> bool:
+def _runs(block: FieldBlock) -> bool:
     """True if the layer is there in inference: phase TEST, level 0, no stages."""
     include, exclude = block.blocks("include"), block.blocks("exclude")
     if include and exclude:
@@ -138,7 +138,7 @@ def _runs(block: Block) -> bool:
     return not any(_meets(rule) for rule in exclude)
 
 
-def _meets(rule: Block) -> bool:
+def _meets(rule: FieldBlock) -> bool:
     for name, value in rule.fields:
         if name not in _RULE:
             raise CaffeError(f"{rule.name} has no field '{shown(name)}'; it has {', '.join(_RULE)}", value.line)
@@ -146,7 +146,7 @@ def _meets(rule: Block) -> bool:
     return not (phase or rule.integer("min_level", 0) > 0 or rule.integer("max_level", 0) < 0 or rule.scalars("stage"))
 
 
-def shape_of(block: Block) -> tuple[int, ...]:
+def shape_of(block: FieldBlock) -> tuple[int, ...]:
     """The lengths of a block of dims. Raises: CaffeError where one is below 1, or there are too many."""
     dims = block.integers("dim")
     if len(dims) > _MOST_DIMS or any(dim < 1 for dim in dims):
@@ -155,7 +155,7 @@ def shape_of(block: Block) -> tuple[int, ...]:
     return dims
 
 
-def _inputs(file: Block) -> tuple[NetInput, ...]:
+def _inputs(file: FieldBlock) -> tuple[NetInput, ...]:
     names, shapes = file.scalars("input"), [shape_of(block) for block in file.blocks("input_shape")]
     dims = file.integers("input_dim")
     if shapes and dims:
@@ -165,7 +165,9 @@ def _inputs(file: Block) -> tuple[NetInput, ...]:
         if len(dims) != 4 * len(names):
             raise CaffeError(f"{len(dims)} input_dim for {len(names)} inputs; each input has 4", line)
         shapes = [
-            shape_of(Block("input_dim", line, tuple(("dim", Scalar(str(d), False, line)) for d in dims[i : i + 4])))
+            shape_of(
+                FieldBlock("input_dim", line, tuple(("dim", Scalar(str(d), False, line)) for d in dims[i : i + 4]))
+            )
             for i in range(0, len(dims), 4)
         ]
     if len(shapes) != len(names):

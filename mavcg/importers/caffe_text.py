@@ -6,7 +6,7 @@ its type can be named. Source of the syntax: protobuf's text format specificatio
 
 import re
 
-from mavcg.importers.caffe_block import Block, CaffeError, Scalar
+from mavcg.importers.caffe_block import CaffeError, FieldBlock, Scalar
 
 MOST_FIELDS = 1 << 18  # of one file: networks of thousands of layers have some 20 a layer
 MOST_DEPTH = 16
@@ -19,12 +19,12 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 _CLOSING = {"{": "}", "<": ">"}
 
 
-def parse_prototxt(text: str) -> Block:
+def parse_prototxt(text: str) -> FieldBlock:
     """The fields of a file. Raises: CaffeError with the line of what is no text format."""
-    return _Parser(text).file()
+    return _PrototxtParser(text).file()
 
 
-class _Parser:
+class _PrototxtParser:
     """Position in a text; `line` counts from 1."""
 
     def __init__(self, text: str) -> None:
@@ -55,12 +55,12 @@ class _Parser:
             raise CaffeError(f"{self.source[self.at : self.at + 20]!r} is no text format of protobuf", self.line)
         self.kind, self.token, self.at = match.lastgroup or "", match.group(), match.end()
 
-    def file(self) -> Block:
-        return Block("the file", 1, self.fields("", 0, 1))
+    def file(self) -> FieldBlock:
+        return FieldBlock("the file", 1, self.fields("", 0, 1))
 
-    def fields(self, end: str, depth: int, opened: int) -> tuple[tuple[str, Scalar | Block], ...]:
+    def fields(self, end: str, depth: int, opened: int) -> tuple[tuple[str, Scalar | FieldBlock], ...]:
         """The fields up to the closing mark, or the file's end for "". opened: the line where they begin."""
-        found: list[tuple[str, Scalar | Block]] = []
+        found: list[tuple[str, Scalar | FieldBlock]] = []
         while self.token != end or self.kind == "string":
             if not self.kind:
                 raise CaffeError(f"the file ends within the block of line {opened}; a {end} is missing", self.line)
@@ -73,7 +73,7 @@ class _Parser:
                 self.advance()
         return tuple(found)
 
-    def values(self, name: str, depth: int) -> list[Scalar | Block]:
+    def values(self, name: str, depth: int) -> list[Scalar | FieldBlock]:
         """The value of a field, or those of a list in brackets."""
         colon = self.kind == "mark" and self.token == ":"
         if colon:
@@ -85,7 +85,7 @@ class _Parser:
                              self.token_line)  # fmt: skip
         if self.kind != "mark" or self.token != "[":
             return [self.scalar(name)]
-        found: list[Scalar | Block] = []
+        found: list[Scalar | FieldBlock] = []
         self.advance()
         while self.token != "]" or self.kind != "mark":
             opens = self.kind == "mark" and self.token in _CLOSING
@@ -98,7 +98,7 @@ class _Parser:
         self.advance()
         return found
 
-    def block(self, name: str, depth: int) -> Block:
+    def block(self, name: str, depth: int) -> FieldBlock:
         if depth == MOST_DEPTH:
             raise CaffeError(f"{name}: blocks within blocks, deeper than {MOST_DEPTH}", self.token_line)
         line, end = self.token_line, _CLOSING[self.token]
@@ -106,7 +106,7 @@ class _Parser:
         self.advance()
         fields = self.fields(end, depth + 1, line)
         self.advance()
-        return Block(name, line, fields)
+        return FieldBlock(name, line, fields)
 
     def scalar(self, name: str) -> Scalar:
         self.counted()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.graph import DTYPES, Array
-from mavcg.importers.caffe_block import Block
+from mavcg.importers.caffe_block import FieldBlock
 from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
@@ -29,7 +29,7 @@ class CaffeCall(NodeCall):
     read: for each top, whether a layer reads it.
     """
 
-    options: Block
+    options: FieldBlock
     tops: int
     read: tuple[bool, ...]
     weights: CaffeWeights

@@ -51,7 +51,7 @@ def batch_norm(call: CaffeCall) -> Results:
 
 
 def _operand(call: CaffeCall, x: Value, what: str) -> tuple[Value, int]:
-    """What x is multiplied by or what is added: the second bottom, or blob 0 of num_axes dimensions of x."""
+    """Return the factor or addend: the second bottom, or blob 0 of num_axes dimensions of x; and its axis."""
     axis = call.axis_option(max(x.rank, 1), 1 if x.rank > 1 else 0)
     if len(call.inputs) > 1:
         operand = call.input(1)
