@@ -55,6 +55,8 @@ UNITS: Mapping[str, Unit] = {
     ),
     # A BLAS library's routines.
     "blas": Unit(("blas_memory.c", "blas_pack.c", "blas_product.c", "blas_errors.c", "blas_entries.c")),
+    # The entries of a library of subgraphs for other runtimes.
+    "drop_in": Unit(("part_contexts.c", "ort_kernel.c", "ort_register.c")),
 }  # fmt: skip
 
 

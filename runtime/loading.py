@@ -230,7 +230,9 @@ def _open(path: Path) -> tuple[Any, str]:
             api = library.mavcg_model_api().api
         except ffi.error as error:
             ffi.dlclose(library)
-            raise MavcgError(f"{path}: is not a model library; name one that `mavcg build` made of a model") from error
+            raise MavcgError(
+                f"{path}: is not a library of a whole model; name one that `mavcg build` made without --partial"
+            ) from error
         if api != API:
             ffi.dlclose(library)
             raise MavcgError(f"{path}: was built by another mavcg (API {api}, here {API}); build it again")

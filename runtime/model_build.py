@@ -21,6 +21,7 @@ from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection
 
 Buffer = Any  # bytes, or a NumPy array of them: typing.Buffer is of Python 3.12
 TABLES = "mavcg_model_tables.h"
+PARTS = "mavcg_parts.h"
 CONSTANTS_SECTION = ".mavcg_constants"
 X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for
 
@@ -79,13 +80,34 @@ def model_tasks(
     constants: packs program.constants_bytes bytes, as a part of its task. defined: symbols of the kernels' versions.
     Others, and Raises: as build_model_objects.
     """
+    return (
+        *engine_tasks(program, constants, defined, core_set, target, folder, threads, spin_us),
+        selector_task(core_set, all_cores, target, folder),
+    )
+
+
+def engine_tasks(
+    program: Program,
+    constants: Callable[[], Buffer],
+    defined: Set[str],
+    core_set: CoreSet,
+    target: Target,
+    folder: Path,
+    threads: int = 1,
+    spin_us: int = DEFAULT_SPIN_US,
+    part: str = "",
+) -> tuple[Task[Path], Task[Path]]:
+    """Return the tasks that make the objects of a model's engine and of its constants, as model_tasks.
+
+    part: the symbol of the engine's table where the library has several, as tables_text has it.
+    """
     if target.system == "macos":
         raise MavcgError(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
     needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * X86_WORDS
-    tables = tables_text(program, core_set, versions, needs, threads, spin_us)
+    tables = tables_text(program, core_set, versions, needs, threads, spin_us, part)
 
     def constants_made() -> Path:
         packed = memoryview(constants())
@@ -96,8 +118,18 @@ def model_tasks(
     return (
         Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o")),
         Task("packing weights", constants_made),
-        Task("compiling the selector", partial(runtime_object, core_set, all_cores, target, folder)),
     )
+
+
+def selector_task(core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path) -> Task[Path]:
+    """Return the task that makes the selector's object; a library has one, whatever its number of models."""
+    return Task("compiling the selector", partial(runtime_object, core_set, all_cores, target, folder))
+
+
+def drop_in_task(parts: str, target: Target, folder: Path) -> Task[Path]:
+    """Return the task that makes the object of the entries for other runtimes. parts: the text of mavcg_parts.h."""
+    made = folder / "mavcg_drop_in.o"
+    return Task("compiling the entries", partial(engine_object, parts, target, made, "drop_in", PARTS))
 
 
 def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str, ...]:
@@ -111,14 +143,15 @@ def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str,
     return tuple(f"{kernel}.{label}" for label in (GENERIC, *chosen))
 
 
-def engine_object(tables: str, target: Target, out: Path) -> Path:
-    """Compile the engine (csrc/engine_*.c) with a model's tables. Returns out."""
+def engine_object(tables: str, target: Target, out: Path, unit: str = "engine", header: str = TABLES) -> Path:
+    """Compile the engine (csrc/engine_*.c), or another unit, with the tables that it includes as `header`. Returns
+    out."""
     with scratch_folder(".mavcg-engine-", out.parent) as scratch:
-        (Path(scratch) / TABLES).write_text(tables)
+        (Path(scratch) / header).write_text(tables)
         made = Path(scratch) / out.name
         flags = [*machine_flags(target), *_code_flags(target), *protection_flags(target), *ENGINE_FLAGS, f"-I{scratch}"]
-        what = f"compiling the engine for {target.zig_name}"
-        run_zig("cc", [*flags, "-c", str(write_unit("engine", scratch)), "-o", str(made)], what)
+        what = f"compiling the {unit.replace('_', '-')} unit for {target.zig_name}"
+        run_zig("cc", [*flags, "-c", str(write_unit(unit, scratch)), "-o", str(made)], what)
         os.replace(made, out)
     return out
 
@@ -168,6 +201,7 @@ def bionic_stub(objects: Sequence[Path], target: Target, folder: Path) -> Path:
 BIONIC = frozenset((
     "calloc", "clock_gettime", "free", "getenv", "getpid", "memcpy", "memmove", "memset", "posix_memalign",
     "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setstacksize", "pthread_create", "pthread_join",
-    "pthread_self", "pthread_setname_np", "pthread_sigmask", "sched_yield", "sigfillset", "strlen", "syscall",
-    "writev", "getauxval", "environ",
+    "pthread_mutex_destroy", "pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock", "pthread_self",
+    "pthread_setname_np", "pthread_sigmask", "sched_yield", "sigfillset", "snprintf", "strcmp", "strlen", "syscall",
+    "vsnprintf", "writev", "getauxval", "environ",
 ))  # fmt: skip

@@ -78,13 +78,14 @@ def tables_text(
     base_needs: Sequence[int] = (0,) * X86_WORDS,
     threads: int = 1,
     spin_us: int = DEFAULT_SPIN_US,
+    part: str = "",
 ) -> str:
     """Return mavcg_model_tables.h.
 
     versions: kernel -> linkage names of the versions that generic and each core of the set run, in the order of their
     ids. base_needs: CPUID bits that every version needs (csrc/x86_needs.h). threads: a context's, where its
     user does not say. spin_us: time that waiting threads poll before they sleep, in microseconds, where
-    MAVCG_SPIN_US is not set.
+    MAVCG_SPIN_US is not set. part: the symbol of the engine's table where the model is one of several in a library.
     Raises: MavcgError for a program that the engine's tables cannot hold.
     """
     check_program(program)
@@ -108,6 +109,7 @@ def tables_text(
         f"/* Model {comment(program.name)}. Made by mavcg. */\n",
         f'#define MODEL_API "{EXPORTED}{api_name(program.name)}"\n',
         f"#define MODEL_NAME {c_string(program.name)}\n",
+        *([f"#define MODEL_PART {c_string(part)}\n"] if part else []),
         f"#define MAVCG_SET {core_set.tag}\n",
         f"#define MAVCG_CONSTANTS {constants_symbol(program)}\n",
         *(f"#define {name} {value}\n" for name, value in counts.items()),

@@ -8,6 +8,7 @@ from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.blas_text import blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.runtime.drop_in_text import DropInPart, parts_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.blas_blocks import BlasBlocks
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
@@ -39,6 +40,7 @@ def sample_tables() -> dict[str, str]:
     return {
         "mavcg_blas_tables.h": blas_tables_text(_BLOCKS, _CORES, tiles, ("generic", *_CORES.names)),
         "mavcg_core_table.h": table_text(_CORES, {}),
+        "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),
         "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions),
     }
 

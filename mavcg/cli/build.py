@@ -108,6 +108,21 @@ def build(
         str | None,
         typer.Option(metavar="BYTES|MB", help="What a model's packed weights may take, such as 4000000 or 4MB."),
     ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial",
+            help="Of an ONNX model, build the subgraphs that can be built; ONNX Runtime keeps the rest and calls them.",
+        ),
+    ] = False,
+    also: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.onnx", help="Of --partial: the model that calls the library; MODEL.mavcg.onnx."),
+    ] = None,
+    min_share: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", help="Of --partial: MACs that a subgraph has at least, of the model's; 1."),
+    ] = None,
     max_seconds: Annotated[
         float | None,
         typer.Option(
@@ -157,6 +172,7 @@ def build(
     mavcg build face.tflite --board host --json
     mavcg build deploy.prototxt --weights alexnet.caffemodel --board rk3588 -o libalexnet.so
     mavcg build resnet50.onnx --board rk3588 --max-size 120MB
+    mavcg build detector.onnx --board host --partial -o libdetector.so --also detector.mavcg.onnx
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
     from mavcg.cli.resource_limits import build_limits
@@ -164,7 +180,14 @@ def build(
 
     if config is not None and is_model(config):
         from mavcg.cli.build_model import build_and_report as build_model_library
-        from mavcg.model_pipeline.request import Selecting, make_model_request, parse_threads, refuse_program_options
+        from mavcg.cli.build_model import build_partial_and_report
+        from mavcg.model_pipeline.request import (
+            Selecting,
+            make_model_request,
+            make_partial_request,
+            parse_threads,
+            refuse_program_options,
+        )
 
         refuse_program_options({
             "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
@@ -180,7 +203,12 @@ def build(
             max_error, Selecting(strategy, db, max_workspace, max_size), weights,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
-        document = build_model_library(model_request, build_limits(max_seconds, max_memory, config), as_json)
+        limits = build_limits(max_seconds, max_memory, config)
+        partial_request = make_partial_request(model_request, partial, also, min_share)
+        if partial_request is not None:
+            document = build_partial_and_report(partial_request, limits, as_json)
+        else:
+            document = build_model_library(model_request, limits, as_json)
         if as_json:
             print_json(document)
         return
@@ -210,9 +238,10 @@ def build(
     project = read_project(path) if path is not None else None
     if project is None or not project.models:
         _refuse_model_options({
-            "--shape": shape, "--weights": weights, "--threads": threads,
-            "--max-error": max_error, "--strategy": strategy, "--db": db,
-            "--max-workspace": max_workspace, "--max-size": max_size,
+            "--shape": shape, "--weights": weights, "--threads": threads, "--max-error": max_error,
+            "--strategy": strategy, "--db": db,
+            "--max-workspace": max_workspace, "--max-size": max_size, "--partial": partial or None, "--also": also,
+            "--min-share": min_share,
         })  # fmt: skip
     if project is not None:
         from mavcg.cli.build_project import build_project

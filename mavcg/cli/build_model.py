@@ -8,6 +8,7 @@ from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
     from mavcg.model_pipeline.model import ModelRequest
+    from mavcg.model_pipeline.partial import PartialRequest
 
 
 def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
@@ -30,4 +31,19 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
     if as_json:
         return model_json(result)
     show_model(result, console())
+    return {}
+
+
+def build_partial_and_report(request: "PartialRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
+    """Build a library of subgraphs, write the model that calls it, and print the report. Raises: MavcgError.
+
+    Returns: the JSON document, or {} after a report on stdout.
+    """
+    from mavcg.model_pipeline.partial import build_partial, partial_json, show_partial
+
+    with limited(limits, str(request.build.model)) as progress:
+        result = build_partial(request, progress)
+    if as_json:
+        return partial_json(result)
+    show_partial(result, console())
     return {}

@@ -91,8 +91,8 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
             raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(names) or 'none'}")
     if len(set(names)) != len(names) or "" in names:
         raise MavcgError("an input without a name, or one that comes twice")
-    batch = {_dims(i)[0] for i in inputs if _dims(i)} if inputs else set()
-    known = _given_symbols(inputs, shapes)
+    batch = {dims_of(i)[0] for i in inputs if dims_of(i)} if inputs else set()
+    known = given_symbols(inputs, shapes)
     types = {}
     for info in inputs:
         location = f"input '{info.name}'"
@@ -102,13 +102,13 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
         dtype = dtype_of(info.type.tensor_type.elem_type, location)
         if info.name in shapes:
             shape = shapes[info.name]
-            _check_given(info, shape)
+            check_given(info, shape)
         else:
             if not info.type.tensor_type.HasField("shape"):
                 raise MavcgError(
                     f"{location}: the file does not say its shape; give it, as --shape {info.name}=1x3x224x224"
                 )
-            shape = tuple(_length(info, i, batch, known) for i in range(len(_dims(info))))
+            shape = tuple(_length(info, i, batch, known) for i in range(len(dims_of(info))))
         type = TensorType(dtype, shape)
         if any(not 0 <= d < LARGEST_DIMENSION for d in shape) or _bytes(type) > LARGEST_TENSOR_BYTES:
             raise MavcgError(f"{location}: {type} is too large; at most {LARGEST_TENSOR_BYTES} bytes")
@@ -124,7 +124,7 @@ def _bytes(type: TensorType) -> int:
     return count
 
 
-def _dims(info: onnx.ValueInfoProto) -> list[int | str]:
+def dims_of(info: onnx.ValueInfoProto) -> list[int | str]:
     """A number for what is fixed, a name or "" for what is free; some exporters write -1 or ? for that."""
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param.strip("?")
@@ -132,18 +132,18 @@ def _dims(info: onnx.ValueInfoProto) -> list[int | str]:
     ]
 
 
-def _given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+def given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """Return the values of named dimensions that the given shapes fix, for other inputs that have them too."""
     known: dict[str, int] = {}
     for info in inputs:
-        for dim, length in zip(_dims(info), shapes.get(info.name, ()), strict=False):
+        for dim, length in zip(dims_of(info), shapes.get(info.name, ()), strict=False):
             if isinstance(dim, str) and dim and known.setdefault(dim, length) != length:
                 raise MavcgError(f"--shape: dimension {dim} is {known[dim]} in one input and {length} in {info.name}")
     return known
 
 
-def _check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
-    dims = _dims(info)
+def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
+    dims = dims_of(info)
     if not info.type.tensor_type.HasField("shape"):
         return
     fits = len(dims) == len(shape) and all(isinstance(d, str) or d == n for d, n in zip(dims, shape, strict=True))
@@ -157,7 +157,7 @@ def _check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 def _length(info: onnx.ValueInfoProto, i: int, batch: set[int | str], known: Mapping[str, int]) -> int:
     """A dimension's length: fixed, given with another input, or the batch, which is 1."""
-    dims = _dims(info)
+    dims = dims_of(info)
     dim = dims[i]
     if isinstance(dim, int):
         return dim

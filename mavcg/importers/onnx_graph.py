@@ -76,7 +76,7 @@ class Walker:
             if self.count > MOST_NODES:
                 raise MavcgError(f"more than {MOST_NODES} nodes once functions are expanded; too large a model")
             required = tuple(bool(name) and name in last for name in node.output)
-            results = self._node(node, required, body, scope)
+            results = self.node_results(node, required, body, scope)
             for name, value, want in zip(node.output, results, required, strict=True):
                 if want:
                     assert value is not None
@@ -93,10 +93,10 @@ class Walker:
             outputs.append(value)
         return outputs
 
-    def _node(
+    def node_results(
         self, node: onnx.NodeProto, required: tuple[bool, ...], body: OnnxGraphBody, scope: Scope
     ) -> Sequence[Value | None]:
-        """The values of a node's outputs, None for those that nobody reads."""
+        """The values of a node's outputs, None for those that nobody reads. Raises: MavcgError as run."""
         node = resolved(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
         origin = node.name or next((n for n in node.output if n), node.op_type)

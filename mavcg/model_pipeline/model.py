@@ -6,7 +6,7 @@ Each stage takes values and gives a new one; MAVCG_DUMP=<stage> prints it. The s
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.graph import Graph
+from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
@@ -26,7 +27,7 @@ from mavcg.lowering.machines import machines_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.step_list import PlannedModel, make_step_list
-from mavcg.model_pipeline.choose_algorithms import choose_algorithms
+from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model_pipeline.note import model_note
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
@@ -127,24 +128,12 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     progress(f"reading {request.model.name}")
     graph = replace(import_model(request.model, request.shapes, request.weights), name=library_stem(request.output))
     dump("import", graph)
-    progress("rewriting the graph")
-    graph = optimise(graph, dump)
-    dump("optimise", graph)
-    question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
-    choice = choose_algorithms(
-        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump,
-        request.workers,
-    )  # fmt: skip
+    choice = choose_for(graph, request, machines, progress)
     lowered = choice.lowered
-    dump("lower", lowered)
     tiles = plan_tiles(lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
     dump("plan_tiles", tiles)
-    memory = plan_memory(lowered)
-    dump("plan_memory", memory)
-    shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
-    planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
-    if not request.threads:
-        planned = replace(planned, program=_with_thread_plans(request, planned, tiles, progress))
+    planned = plan_choice(choice, request, machines, clusters, tiles, progress)
+    memory = planned.memory
     with scratch_folder("mavcg-model-") as folder:
         tasks = kernel_tasks(
             lowered.specs, machines, request.cores, request.target, folder, request.tuning, tiles
@@ -160,17 +149,64 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         dump("pack_weights", f"{len(memory.constants)} constants, {memory.constants_bytes} bytes\n")
         objects: tuple[Path, ...] = (*kernels.objects, *made[: len(others)])
         note = model_note(planned, kernels, choice.selection) | {"made_with": made_with(request.model)}
-        note_object = folder / "model-note.o"
-        assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
-        progress(f"linking {request.output}")
-        link_shared([*objects, note_object], request.output, request.target, options=LinkOptions(strip=request.strip))
-        dump("link", "".join(f"{path.name}\n" for path in (*objects, note_object)))
+        link_with_note(objects, note, request, folder, progress)
     companions = write_companions(planned.program, request.output, request.threads)
     return ModelResult(
         request.output, request.target, request.cores, machines, choice.graph, planned,
         dict(Counter(node.op for node in choice.graph.nodes).most_common()), tuple(companions),
         request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
     )  # fmt: skip
+
+
+def choose_for(
+    graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress
+) -> AlgorithmChoice:
+    """Rewrite a graph and choose how each node is computed. Raises: MavcgError for what there is no kernel for."""
+    progress("rewriting the graph")
+    graph = optimise(graph, dump)
+    dump("optimise", graph)
+    question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
+    choice = choose_algorithms(
+        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump,
+        request.workers,
+    )  # fmt: skip
+    dump("lower", choice.lowered)
+    return choice
+
+
+def plan_choice(
+    choice: AlgorithmChoice,
+    request: ModelRequest,
+    machines: Mapping[str, Machine],
+    clusters: Mapping[str, Accelerator],
+    tiles: TilePlan,
+    progress: Progress,
+) -> PlannedModel:
+    """Plan memory, the step list, and threads where the library is to choose them."""
+    lowered = choice.lowered
+    memory = plan_memory(lowered)
+    dump("plan_memory", memory)
+    shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
+    planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
+    if request.threads:
+        return planned
+    return replace(planned, program=_with_thread_plans(request, planned, tiles, progress))
+
+
+def link_with_note(
+    objects: Sequence[Path],
+    note: Mapping[str, Any],
+    request: ModelRequest,
+    folder: Path,
+    progress: Progress,
+) -> None:
+    """Link the library of these objects, with its description of itself."""
+    note_object = folder / "model-note.o"
+    assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
+    progress(f"linking {request.output}")
+    linked = [*objects, note_object]
+    link_shared(linked, request.output, request.target, options=LinkOptions(strip=request.strip))
+    dump("link", "".join(f"{path.name}\n" for path in linked))
 
 
 def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: TilePlan, progress: Progress) -> Program:

@@ -134,9 +134,13 @@ def _size(count: int) -> str:
 
 
 def show_note(note: Mapping[str, Any], to: "Console") -> None:
-    """`mavcg inspect` on a model library: the whole of its note as tables."""
+    """`mavcg inspect` on a model library: the whole of its note as tables, of a partial one subgraph after subgraph."""
     from rich.table import Table
 
+    if "subgraphs" in note:  # a partial library
+        for subgraph in note["subgraphs"]:
+            show_note({**subgraph, "code_bytes": note["code_bytes"]}, to)
+        return
     to.print(f"model {note['model']}, versions: {', '.join(note['versions'])}")
     for what in ("inputs", "outputs"):
         to.print(f"{what}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[what]))

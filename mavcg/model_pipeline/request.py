@@ -12,6 +12,7 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target, default_target, host_target, parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
+from mavcg.model_pipeline.partial import PartialRequest
 from mavcg.profiles.load import cores_for
 from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
@@ -83,6 +84,36 @@ def make_model_request(
         strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size), weights=weights,
     )  # fmt: skip
     return request, its_board
+
+
+DEFAULT_MIN_SHARE = 1.0  # percent: below that, calls cost more than they bring
+
+
+def make_partial_request(
+    build: ModelRequest, partial: bool, also: Path | None, min_share: float | None
+) -> PartialRequest | None:
+    """Everything that a partial build needs; None for a whole one. min_share: in percent.
+
+    Raises: MavcgError for options that need --partial, or do not fit.
+    """
+    if not partial:
+        for option, value in (("--also", also), ("--min-share", min_share)):
+            if value is not None:
+                raise MavcgError(f"{option} {value}: is of a partial build; add --partial")
+        return None
+    if build.model.suffix.lower() != ".onnx":
+        raise MavcgError(f"--partial: takes ONNX models; {build.model} is none")
+    share = DEFAULT_MIN_SHARE if min_share is None else min_share
+    if not 0 <= share <= 100:
+        raise MavcgError(f"--min-share {share:g}: give percent of the model's multiply-accumulates, 0 to 100")
+    path = also if also is not None else build.output.with_name(f"{build.model.stem}.mavcg.onnx")
+    if path.suffix.lower() != ".onnx":
+        raise MavcgError(f"--also {path}: an ONNX model is written; name a file, such as {path.stem}.onnx")
+    if path.resolve() == build.model.resolve():
+        raise MavcgError(f"--also {path}: is the model itself, which would be replaced; name another file")
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        raise MavcgError(f"--also {path}: is a folder, or its folder is not there; name another file")
+    return PartialRequest(build, path, share / 100)
 
 
 def parse_threads(text: str | None) -> int:

@@ -14,13 +14,19 @@ def is_model_file(path: Path) -> bool:
 
 
 def library_note(path: Path) -> dict[str, Any] | None:
-    """The note of a library that mavcg built of a model; None for every other file."""
+    """The note of a library that mavcg built of a model; None for every other file.
+
+    Raises: MavcgError for a library of subgraphs.
+    """
     from mavcg.objects.inspection import model_of
 
     try:
         with path.open("rb") as file:
             if file.read(4) != b"\x7fELF":
                 return None
-        return model_of(path)
+        note = model_of(path)
     except (OSError, MavcgError):
         return None
+    if note is not None and "subgraphs" in note:
+        raise MavcgError(f"{path}: holds subgraphs of a model (--partial), which are not predicted; name the model")
+    return note

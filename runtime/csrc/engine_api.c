@@ -125,5 +125,11 @@ EXPORT(outputs);
 EXPORT(steps);
 EXPORT(error_text);
 
+#if defined(MODEL_PART)
+/* The table of one subgraph of several, for the library's entries of other runtimes (drop_in.h). */
+extern const mavcg_model_table part_table __asm__(MODEL_PART)
+    __attribute__((alias("model_table"), visibility("hidden")));
+#else
 /* The entry for programs that load any model library. */
 __attribute__((visibility("default"))) const mavcg_model_table *mavcg_model_api(void) { return &model_table; }
+#endif

@@ -254,7 +254,7 @@ def test_files_that_are_no_model_libraries(tmp_path: Path) -> None:
             mavcg.load(tmp_path / name)
     import _ctypes
 
-    with pytest.raises(MavcgError, match="is not a model library"):
+    with pytest.raises(MavcgError, match="is not a library of a whole model"):
         mavcg.load(_ctypes.__file__ if hasattr(_ctypes, "__file__") else "libc.so.6")
 
 

@@ -1,0 +1,210 @@
+"""Finds the nodes of an ONNX file that can be imported, each by itself, and why the others cannot.
+
+The nodes are walked as an import walks them. One that is refused becomes an input of what follows, with the type that
+onnx's shape inference finds for it; so every node after it is tried too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mavcg.errors import MavcgError
+from mavcg.graph import TensorType
+from mavcg.importers.emitter import Emitter, Value
+from mavcg.importers.onnx_file import LEAST_OPSET, check_given, dims_of, given_symbols
+from mavcg.importers.onnx_functions import opsets_of
+from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, read_initializers
+from mavcg.importers.onnx_order import ordered, reads
+from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line, onnx_module
+
+if TYPE_CHECKING:
+    import onnx
+
+NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"
+MOST_REASON = 160  # characters
+_NODE = re.compile(r"^node '.*?' \(\S*\): ")
+
+
+@dataclass(frozen=True)
+class NodeSupport:
+    """A node that the model's outputs need.
+
+    node: of the file. inputs: what it reads, its branches too; outputs: what of it is read. why: the reason why it
+    cannot be built; "" where it can. known: its results are known when the model is read. replicable: so are its
+    inputs, and it may stand in several graphs.
+    """
+
+    node: onnx.NodeProto
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    why: str = ""
+    known: bool = False
+    replicable: bool = False
+
+
+@dataclass(frozen=True)
+class ModelSupport:
+    """All nodes that the outputs need, in an order of computation.
+
+    model: the file with the given shapes at its inputs. values: what is known when the model is read, initializers too.
+    types: of tensors whose shape is known. functions: those of the file are in the model.
+    """
+
+    model: onnx.ModelProto
+    nodes: tuple[NodeSupport, ...]
+    values: Mapping[str, Value]
+    types: Mapping[str, TensorType]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the model's outputs."""
+        return tuple(output.name for output in self.model.graph.output)
+
+
+def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupport:
+    """Try every node of a model.
+
+    shapes: of inputs with free dimensions, by name; a dimension that no shape fixes stays free, and what depends on it
+    is not supported. path: for messages and external data.
+    Raises: MavcgError for a file that is damaged, or an opset that is too old.
+    """
+    opsets = opsets_of(model.opset_import)
+    if "" in opsets and opsets[""] < LEAST_OPSET:
+        raise MavcgError(
+            f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"
+        )
+    values = read_initializers(model.graph, f"{path}: the graph", path.parent)
+    model = with_shapes(model, shapes, set(values))
+    types = {name: value.type for name, value in values.items()} | inferred_types(model)
+    emitter = Emitter(model.graph.name or path.stem)
+    functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
+    walker = Walker(emitter, path.parent, functions)
+    for info in model.graph.input:
+        if info.name in types and info.name not in values:
+            values[info.name] = Value(types[info.name], emitter.builder.input(info.name, types[info.name]))
+    outputs = [o.name for o in model.graph.output]
+    nodes = ordered(model.graph.node, outputs, set(values) | {i.name for i in model.graph.input})
+    read = {name for node in nodes for name in reads(node)} | set(outputs)
+    made = {name for node in nodes for name in node.output} | set(values) | {i.name for i in model.graph.input}
+    for name in read - made:
+        raise MavcgError(f"{path}: %{name} is read, and is no input, no initializer and made by no node")
+    body = OnnxGraphBody(nodes, outputs, opsets, {}, 0)
+    tried = []
+    for node in nodes:
+        tried.append(_tried(node, tuple(name for name in node.output if name in read), walker, body, values, types))
+    return ModelSupport(model, tuple(tried), {n: v for n, v in values.items() if v.is_constant}, types)
+
+
+def _tried(
+    node: onnx.NodeProto,
+    outputs: tuple[str, ...],
+    walker: Walker,
+    body: OnnxGraphBody,
+    values: dict[str, Value],
+    types: dict[str, TensorType],
+) -> NodeSupport:
+    """Import one node, and put its results into values and types."""
+    inputs = tuple(reads(node))
+    missing = [name for name in inputs if name not in values]
+    why = NO_TYPE if missing else ""
+    if not missing:
+        try:
+            required = tuple(name in outputs for name in node.output)
+            results = walker.node_results(node, required, body, Scope(values))
+        except MavcgError as error:
+            why = reason(error)
+        else:
+            made = {n: v for n, v, read in zip(node.output, results, required, strict=True) if read and v is not None}
+            values.update(made)
+            types.update({name: value.type for name, value in made.items()})
+            known = all(value.is_constant for value in made.values())
+            inputs_known = all(values[name].is_constant for name in inputs)
+            return NodeSupport(node, inputs, outputs, "", known, known and inputs_known)
+    for name in outputs:
+        if name in types:
+            values[name] = Value(types[name], walker.emitter.builder.input(name, types[name]))
+    return NodeSupport(node, inputs, outputs, why)
+
+
+def reason(error: MavcgError) -> str:
+    """The reason of a refusal without the node's name, so that equal reasons are counted together."""
+    text = _NODE.sub("", " ".join(str(error).split()))
+    text = re.sub(r" \(%[^)]*\)| %\S+", "", text).partition("; supported: ")[0]
+    return text if len(text) <= MOST_REASON else text[: MOST_REASON - 3] + "..."
+
+
+def with_shapes(
+    model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], initializers: set[str]
+) -> onnx.ModelProto:
+    """A copy of the model with these shapes at its inputs, and named dimensions that they fix everywhere."""
+    inputs = [info for info in model.graph.input if info.name not in initializers]
+    names = [info.name for info in inputs]
+    for name in shapes:
+        if name not in names:
+            raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(names) or 'none'}")
+    symbols = given_symbols(inputs, shapes)
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for info in copy.graph.input:
+        tensor = info.type.tensor_type
+        if info.name in shapes:
+            check_given(info, shapes[info.name])
+            del tensor.shape.dim[:]
+            for length in shapes[info.name]:
+                tensor.shape.dim.add().dim_value = length
+    for info in (*copy.graph.input, *copy.graph.output, *copy.graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            if dim.dim_param in symbols and dim.dim_param:
+                dim.dim_value = symbols[dim.dim_param]
+    if shapes:
+        # What the file says of tensors inside was true of free dimensions and may contradict the given ones.
+        del copy.graph.value_info[:]
+        for info in copy.graph.output:
+            info.type.tensor_type.ClearField("shape")
+    return copy
+
+
+def inferred_types(model: onnx.ModelProto) -> dict[str, TensorType]:
+    """Types of the tensors whose shape follows from the model's inputs, by onnx's shape inference.
+
+    Raises: MavcgError where onnx cannot read the model.
+    """
+    onnx = onnx_module()
+    try:
+        inferred = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
+    except Exception as error:  # its C++ raises several classes, none of them documented
+        raise MavcgError(f"the shapes of its tensors cannot be inferred ({one_line(error)})") from error
+    types = {}
+    for info in (*inferred.graph.value_info, *inferred.graph.output, *model.graph.input):
+        dims = dims_of(info)
+        dtype = DTYPE_NAMES.get(info.type.tensor_type.elem_type)
+        fixed = info.type.tensor_type.HasField("shape") and all(isinstance(d, int) for d in dims)
+        if dtype is not None and fixed and all(0 <= int(d) < LARGEST_DIMENSION for d in dims):
+            types[info.name] = TensorType(dtype, tuple(int(d) for d in dims))
+    return types
+
+
+MOST_SHAPE_BYTES = 1 << 12  # of an initializer that shapes may be computed from
+
+
+def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with large initializers as inputs: onnx copies a model as text of at most 2 GB."""
+    copy = type(model)()
+    copy.CopyFrom(model)
+    there = {info.name for info in copy.graph.input}
+    large = [t for t in copy.graph.initializer if t.ByteSize() > MOST_SHAPE_BYTES or t.data_location == 1]
+    for tensor in large:
+        if tensor.name not in there:
+            info = copy.graph.input.add()
+            info.name = tensor.name
+            info.type.tensor_type.elem_type = tensor.data_type
+            for length in tensor.dims:
+                info.type.tensor_type.shape.dim.add().dim_value = length
+    kept = [t for t in copy.graph.initializer if t.ByteSize() <= MOST_SHAPE_BYTES and t.data_location != 1]
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(kept)
+    return copy

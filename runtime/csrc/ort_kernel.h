@@ -1,0 +1,25 @@
+/* A subgraph as a kernel of ONNX Runtime. */
+#ifndef MAVCG_ORT_KERNEL_H
+#define MAVCG_ORT_KERNEL_H
+
+#include "drop_in.h"
+#include "internal.h"
+#include "ort_api.h"
+
+/* An operator of ONNX Runtime: op comes first, its callbacks get its address. threads: as in struct part_contexts. */
+struct ort_part {
+    struct ort_custom_op op;
+    const struct drop_in_part *part;
+    int threads;
+};
+
+/* An error with a text; the status of the runtime's version of the interface. */
+MAVCG_PRIVATE ort_status *ort_error(const struct ort_api *api, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+MAVCG_PRIVATE ort_status *create_ort_kernel(const struct ort_custom_op *op, const struct ort_api *api,
+                                            const ort_kernel_info *info, void **kernel);
+MAVCG_PRIVATE ort_status *compute_ort_kernel(void *kernel, ort_kernel_context *context);
+MAVCG_PRIVATE void destroy_ort_kernel(void *kernel);
+
+#endif

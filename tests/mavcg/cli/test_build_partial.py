@@ -1,0 +1,269 @@
+"""`mavcg build MODEL --partial` as a user meets it: a library that ONNX Runtime loads, and the model that calls it."""
+
+import gc
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+Session = Callable[..., Any]
+
+# What the issue has a user write, with the library's path.
+SCRIPT = """\
+import numpy as np
+import onnxruntime as ort
+
+so = ort.SessionOptions()
+so.register_custom_ops_library("./libm.so")
+session = ort.InferenceSession("m.mavcg.onnx", so)
+x, m = np.load("x.npy"), np.load("m.npy")
+np.savez("y.npz", *session.run(None, {"x": x, "m": m}))
+"""
+
+
+def make_model(path: Path, seed: int = 0, batch: int | str = "N", between: bool = False) -> None:
+    """Two convolutions around a determinant, which mavcg has not, and the pixels that are not 0, whose number only a
+    run tells. between: a cumulative sum, which mavcg has not, between the convolutions."""
+    rng = np.random.default_rng(seed)
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        node("Conv", ["x", "w1"], ["a"], name="first", pads=[1, 1, 1, 1]),
+        node("Relu", ["a"], ["b"]),
+        node("NonZero", ["b"], ["nonzero"]),
+        node("Shape", ["nonzero"], ["count"]),
+        node("Shape", ["b"], ["b_shape"]),
+        node("Erf", ["b"], ["e"]),
+        node("Det", ["m"], ["d"], name="determinant"),
+        node("Conv", ["e", "w2"], ["c"], name="second", pads=[1, 1, 1, 1]),
+        node("Add", ["c", "d"], ["y"]),
+    ]
+    if between:
+        nodes[7].input[0] = "sums"
+        nodes.insert(7, node("CumSum", ["e", "axis"], ["sums"]))
+    weights = {"w1": (8, 3, 3, 3), "w2": (4, 8, 3, 3)}
+    graph = onnx.helper.make_graph(
+        nodes, "g", [value("x", 1, [batch, 3, 16, 16]), value("m", 1, [3, 3])],
+        [value("y", 1, [batch, 4, 16, 16]), value("count", 7, [2]), value("b_shape", 7, [4])],
+        [onnx.numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in weights.items()]
+        + [onnx.numpy_helper.from_array(np.array(1), "axis")] * between,
+    )  # fmt: skip
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+ARRAYS = {
+    "x": np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32),
+    "m": np.random.default_rng(2).standard_normal((3, 3)).astype(np.float32),
+}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> Path:
+    """A folder with m.onnx, libm.so and m.mavcg.onnx; report.json is what the build said."""
+    folder = tmp_path_factory.mktemp("partial")
+    make_model(folder / "m.onnx")
+    command = [sys.executable, "-m", "mavcg.cli", "build", "m.onnx", "--partial", "--shape", "x=1x3x16x16"]
+    options = ["--cores", cores[1], "-o", "libm.so", "--also", "m.mavcg.onnx", "--json"]
+    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    (folder / "report.json").write_text(done.stdout)
+    return folder
+
+
+@pytest.fixture
+def session() -> Session:
+    """session(library, model, **config): a session of ONNX Runtime with one thread of its own."""
+
+    def open_session(*libraries: Path, model: Path, **config: str) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        for key, text in config.items():
+            options.add_session_config_entry(f"mavcg.{key}", text)
+        for library in libraries:
+            options.register_custom_ops_library(str(library))
+        return onnxruntime.InferenceSession(str(model), options)
+
+    return open_session
+
+
+def test_the_report_has_what_scripts_rely_on(built: Path) -> None:
+    report = json.loads((built / "report.json").read_text())
+
+    (subgraph,) = report["subgraphs"]
+    assert subgraph["nodes"] == 5 and subgraph["macs_share"] == report["macs_share"] == 1.0
+    assert subgraph["macs"] == report["macs"] == 256 * (8 * 27 + 4 * 72)
+    left = {entry["op"]: entry for entry in report["left"]}
+    assert set(left) == {"Det", "NonZero", "Shape"} and all(entry["count"] == 1 for entry in left.values())
+    assert left["Det"]["why"] == "there is nothing for this operator"
+    assert "known only when the model runs" in left["NonZero"]["why"]
+
+
+def test_the_written_model_has_one_node_for_each_subgraph(built: Path) -> None:
+    model = onnx.load(built / "m.mavcg.onnx")
+
+    ours = [node for node in model.graph.node if node.domain == "mavcg"]
+    assert [node.op_type for node in ours] == ["m_0"]
+    assert sorted(n.op_type for n in model.graph.node if n.domain != "mavcg") == ["Det", "NonZero", "Shape"]
+    # The shape of an inner tensor is known: it became an initializer. Weights are in the library alone.
+    assert [tensor.name for tensor in model.graph.initializer] == ["b_shape"]
+
+
+def test_the_script_of_a_user_in_a_fresh_folder(built: Path, tmp_path: Path) -> None:
+    for name in ("libm.so", "m.mavcg.onnx"):
+        shutil.copy(built / name, tmp_path)
+    for name, array in ARRAYS.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "y.npz") as made:
+        check_results([made[name] for name in made.files], built / "m.onnx", ARRAYS)
+
+
+def check_results(have: list[Any], model: Path, arrays: dict[str, Any]) -> None:
+    """Compare with ONNX Runtime on the user's model: whole numbers equal, others to 1e-5 of the largest."""
+    want = onnxruntime.InferenceSession(str(model)).run(None, arrays)
+    assert len(have) == len(want)
+    for mine, theirs in zip(have, want, strict=True):
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        if mine.dtype.kind == "f":
+            assert np.abs(mine - theirs).max() <= 1e-5 * np.abs(theirs).max()
+        else:
+            assert (mine == theirs).all()
+
+
+def test_threads_of_one_session_run_at_the_same_time(built: Path, session: Session) -> None:
+    shared = session(built / "libm.so", model=built / "m.mavcg.onnx", threads="2")
+    want = shared.run(["y"], ARRAYS)[0]
+    results: list[Any] = []
+
+    def run() -> None:
+        results.extend(shared.run(["y"], ARRAYS)[0] for _ in range(50))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(results) == 200 and all((result == want).all() for result in results)
+
+
+def test_several_libraries_and_sessions_in_one_process(
+    mavcg: Any, built: Path, session: Session, cores: tuple[str, str], here: Path
+) -> None:
+    make_model(here / "other.onnx", seed=7)
+    options = ("--partial", "--shape", "x=2x3x16x16", "--cores", cores[1])
+    assert mavcg("build", "other.onnx", *options).status == 0
+    two = {"x": np.concatenate([ARRAYS["x"]] * 2), "m": ARRAYS["m"]}
+
+    first = session(built / "libm.so", model=built / "m.mavcg.onnx")
+    second = session(here / "libother.so", model=here / "other.mavcg.onnx")
+    third = session(built / "libm.so", model=built / "m.mavcg.onnx")
+    check_results(first.run(None, ARRAYS), built / "m.onnx", ARRAYS)
+    check_results(second.run(None, two), here / "other.onnx", two)
+    del first
+    gc.collect()
+    check_results(second.run(None, two), here / "other.onnx", two)
+    check_results(third.run(None, ARRAYS), built / "m.onnx", ARRAYS)
+
+
+def test_another_shape_is_an_error_of_the_run(built: Path, session: Session, tmp_path: Path) -> None:
+    """A graph may leave open what the library has fixed; the session goes on after the error."""
+    model = onnx.load(built / "m.mavcg.onnx")
+    del model.graph.value_info[:]
+    (x,) = [info for info in model.graph.input if info.name == "x"]
+    x.type.tensor_type.shape.dim[0].dim_param = "N"
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    onnx.save(model, tmp_path / "open.onnx")
+    opened = session(built / "libm.so", model=tmp_path / "open.onnx")
+
+    with pytest.raises(Exception, match=r"m_0: x has shape \[2x3x16x16\], the library was built for \[1x3x16x16\]"):
+        opened.run(None, ARRAYS | {"x": np.zeros((2, 3, 16, 16), np.float32)})
+    check_results(opened.run(None, ARRAYS), built / "m.onnx", ARRAYS)
+
+
+def test_a_model_of_another_build_is_refused(built: Path, session: Session, tmp_path: Path) -> None:
+    model = onnx.load(built / "m.mavcg.onnx")
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "fingerprint":
+                attribute.s = b"0" * 32
+    onnx.save(model, tmp_path / "old.onnx")
+
+    with pytest.raises(Exception, match=r"m_0: the model was written with another build of libm\.so"):
+        session(built / "libm.so", model=tmp_path / "old.onnx")
+
+
+@pytest.mark.parametrize("threads", ["many", "-1", "1025", "", "12345678901234567890"])
+def test_threads_that_are_no_number(built: Path, session: Session, threads: str) -> None:
+    with pytest.raises(Exception, match=r"mavcg\.threads of the session options is not a number from 0 to 1024"):
+        session(built / "libm.so", model=built / "m.mavcg.onnx", threads=threads)
+
+
+def test_a_free_dimension_stays_with_the_runtime(mavcg: Any, here: Path, cores: tuple[str, str]) -> None:
+    make_model(here / "m.onnx")
+    ended = mavcg("build", "m.onnx", "--partial", "--cores", cores[1])
+
+    assert ended.status == 2 and "no subgraph can be built" in ended.stderr and "--shape" in ended.stderr
+    assert [path.name for path in here.iterdir()] == ["m.onnx"]
+
+
+def test_subgraphs_below_the_share_stay(mavcg: Any, session: Session, here: Path, cores: tuple[str, str]) -> None:
+    """A cumulative sum between the convolutions makes two subgraphs, of 43 and 57 % of the MACs."""
+    make_model(here / "n.onnx", batch=1, between=True)
+    options = ("--partial", "--cores", cores[1], "--json")
+
+    both = json.loads(mavcg("build", "n.onnx", *options).stdout)
+    assert [round(each["macs_share"], 2) for each in both["subgraphs"]] == [0.57, 0.43]
+    assert both["macs_share"] == 1
+    check_results(session(here / "libn.so", model=here / "n.mavcg.onnx").run(None, ARRAYS), here / "n.onnx", ARRAYS)
+    large = json.loads(mavcg("build", "n.onnx", *options, "--min-share", "50").stdout)
+    assert [round(each["macs_share"], 2) for each in large["subgraphs"]] == [0.57]
+    why = "in a subgraph with 42.86% of the MACs, below --min-share 50.00%"
+    assert {"op": "Conv", "count": 1, "why": why} in large["left"]
+    check_results(session(here / "libn.so", model=here / "n.mavcg.onnx").run(None, ARRAYS), here / "n.onnx", ARRAYS)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--also", "y.onnx"], "--also y.onnx: is of a partial build; add --partial"),
+        (["--min-share", "5"], "--min-share 5.0: is of a partial build; add --partial"),
+        (["--partial", "--min-share", "101"], "--min-share 101: give percent"),
+        (["--partial", "--also", "m.onnx"], "--also m.onnx: is the model itself"),
+        (["--partial", "--also", "m.txt"], "--also m.txt: an ONNX model is written"),
+        (["--partial", "--also", "no/m.onnx"], "--also no/m.onnx: is a folder, or its folder is not there"),
+    ],
+)
+def test_options_that_do_not_fit(
+    mavcg: Any, built: Path, here: Path, cores: tuple[str, str], options: list[str], words: str
+) -> None:
+    shutil.copy(built / "m.onnx", here)
+    ended = mavcg("build", "m.onnx", "--cores", cores[1], *options)
+
+    assert ended.status == 2 and words in ended.stderr
+    assert [path.name for path in here.iterdir()] == ["m.onnx"]
+
+
+def test_inspect_shows_each_subgraph(mavcg: Any, built: Path) -> None:
+    assert "model m_0, versions: generic" in mavcg("inspect", built / "libm.so").stdout
+    note = json.loads(mavcg("inspect", built / "libm.so", "--json").stdout)
+    assert [subgraph["model"] for subgraph in note["subgraphs"]] == ["m_0"]
+
+
+def test_a_library_of_subgraphs_is_no_library_of_a_model(mavcg: Any, built: Path) -> None:
+    ended = mavcg("run", built / "libm.so", "--seed", "0", "-o", built / "y.npz")
+    assert ended.status == 2 and "is not a library of a whole model" in ended.stderr
+    ended = mavcg("estimate", built / "libm.so", "--board", "rk3588")
+    assert ended.status == 2 and "holds subgraphs of a model (--partial)" in ended.stderr
