@@ -26,6 +26,13 @@ def simulate(
     per_layer: Annotated[
         bool, typer.Option("--per-layer", help="Of a model library, with --board: a whole run on one thread, by layer.")
     ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="With --per-layer: time every instruction, where else layers are sampled.")
+    ] = False,
+    samples: Annotated[
+        int | None,
+        typer.Option(min=2, max=10_000, metavar="N", help="With --per-layer: units timed of a long layer; 24."),
+    ] = None,
     arguments: Annotated[
         str,
         typer.Option(
@@ -45,8 +52,13 @@ def simulate(
         int, typer.Option(min=1, max=64, help="Cores that run the same at the same time and share caches and memory.")
     ] = 1,
     limit: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Instructions after which a call is given up.")
-    ] = 1_000_000_000,
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Instructions after which a call is given up; 1e9, with --per-layer 2e11.",
+        ),
+    ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
 ) -> None:
@@ -62,8 +74,11 @@ def simulate(
     mavcg simulate libapp.so --function blur --core cortex-a75 --board exynos9820 --args "buf:65536+64 buf:65536 i:128"
     mavcg simulate kernel.o --function copy --core cortex-a76 --args "buf:1000000 buf:1000000 i:1000000" --warm 0 --json
     mavcg simulate libnet.so --board exynos9820 --core cortex-a55 --per-layer
+    mavcg simulate libnet.so --board exynos9820 --core cortex-a75 --per-layer --whole --json
     """
     from mavcg.profiles.load import load_board
+    from mavcg.simulate.run import INSTRUCTION_LIMIT
+    from mavcg.simulate.sampling import UNITS
     from mavcg.simulate.simulation import simulate as simulate_call
     from mavcg.simulate.simulation import simulation_json
 
@@ -73,16 +88,22 @@ def simulate(
         _refuse_beside_per_layer({"--function": function, "--args": arguments, "--sharing": sharing > 1})
         if place is None:
             raise MavcgError("--per-layer: name the --board whose caches and clock the model has")
-        _simulate_model(source, kind, timing, place, warm, limit, as_json)
+        if whole and samples is not None:
+            raise MavcgError("--samples: nothing is sampled with --whole; leave one of them out")
+        _simulate_model(source, kind, timing, place, warm, limit, None if whole else samples or UNITS, as_json)
         return
+    for option, value in {"--whole": whole, "--samples": samples is not None}.items():
+        if value:
+            raise MavcgError(f"{option}: is about the layers of a model: give it with --per-layer, or leave it out")
     if function is None:
         raise MavcgError(
             f"{source}: name a --function; or --per-layer, for a library that `mavcg build` made of a model"
         )
     with Progress() as progress:
         found = simulate_call(
-            source, function, arguments, kind, timing, place, warm=warm, sharing=sharing, limit=limit, progress=progress
-        )
+            source, function, arguments, kind, timing, place, warm=warm, sharing=sharing,
+            limit=limit or INSTRUCTION_LIMIT, progress=progress,
+        )  # fmt: skip
     if as_json:
         print_json(simulation_json(found))
         return
@@ -99,26 +120,41 @@ def _refuse_beside_per_layer(given: dict[str, object]) -> None:
 
 
 def _simulate_model(
-    source: Path, core: "Core", timing: "Timing", board: "Board", warm: int, limit: int, as_json: bool
-) -> None:
+    source: Path, core: "Core", timing: "Timing", board: "Board", warm: int, limit: int | None,
+    units: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """units: of a layer that are timed; None: all."""
     from rich.table import Table
 
-    from mavcg.simulate.model_run import model_json, simulate_model
+    from mavcg.simulate.model_run import MODEL_INSTRUCTION_LIMIT, model_json, simulate_model
+    from mavcg.simulate.sampling import SamplePlan
 
+    plan = None if units is None else SamplePlan(units=units)
     with Progress() as progress:
-        found = simulate_model(source, core, timing, board, warm, limit, progress)
+        found = simulate_model(source, core, timing, board, warm, limit or MODEL_INSTRUCTION_LIMIT, plan, progress)
     report = model_json(found)
     if as_json:
         print_json(report)
         return
     table = Table("layer", "operator", title=f"{source} on one {core.name} of {board.name} (simulated, not measured)")
-    for heading in ("cycles", "ms", "share"):
+    for heading in ("cycles", "standard error", "ms", "share"):
         table.add_column(heading, justify="right")
+
+    def row(name: str, op: str, cycles: int, error: int, ms: float, share: str) -> None:
+        by_sampling = f"{100 * error / cycles:.2f} %" if error and cycles else ""
+        table.add_row(name, op, f"{cycles:,}", by_sampling, f"{ms:.3f}", share)
+
     for layer in report["layers"]:
         share = f"{100 * layer['cycles'] / report['cycles']:.1f} %" if report["cycles"] else ""
-        table.add_row(layer["name"], layer["op"], f"{layer['cycles']:,}", f"{layer['milliseconds']:.3f}", share)
-    table.add_row("all", "", f"{report['cycles']:,}", f"{report['milliseconds']:.3f}", "")
+        row(layer["name"], layer["op"], layer["cycles"], layer["standard_error_cycles"], layer["milliseconds"], share)
+    sampling = report["sampling"]
+    row("all", "", report["cycles"], sampling["standard_error_cycles"], report["milliseconds"], "")
     console().print(table)
+    if not sampling["whole"]:
+        note(
+            f"sampled: {sampling['timed_instructions']:,} of {report['instructions']:,} instructions were timed; "
+            f"standard errors are of the sampling alone; --whole times all"
+        )
     for sentence in found.figures.assumed:
         note(sentence)
 

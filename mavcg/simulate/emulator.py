@@ -137,7 +137,8 @@ class Emulator:
         calls = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
         found = ffi().new("sim_emulator *")
         for field, name in (
-            ("start", "uc_emu_start"), ("stop", "uc_emu_stop"), ("hook_add", "uc_hook_add"), ("reg_read", "uc_reg_read")
+            ("start", "uc_emu_start"), ("stop", "uc_emu_stop"), ("hook_add", "uc_hook_add"),
+            ("hook_del", "uc_hook_del"), ("reg_read", "uc_reg_read"), ("control", "uc_ctl"),
         ):  # fmt: skip
             setattr(found, field, ffi().cast("void *", ctypes.cast(getattr(calls, name), ctypes.c_void_p).value))
         found.handle = ffi().cast("void *", self.uc._uch.value)
@@ -146,6 +147,7 @@ class Emulator:
         found.hook_unmapped = unicorn.UC_HOOK_MEM_UNMAPPED | unicorn.UC_HOOK_MEM_PROT
         found.hook_exception, found.hook_invalid = unicorn.UC_HOOK_INTR, unicorn.UC_HOOK_INSN_INVALID
         found.mem_write = unicorn.UC_MEM_WRITE
+        found.flush = (unicorn.UC_CTL_IO_WRITE << 30) | unicorn.UC_CTL_TB_FLUSH
         for number, register in enumerate([*self.x, arm.UC_ARM64_REG_SP, *self.v, arm.UC_ARM64_REG_NZCV]):
             found.registers[number] = register
         return found

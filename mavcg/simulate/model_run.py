@@ -1,46 +1,53 @@
-"""A run of a model library on a simulated core, on one thread: cycles of each step by the engine's own profile."""
+"""A run of a model library on a simulated core, on one thread: cycles of each step by the engine's own profile.
+
+Unless the whole run is asked for, each step is sampled (simulate/sampling.py). That takes a run first that counts each
+step's instructions and times nothing.
+"""
 
 import random
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from mavcg.assembly.code_image import CodeImage
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
-from mavcg.simulate.call_arguments import CallState, moderate_lanes
+from mavcg.simulate.call_arguments import moderate_lanes
 from mavcg.simulate.core_facts import SimulatedCore, simulated_core
-from mavcg.simulate.engine_host import EngineHost, system_call
-from mavcg.simulate.program_image import constructors, read_program
-from mavcg.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram
+from mavcg.simulate.model_process import COUNTS, OUTPUTS, PROCESS_DATA, ModelProcess
+from mavcg.simulate.program_image import read_program
+from mavcg.simulate.run import CallCounts
+from mavcg.simulate.sampling import PartEstimate, SampledRun, SamplePlan
 
-# Offsets in mavcg_model_table, mavcg_tensor and mavcg_step (runtime/csrc/engine_api.h), of 64-bit targets.
-_COUNTS, _INPUTS, _OUTPUTS, _STEPS, _CREATE, _PROFILE, _ERROR_TEXT = 4, 24, 32, 40, 72, 104, 128
-_TENSOR_BYTES, _TENSOR_SIZE = 24, 32
+MODEL_INSTRUCTION_LIMIT = 200_000_000_000
+
+# Offsets in mavcg_model_table and mavcg_step (runtime/csrc/engine_api.h), of 64-bit targets.
+_INPUTS, _STEPS, _CREATE, _PROFILE = 24, 40, 72, 104
 _STEP_SIZE = 48
 _OPTIONS_SIZE = 24
-# Data of libc that the selector reads where it is there: the environment; where the thread keeps its CPU's number.
-_PROCESS_DATA = ("environ", "__environ", "__rseq_offset", "__rseq_size")
-RSEQ = (0x400, 32)  # from the thread pointer, in zeroes: CPU 0
 
 
 @dataclass(frozen=True)
 class SimulatedStep:
-    """A step of a model and its simulated cycles."""
+    """A step of a model and its simulated cycles; sample: where the run was sampled."""
 
     name: str
     op: str
     kernel: str
     cycles: float
+    sample: PartEstimate | None = None
 
 
 @dataclass(frozen=True)
 class ModelSimulation:
-    """A simulated run of a model. counts: of the whole run; its cycles are those of the steps and of the engine."""
+    """A simulated run of a model. counts: of the whole run; its cycles are those of the steps and of the engine.
+
+    plan: how it was sampled; None: every instruction was timed. error: standard error of the run's cycles, by sampling.
+    """
 
     file: str
     core: str
@@ -49,6 +56,9 @@ class ModelSimulation:
     counts: CallCounts
     figures: SimulatedCore
     outputs: tuple[bytes, ...] = ()
+    plan: SamplePlan | None = None
+    error: float = 0.0
+    timed: int = 0
 
 
 def simulate_model(
@@ -57,106 +67,84 @@ def simulate_model(
     timing: Timing,
     board: Board,
     warm: int = 1,
-    limit: int = INSTRUCTION_LIMIT,
+    limit: int = MODEL_INSTRUCTION_LIMIT,
+    plan: SamplePlan | None = None,
     progress: Callable[[str], None] = lambda what: None,
 ) -> ModelSimulation:
-    """Simulate a run of a model library on one core of a board, every instruction of it.
+    """Simulate a run of a model library on one core of a board.
 
-    Inputs are moderate numbers. warm: runs before the one that is counted.
+    Inputs are moderate numbers. warm: runs before the one that is counted. plan: how each step is sampled; None: every
+    instruction is timed.
     Raises: MavcgError for a file that is no model library, and for a run that fails.
     """
-    image = read_program(path, _PROCESS_DATA)
+    image = read_program(path, PROCESS_DATA)
     if "mavcg_model_api" not in image.symbols:
         raise MavcgError(
             f"{path}: is no model library; give --function, or a library that `mavcg build` made of a model"
         )
-    process = _Process(path, image, core, timing, simulated_core(core, board))
+    process = ModelProcess(path, image, core, timing, simulated_core(core, board))
+    if plan is not None:
+        process.untimed()
     progress("creating a context")
     table = process.call(image.symbols["mavcg_model_api"], (), limit)
-    counts = [process.word32(table + _COUNTS + 4 * n) for n in range(3)]
+    counts = [process.word32(table + COUNTS + 4 * n) for n in range(3)]
     context = process.host.put(bytes(8))
     options = process.host.put(struct.pack("<iI", 1, 0).ljust(_OPTIONS_SIZE, b"\0"))
     process.checked(process.call(process.word(table + _CREATE), (options, context), limit), "create")
     pick = random.Random("inputs")
     inputs = process.tensors(table + _INPUTS, counts[0], lambda size: moderate_lanes(pick, size))
-    outputs = process.tensors(table + _OUTPUTS, counts[1], bytes)
+    outputs = process.tensors(table + OUTPUTS, counts[1], bytes)
     times = process.host.put(bytes(8 * max(1, counts[2])))
     arguments = process.word(context), inputs, outputs, times
-    for number in range(warm + 1):
-        progress(f"run {number + 1} of {warm + 1}")
-        process.checked(process.call(process.word(table + _PROFILE), arguments, limit), "run")
+    profile = process.word(table + _PROFILE)
+    sampled = None
+    if plan is None:
+        for number in range(warm + 1):
+            progress(f"run {number + 1} of {warm + 1}")
+            process.checked(process.call(profile, arguments, limit), "run")
+        counts_of_run = process.last
+    else:
+        sampled = process.sampled_run(profile, arguments, limit, plan, warm, counts[2], progress)
+        counts_of_run = _run_counts(sampled, process.last)
     ns = struct.unpack(f"<{counts[2]}d", process.program.emulator.code(times, 8 * counts[2]))
+    # The engine looks at the clock before and after each step.
+    samples = [None] * counts[2] if sampled is None else [sampled.parts[2 * n + 1] for n in range(counts[2])]
     steps = tuple(
-        SimulatedStep(*process.step(process.word(table + _STEPS) + _STEP_SIZE * n), time * process.figures.ghz)
-        for n, time in enumerate(ns)
+        SimulatedStep(
+            *process.step(process.word(table + _STEPS) + _STEP_SIZE * n),
+            time * process.figures.ghz if sample is None else sample.cycles,
+            sample,
+        )
+        for n, (time, sample) in enumerate(zip(ns, samples, strict=True))
     )
     return ModelSimulation(
-        str(path), core.name, board.name, steps, process.last, process.figures, process.contents(table, outputs)
-    )
+        str(path), core.name, board.name, steps, counts_of_run, process.figures, process.contents(table, outputs), plan,
+        sqrt(sum(part.error**2 for part in sampled.parts)) if sampled else 0.0,
+        sum(part.measured for part in sampled.parts) if sampled else counts_of_run.instructions,
+    )  # fmt: skip
 
 
-class _Process:
-    """A model library in the emulator, its constructors run; memory stays from call to call."""
-
-    last: CallCounts
-
-    def __init__(self, path: Path, image: CodeImage, core: Core, timing: Timing, figures: SimulatedCore) -> None:
-        self.path, self.figures = path, figures
-        self.program = SimulatedProgram(image, timing, figures)
-        # The emulated thread is on CPU 0: a library with versions takes that core's.
-        environment = (f"MAVCG_CPU_MAP=0={core.name}",)
-        self.host = EngineHost(self.program.emulator, self.program.now, figures.ghz, environment)
-        self.program.host_functions = self.host.functions()
-        self.program.system_call = system_call
-        values = dict(zip(_PROCESS_DATA, (self.host.environment, self.host.environment, *RSEQ), strict=True))
-        for address, name in image.external_data.items():
-            if name in values:
-                self.program.emulator.uc.mem_write(address, values[name].to_bytes(8, "little"))
-        self.program.emulator.keep_memory()
-        for address in constructors(path):
-            self.call(address, (), INSTRUCTION_LIMIT)
-
-    def call(self, address: int, x: tuple[int, ...], limit: int) -> int:
-        self.last = self.program.call(address, CallState(x, (), b"", ()), limit)
-        return self.program.emulator.general(0)
-
-    def word(self, address: int) -> int:
-        return int.from_bytes(self.program.emulator.code(address, 8), "little")
-
-    def word32(self, address: int) -> int:
-        return int.from_bytes(self.program.emulator.code(address, 4), "little")
-
-    def text(self, address: int) -> str:
-        found = b""
-        while not found.endswith(b"\0") and len(found) < 4096:
-            found += self.program.emulator.code(address + len(found), 1)
-        return found.rstrip(b"\0").decode(errors="replace")
-
-    def step(self, address: int) -> tuple[str, str, str]:
-        name, op, kernel = (self.text(self.word(address + 8 * n)) for n in range(3))
-        return name, op, kernel
-
-    def tensors(self, place: int, count: int, content: Callable[[int], bytes]) -> int:
-        """Return the address of an array of pointers to new memory for each tensor."""
-        first = self.word(place)
-        sizes = [self.word(first + _TENSOR_SIZE * n + _TENSOR_BYTES) for n in range(count)]
-        pointers = [self.host.put(content(size)) for size in sizes]
-        return self.host.put(struct.pack(f"<{count}Q", *pointers))
-
-    def contents(self, table: int, pointers: int) -> tuple[bytes, ...]:
-        """Return the output tensors' bytes."""
-        first = self.word(table + _OUTPUTS)
-        return tuple(
-            self.program.emulator.code(self.word(pointers + 8 * n), self.word(first + _TENSOR_SIZE * n + _TENSOR_BYTES))
-            for n in range(self.word32(table + _COUNTS + 4))
-        )
-
-    def checked(self, status: int, what: str) -> None:
-        status = status & 0xFFFF_FFFF
-        if status:
-            raise MavcgError(
-                f"{self.path}: {what} ends with status {status - (status >> 31 << 32)}; run the library itself"
+def _run_counts(sampled: SampledRun, last: CallCounts) -> CallCounts:
+    """Return the estimated counts of a sampled run."""
+    parts = sampled.parts
+    causes = dict.fromkeys(cause for part in parts for cause in part.stalls)
+    return replace(
+        last,
+        cycles=round(sampled.cycles),
+        instructions=sum(part.instructions for part in parts),
+        stalls={cause: round(sum(part.stalls.get(cause, 0) for part in parts)) for cause in causes},
+        caches={
+            name: (
+                round(sum(part.caches[name][0] for part in parts if part.caches)),
+                round(sum(part.caches[name][1] for part in parts if part.caches)),
             )
+            for name in last.caches
+        },
+        branches=sum(part.branches for part in parts),
+        mispredicts=sum(part.mispredicts for part in parts),
+        memory_lines=round(sum(part.memory_lines for part in parts)),
+        written_lines=round(sum(part.written_lines for part in parts)),
+    )
 
 
 def model_json(found: ModelSimulation) -> dict[str, Any]:
@@ -168,7 +156,7 @@ def model_json(found: ModelSimulation) -> dict[str, Any]:
         "board": found.board,
         "threads": 1,
         "cycles_are": "simulated, not measured",
-        "sampling": "none: every instruction of the run",
+        "sampling": _sampling_json(found),
         "cycles": total,
         "instructions": counts.instructions,
         "ipc": round(counts.instructions / total, 4) if total else 0.0,
@@ -180,9 +168,37 @@ def model_json(found: ModelSimulation) -> dict[str, Any]:
         },
         "layers": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "cycles": round(s.cycles),
-             "milliseconds": round(s.cycles / found.figures.ghz / 1e6, 6)}
+             "milliseconds": round(s.cycles / found.figures.ghz / 1e6, 6), **_sample_json(s)}
             for s in found.steps
         ],
         "assumed": list(found.figures.assumed),
         "unmodelled": dict(counts.unmodelled),
     }  # fmt: skip
+
+
+def _sampling_json(found: ModelSimulation) -> dict[str, Any]:
+    if found.plan is None:
+        return {"whole": True, "standard_error_cycles": 0, "timed_instructions": found.timed}
+    plan = found.plan
+    return {
+        "whole": False,
+        "units_per_layer": plan.units,
+        "unit_instructions": plan.unit,
+        "warm_instructions": plan.warm,
+        "functional_instructions": plan.functional,
+        "seed": plan.seed,
+        "timed_instructions": found.timed,
+        "standard_error_cycles": round(found.error),
+    }
+
+
+def _sample_json(step: SimulatedStep) -> dict[str, Any]:
+    sample = step.sample
+    if sample is None:
+        return {"standard_error_cycles": 0}
+    return {
+        "standard_error_cycles": round(sample.error),
+        "instructions": sample.instructions,
+        "timed_instructions": sample.measured,
+        "units": sample.units,
+    }

@@ -72,6 +72,7 @@ class SimulatedProgram:
         self.unmodelled: dict[str, str] = {}
         self.callees: dict[str, int] = {}
         self._watched: set[int] = set()
+        self._tables_made = (-1, -1)  # classes and patterns that the C library has
 
     def call(self, address: int, state: CallState, limit: int = INSTRUCTION_LIMIT) -> CallCounts:
         """Call the function at this address and return its counts.
@@ -99,6 +100,11 @@ class SimulatedProgram:
                 raise self._fault(end, where[0], size[0], state, limit)
         return self._counts()
 
+    @property
+    def simulation(self) -> Any:
+        """The C library's simulation."""
+        return self._sim
+
     def now(self) -> int:
         """Return the cycle in which the simulated core is."""
         return int(library().sim_now(self._sim))
@@ -119,10 +125,12 @@ class SimulatedProgram:
                 watch = library().sim_watch_prefetch if decoded.memory == PREFETCH else library().sim_watch
                 more = (row,) if decoded.memory == PREFETCH else ()
                 self._need_memory(watch(self._sim, address + at, *more))
-        patterns = self.tables.pattern_table()
-        latencies = self.tables.latency_table()
-        made = library().sim_tables(self._sim, latencies, len(self.tables.classes), patterns, len(patterns))
-        self._need_memory(made and library().sim_add_block(self._sim, address, size, c_rows(rows), len(rows)))
+        grown = len(self.tables.classes), len(self.tables.patterns)
+        if grown != self._tables_made:
+            patterns, latencies = self.tables.pattern_table(), self.tables.latency_table()
+            self._need_memory(library().sim_tables(self._sim, latencies, grown[0], patterns, len(patterns)))
+            self._tables_made = grown
+        self._need_memory(library().sim_add_block(self._sim, address, size, c_rows(rows), len(rows)))
         if watched:
             self.emulator.retranslate(address, size)
 

@@ -35,6 +35,8 @@ static void advance(sim_in_order *in, uint64_t cycle) {
     in->here = in->these = in->those = 0;
 }
 
+void in_order_pass(sim *s, uint64_t cycle) { advance(&s->in, cycle); }
+
 /* A store leaves the pipeline through the buffer, in order. Returns the first cycle in which the buffer has room. */
 static uint64_t buffer_room(const sim *s) {
     uint32_t room = s->machine.store_queue;
@@ -83,7 +85,7 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
     }
     if (s->fetch_ready > cycle) {
         cycle = s->fetch_ready;
-        cause = SIM_BRANCH;
+        cause = s->fetch_cause;
     }
     if (access != NULL && access->kind & SIM_STORE && buffer_room(s) > cycle) {
         cycle = buffer_room(s);

@@ -153,7 +153,7 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
 
     uint64_t cycle = o->dispatch;
     if (o->dispatched >= m->width) cycle++;
-    raise(&cycle, s->fetch_ready, &cause, SIM_BRANCH);
+    raise(&cycle, s->fetch_ready, &cause, s->fetch_cause);
     for (uint32_t n = 0; n < count && n < m->reorder_buffer; n++)
         raise(&cycle, o->window[(o->window_at + n) % m->reorder_buffer], &cause, SIM_WINDOW);
     if (load) raise(&cycle, o->loads[o->load_at % m->load_queue], &cause, SIM_LOAD_QUEUE);
@@ -230,4 +230,11 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
         };
     }
     return issue;
+}
+
+void out_of_order_pass(sim *s, uint64_t cycle) {
+    sim_out_of_order *o = &s->out;
+    o->dispatch = o->retire = cycle;
+    o->dispatched = o->retired = 0;
+    clear_until(o, s->machine.unit_count, cycle);
 }

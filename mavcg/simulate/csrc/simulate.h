@@ -72,10 +72,24 @@ typedef struct {
     uint64_t stored[STORES], stored_ready[STORES], stored_gone[STORES]; /* by 8-byte word: data of recent stores */
 } sim_out_of_order;
 
+enum sim_phase { SAMPLE_FAST, SAMPLE_SKIP, SAMPLE_WARM, SAMPLE_MEASURE };
+
+/* Of a sampled run (sample.c). position: instructions since the last report. skipped_cycle: the clock in skipped parts,
+   where each instruction takes what those of the last unit took. */
+typedef struct {
+    uint64_t period, position, next, unit_at, unit_end, unit_from, cycle_from, callee_from, random;
+    uint32_t unit, warm, phase;
+    uint64_t functional, length;
+    double skipped_cycle, cycles_per_instr;
+    uint64_t stalls_from[SIM_CAUSES];
+    sim_sample found;
+} sim_sampler;
+
 typedef struct sim_block {
     uint64_t address;
-    uint32_t bytes, count;
+    uint32_t bytes, count, marked_count;
     sim_row *rows;
+    uint32_t *marked;        /* numbers of the rows that access memory or branch */
     struct sim_block *other; /* of the same address, with another size */
     struct sim_block *after; /* what followed last time */
 } sim_block;
@@ -93,16 +107,21 @@ struct sim {
     sim_access *accesses;
     uint32_t access_count, access_room;
     sim_block *pending; /* it runs now and is timed when the next one begins */
+    size_t last_hook, memory_hook;
+    uint32_t phase; /* of the block that runs */
+    int hooked;     /* the emulator reports accesses */
     uint64_t limit, executed, where, start_cycle;
     uint32_t size;
     int end;
-    uint64_t fetch_ready; /* when instructions behind a mispredicted branch arrive */
+    uint64_t fetch_ready; /* when instructions behind a mispredicted branch, or a callee, arrive */
+    uint32_t fetch_cause;
     uint64_t store_drained[SLOTS], store_at, store_last;
     sim_writer writers[SIM_REGISTERS];
     sim_caches caches;
     sim_predictor predictor;
     sim_in_order in;
     sim_out_of_order out;
+    sim_sampler sampler;
     sim_counts counts;
 };
 
@@ -118,9 +137,21 @@ int predictor_jump(sim *s, uint32_t flow, uint64_t pc, uint64_t next, uint64_t t
 /* Time one instruction; access: its access or NULL. */
 uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc);
 
+void in_order_pass(sim *s, uint64_t cycle);
+void out_of_order_pass(sim *s, uint64_t cycle);
+
 int out_of_order_new(sim *s);
 void out_of_order_delete(sim *s);
 uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc);
+
+/* The phase of the instructions from here on. */
+uint32_t sample_phase(sim *s);
+/* The cycle of the n-th instruction of a skipped block; after it, time has passed. */
+uint64_t sample_cycle(const sim *s, uint32_t n);
+void sample_skip(sim *s, uint32_t count);
+/* The cycle that it is, in skipped parts too; a callee ends in a later one. */
+uint64_t sample_clock(const sim *s);
+void sample_callee(sim *s, uint64_t cycle);
 
 uint64_t now(const sim *s);
 /* Cycles by which an access keeps its units longer because of where it lies: across 16 bytes, or across a line. */

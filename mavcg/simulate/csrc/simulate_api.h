@@ -45,7 +45,8 @@ enum sim_end {
     SIM_LIMIT,
     SIM_EXCEPTION,
     SIM_MISMATCH,
-    SIM_NO_MEMORY
+    SIM_NO_MEMORY,
+    SIM_SWITCH /* within sim_run alone */
 };
 
 /* One micro-operation: it keeps one of these units busy for so many cycles. */
@@ -108,11 +109,21 @@ typedef struct {
     uint64_t hits[SIM_LEVELS], misses[SIM_LEVELS], memory_lines, written_lines;
 } sim_counts;
 
+/* Of a sampled run, since the last report: all instructions; those of the units, which alone were timed, and their cycles.
+   differences: over units, the squares of the differences to the unit before, in cycles an instruction. stalls: of the units. callee_cycles: of all functions that are not simulated; they
+   are in no unit. seen: instructions whose accesses the caches saw; counts: what they counted there. */
+typedef struct {
+    uint64_t instructions, seen, measured, units, callee_cycles;
+    double cycles, differences;
+    uint64_t stalls[SIM_CAUSES];
+    sim_counts counts;
+} sim_sample;
+
 /* What libunicorn is called by. */
 typedef struct {
-    void *start, *stop, *hook_add, *reg_read, *handle;
+    void *start, *stop, *hook_add, *hook_del, *reg_read, *control, *handle;
     int32_t hook_block, hook_code, hook_read, hook_write, hook_unmapped, hook_exception, hook_invalid;
-    int32_t mem_write;
+    int32_t mem_write, flush;
     int32_t registers[SIM_REGISTERS];
 } sim_emulator;
 
@@ -140,6 +151,15 @@ int sim_run(sim *s, uint64_t address, uint64_t limit, uint64_t *where, uint32_t 
 
 /* Time a function that is not simulated: `bytes` read from one place (0: none), written to another (0: none). */
 void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes);
+
+/* From here on time samples: in each `period` instructions a unit of `unit`, at a place that the seed decides, after
+   `warm` that are timed and not counted. Caches see these and `functional` instructions before, and as many before
+   `length`, where a part ends; the predictor sees all. unit 0: time none; period 0: all. What was learned so far is
+   forgotten. */
+void sim_sampling(sim *s, uint64_t period, uint32_t unit, uint32_t warm, uint64_t functional, uint64_t length,
+                  uint64_t seed);
+/* End the unit that is under way, and report. */
+void sim_take_sample(sim *s, sim_sample *sample);
 
 /* Forget the counts, keep caches, predictor and pipeline. */
 void sim_begin(sim *s);

@@ -7,6 +7,8 @@
 typedef int (*uc_start)(void *, uint64_t, uint64_t, uint64_t, size_t);
 typedef int (*uc_stop)(void *);
 typedef int (*uc_hook_add)(void *, size_t *, int, void *, void *, uint64_t, uint64_t, ...);
+typedef int (*uc_hook_del)(void *, size_t);
+typedef int (*uc_control)(void *, int, ...);
 typedef int (*uc_reg_read)(void *, int, void *);
 
 static void stop(sim *s, int end, uint64_t where, uint32_t size) {
@@ -65,13 +67,17 @@ int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows,
     if (s->block_count * 2 >= s->block_slots && !grow_blocks(s)) return 0;
     sim_block *block = calloc(1, sizeof *block);
     sim_row *copy = malloc((count ? count : 1) * sizeof *copy);
-    if (block == NULL || copy == NULL) {
+    uint32_t *marked = malloc((count ? count : 1) * sizeof *marked), marked_count = 0;
+    if (block == NULL || copy == NULL || marked == NULL) {
         free(block);
         free(copy);
+        free(marked);
         return 0;
     }
     memcpy(copy, rows, count * sizeof *copy);
-    *block = (sim_block){.address = address, .bytes = bytes, .count = count, .rows = copy};
+    for (uint32_t n = 0; n < count; n++)
+        if (rows[n].memory || rows[n].flow != SIM_NEXT) marked[marked_count++] = n;
+    *block = (sim_block){address, bytes, count, marked_count, copy, marked, NULL, NULL};
     uint32_t at = slot_of(s, address);
     while (s->blocks[at] != NULL) at = (at + 1) & (s->block_slots - 1);
     s->blocks[at] = block;
@@ -111,30 +117,41 @@ static const sim_access *take_access(sim *s, const sim_row *row, uint64_t pc, ui
     return whole;
 }
 
+/* The block has run and `next` follows. In a skipped part only the predictor and, if the emulator reports accesses, the
+   caches learn of it. */
 static void finish(sim *s, uint64_t next) {
     sim_block *block = s->pending;
-    uint32_t at = 0;
-    uint64_t pc = block->address;
+    int timed = s->phase > SAMPLE_SKIP, learns = s->phase > SAMPLE_FAST || s->sampler.unit;
+    uint32_t at = 0, count = timed ? block->count : learns ? block->marked_count : 0;
     s->pending = NULL;
-    for (uint32_t n = 0; n < block->count; n++, pc += 4) {
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t n = timed ? k : block->marked[k];
+        uint64_t pc = block->address + 4 * n, issue = 0;
         const sim_row *row = &block->rows[n];
         sim_access whole;
-        const sim_access *access = row->memory ? take_access(s, row, pc, &at, &whole) : NULL;
+        const sim_access *access = row->memory && s->hooked ? take_access(s, row, pc, &at, &whole) : NULL;
         if (access != NULL && row->bytes != access->bytes && !(row->memory & (SIM_UNSIZED | SIM_PREFETCH))) {
             stop(s, SIM_MISMATCH, pc, access->bytes);
             return;
         }
-        uint64_t issue = s->machine.in_order ? in_order_issue(s, row, access, pc)
-                                             : out_of_order_issue(s, row, access, pc);
+        if (timed)
+            issue = s->machine.in_order ? in_order_issue(s, row, access, pc) : out_of_order_issue(s, row, access, pc);
+        else if (access != NULL) caches_access(s, pc, whole.address, whole.bytes, whole.kind, sample_cycle(s, n));
         if (row->flow != SIM_NEXT) {
             s->counts.branches++;
             if (predictor_jump(s, row->flow, pc, pc + 4, next)) {
                 s->counts.mispredicts++;
-                s->fetch_ready = issue + s->machine.mispredict;
+                if (timed) {
+                    s->fetch_ready = issue + s->machine.mispredict;
+                    s->fetch_cause = SIM_BRANCH;
+                }
             }
         }
     }
     s->counts.instructions += block->count;
+    if (!timed) sample_skip(s, block->count);
+    s->sampler.position += block->count;
+    s->sampler.found.seen += s->hooked ? block->count : 0;
 }
 
 /* ---- hooks ---- */
@@ -151,6 +168,7 @@ static void on_block(void *uc, uint64_t address, uint32_t size, void *data) {
     } else s->pending = find_block(s, address, size);
     s->access_count = 0;
     if (s->end != SIM_RETURNED) return;
+    s->phase = s->timed ? sample_phase(s) : SAMPLE_MEASURE;
     if (address >= s->external_first && address < s->external_last) {
         s->pending = NULL;
         stop(s, SIM_EXTERNAL, address, 0);
@@ -159,6 +177,10 @@ static void on_block(void *uc, uint64_t address, uint32_t size, void *data) {
         stop(s, SIM_LIMIT, address, size);
     } else if (s->pending == NULL && s->timed) {
         stop(s, SIM_NEW_BLOCK, address, size);
+        return;
+    } else if (s->timed && s->hooked != (s->phase != SAMPLE_FAST)) {
+        s->pending = NULL;
+        stop(s, SIM_SWITCH, address, size);
         return;
     }
     s->executed += size / 4;
@@ -223,8 +245,18 @@ static void on_exception(void *uc, uint32_t number, void *data) {
 }
 
 static int add_hook(sim *s, int type, void *function, void *data, uint64_t first, uint64_t last) {
-    size_t hook = 0;
-    return ((uc_hook_add)s->emulator.hook_add)(s->emulator.handle, &hook, type, function, data, first, last) == 0;
+    return ((uc_hook_add)s->emulator.hook_add)(s->emulator.handle, &s->last_hook, type, function, data, first, last) ==
+           0;
+}
+
+/* Have the emulator report accesses, or not: without, it is ten times as fast. Its code must be translated anew. */
+static int hook_memory(sim *s, int hooked) {
+    const sim_emulator *e = &s->emulator;
+    int done = hooked ? add_hook(s, e->hook_read | e->hook_write, (void *)on_access, s, 1, 0)
+                      : ((uc_hook_del)e->hook_del)(e->handle, s->memory_hook) == 0;
+    if (hooked) s->memory_hook = s->last_hook;
+    s->hooked = hooked;
+    return done && ((uc_control)e->control)(e->handle, e->flush) == 0;
 }
 
 int sim_watch(sim *s, uint64_t address) {
@@ -246,6 +278,7 @@ sim *sim_new(const sim_emulator *emulator, const sim_machine *machine, uint64_t 
     if (s == NULL) return NULL;
     s->emulator = *emulator;
     s->timed = machine != NULL;
+    s->phase = SAMPLE_MEASURE;
     s->return_address = return_address;
     s->block_slots = 1024;
     s->blocks = calloc(s->block_slots, sizeof *s->blocks);
@@ -262,7 +295,7 @@ sim *sim_new(const sim_emulator *emulator, const sim_machine *machine, uint64_t 
         made = add_hook(s, emulator->hook_block, (void *)on_block, s, 1, 0) &&
                add_hook(s, emulator->hook_unmapped, (void *)on_unmapped, s, 1, 0) &&
                add_hook(s, emulator->hook_exception, (void *)on_exception, s, 1, 0) &&
-               (machine == NULL || add_hook(s, emulator->hook_read | emulator->hook_write, (void *)on_access, s, 1, 0));
+               (machine == NULL || hook_memory(s, 1));
     }
     if (!made) {
         sim_delete(s);
@@ -275,6 +308,7 @@ void sim_delete(sim *s) {
     for (uint32_t n = 0; s->blocks != NULL && n < s->block_slots; n++)
         if (s->blocks[n] != NULL) {
             free(s->blocks[n]->rows);
+            free(s->blocks[n]->marked);
             free(s->blocks[n]);
         }
     free(s->blocks);
@@ -312,7 +346,17 @@ int sim_run(sim *s, uint64_t address, uint64_t limit, uint64_t *where, uint32_t 
     s->end = SIM_RETURNED;
     s->limit = limit;
     s->where = s->size = 0;
-    int fault = ((uc_start)s->emulator.start)(s->emulator.handle, address, s->return_address, 0, 0);
+    int fault;
+    for (;;) {
+        fault = ((uc_start)s->emulator.start)(s->emulator.handle, address, s->return_address, 0, 0);
+        if (s->end != SIM_SWITCH) break;
+        s->end = SIM_RETURNED;
+        address = s->where;
+        if (!hook_memory(s, !s->hooked)) {
+            s->end = SIM_NO_MEMORY;
+            break;
+        }
+    }
     if (s->end == SIM_RETURNED && fault) stop(s, SIM_EXCEPTION, 0, 0);
     if (s->end == SIM_RETURNED && s->pending != NULL && s->timed) finish(s, s->return_address);
     s->pending = NULL;
@@ -323,7 +367,7 @@ int sim_run(sim *s, uint64_t address, uint64_t limit, uint64_t *where, uint32_t 
 }
 
 void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes) {
-    uint64_t step = s->machine.line_bytes, cycle = now(s) + s->machine.callee_cycles;
+    uint64_t step = s->machine.line_bytes, cycle = sample_clock(s) + s->machine.callee_cycles;
     for (uint64_t at = 0; at < bytes; at += step) {
         uint32_t part = (uint32_t)(bytes - at < step ? bytes - at : step);
         uint64_t late = 0;
@@ -331,14 +375,14 @@ void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes) {
         if (to) caches_access(s, s->return_address + 4, to + at, part, SIM_STORE, cycle);
         cycle += (part + 15) / 16 * (from && to ? 2 : 1) + late; /* a load and a store of 16 bytes, one a cycle */
     }
-    s->counts.stalls[SIM_CALLEE] += cycle - now(s);
-    s->fetch_ready = cycle;
+    sample_callee(s, cycle);
 }
 
 void sim_begin(sim *s) {
     memset(&s->counts, 0, sizeof s->counts);
     s->executed = 0;
     s->start_cycle = now(s);
+    s->fetch_cause = SIM_BRANCH;
     s->fetch_ready = s->start_cycle; /* nothing of this call issues with what came before */
     if (s->machine.in_order && s->in.here) {
         s->in.here = s->machine.width;

@@ -80,6 +80,12 @@ def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
     (("--core", "cortex-a55"), "name a --function; or --per-layer"),
     (("--core", "cortex-a55", "--per-layer"), "--per-layer: name the --board"),
     (("--core", "cortex-a55", "--per-layer", "--function", "axpy"), "--function: is for the call of one function"),
+    (("--core", "cortex-a55", "--function", "axpy", "--whole"), "--whole: is about the layers of a model"),
+    (("--core", "cortex-a55", "--function", "axpy", "--samples", "9"), "--samples: is about the layers of a model"),
+    (
+        ("--core", "cortex-a55", "--board", "exynos9820", "--per-layer", "--whole", "--samples", "9"),
+        "--samples: nothing is sampled with --whole",
+    ),
 ])  # fmt: skip
 def test_wrong_input_is_an_error_with_a_remedy(mavcg: Any, more: tuple[str, ...], error: str) -> None:
     done = mavcg("simulate", "kernel.S", *more)

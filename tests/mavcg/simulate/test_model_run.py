@@ -9,6 +9,7 @@ from mavcg.errors import MavcgError
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.model_run import ModelSimulation, model_json, simulate_model
+from mavcg.simulate.sampling import SamplePlan
 from mavcg.toolchain.zig import run_zig
 
 BOARD = load_board("exynos9820")
@@ -46,7 +47,7 @@ def test_a_model_runs_layer_by_layer_with_the_same_bits_on_every_core(tmp_path: 
     ]
     ends = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        for name, shape in (("x", [1, 3, 32, 32]), ("y", [1, 8, 1, 1]))
+        for name, shape in (("x", [1, 3, 64, 64]), ("y", [1, 8, 1, 1]))
     ]
     graph = helper.make_graph(nodes, "small", ends[:1], ends[1:], initial)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
@@ -65,5 +66,15 @@ def test_a_model_runs_layer_by_layer_with_the_same_bits_on_every_core(tmp_path: 
         assert all(step.cycles > 0 for step in each.steps) and 0.8 * report["cycles"] < layers <= report["cycles"]
         assert {"conv2d"} <= {step.op for step in each.steps}
     assert found["cortex-a55"].counts.cycles > found["exynos-m4"].counts.cycles
+    kind = load_core("cortex-a55")
+    plan = SamplePlan(units=10, unit=300, warm=100, functional=4000)
+    sampled = simulate_model(library, kind, load_timing(kind), BOARD, 0, plan=plan)
+    whole = found["cortex-a55"]
+    assert sampled.outputs == whole.outputs and 0 < sampled.timed < sampled.counts.instructions
+    assert abs(sampled.counts.cycles - whole.counts.cycles) <= 3 * sampled.error + 0.01 * whole.counts.cycles
+    for step, timed_whole in zip(sampled.steps, whole.steps, strict=True):
+        assert step.sample is not None and step.name == timed_whole.name
+        assert abs(step.cycles - timed_whole.cycles) <= 4 * step.sample.error + 0.02 * timed_whole.cycles + 1500
+    assert model_json(sampled)["sampling"]["standard_error_cycles"] == round(sampled.error)
     warm = simulated(library, "cortex-a55", warm=1)
     assert warm.outputs == outputs["cortex-a55"] and warm.counts.cycles < found["cortex-a55"].counts.cycles
