@@ -23,7 +23,7 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """How parts are sampled. units: of a part. functional: instructions before each unit that only the caches see."""
+    """Sizes of the samples. units: of a part. functional: instructions before each unit that only the caches see."""
 
     units: int = UNITS
     unit: int = UNIT_INSTRUCTIONS
