@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 
 from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
@@ -11,7 +12,11 @@ ISSUED = 48  # a multiple of small counts, so that a rate such as 2 in 3 cycles 
 
 def rate(row: ClassTiming, timing: Timing) -> float:
     """Instructions a cycle of a long run of independent ones of this class, as units, width, blocks and rules allow."""
-    return _in_order(row, timing) if timing.order == "in" else float(unit_rate(row.units, timing.pools, timing.width))
+    if timing.order != "in":
+        return float(unit_rate(row.units, timing.pools, timing.width))
+    gaps = [rule.cycles for rule in timing.forbidden_distances if row.name in rule.first and row.name in rule.then]
+    alone = row.blocks > 0 or any(row.name in rule.these and row.name in rule.those for rule in timing.no_dual_issue)
+    return _in_order(row.units, row.blocks, tuple(timing.pools.items()), timing.width, tuple(gaps), alone)
 
 
 def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) -> Fraction:
@@ -29,19 +34,24 @@ def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) ->
     return 1 / cycles
 
 
-def _in_order(row: ClassTiming, timing: Timing) -> float:
-    """Issue a run one by one, each as early as it may, and see how long the second half takes."""
-    free = {pool: [0] * count for pool, count in timing.pools.items()}
-    gaps = [rule.cycles for rule in timing.forbidden_distances if row.name in rule.first and row.name in rule.then]
-    alone = row.blocks > 0 or any(row.name in rule.these and row.name in rule.those for rule in timing.no_dual_issue)
+@cache
+def _in_order(
+    units: tuple[UnitUse, ...], blocks: int, pools: tuple[tuple[str, int], ...], width: int, gaps: tuple[int, ...],
+    alone: bool,
+) -> float:  # fmt: skip
+    """Issue a run one by one, each as early as it may, and see how long the second half takes.
+
+    gaps: distances in cycles at which no two of the run issue. alone: true if no two issue in one cycle.
+    """
+    free = {pool: [0] * count for pool, count in pools}
     issued: list[int] = []
     cycle = 0
     while len(issued) < ISSUED:
-        beside = sum(other == cycle for other in issued[-timing.width :])
-        fits = beside < timing.width and not (alone and beside)
-        spaced = not any(cycle - other in gaps for other in issued[-timing.width * max(gaps, default=1) :])
-        blocked = bool(issued) and row.blocks > 0 and cycle < issued[-1] + row.blocks
-        if fits and spaced and not blocked and _take(row.units, free, cycle):
+        beside = sum(earlier == cycle for earlier in issued[-width:])
+        fits = beside < width and not (alone and beside)
+        spaced = not any(cycle - earlier in gaps for earlier in issued[-width * max(gaps, default=1) :])
+        blocked = bool(issued) and blocks > 0 and cycle < issued[-1] + blocks
+        if fits and spaced and not blocked and _take(units, free, cycle):
             issued.append(cycle)
         else:
             cycle += 1

@@ -46,7 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # Folders and files that take longest: they run first, so that no worker has one of them left when the others are done.
-SLOW_FIRST = ("tests/pipelines/", "tests/runtime/engine/", "tests/examples/", "tests/mavcg/cli/", "tests/runtime/")
+SLOW_FIRST = (
+    "tests/pipelines/", "tests/runtime/engine/", "tests/examples/", "tests/mavcg/cli/", "tests/runtime/",
+    "tests/mavcg/runners/", "tests/mavcg/program_pipeline/", "tests/mavcg/model_pipeline/", "tests/mavcg/objects/",
+    "tests/passes/", "tests/profiles/test_facts.py",
+)  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,7 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -88,10 +89,16 @@ def _options(
 _options.__doc__ = HELP
 
 
+@cache
+def _command() -> Any:
+    """Return the command line as typer runs it, made once for all runs of a process."""
+    return typer.main.get_command(make_app())
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; return its exit status."""
     try:
-        make_app()(list(arguments), prog_name="mavcg")
+        _command()(list(arguments), prog_name="mavcg")
         return 0
     except SystemExit as end:  # how typer ends: 0, or 2 after a usage error that it has shown
         if isinstance(end.__context__, BrokenPipeError):  # `mavcg cores | head`

@@ -70,7 +70,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return Demo(folder / "driver")
 
 
-@pytest.mark.parametrize("flips", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("flips", [400, *(pytest.param(n, marks=pytest.mark.long) for n in (1_000, 10_000))])
 def test_thousands_of_flips(demo: Demo, flips: int) -> None:
     counted, ran = demo.run(flips, f"0={CORES[0]},1={CORES[1]}", MAVCG_TRACE="1")
     assert counted["wrong"] == 0

@@ -123,7 +123,7 @@ def migrated(done: Done) -> dict[str, str]:
 
 @needs_two_cpus
 @pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])
-@pytest.mark.parametrize("times", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [1_000, *(pytest.param(n, marks=pytest.mark.long) for n in (2_000, 10_000))])
 def test_thousands_of_migrations(
     build: Build, run: Run, two_cores: CoreSet, environment: dict[str, str], times: int
 ) -> None:

@@ -1,5 +1,6 @@
 """The choice of algorithms: by prediction or as a strategy selects, within a number of bytes of weights."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,12 @@ def net(side: int = 12, channels: int = 24) -> Graph:
     pooled = b.add("max_pool2d", [total], kernel=(3, 3), stride=(2, 2), pads=(0, 0, 1, 1))
     parts = [conv(pooled, channels, 1, "left"), conv(pooled, 2 * channels, 3, "right")]
     return optimise(b.finish([b.add("concat", parts, axis=3)]))
+
+
+@cache
+def how_small(strategy: str) -> AlgorithmChoice:
+    """The choice for a small net, which several tests look at."""
+    return how(net(8, 16), strategy)
 
 
 def how(graph: Graph, strategy: str, max_size: int | None = None, board: Board | None = None) -> AlgorithmChoice:
@@ -110,7 +117,7 @@ def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
 
 @pytest.mark.parametrize("family", ["direct_blocked", "im2", "kn2", "fft", "winograd", "sum2d"])
 def test_nothing_is_packed_before_its_stage(family: str) -> None:
-    lowered = how(net(8, 16), "sum2d" if family == "sum2d" else f"family:{family}").lowered
+    lowered = how_small("sum2d" if family == "sum2d" else f"family:{family}").lowered
     constants = lowered.graph.constants
     asked = [o.constant for step in lowered.steps for o in step.operands if o.constant is not None]
     own = {id(array) for array in constants.values()}
@@ -123,7 +130,7 @@ def test_nothing_is_packed_before_its_stage(family: str) -> None:
 
 def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
     for strategy in ("sum2d", "family:im2", "family:kn2", "family:fft", "family:direct_blocked"):
-        lowered = how(net(8, 16), strategy).lowered
+        lowered = how_small(strategy).lowered
         assert all(read_spec(to_json(spec)) == spec for spec in lowered.specs)
         works = step_works(plan_model(lowered))
         macs = sum(work.macs for work in works if work.op in ("primitive_conv2d", "conv2d"))
