@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mavcg.runtime.application import LoadedApplication as LoadedApplication
+    from mavcg.runtime.application import load_application as load_application
     from mavcg.runtime.loading import Model as Model
     from mavcg.runtime.loading import load as load
 
@@ -10,9 +12,13 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Import load and Model on their first use: `import mavcg` alone imports nothing heavy."""
+    """Import what loads libraries on its first use: `import mavcg` alone imports nothing heavy."""
     if name in ("load", "Model"):
         from mavcg.runtime import loading
 
         return getattr(loading, name)
+    if name in ("load_application", "LoadedApplication"):
+        from mavcg.runtime import application
+
+        return getattr(application, name)
     raise AttributeError(f"module 'mavcg' has no attribute '{name}'")

@@ -6,13 +6,15 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
+from mavcg.runtime.application_text import ApplicationProgram, application_header
 from mavcg.runtime.model_text import api_name, header_text
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import cmake_string, cmake_target, comment, pkg_config_flag, printable
 
 # The beginning of a file that this version or an earlier one wrote.
 _MARK = re.compile(
-    rb"/\* Model [^\n]*\. Made by mavcg\.$|Name: [^\n]*\nDescription: Model [^\n]*, built by mavcg$"
+    rb"/\* (?:Model|Application) [^\n]*\. Made by mavcg\.$"
+    rb"|Name: [^\n]*\nDescription: (?:Model|Application) [^\n]*, built by mavcg$"
     rb"|if\(NOT TARGET mavcg::",
     re.MULTILINE,
 )
@@ -59,10 +61,22 @@ def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[
     mavcg::resnet).
     Raises: MavcgError as check_companions; where a file cannot be written.
     """
+    return _write(program, header_text(program, threads), output)
+
+
+def write_application_companions(application: ApplicationProgram, output: Path, threads: int = 1) -> tuple[Path, ...]:
+    """Write the same files for an application's library; its header has the API of each network too.
+
+    Returns, Raises: as write_companions.
+    """
+    return _write(application, application_header(application, threads), output)
+
+
+def _write(program: Program | ApplicationProgram, header: str, output: Path) -> tuple[Path, ...]:
     check_companions(program.name, output)
     stem = library_stem(output)
     paths = companion_paths(program.name, output)
-    texts = (header_text(program, threads), pkg_config_text(stem, program, output), cmake_text(stem, output))
+    texts = (header, pkg_config_text(stem, program, output), cmake_text(stem, output))
     for path, text in zip(paths, texts, strict=True):
         write_whole(path, text)
     return paths
@@ -73,12 +87,13 @@ def library_stem(output: Path) -> str:
     return output.name.removesuffix(".so").removeprefix("lib") or output.name
 
 
-def pkg_config_text(stem: str, program: Program, output: Path) -> str:
+def pkg_config_text(stem: str, program: Program | ApplicationProgram, output: Path) -> str:
     """Return the text of the .pc file, which finds the library beside itself."""
     named = f"lib{stem}.so" == output.name
+    kind = "Model" if isinstance(program, Program) else "Application"
     link = f"-L${{pcfiledir}} -l{pkg_config_flag(stem)}" if named else f"${{pcfiledir}}/{pkg_config_flag(output.name)}"
     return (
-        f"Name: {comment(stem)}\nDescription: Model {comment(program.name)}, built by mavcg\n"
+        f"Name: {comment(stem)}\nDescription: {kind} {comment(program.name)}, built by mavcg\n"
         f"Version: {_digest(program)}\nCflags: -I${{pcfiledir}}\nLibs: {link}\n"
     )
 
@@ -98,6 +113,6 @@ def cmake_text(stem: str, output: Path) -> str:
     )
 
 
-def _digest(program: Program) -> str:
+def _digest(program: Program | ApplicationProgram) -> str:
     """Return a version for pkg-config, which requires one: a digest of the program, since models have no versions."""
     return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))

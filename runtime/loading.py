@@ -7,7 +7,7 @@ Python. It needs no compiler and no parser, and releases the interpreter's lock 
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from mavcg.runtime.type_codes import TYPE_CODES
 
 Array = NDArray[Any]
 API: int = ffi.integer_const("MAVCG_MODEL_API")
+APP_API: int = ffi.integer_const("MAVCG_APP_API")
 AUTO = "auto"  # for a number of threads
 _DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
 _PIN: int = ffi.integer_const("MAVCG_PIN")
@@ -63,30 +64,47 @@ class Model:
     Calls from several threads wait for each other; for runs at the same time each thread loads its own.
     """
 
-    def __init__(self, path: Path, threads: int, pin: bool) -> None:
+    def __init__(self, path: Path, threads: int, pin: bool, network: str | None = None) -> None:
+        library, where = open_library(path)
+
+        def close() -> None:
+            close_library(library, where)
+
+        try:
+            table = _model_table(path, library, network)
+            options = ffi.new("mavcg_options *", context_options(threads, pin))
+            context = ffi.new("void **")
+            check_status(path, table, table.create(options, context))
+            self._use(path, table, context[0], table.destroy, close)
+        except BaseException:
+            close()
+            raise
+
+    @classmethod
+    def of_context(cls, path: Path, table: Any, context: Any) -> "Model":
+        """Return the model of a context that its application owns: close() only forgets it."""
+        model = cls.__new__(cls)
+        model._use(path, table, context, lambda context: None, lambda: None)
+        return model
+
+    def _use(
+        self, path: Path, table: Any, context: Any, destroy: Callable[[Any], None], end: Callable[[], None]
+    ) -> None:
+        """Take a context and what close() calls: destroy with it, then end."""
         self.path = path
         self._running = threading.Lock()  # held by run, profile and close
         self._alive = threading.Lock()  # held while the context is used or destroyed, never for long
-        self._context = ffi.NULL
-        self._library, self._where = _open(path)
-        try:
-            table = self._table = self._library.mavcg_model_api()
-            self._run_model, self._profile_model = table.run, table.profile
-            self.name = _text(table.name)
-            self.inputs = tuple(_tensor(table.inputs[i]) for i in range(table.input_count))
-            self.outputs = tuple(_tensor(table.outputs[i]) for i in range(table.output_count))
-            self.arena_bytes = int(table.arena_bytes)
-            self.scratch_bytes = int(table.scratch_bytes)
-            self.constants_bytes = int(table.constants_bytes)
-            self._steps = tuple(_step(table.steps[i]) for i in range(table.step_count))
-            options = ffi.new("mavcg_options *", {"threads": threads, "flags": _PIN if pin else 0})
-            context = ffi.new("void **")
-            self._check(table.create(options, context))
-            self._context = context[0]
-            self.threads = int(table.threads(self._context))
-        except BaseException:
-            _close(self._library, self._where)
-            raise
+        self._context, self._destroy, self._end = context, destroy, end
+        self._table = table
+        self._run_model, self._profile_model = table.run, table.profile
+        self.name = text_of(table.name)
+        self.inputs = tuple(_tensor(table.inputs[i]) for i in range(table.input_count))
+        self.outputs = tuple(_tensor(table.outputs[i]) for i in range(table.output_count))
+        self.arena_bytes = int(table.arena_bytes)
+        self.scratch_bytes = int(table.scratch_bytes)
+        self.constants_bytes = int(table.constants_bytes)
+        self._steps = tuple(_step(table.steps[i]) for i in range(table.step_count))
+        self.threads = int(table.threads(context))
 
     def run(self, *arrays: Array) -> tuple[Array, ...]:
         """Compute the outputs.
@@ -118,10 +136,10 @@ class Model:
         """Destroy the context, after a run of another thread has ended. A second call does nothing."""
         with self._running, self._alive:
             if self._context:
-                self._table.destroy(self._context)
+                self._destroy(self._context)
                 self._context = ffi.NULL
-                del self._table, self._run_model, self._profile_model  # they lie in the library
-                _close(self._library, self._where)
+                del self._table, self._run_model, self._profile_model, self._destroy  # they lie in the library
+                self._end()
 
     def __enter__(self) -> "Model":
         return self
@@ -168,9 +186,19 @@ class Model:
         return checked
 
     def _check(self, status: int) -> None:
-        if status:
-            message = "cancelled" if status == _CANCELLED else _text(self._table.error_text(status))
-            raise MavcgError(f"{self.path}: {message}")
+        check_status(self.path, self._table, status)
+
+
+def check_status(path: Path, table: Any, status: int) -> None:
+    """Raises: MavcgError for a status that is not MAVCG_OK."""
+    if status:
+        message = "cancelled" if status == _CANCELLED else text_of(table.error_text(status))
+        raise MavcgError(f"{path}: {message}")
+
+
+def context_options(threads: int, pin: bool) -> dict[str, int]:
+    """Return a mavcg_options as cffi initialises it."""
+    return {"threads": threads, "flags": _PIN if pin else 0}
 
 
 def _mismatch(array: Array, tensor: Tensor) -> str:
@@ -180,16 +208,17 @@ def _mismatch(array: Array, tensor: Tensor) -> str:
     return f"{array.dtype}, the model takes {tensor.dtype}; convert it with .astype('{tensor.dtype}')"
 
 
-def load(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False) -> Model:
-    """Create a context of a library that `mavcg build` made of a model.
+def load(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False, network: str | None = None) -> Model:
+    """Create a context of a library that `mavcg build` made of a model, or of one network of an application's.
 
     threads: number that take part in a run; "auto", or 0: the library chooses their number and core types, by the
     predictions of its build; without predictions it takes one for each CPU that this process may use. pin: tie each
-    of the context's own threads to a CPU.
+    of the context's own threads to a CPU. network: of an application's library; the context then has memory of its
+    own (load_application gives contexts in the application's memory).
     Raises: MavcgError for a file that is not a model library of this machine, for threads out of range, for a processor
     without the instructions that the library needs.
     """
-    return Model(Path(path), thread_count(threads), pin)
+    return Model(Path(path), thread_count(threads), pin, network)
 
 
 def thread_count(threads: int | str) -> int:
@@ -208,7 +237,8 @@ _libraries: dict[str, tuple[tuple[int, int, int], int]] = {}
 _loading = threading.Lock()
 
 
-def _open(path: Path) -> tuple[Any, str]:
+def open_library(path: Path) -> tuple[Any, str]:
+    """Load a library, or use it once more. Returns it with its path, for close_library. Raises: MavcgError."""
     with _loading:
         try:
             where = str(path.resolve(strict=True))
@@ -226,21 +256,12 @@ def _open(path: Path) -> tuple[Any, str]:
             raise MavcgError(
                 f"{path}: cannot be loaded ({why}); name a model library that mavcg built for this machine"
             ) from error
-        try:
-            api = library.mavcg_model_api().api
-        except ffi.error as error:
-            ffi.dlclose(library)
-            raise MavcgError(
-                f"{path}: is not a library of a whole model; name one that `mavcg build` made without --partial"
-            ) from error
-        if api != API:
-            ffi.dlclose(library)
-            raise MavcgError(f"{path}: was built by another mavcg (API {api}, here {API}); build it again")
         _libraries[where] = (identity, count + 1)
         return library, where
 
 
-def _close(library: Any, where: str) -> None:
+def close_library(library: Any, where: str) -> None:
+    """Use a library once less."""
     with _loading:
         identity, count = _libraries[where]
         if count > 1:
@@ -250,16 +271,52 @@ def _close(library: Any, where: str) -> None:
         ffi.dlclose(library)
 
 
+def _model_table(path: Path, library: Any, network: str | None) -> Any:
+    """Return the mavcg_model_table of a model library, or of a network of an application's."""
+    application = application_table(path, library)
+    if application is None:
+        if network is not None:
+            raise MavcgError(
+                f"{path}: holds one model, not networks of an application; leave the network {network!r} out"
+            )
+        try:
+            table = library.mavcg_model_api()
+        except ffi.error as error:
+            raise MavcgError(
+                f"{path}: is not a library of a whole model; name one that `mavcg build` made without --partial"
+            ) from error
+        if table.api != API:
+            raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {API}); build it again")
+        return table
+    names = [text_of(application.networks[i].model.name) for i in range(application.network_count)]
+    if network not in names:
+        given = "holds several networks" if network is None else f"has no network {network!r}"
+        raise MavcgError(f"{path}: {given}; name one by --network, or network=: {', '.join(names)}")
+    return application.networks[names.index(network)].model
+
+
+def application_table(path: Path, library: Any) -> Any:
+    """Return the mavcg_app_table of an application's library, None for another library. Raises: MavcgError for one of
+    another version."""
+    try:
+        table = library.mavcg_app_api()
+    except ffi.error:
+        return None
+    if table.api != APP_API or table.networks[0].model.api != API:
+        raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {APP_API}); build it again")
+    return table
+
+
 def _tensor(tensor: Any) -> Tensor:
     """Convert a mavcg_tensor."""
-    return Tensor(_text(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
+    return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
 
 
 def _step(step: Any) -> tuple[str, str, str, int, int, int]:
-    return _text(step.name), _text(step.op), _text(step.kernel), step.rows, step.grain, step.work
+    return text_of(step.name), text_of(step.op), text_of(step.kernel), step.rows, step.grain, step.work
 
 
-def _text(pointer: Any) -> str:
+def text_of(pointer: Any) -> str:
     """Convert a char *."""
     text: bytes = ffi.string(pointer)
     return text.decode("utf-8", "replace")

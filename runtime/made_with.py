@@ -12,17 +12,20 @@ from mavcg.runtime.amalgamation import SOURCES, unit_files
 TOOLS = ("llvmlite", "ziglang")
 
 
-def made_with(model: Path | None = None, selector: bool = True) -> dict[str, Any]:
+def made_with(model: Path | None = None, selector: bool = True, application: bool = False) -> dict[str, Any]:
     """Return the note's "made_with": mavcg's version and its tools', digests of the C sources that are linked in.
 
     model: the file that a model library was made of; it is named and hashed. The result names no machine and no time.
-    selector: the run-time selector is in the library, not in libmavcg_rt.so.
+    selector: the run-time selector is in the library, not in libmavcg_rt.so. application: so is the memory of several
+    networks.
     """
     facts: dict[str, Any] = {
         "mavcg": __version__,
         "tools": {name: _version(name) for name in TOOLS},
         "sources": {"selector": sources_digest(selector_sources())} if selector else {},
     }
+    if application:
+        facts["sources"]["application"] = sources_digest(application_sources())
     if model is not None:
         facts["sources"]["engine"] = sources_digest(engine_sources())
         facts["model"] = {"name": model.name, "sha256": file_digest(model)}
@@ -37,6 +40,11 @@ def selector_sources() -> list[Path]:
 def engine_sources() -> list[Path]:
     """Return the C files of the model engine that the selector does not have too."""
     return [SOURCES / name for name in unit_files("engine") if name not in unit_files("runtime")]
+
+
+def application_sources() -> list[Path]:
+    """Return the C files of an application's memory."""
+    return [SOURCES / name for name in unit_files("application")]
 
 
 @cache

@@ -22,6 +22,7 @@ from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection
 Buffer = Any  # bytes, or a NumPy array of them: typing.Buffer is of Python 3.12
 TABLES = "mavcg_model_tables.h"
 PARTS = "mavcg_parts.h"
+APPLICATION_TABLES = "mavcg_application_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
 X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for
 
@@ -96,10 +97,11 @@ def engine_tasks(
     threads: int = 1,
     spin_us: int = DEFAULT_SPIN_US,
     part: str = "",
+    in_application: bool = False,
 ) -> tuple[Task[Path], Task[Path]]:
     """Return the tasks that make the objects of a model's engine and of its constants, as model_tasks.
 
-    part: the symbol of the engine's table where the library has several, as tables_text has it.
+    part, in_application: of a library with several models, as tables_text has them.
     """
     if target.system == "macos":
         raise MavcgError(
@@ -107,7 +109,7 @@ def engine_tasks(
         )
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
     needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * X86_WORDS
-    tables = tables_text(program, core_set, versions, needs, threads, spin_us, part)
+    tables = tables_text(program, core_set, versions, needs, threads, spin_us, part, in_application)
 
     def constants_made() -> Path:
         packed = memoryview(constants())
@@ -130,6 +132,14 @@ def drop_in_task(parts: str, target: Target, folder: Path) -> Task[Path]:
     """Return the task that makes the object of the entries for other runtimes. parts: the text of mavcg_parts.h."""
     made = folder / "mavcg_drop_in.o"
     return Task("compiling the entries", partial(engine_object, parts, target, made, "drop_in", PARTS))
+
+
+def application_task(tables: str, target: Target, folder: Path) -> Task[Path]:
+    """Return the task that makes the object of what an application's networks have in common. tables: the text of
+    mavcg_application_tables.h."""
+    made = folder / "mavcg_application.o"
+    what = partial(engine_object, tables, target, made, "application", APPLICATION_TABLES)
+    return Task("compiling the application", what)
 
 
 def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str, ...]:

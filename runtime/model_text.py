@@ -38,7 +38,7 @@ _FUNCTIONS = (
 )  # fmt: skip
 DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10
-_SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
+SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
 _MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
 _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
@@ -65,6 +65,11 @@ def constants_symbol(program: Program) -> str:
     return f"mavcg_constants_{api_name(program.name)}"
 
 
+def network_symbol(name: str) -> str:
+    """Return the hidden symbol by which an application's library knows the engine of a network."""
+    return f"mavcg_network_{api_name(name)}"
+
+
 def kernels_of(program: Program) -> tuple[str, ...]:
     """Return a program's kernels, each once, in the order of first use: a kernel's position is its number in the
     tables."""
@@ -79,6 +84,7 @@ def tables_text(
     threads: int = 1,
     spin_us: int = DEFAULT_SPIN_US,
     part: str = "",
+    in_application: bool = False,
 ) -> str:
     """Return mavcg_model_tables.h.
 
@@ -86,6 +92,7 @@ def tables_text(
     ids. base_needs: CPUID bits that every version needs (csrc/x86_needs.h). threads: a context's, where its
     user does not say. spin_us: time that waiting threads poll before they sleep, in microseconds, where
     MAVCG_SPIN_US is not set. part: the symbol of the engine's table where the model is one of several in a library.
+    in_application: they share memory (runtime/application_text.py).
     Raises: MavcgError for a program that the engine's tables cannot hold.
     """
     check_program(program)
@@ -102,7 +109,7 @@ def tables_text(
     }  # fmt: skip
     bytes_of = {
         "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
-        "SCRATCH_STRIDE": -(-program.scratch_bytes // _SCRATCH_ALIGN) * _SCRATCH_ALIGN,
+        "SCRATCH_STRIDE": -(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN,
         "CONSTANTS_BYTES": program.constants_bytes,
     }  # fmt: skip
     parts = [
@@ -110,6 +117,7 @@ def tables_text(
         f'#define MODEL_API "{EXPORTED}{api_name(program.name)}"\n',
         f"#define MODEL_NAME {c_string(program.name)}\n",
         *([f"#define MODEL_PART {c_string(part)}\n"] if part else []),
+        "#define MODEL_IN_APPLICATION 1\n" if in_application else "",
         f"#define MAVCG_SET {core_set.tag}\n",
         f"#define MAVCG_CONSTANTS {constants_symbol(program)}\n",
         *(f"#define {name} {value}\n" for name, value in counts.items()),
@@ -248,18 +256,35 @@ def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:
 def header_text(program: Program, threads: int = 1) -> str:
     """Return <name>.h for the users of a model library. It is complete in itself; headers of several models may be
     included together."""
+    guard = f"MAVCG_MODEL_{api_name(program.name).upper()}_H"
+    return (
+        f"/* Model {comment(program.name)}. Made by mavcg.\n *\n{tensor_lists(program)} */\n"
+        f"#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n{model_declarations(program, threads)}\n#endif\n"
+    )
+
+
+def shared_declarations() -> str:
+    """Return what the headers of all model libraries declare."""
+    return (CSRC / "engine_api.h").read_text()
+
+
+def model_declarations(program: Program, threads: int) -> str:
+    """Return the declarations of a model's own functions. threads: a context's, where its user does not say."""
     name = api_name(program.name)
-    guard = f"MAVCG_MODEL_{name.upper()}_H"
-    shared = (CSRC / "engine_api.h").read_text()
     default = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
     short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in _FUNCTIONS)
     filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": default, "SHORT": short}
-    own = re.sub(r"@([A-Z]+)@", lambda match: filled[match[1]], _HEADER)
-    lists = _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
-    return (
-        f"/* Model {comment(program.name)}. Made by mavcg.\n *\n{lists} */\n#ifndef {guard}\n#define {guard}\n\n"
-        f"{shared}\n{own}\n#endif\n"
-    )
+    return fill_template(_HEADER, filled)
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Return the template with each @NAME@ replaced."""
+    return re.sub(r"@([A-Z]+)@", lambda match: values[match[1]], template)
+
+
+def tensor_lists(program: Program) -> str:
+    """Return lines of a comment that list inputs and outputs."""
+    return _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
 
 
 def _list(what: str, tensors: Sequence[ProgramTensor]) -> str:

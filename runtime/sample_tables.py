@@ -6,6 +6,7 @@
 from mavcg.graph import TensorType
 from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.amalgamation import SOURCES
+from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_tables
 from mavcg.runtime.blas_text import blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text
@@ -31,6 +32,7 @@ _PROGRAM = Program(
     (ThreadPlan(("cortex-a75",), 2, 1.0),),
 )  # fmt: skip
 _BLOCKS = (BlasBlocks("f32", 4, 1, 1, 256, 64, 512), BlasBlocks("f64", 2, 1, 1, 256, 64, 512))
+_APPLICATION = ApplicationProgram("sample_app", (PlacedNetwork(_PROGRAM, 0, 0, frozenset([0])),), 4096, 128)
 
 
 def sample_tables() -> dict[str, str]:
@@ -42,6 +44,7 @@ def sample_tables() -> dict[str, str]:
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),
         "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions),
+        "mavcg_application_tables.h": application_tables(_APPLICATION),
     }
 
 

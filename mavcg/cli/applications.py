@@ -1,5 +1,6 @@
 """The verbs `mavcg app ..`: applications of several networks in one memory."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +12,11 @@ from mavcg.errors import MavcgError
 if TYPE_CHECKING:
     from mavcg.apps.plan import ApplicationPlan
 
-HELP = """Plan one memory for an application of several networks.
+HELP = """Plan one memory for an application of several networks, and build its library.
 
 \b
 mavcg app plan app.toml --board exynos9820
+mavcg app build app.toml --board exynos9820 -o libapp.so
 mavcg app example --paper
 """
 
@@ -25,6 +27,7 @@ def make_application_verbs() -> typer.Typer:
         help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     verbs.command(name="plan")(plan)
+    verbs.command(name="build")(build)
     verbs.command(name="example")(example)
     return verbs
 
@@ -111,6 +114,65 @@ def _show_plan(planned: "ApplicationPlan") -> None:
     if not planned.meets:
         total = planned.weights + best.size
         out.print(f"no solution meets all limits; this one takes {total:,} bytes with its weights")
+
+
+def build(
+    file: Annotated[Path, typer.Argument(metavar="APP.toml", help="Networks, the memory limit, what runs together.")],
+    board: Annotated[
+        str | None, typer.Option(metavar="B", help="A board: a version for each of its core types; `host`.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="LIB.so", help="The library; lib and the file's name.")
+    ] = None,
+    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Cores that get a version each.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17.")] = None,
+    threads: Annotated[str | None, typer.Option(metavar="N|auto", help="Default threads of a context; 1.")] = None,
+    tune: Annotated[str | None, typer.Option(metavar="off|fast|best", help="Machine passes of kernels; fast.")] = None,
+    max_error: Annotated[float | None, typer.Option(metavar="E", help="As of `mavcg build`; 1e-4.")] = None,
+    strategy: Annotated[str | None, typer.Option(metavar="S", help="As of `mavcg build`; pbqp.")] = None,
+    strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False,
+    max_seconds: Annotated[float | None, typer.Option(metavar="S", help="That the build may take.")] = None,
+    max_memory: Annotated[str | None, typer.Option(metavar="BYTES|GB", help="That its processes may take.")] = None,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Build one library of all networks of an application, in one memory: networks take turns in it, those that
+    `parallel` in APP.toml names together have memory apart. While a network runs, a run of another in the same memory
+    returns MAVCG_BUSY.
+
+    `memory` in APP.toml limits packed weights and buffers together. A header, a pkg-config and a CMake file are
+    written beside the library.
+
+    \b
+    mavcg app build app.toml --board exynos9820 -o libapp.so
+    mavcg app build app.toml --board host --json
+    mavcg run libapp.so --network detector --seed 0
+    """
+    from mavcg.apps.application_file import read_application_file
+    from mavcg.apps.library import build_application
+    from mavcg.apps.library_report import application_json, show_application
+    from mavcg.cli.build import names_of_option
+    from mavcg.cli.resource_limits import build_limits, limited
+    from mavcg.model_pipeline.request import Selecting, make_model_request, parse_threads
+
+    described = read_application_file(file)
+    request, _ = make_model_request(
+        file, None if output is None else str(output), board, names_of_option(cores), target, (),
+        parse_threads(threads), jobs, tune, max_error, Selecting(strategy),
+    )  # fmt: skip
+    limits = build_limits(max_seconds, max_memory, max((n.file for n in described.networks), key=_size))
+    with limited(limits, str(file)) as progress:
+        result = build_application(described, replace(request, strip=strip), progress)
+    if as_json:
+        print_json(application_json(result))
+        return
+    show_application(result.note, console())
+    beside = ", ".join(path.name for path in result.companions)
+    console().print(f"library: {result.output}, {result.library_bytes:,} bytes; beside it {beside}")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
 
 
 def example(

@@ -13,6 +13,9 @@ def bench(
     library: Annotated[
         Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
     ],
+    network: Annotated[
+        str | None, typer.Option(metavar="N", help="Of an application's library: the network to time.")
+    ] = None,
     threads: Annotated[
         str,
         typer.Option(
@@ -33,9 +36,11 @@ def bench(
     mavcg bench libmobilenet_v2.so --threads auto
     mavcg bench libmobilenet_v2.so --per-layer
     mavcg bench libmobilenet_v2.so --threads 1 --seconds 5 --json
+    mavcg bench libapp.so --network detector
     """
     from mavcg.cli.run import random_inputs
-    from mavcg.runtime.loading import AUTO, load
+    from mavcg.runtime.application import open_network
+    from mavcg.runtime.loading import AUTO
     from mavcg.runtime.timed_runs import as_json as row_of
     from mavcg.runtime.timed_runs import parse_threads, time_runs
 
@@ -49,14 +54,14 @@ def bench(
     for count in counts:
         if seconds > 1:
             note(f"timing {library.name} with {count or 'its choice of'} threads for {seconds:g} s")
-        with load(library, threads=count) as model:
+        with open_network(library, network, count) as model:
             arrays = random_inputs(model, 0)
             times = time_runs(lambda model=model, arrays=arrays: model.run(*arrays), 3, min_runs, seconds)  # type: ignore[misc]
             row: dict[str, Any] = row_of(count or model.threads, times)
             if not count:
                 row[AUTO] = True
             if per_layer:
-                row["layers"] = _layers(library, model, arrays, max(5, min(50, len(times.ms))))
+                row["layers"] = _layers(library, network, model, arrays, max(5, min(50, len(times.ms))))
         rows.append(row)
     if as_json:
         print_json({"library": str(library), "measured": rows})
@@ -64,16 +69,16 @@ def bench(
     _show(rows)
 
 
-def _layers(library: Path, model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
+def _layers(library: Path, network: str | None, model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
     """Return each step's median time over some runs, in the order of the steps, with the primitive that it belongs
     to.
     """
     import statistics
 
-    from mavcg.objects.inspection import model_of
+    from mavcg.objects.inspection import network_of_library
 
     profiles = [model.profile(*arrays) for _ in range(runs)]
-    note = model_of(library) or {"steps": [{}] * len(profiles[0])}
+    note = network_of_library(library, network) or {"steps": [{}] * len(profiles[0])}
     return [
         {"name": layer[0].name, "op": layer[0].op, "ms": round(statistics.median(s.ns for s in layer) / 1e6, 6)}
         | ({"primitive": step["primitive"]} if "primitive" in step else {})

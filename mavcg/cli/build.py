@@ -199,7 +199,7 @@ def build(
             "--library-dir": library_dir, "--soname": soname, "--runtime": runtime,
         })  # fmt: skip
         model_request, _ = make_model_request(
-            config, output, board, _names(cores), target, shape or (), parse_threads(threads), jobs, tune,
+            config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
             max_error, Selecting(strategy, db, max_workspace, max_size), weights,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
@@ -218,7 +218,8 @@ def build(
         output=_from_here(output), sources=_all_from_here(source), ir=_all_from_here(ir),
         compile_commands=_from_here(compile_commands), flags=tuple(flag or ()), compiler=compiler,
         hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
-        only_hot=only_hot or None, max_functions=max_functions, cores=_names(cores), board=board, target=target,
+        only_hot=only_hot or None, max_functions=max_functions, cores=names_of_option(cores), board=board,
+        target=target,
         measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
         max_seconds=max_seconds, max_memory=max_memory,
         tune=tune, keep_slower=keep_slower or None, query_driver=tuple(query_driver or ()),
@@ -279,7 +280,7 @@ def _all_from_here(names: list[str] | None) -> tuple[str, ...]:
     return tuple(str(Path(name).absolute()) for name in names or ())
 
 
-def _names(text: str | None) -> tuple[str, ...]:
+def names_of_option(text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
     names = [name.strip() for name in text.split(",")]

@@ -10,6 +10,9 @@ from mavcg.cli.output import console, print_json
 
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or object that mavcg built.")],
+    network: Annotated[
+        str | None, typer.Option(metavar="N", help="Of an application's library: this network's kernels and steps.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
     sbom: Annotated[
         Path | None,
@@ -17,19 +20,22 @@ def inspect(
     ] = None,
 ) -> None:
     """List a built library's dispatchers, versions and sizes, its code growth, and what it needs at load; of a model
-    library its operators, kernels, and bytes of weights, arena and code; of a BLAS library its routines.
+    library its operators, kernels, and bytes of weights, arena and code; of a BLAS library its routines; of an
+    application's library its memory map.
 
     \b
     mavcg inspect libapp.so
     mavcg inspect libapp.so --json | jq .growth_percent
+    mavcg inspect libapp.so --network detector
     mavcg inspect libapp.so --sbom libapp.cdx.json
     """
-    from mavcg.objects.inspection import blas_of, inspect_library, model_of
+    from mavcg.objects.inspection import application_of, blas_of, inspect_library, model_of, network_of_library
 
     if sbom is not None:
         _write_sbom(library, sbom)
         return
-    if (model := model_of(library)) is not None:
+    model = model_of(library) if network is None else network_of_library(library, network)
+    if model is not None:
         if as_json:
             print_json(model)
             return
@@ -44,6 +50,14 @@ def inspect(
         from mavcg.blas.report import show_blas_note
 
         show_blas_note(blas, console())
+        return
+    if (application := application_of(library)) is not None:
+        if as_json:
+            print_json(application)
+            return
+        from mavcg.apps.library_report import show_application
+
+        show_application(application, console())
         return
     inspection = inspect_library(library)
     if as_json:

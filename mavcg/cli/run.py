@@ -24,6 +24,9 @@ def run(
         Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the outputs go, by name.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
+    network: Annotated[
+        str | None, typer.Option(metavar="N", help="Of an application's library: the network to run.")
+    ] = None,
     threads: Annotated[
         str, typer.Option(metavar="N|auto", help="Threads; auto, or 0: the library chooses, or takes one for each CPU.")
     ] = "1",
@@ -35,19 +38,21 @@ def run(
     mavcg run libmobilenet_v2.so --input x.npy -o y.npz
     mavcg run libface.so --input image=x.npy --json
     mavcg run libmobilenet_v2.so --seed 0
+    mavcg run libapp.so --network detector --input image=x.npy
     """
     if seed is not None and (seed < 0 or inputs):
         why = "makes all inputs; leave --input out" if inputs else "is no seed; give 0 or more"
         raise MavcgError(f"--seed {seed}: {why}")
     import numpy as np
 
-    from mavcg.runtime.loading import load, thread_count
+    from mavcg.runtime.application import open_network
+    from mavcg.runtime.loading import thread_count
 
     try:
         thread_count(threads)
     except MavcgError as error:
         raise MavcgError(f"--{error}") from None
-    with load(library, threads=threads) as model:
+    with open_network(library, network, threads) as model:
         arrays = random_inputs(model, seed) if seed is not None else _read_inputs(model, inputs or [])
         results = model.run(*arrays)
     names = [tensor.name for tensor in model.outputs]

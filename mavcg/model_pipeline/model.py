@@ -118,22 +118,39 @@ class ModelResult:
         return self.loaded_bytes - self.planned.program.constants_bytes
 
 
+@dataclass(frozen=True)
+class PreparedModel:
+    """A model with all decided but its machine code and the bytes of its constants."""
+
+    machines: Mapping[str, Machine]
+    choice: AlgorithmChoice
+    planned: PlannedModel
+    tiles: TilePlan
+
+
+def prepare_model(request: ModelRequest, name: str, progress: Progress) -> PreparedModel:
+    """Run the stages from the import to the step list. name: of the graph. Raises: as build_model."""
+    machines = machines_for(request.cores, request.target)
+    clusters = cores_of(tuple(machines), request.target, request.board)
+    progress(f"reading {request.model.name}")
+    graph = replace(import_model(request.model, request.shapes, request.weights), name=name)
+    dump("import", graph)
+    choice = choose_for(graph, request, machines, progress)
+    tiles = plan_tiles(choice.lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
+    dump("plan_tiles", tiles)
+    return PreparedModel(
+        machines, choice, plan_choice(choice, request, machines, clusters, tiles, progress), tiles
+    )  # fmt: skip
+
+
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
     """Build the library. Raises: MavcgError (bad input, an operator that is not there) with nothing written."""
     started = time.monotonic()
-    check_companions(library_stem(request.output), request.output)
-    machines = machines_for(request.cores, request.target)
-    clusters = cores_of(tuple(machines), request.target, request.board)
-
-    progress(f"reading {request.model.name}")
-    graph = replace(import_model(request.model, request.shapes, request.weights), name=library_stem(request.output))
-    dump("import", graph)
-    choice = choose_for(graph, request, machines, progress)
-    lowered = choice.lowered
-    tiles = plan_tiles(lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
-    dump("plan_tiles", tiles)
-    planned = plan_choice(choice, request, machines, clusters, tiles, progress)
-    memory = planned.memory
+    name = library_stem(request.output)
+    check_companions(name, request.output)
+    prepared = prepare_model(request, name, progress)
+    planned, machines, tiles = prepared.planned, prepared.machines, prepared.tiles
+    lowered, memory, graph = planned.lowered, planned.memory, prepared.choice.graph
     with scratch_folder("mavcg-model-") as folder:
         tasks = kernel_tasks(
             lowered.specs, machines, request.cores, request.target, folder, request.tuning, tiles
@@ -148,12 +165,12 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         dump("generate_code", kernels)
         dump("pack_weights", f"{len(memory.constants)} constants, {memory.constants_bytes} bytes\n")
         objects: tuple[Path, ...] = (*kernels.objects, *made[: len(others)])
-        note = model_note(planned, kernels, choice.selection) | {"made_with": made_with(request.model)}
+        note = model_note(planned, kernels, prepared.choice.selection) | {"made_with": made_with(request.model)}
         link_with_note(objects, note, request, folder, progress)
     companions = write_companions(planned.program, request.output, request.threads)
     return ModelResult(
-        request.output, request.target, request.cores, machines, choice.graph, planned,
-        dict(Counter(node.op for node in choice.graph.nodes).most_common()), tuple(companions),
+        request.output, request.target, request.cores, machines, graph, planned,
+        dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
         request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
     )  # fmt: skip
 

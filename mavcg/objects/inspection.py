@@ -72,6 +72,32 @@ def blas_of(path: Path) -> dict[str, Any] | None:
     return _guarded(_blas_note, path)
 
 
+def application_of(path: Path) -> dict[str, Any] | None:
+    """Return the note of an application's library; None for any other library that mavcg made.
+
+    Raises: as inspect_library.
+    """
+    return _guarded(_application_note, path)
+
+
+def network_of_library(path: Path, network: str | None) -> dict[str, Any] | None:
+    """Return the note of a model library, or of one network of an application's; None for any other library.
+
+    Raises: MavcgError where `network` is missing, given for a model library, or not there; as inspect_library.
+    """
+    application = application_of(path)
+    if application is None:
+        if network is not None and model_of(path) is not None:
+            raise MavcgError(f"--network {network}: {path} holds one model; leave the option out")
+        return model_of(path)
+    names = [each["model"] for each in application["networks"]]
+    if network not in names:
+        given = f"--network {network}: is not in {path}" if network is not None else f"{path}: holds several networks"
+        raise MavcgError(f"{given}; give --network with one of {', '.join(names)}")
+    note: dict[str, Any] = application["networks"][names.index(network)]
+    return note
+
+
 def _guarded(read: Callable[[Path], T], path: Path) -> T:
     try:
         return read(path)
@@ -118,5 +144,12 @@ def _model_note(path: Path) -> dict[str, Any] | None:
 def _blas_note(path: Path) -> dict[str, Any] | None:
     for note in notes(path):
         if "blas" in note:
+            return {**note, "protection": protection(path), "loaded_bytes": loaded_bytes(path)}
+    return None
+
+
+def _application_note(path: Path) -> dict[str, Any] | None:
+    for note in notes(path):
+        if "application" in note:
             return {**note, "protection": protection(path), "loaded_bytes": loaded_bytes(path)}
     return None

@@ -12,12 +12,19 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.objects.binaries import needed, notes
 from mavcg.objects.inspection import inspect_library
-from mavcg.runtime.made_with import engine_sources, file_digest, selector_sources, sources_digest
+from mavcg.runtime.made_with import (
+    application_sources,
+    engine_sources,
+    file_digest,
+    selector_sources,
+    sources_digest,
+)
 
 SPECIFICATION = "1.5"
 _SOURCES = {
     "selector": ("The run-time selector: C of mavcg, compiled and linked in", selector_sources),
     "engine": ("The model engine: C of mavcg, compiled and linked in", engine_sources),
+    "application": ("The memory of several networks: C of mavcg, compiled and linked in", application_sources),
 }
 _TOOLS = {
     "llvmlite": "LLVM: makes machine code of the versions and kernels",

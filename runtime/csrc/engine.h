@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "application_memory.h"
 #include "engine_api.h"
 #include "internal.h"
 #include "kernel_api.h"
@@ -71,11 +72,12 @@ struct mavcg_context {
     bool cleared_in_child;         /* the kernel clears that in a forked child */
     uint32_t threads;
     uint32_t flags;
-    uint32_t float_mode;            /* rounding and denormals of the thread that is in run */
-    const struct engine_plan *plan; /* NULL: threads may run on any CPU */
+    uint32_t float_mode;                /* rounding and denormals of the thread that is in run */
+    const struct engine_plan *plan;     /* NULL: threads may run on any CPU */
+    const struct shared_memory *shared; /* of its application; NULL: arena and scratch are its own */
     char *arena, *scratch;
     void **operands; /* [OPERANDS] addresses; those of inputs and outputs are set by each run */
-    void *library;   /* handle that keeps the code loaded while the context exists */
+    void *library;   /* handle that keeps the code loaded while the context exists; NULL: its application has it */
     struct engine_pool pool;
 };
 

@@ -1,8 +1,10 @@
 /* The exported functions of a model library. */
 #include "engine_api.h"
 
+#include "application_memory.h"
 #include "engine.h"
 #include "engine_context.h"
+#include "engine_library.h"
 #include "engine_process.h"
 #include "engine_run.h"
 
@@ -10,7 +12,7 @@ static const char *error_text_api(int status) {
     switch (status) {
     case MAVCG_OK: return "done";
     case MAVCG_CANCELLED: return "the run was cancelled from another thread";
-    case MAVCG_BUSY: return "the context is in a run already; use one context a thread";
+    case MAVCG_BUSY: return "the context, or another in the same memory, is in a run; use one context a thread";
     case MAVCG_ERROR_NULL: return "a pointer that must be there is NULL";
     case MAVCG_ERROR_SIZE: return "an input or output has not the size that the model needs";
     case MAVCG_ERROR_ALIGNMENT: return "an input or output does not lie at a multiple of its element size";
@@ -23,14 +25,8 @@ static const char *error_text_api(int status) {
     }
 }
 
-#if defined(__clang__)
-#define LAST_CALL __attribute__((musttail)) return
-#else
-#define LAST_CALL /* compiled by another compiler, the engine is part of a program, never a library */
-#endif
-
 static int create_api(const mavcg_options *options, void **context) {
-    return create_context(options, (struct mavcg_context **)context);
+    return create_context(options, NULL, (struct mavcg_context **)context);
 }
 
 /* The code may be unmapped when unload_library returns: it returns to the caller of destroy. */
@@ -124,6 +120,31 @@ EXPORT(inputs);
 EXPORT(outputs);
 EXPORT(steps);
 EXPORT(error_text);
+
+#if defined(MODEL_IN_APPLICATION) /* the engine of one of an application's networks */
+
+static int create_in_application(const mavcg_options *options, const struct shared_memory *memory, void **context) {
+    return create_context(options, memory, (struct mavcg_context **)context);
+}
+
+static int count_threads(const mavcg_options *options, uint32_t *threads) {
+    struct thread_choice choice;
+    int status = choose_threads(options, &choice);
+    if (!status) *threads = choice.threads;
+    return status;
+}
+
+static void destroy_in_application(void *context) { destroy_context(context); }
+
+extern const struct application_network network_entry __asm__(MODEL_PART "_entry")
+    __attribute__((visibility("hidden")));
+const struct application_network network_entry = {
+    .count_threads = count_threads,
+    .create = create_in_application,
+    .destroy = destroy_in_application,
+};
+
+#endif
 
 #if defined(MODEL_PART)
 /* The table of one subgraph of several, for the library's entries of other runtimes (drop_in.h). */

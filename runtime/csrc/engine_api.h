@@ -9,7 +9,7 @@
 enum mavcg_status {
     MAVCG_OK = 0,
     MAVCG_CANCELLED = 1,        /* another thread cancelled the run; the outputs are undefined */
-    MAVCG_BUSY = 2,             /* the context is in a run already; nothing was done */
+    MAVCG_BUSY = 2,             /* the context, or a network that shares its memory, is in a run; nothing was done */
     MAVCG_ERROR_NULL = -1,      /* a pointer that must be there is NULL */
     MAVCG_ERROR_SIZE = -2,      /* an input or output does not have the size that the model needs */
     MAVCG_ERROR_ALIGNMENT = -3, /* an input or output does not lie at a multiple of its element size */

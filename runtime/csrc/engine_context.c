@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "application_memory.h"
 #include "engine.h"
+#include "engine_library.h"
 #include "engine_memory.h"
 #include "engine_options.h"
 #include "engine_pool.h"
@@ -24,8 +26,10 @@ static void resolve_operands(struct mavcg_context *context) {
 static void free_context(struct mavcg_context *context) {
     free(context->pool.threads);
     free(context->operands);
-    free_working(context->scratch, context->threads * (size_t)SCRATCH_STRIDE);
-    free_working(context->arena, ARENA_BYTES);
+    if (!context->shared) {
+        free_working(context->scratch, context->threads * (size_t)SCRATCH_STRIDE);
+        free_working(context->arena, ARENA_BYTES);
+    }
     free_process_state(context->process);
     free(context);
 }
@@ -46,10 +50,8 @@ static const struct engine_plan *fitting_plan(const uint16_t *cpus, uint32_t cou
     return NULL;
 }
 
-MAVCG_PRIVATE int create_context(const mavcg_options *options, struct mavcg_context **created) {
+MAVCG_PRIVATE int choose_threads(const mavcg_options *options, struct thread_choice *choice) {
     static const mavcg_options defaults = {DEFAULT_THREADS, 0, {0, 0}};
-    if (!created) return MAVCG_ERROR_NULL;
-    *created = NULL;
     if (!options) options = &defaults;
     if (options->threads < 0 || options->threads > MAX_THREADS || options->flags & ~(uint32_t)MAVCG_PIN ||
         options->reserved[0] || options->reserved[1])
@@ -61,16 +63,30 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, struct mavcg_cont
     const struct engine_plan *plan = threads ? NULL : fitting_plan(list, listed);
     if (!threads) threads = plan ? plan->threads : listed;
     if (threads > max_useful_threads()) threads = max_useful_threads();
+    *choice = (struct thread_choice){plan, threads, cpus};
+    return MAVCG_OK;
+}
+
+MAVCG_PRIVATE int create_context(const mavcg_options *options, const struct shared_memory *shared,
+                                 struct mavcg_context **created) {
+    if (!created) return MAVCG_ERROR_NULL;
+    *created = NULL;
+    struct thread_choice choice;
+    int status = choose_threads(options, &choice);
+    if (status) return status;
+    uint32_t threads = choice.threads;
+    if (shared && threads > shared->max_threads) threads = shared->max_threads;
     struct mavcg_context *context = aligned_bytes(sizeof *context, _Alignof(struct mavcg_context));
     if (!context) return MAVCG_ERROR_MEMORY;
     memset(context, 0, sizeof *context);
     context->threads = threads;
-    context->flags = options->flags;
-    context->plan = plan;
+    context->flags = options ? options->flags : 0;
+    context->plan = choice.plan;
+    context->shared = shared;
     /* With more threads than CPUs a thread that polls takes the CPU from the one that it waits for. */
-    context->pool.spin_ns = threads <= cpus ? spin_time_ns() : 0;
-    context->arena = working_bytes(ARENA_BYTES, ARENA_ALIGN);
-    context->scratch = working_bytes(threads * (size_t)SCRATCH_STRIDE, SCRATCH_ALIGN);
+    context->pool.spin_ns = threads <= choice.cpus ? spin_time_ns() : 0;
+    context->arena = shared ? shared->arena : working_bytes(ARENA_BYTES, ARENA_ALIGN);
+    context->scratch = shared ? shared->scratch : working_bytes(threads * (size_t)SCRATCH_STRIDE, SCRATCH_ALIGN);
     context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
     context->pool.threads = calloc(threads, sizeof *context->pool.threads);
     context->process = create_process_state(&context->cleared_in_child);
@@ -79,7 +95,7 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, struct mavcg_cont
         return MAVCG_ERROR_MEMORY;
     }
     resolve_operands(context);
-    context->library = keep_loaded();
+    context->library = shared ? NULL : keep_loaded(&run_table);
     *created = context;
     return MAVCG_OK;
 }

@@ -7,6 +7,12 @@
 
 #include "internal.h"
 
+#ifndef ADVICE_WIPE_ON_FORK    /* tests have a kernel without it */
+#define ADVICE_WIPE_ON_FORK 18 /* include/uapi/asm-generic/mman-common.h */
+#endif
+
+static const int NO_ADVICE = -1;
+
 enum { LARGE_PAGE = 1 << 21, SMALL_PAGES = 1 << 16 /* the largest that a system has, or a multiple of them */ };
 
 MAVCG_PRIVATE void *aligned_bytes(size_t bytes, size_t align) {
@@ -31,4 +37,17 @@ MAVCG_PRIVATE void *working_bytes(size_t bytes, size_t align) {
 MAVCG_PRIVATE void free_working(void *memory, size_t bytes) {
     if (bytes < LARGE_PAGE) free(memory);
     else if (memory) munmap(memory, mapped_bytes(bytes));
+}
+
+MAVCG_PRIVATE void *child_cleared_bytes(size_t bytes, bool *cleared) {
+    size_t used = mapped_bytes(bytes);
+    void *memory = mmap(NULL, used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    /* An emulator may accept any advice and follow none (qemu-user before 7.2): a kernel is believed that refuses nonsense. */
+    *cleared = madvise(memory, used, NO_ADVICE) && !madvise(memory, used, ADVICE_WIPE_ON_FORK);
+    return memory;
+}
+
+MAVCG_PRIVATE void free_child_cleared(void *memory, size_t bytes) {
+    if (memory) munmap(memory, mapped_bytes(bytes));
 }

@@ -2,6 +2,7 @@
 #ifndef MAVCG_ENGINE_MEMORY_H
 #define MAVCG_ENGINE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "internal.h"
@@ -22,5 +23,12 @@ MAVCG_PRIVATE void *working_bytes(size_t bytes, size_t align);
 
 /* Free such memory. NULL is fine. */
 MAVCG_PRIVATE void free_working(void *memory, size_t bytes);
+
+/* Memory that is all zero and that the kernel clears in a forked child; NULL where there is none. *cleared: false where
+ * the kernel does not do so. */
+MAVCG_PRIVATE void *child_cleared_bytes(size_t bytes, bool *cleared);
+
+/* Free such memory. NULL is fine. */
+MAVCG_PRIVATE void free_child_cleared(void *memory, size_t bytes);
 
 #endif

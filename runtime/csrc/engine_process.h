@@ -1,4 +1,4 @@
-/* The process that worker threads and a run belong to, and how long the library stays loaded.
+/* The process that worker threads and a run belong to.
  *
  * A forked child has a copy of every context and none of the parent's threads. The state that says that threads exist, or
  * that a run is active, therefore lies in a page that the kernel clears in the child (MADV_WIPEONFORK, Linux 4.14),
@@ -36,13 +36,5 @@ MAVCG_PRIVATE void release_context(struct mavcg_context *context);
 /* End the active run before its next step; without one it has no effect, on a later run neither. */
 MAVCG_PRIVATE void cancel_run(struct mavcg_context *context);
 MAVCG_PRIVATE bool is_cancelled(const struct mavcg_context *context);
-
-/* Keep this library loaded, as a second dlopen would. Returns the argument of unload_library; NULL where this is not a
- * library, or not one that can be unloaded.
- *
- * Threads that sleep in a library, or a pointer into it, must not outlive its code. The imports are weak: a static
- * program has no such functions, and no dlclose either. */
-MAVCG_PRIVATE void *keep_loaded(void);
-extern void unload_library(void *library) __asm__("dlclose") MAVCG_WEAK_IMPORT;
 
 #endif

@@ -5,6 +5,7 @@
 #include "engine_pool.h"
 #include "engine_process.h"
 #include "engine_system.h"
+#include "engine_turns.h"
 #include "engine_wait.h"
 #include "internal.h"
 
@@ -71,7 +72,11 @@ MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *in
                             double *step_ns) {
     uint32_t process = this_process(context);
     if (!acquire_context(context, process)) return MAVCG_BUSY;
-    int status = run_acquired(context, inputs, outputs, step_ns, process);
+    int status = MAVCG_BUSY;
+    if (take_turn(context->shared)) {
+        status = run_acquired(context, inputs, outputs, step_ns, process);
+        end_turn(context->shared);
+    }
     release_context(context);
     return status;
 }

@@ -1,0 +1,197 @@
+"""Builds the library of an application whose networks take turns: each network's engine, and one memory for all."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from mavcg import __version__
+from mavcg.apps.application_file import ApplicationFile, NetworkEntry
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import run_tasks
+from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
+from mavcg.lowering.pack_weights import pack_weights
+from mavcg.memory.turns import place_together
+from mavcg.model_pipeline.model import ModelRequest, PreparedModel, prepare_model
+from mavcg.model_pipeline.note import model_note
+from mavcg.objects.binaries import loaded_bytes, note_assembly
+from mavcg.objects.library import link_shared
+from mavcg.objects.link_options import LinkOptions
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_tables, check_names
+from mavcg.runtime.companions import check_companions, library_stem, write_application_companions
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.made_with import made_with
+from mavcg.runtime.model_build import application_task, engine_tasks, selector_task
+from mavcg.runtime.model_text import SCRATCH_ALIGN, default_spin_us, network_symbol
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.codegen import assemble
+
+ARENA_ALIGN = 4096  # of csrc/engine.h
+
+
+@dataclass(frozen=True)
+class ApplicationResult:
+    """The library that was built, with its description of itself (note); sizes in bytes."""
+
+    output: Path
+    application: ApplicationProgram
+    companions: tuple[Path, ...]
+    library_bytes: int
+    loaded_bytes: int
+    seconds: float
+    note: Mapping[str, Any]
+
+
+def build_application(
+    file: ApplicationFile, request: ModelRequest, progress: Callable[[str], None] = lambda message: None
+) -> ApplicationResult:
+    """Build one library of all networks of an application.
+
+    request: what a build of a model has, but for the model and its shapes; its output is the library.
+    Raises: MavcgError for bad models, names that collide in C, settings that only `mavcg app plan` knows, a limit on
+    memory that is not met; with nothing written.
+    """
+    started = time.monotonic()
+    name = library_stem(request.output)
+    check_buildable(file)
+    check_names(name, [entry.name for entry in file.networks])
+    check_companions(name, request.output)
+    networks = [_prepare(file, entry, request, progress) for entry in file.networks]
+    application = place_networks(name, networks, parallel_pairs(file))
+    _check_limit(file, application)
+    machines, core_set = networks[0].machines, CoreSet(request.cores)
+    specs = tuple(dict.fromkeys(spec for network in networks for spec in network.planned.specs))
+    tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
+    with scratch_folder("mavcg-app-") as folder:
+        others: list[Any] = [
+            selector_task(core_set, load_cores(), request.target, folder),
+            application_task(application_tables(application), request.target, folder),
+        ]
+        for number, network in enumerate(networks):
+            own = folder / f"network-{number}"
+            own.mkdir()
+            planned = network.planned
+            others += engine_tasks(
+                planned.program, partial(pack_weights, planned.memory, planned.lowered.graph.constants),
+                version_symbols(planned.specs, tuple(machines)), core_set, request.target, own, request.threads,
+                default_spin_us(request.board), network_symbol(planned.program.name), in_application=True,
+            )  # fmt: skip
+        tasks = kernel_tasks(specs, machines, request.cores, request.target, folder, request.tuning, tiles)
+        made = run_tasks([*others, *tasks], request.workers, progress)
+        kernels = kernel_code(made[len(others) :], machines, tiles)
+        note = _note(file, application, networks, kernels)
+        notes = [note, *({"made_with": made_with(entry.file, application=True)} for entry in file.networks)]
+        note_objects = [folder / f"note-{number}.o" for number in range(len(notes))]
+        for document, path in zip(notes, note_objects, strict=True):
+            assemble(note_assembly(document, request.target), path, request.target, "the library's note")
+        progress(f"linking {request.output}")
+        objects = [*kernels.objects, *made[: len(others)], *note_objects]
+        link_shared(objects, request.output, request.target, options=LinkOptions(strip=request.strip))
+    companions = write_application_companions(application, request.output, request.threads)
+    return ApplicationResult(
+        request.output, application, companions, request.output.stat().st_size, loaded_bytes(request.output),
+        time.monotonic() - started, note,
+    )  # fmt: skip
+
+
+def check_buildable(file: ApplicationFile) -> None:
+    """Raises: MavcgError naming the line of a setting that a library cannot be built with."""
+    for entry in file.networks:
+        location = f"{file.path}: line {entry.line}: network '{entry.name}'"
+        if entry.partitions:
+            raise MavcgError(
+                f"{location}: partitions: a library computes a network as a whole; leave partitions out, or see "
+                "`mavcg app plan` for what a pipeline would take"
+            )
+        if entry.precision != "fp32":
+            raise MavcgError(
+                f"{location}: precision = '{entry.precision}': a library computes in the types of the model's file; "
+                f"leave precision out, or give a file in {entry.precision}"
+            )
+
+
+def parallel_pairs(file: ApplicationFile) -> frozenset[frozenset[int]]:
+    """Return the pairs of networks, by number, that may run at the same time. Raises: MavcgError for unknown names."""
+    names = [entry.name for entry in file.networks]
+    for name in (name for group in file.parallel for name in group):
+        if name not in names:
+            raise MavcgError(f"{file.path}: parallel: '{name}' is no network; there are {', '.join(names)}")
+    numbers = [{names.index(name) for name in group} for group in file.parallel]
+    return frozenset(frozenset(pair) for group in numbers for pair in combinations(sorted(group), 2))
+
+
+def place_networks(
+    name: str, networks: Sequence[PreparedModel], together: frozenset[frozenset[int]]
+) -> ApplicationProgram:
+    """Place the networks' buffers and scratch in one memory. together: pairs that may run at the same time.
+
+    Nothing lives from one turn to the next, so that networks that take turns begin at the same byte.
+    """
+    programs = [network.planned.program for network in networks]
+    arena = place_together([program.arena_bytes for program in programs], together, ARENA_ALIGN)
+    scratch = place_together(
+        [-(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN for program in programs], together, SCRATCH_ALIGN
+    )
+    placed = (
+        PlacedNetwork(
+            program, arena.offsets[n], scratch.offsets[n],
+            frozenset(m for m in range(len(programs)) if frozenset((n, m)) not in together),
+        )
+        for n, program in enumerate(programs)
+    )  # fmt: skip
+    return ApplicationProgram(name, tuple(placed), arena.extent, scratch.extent)
+
+
+def _prepare(
+    file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
+) -> PreparedModel:
+    own = replace(request, model=entry.file, shapes=entry.shapes)
+    try:
+        return prepare_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
+    except MavcgError as error:
+        raise type(error)(f"{file.path}: line {entry.line}: network '{entry.name}': {error}") from error
+
+
+def _check_limit(file: ApplicationFile, application: ApplicationProgram) -> None:
+    weights = sum(network.program.constants_bytes for network in application.networks)
+    total = weights + application.arena_bytes
+    if file.memory is not None and total > file.memory:
+        raise MavcgError(
+            f"{file.path}: memory = {file.memory} bytes: the library takes {total}: {weights} of packed weights and "
+            f"{application.arena_bytes} of buffers; raise memory, leave a network out, or pack fewer weights by "
+            "--max-error 0"
+        )
+
+
+def _note(
+    file: ApplicationFile, application: ApplicationProgram, networks: Sequence[PreparedModel], kernels: KernelCode
+) -> dict[str, Any]:
+    code = kernels.code_bytes()
+    notes = []
+    for network, placed in zip(networks, application.networks, strict=True):
+        own = model_note(network.planned, kernels, network.choice.selection)
+        own["code_bytes"] = _code_bytes(network.planned.specs, tuple(network.machines), code)
+        own["arena_offset"] = placed.arena_offset
+        own["scratch_offset"] = placed.scratch_offset
+        own["conflicts_with"] = [file.networks[n].name for n in sorted(placed.conflicts_with)]
+        notes.append(own)
+    return {
+        "mavcg": __version__,
+        "application": application.name,
+        "arena_bytes": application.arena_bytes,
+        "scratch_bytes": application.scratch_bytes,
+        "weight_bytes": sum(network.program.constants_bytes for network in application.networks),
+        "separate_arena_bytes": sum(network.program.arena_bytes for network in application.networks),
+        "networks": notes,
+    }
+
+
+def _code_bytes(specs: Sequence[KernelSpec], labels: Sequence[str], code: Mapping[str, int]) -> int:
+    """Return the bytes of these kernels' versions; networks may share kernels."""
+    return sum(code.get(symbol, 0) for symbol in version_symbols(specs, labels))

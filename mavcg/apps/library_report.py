@@ -1,0 +1,50 @@
+"""Reports of `mavcg app build`, and of `mavcg inspect` on an application's library."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mavcg.apps.library import ApplicationResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def application_json(result: ApplicationResult) -> dict[str, Any]:
+    """Return the document of `mavcg app build --json`; sizes in bytes, counted."""
+    note = result.note
+    return {
+        "output": str(result.output),
+        "seconds": round(result.seconds, 3),
+        "library_bytes": result.library_bytes,
+        "loaded_bytes": result.loaded_bytes,
+        **{key: note[key] for key in ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes")},
+        "networks": [
+            {key: network[key] for key in ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes")}
+            | {"name": network["model"], "conflicts_with": network["conflicts_with"]}
+            for network in note["networks"]
+        ],
+        "files": [str(path) for path in (result.output, *result.companions)],
+    }
+
+
+def show_application(note: Mapping[str, Any], to: "Console") -> None:
+    """Print the memory map of an application's library, by its note."""
+    from rich.table import Table
+
+    to.print(f"application {note['application']}: {len(note['networks'])} networks")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("network")
+    for name in ("arena from", "to", "scratch a thread", "weights", "steps"):
+        table.add_column(name, justify="right")
+    table.add_column("takes turns with")
+    for network in note["networks"]:
+        begin, others = network["arena_offset"], [n for n in network["conflicts_with"] if n != network["model"]]
+        table.add_row(
+            network["model"], f"{begin:,}", f"{begin + network['arena_bytes']:,}", f"{network['scratch_bytes']:,}",
+            f"{network['weight_bytes']:,}", str(len(network["steps"])), ", ".join(others) or "none",
+        )  # fmt: skip
+    to.print(table)
+    to.print(
+        f"memory: arena {note['arena_bytes']:,} bytes ({note['separate_arena_bytes']:,} in separate libraries), "
+        f"scratch {note['scratch_bytes']:,} bytes a thread, weights {note['weight_bytes']:,} bytes"
+    )

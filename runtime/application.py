@@ -1,0 +1,121 @@
+"""Applications of several networks in Python: `mavcg.load_application("libapp.so")["detector"].run(x)`."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.runtime.declared import ffi
+from mavcg.runtime.loading import (
+    Model,
+    application_table,
+    check_status,
+    close_library,
+    context_options,
+    load,
+    open_library,
+    text_of,
+    thread_count,
+)
+
+
+class LoadedApplication:
+    """The networks of a library in one memory; `load_application` creates it.
+
+    name: the application's. networks: names, in order. arena_bytes: of all buffers; scratch_bytes: for each thread.
+    Networks that share memory take turns: while one runs, run of another raises MavcgError.
+    """
+
+    def __init__(self, path: Path, threads: int, pin: bool) -> None:
+        self.path = path
+        self._application = ffi.NULL
+        self._library, self._where = open_library(path)
+        try:
+            table = self._table = application_table(path, self._library)
+            if table is None:
+                raise MavcgError(f"{path}: is no application's library; name one that `mavcg app build` made")
+            created = ffi.new("void **")
+            options = ffi.new("mavcg_options *", context_options(threads, pin))
+            check_status(path, table.networks[0].model, table.create(options, created))
+            self._application = created[0]
+            self.name = text_of(table.name)
+            self.arena_bytes, self.scratch_bytes = int(table.arena_bytes), int(table.scratch_bytes)
+            models = (
+                Model.of_context(path, table.networks[i].model, table.context(self._application, i))
+                for i in range(table.network_count)
+            )
+            self._models = {model.name: model for model in models}
+        except BaseException:
+            self._end()
+            raise
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The names of the networks."""
+        return tuple(self._models)
+
+    def __getitem__(self, network: str) -> Model:
+        """Return a network; its arrays and functions are those of mavcg.Model."""
+        if network not in self._models:
+            raise MavcgError(f"{self.path}: has no network {network!r}; there are {', '.join(self._models)}")
+        return self._models[network]
+
+    def close(self) -> None:
+        """Free the memory, after runs of other threads have ended. A second call does nothing."""
+        for model in self._models.values():
+            model.close()
+        self._end()
+
+    def __enter__(self) -> "LoadedApplication":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_application", None):
+            with contextlib.suppress(Exception):  # the interpreter may be half gone
+                self.close()
+
+    def _end(self) -> None:
+        if self._application:
+            self._table.destroy(self._application)
+            self._application = ffi.NULL
+        if self._where:
+            self._table = None
+            close_library(self._library, self._where)
+            self._where = ""
+
+
+def load_application(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False) -> LoadedApplication:
+    """Create the memory and the contexts of a library that `mavcg app build` made. threads, pin: as of load.
+
+    Raises: MavcgError for a file that is not such a library of this machine; as load.
+    """
+    return LoadedApplication(Path(path), thread_count(threads), pin)
+
+
+@contextlib.contextmanager
+def open_network(path: Path, network: str | None, threads: int | str) -> Iterator[Model]:
+    """Load a model library, or an application in whose memory a network runs.
+
+    Raises: MavcgError where `network` is missing, or given for a model library; as load.
+    """
+    if network is None:
+        with load(path, threads=threads) as model:
+            yield model
+        return
+    if not is_application(path):
+        load(path, network=network).close()  # raises
+    with load_application(path, threads=threads) as application:
+        yield application[network]
+
+
+def is_application(path: Path) -> bool:
+    """True if the file is an application's library. Raises: MavcgError for a file that cannot be loaded."""
+    library, where = open_library(path)
+    try:
+        return application_table(path, library) is not None
+    finally:
+        close_library(library, where)

@@ -1,0 +1,158 @@
+"""An application as C: the tables that csrc/application.c is compiled with, and the header for its users.
+
+Pure: values in, text out.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.errors import MavcgError
+from mavcg.runtime.model_text import (
+    CSRC,
+    api_name,
+    fill_template,
+    model_declarations,
+    network_symbol,
+    shared_declarations,
+    tensor_lists,
+)
+from mavcg.specs.model_program import Program
+from mavcg.text.safe_text import c_string, comment
+
+EXPORTED = "mavcg_app_"  # prefix of all names that an application exports beside those of its networks
+MAX_NETWORKS = 32  # bits of conflicts_with
+
+
+@dataclass(frozen=True)
+class PlacedNetwork:
+    """A network's program and its place in the application's memory.
+
+    arena_offset: in bytes; scratch_offset: for one thread. conflicts_with: numbers of the networks that share memory
+    with it, its own included.
+    """
+
+    program: Program
+    arena_offset: int
+    scratch_offset: int
+    conflicts_with: frozenset[int]
+
+
+@dataclass(frozen=True)
+class ApplicationProgram:
+    """Networks in one memory. arena_bytes: of all; scratch_bytes: of all, for one thread of each."""
+
+    name: str
+    networks: tuple[PlacedNetwork, ...]
+    arena_bytes: int
+    scratch_bytes: int
+
+
+def check_names(name: str, networks: Sequence[str]) -> None:
+    """Raises: MavcgError where the C names of the application and its networks collide, or there are too many."""
+    if len(networks) > MAX_NETWORKS:
+        raise MavcgError(f"{name}: {len(networks)} networks; a library holds {MAX_NETWORKS}: make several libraries")
+    own, seen = api_name(name), dict[str, str]()
+    for network in networks:
+        word = api_name(network)
+        if word in seen:
+            raise MavcgError(f"networks '{seen[word]}' and '{network}': both are {word} in C; rename one")
+        if word == own or word.startswith(f"{own}_"):
+            raise MavcgError(
+                f"network '{network}': its functions in C, {word}_.., could be those of the application, {own}_..; "
+                "rename it, or name another output"
+            )
+        seen[word] = network
+
+
+def application_tables(application: ApplicationProgram) -> str:
+    """Return mavcg_application_tables.h."""
+    symbols = [network_symbol(each.program.name) for each in application.networks]
+    hidden = '__attribute__((visibility("hidden")))'
+    return "".join([
+        f"/* Application {comment(application.name)}. Made by mavcg. */\n",
+        f'#define APPLICATION_API "{EXPORTED}{api_name(application.name)}"\n',
+        f"#define APPLICATION_NAME {c_string(application.name)}\n",
+        f"enum {{ NETWORKS = {len(symbols)} }};\n",
+        f"#define APPLICATION_ARENA_BYTES {application.arena_bytes}ull\n",
+        f"#define APPLICATION_SCRATCH_BYTES {application.scratch_bytes}ull\n",
+        *(
+            f'extern const struct application_network network_{i} __asm__("{symbol}_entry") {hidden};\n'
+            f'extern const mavcg_model_table model_{i} __asm__("{symbol}") {hidden};\n'
+            for i, symbol in enumerate(symbols)
+        ),
+        "static const struct application_network *const network_table[NETWORKS] = {\n",
+        *(f"    &network_{i},\n" for i in range(len(symbols))),
+        "};\nstatic const mavcg_app_network placed_networks[NETWORKS] = {\n",
+        *(
+            f"    {{&model_{i}, {each.arena_offset}ull, {sum(1 << n for n in each.conflicts_with):#x}}},\n"
+            for i, each in enumerate(application.networks)
+        ),
+        "};\nstatic const uint64_t scratch_offsets[NETWORKS] = {\n",
+        *(f"    {each.scratch_offset}ull,\n" for each in application.networks),
+        "};\n",
+    ])  # fmt: skip
+
+
+def application_header(application: ApplicationProgram, threads: int = 1) -> str:
+    """Return <name>.h: the API of each network and the application's. threads: a context's by default."""
+    name = api_name(application.name)
+    guard = f"MAVCG_APPLICATION_{name.upper()}_H"
+    lists = "".join(
+        f" * Network {comment(each.program.name)}.\n{tensor_lists(each.program)}" for each in application.networks
+    )
+    words = [api_name(each.program.name) for each in application.networks]
+    own = fill_template(
+        _HEADER,
+        {
+            "EXPORTED": EXPORTED + name, "NAME": name,
+            "CONTEXTS": "".join(
+                f"static inline {word}_context *{name}_context_of_{word}({name}_application *application) {{\n"
+                f"    return ({word}_context *){EXPORTED}{name}_context(application, {number});\n}}\n"
+                for number, word in enumerate(words)
+            ),
+        },
+    )  # fmt: skip
+    table = re.sub(r'^#include "engine_api.h"\n\n', "", (CSRC / "application_api.h").read_text(), flags=re.MULTILINE)
+    models = "\n".join(model_declarations(each.program, threads) for each in application.networks)
+    return (
+        f"/* Application {comment(application.name)}. Made by mavcg.\n *\n{lists} */\n"
+        f"#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n{table}\n{models}\n{own}\n#endif\n"
+    )
+
+
+_HEADER = """\
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All networks in one memory. The functions are exported as @EXPORTED@_create and so on; the end of this header
+ * defines short names. */
+
+typedef struct @NAME@_application @NAME@_application;
+
+/* Create the memory, and a context in it for each network, all with these options. NULL: the defaults. The status is
+ * that of the networks' create; *application is then NULL. */
+int @EXPORTED@_create(const mavcg_options *options, void **application);
+
+/* Destroy the contexts and free the memory. No run may be active. NULL is fine. */
+void @EXPORTED@_destroy(void *application);
+
+/* The context of a network, by its number; NULL for a number that is not there. It belongs to the application: use it
+ * with the network's functions, but do not destroy it. Networks that share memory take turns: while one is in a run, a
+ * run of another returns MAVCG_BUSY and does nothing. A context that a network's own create makes has memory of its
+ * own. */
+void *@EXPORTED@_context(void *application, uint32_t network);
+
+static inline int @NAME@_create_application(const mavcg_options *options, @NAME@_application **application) {
+    void *created;
+    int status = @EXPORTED@_create(options, application ? &created : (void **)0);
+    if (application) *application = (@NAME@_application *)created;
+    return status;
+}
+static inline void @NAME@_destroy_application(@NAME@_application *application) { @EXPORTED@_destroy(application); }
+@CONTEXTS@
+#ifdef __cplusplus
+}
+#endif
+"""

@@ -1,0 +1,121 @@
+/* The exported functions of an application's library: one memory, and a context in it for each network. */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "application_api.h"
+#include "application_memory.h"
+#include "engine_library.h"
+#include "engine_memory.h"
+#include "internal.h"
+#include "mavcg_application_tables.h" /* generated, see runtime/application_text.py */
+
+enum { APPLICATION_ALIGN = 4096 }; /* ARENA_ALIGN of engine.h */
+
+struct application {
+    char *arena, *scratch;
+    size_t scratch_bytes; /* of all threads */
+    uint64_t *taken;
+    void *library;
+    struct shared_memory memory[NETWORKS];
+    void *contexts[NETWORKS];
+};
+
+static void free_application(struct application *application) {
+    for (uint32_t i = 0; i < NETWORKS; i++)
+        if (application->contexts[i]) network_table[i]->destroy(application->contexts[i]);
+    free_working(application->arena, APPLICATION_ARENA_BYTES);
+    free_working(application->scratch, application->scratch_bytes);
+    free_child_cleared(application->taken, sizeof *application->taken);
+    free(application);
+}
+
+/* The most threads that one of the contexts would have. Returns a status. */
+static int most_threads(const mavcg_options *options, uint32_t *most) {
+    *most = 1;
+    for (uint32_t i = 0; i < NETWORKS; i++) {
+        uint32_t threads = 1;
+        int status = network_table[i]->count_threads(options, &threads);
+        if (status) return status;
+        if (threads > *most) *most = threads;
+    }
+    return MAVCG_OK;
+}
+
+static int create_contexts(struct application *application, const mavcg_options *options, uint32_t threads,
+                           bool cleared) {
+    for (uint32_t i = 0; i < NETWORKS; i++) {
+        application->memory[i] = (struct shared_memory){
+            .arena = application->arena + placed_networks[i].arena_offset,
+            .scratch = application->scratch + scratch_offsets[i] * threads,
+            .taken = application->taken,
+            .own = (uint32_t)1 << i,
+            .conflicts_with = placed_networks[i].conflicts_with,
+            .max_threads = threads,
+            .cleared_in_child = cleared,
+        };
+        int status = network_table[i]->create(options, &application->memory[i], &application->contexts[i]);
+        if (status) return status;
+    }
+    return MAVCG_OK;
+}
+
+static int create_application(const mavcg_options *options, void **created) {
+    if (!created) return MAVCG_ERROR_NULL;
+    *created = NULL;
+    uint32_t threads = 0;
+    int status = most_threads(options, &threads);
+    if (status) return status;
+    struct application *application = calloc(1, sizeof *application);
+    if (!application) return MAVCG_ERROR_MEMORY;
+    bool cleared = false;
+    application->scratch_bytes = (size_t)APPLICATION_SCRATCH_BYTES * threads;
+    application->arena = working_bytes(APPLICATION_ARENA_BYTES, APPLICATION_ALIGN);
+    application->scratch = working_bytes(application->scratch_bytes, APPLICATION_ALIGN);
+    application->taken = child_cleared_bytes(sizeof *application->taken, &cleared);
+    bool complete = application->arena && application->scratch && application->taken;
+    status = complete ? create_contexts(application, options, threads, cleared) : MAVCG_ERROR_MEMORY;
+    if (status) {
+        free_application(application);
+        return status;
+    }
+    application->library = keep_loaded(network_table);
+    *created = application;
+    return MAVCG_OK;
+}
+
+static void destroy_application(void *application) {
+    if (!application) return;
+    void *library = ((struct application *)application)->library;
+    free_application(application);
+    void (*unload)(void *) = unload_library;
+    __asm__("" : "+r"(unload)); /* by its address: a weak name cannot be jumped to on aarch64 */
+    if (library) LAST_CALL unload(library);
+}
+
+static void *context_of_network(void *application, uint32_t network) {
+    return application && network < NETWORKS ? ((struct application *)application)->contexts[network] : NULL;
+}
+
+static const mavcg_app_table application_table = {
+    .api = MAVCG_APP_API,
+    .network_count = NETWORKS,
+    .name = APPLICATION_NAME,
+    .networks = placed_networks,
+    .arena_bytes = APPLICATION_ARENA_BYTES,
+    .scratch_bytes = APPLICATION_SCRATCH_BYTES,
+    .create = create_application,
+    .destroy = destroy_application,
+    .context = context_of_network,
+};
+
+/* As the functions of a model (engine_api.c). */
+#define EXPORT_APPLICATION(name, function)                                                     \
+    extern __typeof__(function) exported_application_##name __asm__(APPLICATION_API "_" #name) \
+        __attribute__((alias(#function), visibility("default")))
+
+EXPORT_APPLICATION(create, create_application);
+EXPORT_APPLICATION(destroy, destroy_application);
+EXPORT_APPLICATION(context, context_of_network);
+
+/* The entry for programs that load the library of any application. */
+__attribute__((visibility("default"))) const mavcg_app_table *mavcg_app_api(void) { return &application_table; }
