@@ -49,13 +49,18 @@ UNITS: Mapping[str, Unit] = {
     # The engine of one model.
     "engine": Unit(
         (
-            "x86_features.c", "engine_system.c", "engine_wait.c", "engine_memory.c", "engine_library.c",
-            "engine_process.c", "engine_turns.c", "engine_chunk.c", "engine_options.c", "engine_pool.c",
-            "engine_context.c", "engine_run.c", "engine_api.c",
+            "x86_features.c", "engine_machine.c", "engine_system.c", "engine_wait.c", "engine_memory.c",
+            "engine_library.c", "engine_process.c", "engine_turns.c", "engine_chunk.c", "engine_options.c",
+            "engine_pool.c", "engine_context.c", "engine_run.c", "engine_api.c",
         )
     ),
     # A BLAS library's routines.
-    "blas": Unit(("blas_memory.c", "blas_pack.c", "blas_product.c", "blas_errors.c", "blas_entries.c")),
+    "blas": Unit(
+        (
+            "x86_features.c", "engine_machine.c", "engine_wait.c", "engine_chunk.c", "blas_team.c", "blas_memory.c",
+            "blas_pack.c", "blas_block.c", "blas_product.c", "blas_errors.c", "blas_next.c", "blas_entries.c",
+        )
+    ),
     # The entries of a library of subgraphs for other runtimes.
     "drop_in": Unit(("part_contexts.c", "ort_kernel.c", "ort_register.c")),
     # What the networks of one application have in common.

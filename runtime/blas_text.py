@@ -5,23 +5,27 @@ Pure: values in, text out.
 
 from collections.abc import Mapping, Sequence
 
+from mavcg.runtime.core_speeds import MAX_SPEED
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, c_array
+from mavcg.runtime.model_text import DEFAULT_SPIN_US
 from mavcg.specs.blas_blocks import ITEM_BYTES, ROUTINE_PREFIX, BlasBlocks
-from mavcg.text.safe_text import c_string
+from mavcg.text.safe_text import c_string, comment
 
 BLAS_TABLES = "mavcg_blas_tables.h"
 
 
 def blas_tables_text(
     blocks: Sequence[BlasBlocks], core_set: CoreSet, tiles: Mapping[str, Sequence[str]], labels: Sequence[str],
-    base_needs: Sequence[int] = (0,) * X86_WORDS,
+    speeds: Mapping[str, int], base_needs: Sequence[int] = (0,) * X86_WORDS, spin_us: int = DEFAULT_SPIN_US,
 ) -> str:  # fmt: skip
     """Return mavcg_blas_tables.h.
 
     blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions: packed, then
     strided, each by units of rows, then columns, from 1 on. labels: the version that generic and each core of the set
-    run, in the order of their ids. base_needs: CPUID bits that every version needs (csrc/x86_needs.h).
+    run, in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that
+    every version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
     """
+    assert all(1 <= speed <= MAX_SPEED for speed in speeds.values())
     rows = [
         f"{{{b.item_bytes}, {b.lanes}, {b.rows}, {b.columns}, {b.kc}, {b.mc}, {b.nc}}}, /* {b.dtype} */" for b in blocks
     ]
@@ -30,6 +34,12 @@ def blas_tables_text(
         f"#define MAVCG_SET {core_set.tag}\n#define VERSIONS {core_set.version_count}\n",
         c_array("uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{word:#x}" for word in base_needs) + "},"]),
         c_array("struct blas_blocks blocks_table[]", rows),
+        f"#define SPIN_US {spin_us}\n#define EQUAL_CORES {int(len(set(speeds.values())) == 1)}\n",
+        _array("void *const core_ids[]", [f"(void *){number}," for number in range(core_set.version_count)]),
+        f"static uint64_t core_runs[{core_set.version_count}];\n",
+        c_array(
+            "uint16_t core_speeds[]", [f"{speeds[label]}, /* {comment(label)} */" for label in (labels[0], *labels)]
+        ),
     ]
     for dtype in ITEM_BYTES:
         for label in dict.fromkeys(labels):

@@ -26,7 +26,7 @@ from mavcg.objects.elf import exported_symbols
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.ir.protection import protect
-from mavcg.planner.engine.blas_blocks import plan_blas_blocks
+from mavcg.planner.engine.blas_blocks import blas_core_speeds, plan_blas_blocks
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of
 from mavcg.profiles.load import load_cores
@@ -35,6 +35,7 @@ from mavcg.runtime.blas_text import blas_tables_text
 from mavcg.runtime.build import compiler_needs, runtime_object
 from mavcg.runtime.coreset import X86_WORDS, CoreSet
 from mavcg.runtime.model_build import X86_BASE
+from mavcg.runtime.model_text import default_spin_us
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
@@ -86,7 +87,10 @@ def build_blas(request: BlasRequest, progress: Progress = lambda message: None) 
     tiles = {block.dtype: product_tiles(block) for block in blocks}
     needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * X86_WORDS
     symbols = {dtype: [tile.symbol for tile in each] for dtype, each in tiles.items()}
-    tables = blas_tables_text(blocks, core_set, symbols, (GENERIC, *core_set.names), needs)
+    speeds = blas_core_speeds(blocks[0], machines, clusters)
+    tables = blas_tables_text(
+        blocks, core_set, symbols, (GENERIC, *core_set.names), speeds, needs, default_spin_us(request.board)
+    )
     with scratch_folder("mavcg-blas-") as folder:
         routines = folder / "blas.o"
         tasks = [
@@ -99,13 +103,19 @@ def build_blas(request: BlasRequest, progress: Progress = lambda message: None) 
             ),
         ]
         objects = run_tasks(tasks, request.workers, progress)
-        note = blas_note(request, blocks, tuple(machines), sorted(exported_symbols(routines)))
+        note = blas_note(request, blocks, tuple(machines), _routines(routines))
         note_object = folder / "blas-note.o"
         assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
         progress(f"linking {request.output}")
-        options = LinkOptions(soname=request.soname, strip=request.strip)
+        # Its threads sleep in it: it must not be unloaded.
+        options = LinkOptions(options=("-Wl,-z,nodelete",), soname=request.soname, strip=request.strip)
         link_shared([*objects, note_object], request.output, request.target, options=options)
     return BlasResult(request.output, note, loaded_bytes(request.output), time.monotonic() - started)
+
+
+def _routines(path: Path) -> list[str]:
+    """Return the BLAS routines that the object exports, without the functions that set threads."""
+    return sorted(name for name in exported_symbols(path) if not name.startswith("mavcg_"))
 
 
 def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:

@@ -11,6 +11,8 @@
 
 #include "internal.h"
 
+#define BLAS_EXPORT __attribute__((visibility("default")))
+
 enum blas_type { BLAS_F32, BLAS_F64 };
 
 union blas_scalar {

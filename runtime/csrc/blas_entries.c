@@ -8,10 +8,9 @@
 
 #include "blas.h"
 #include "blas_errors.h"
+#include "blas_next.h"
 #include "blas_product.h"
 #include "internal.h"
-
-#define BLAS_EXPORT __attribute__((visibility("default")))
 
 #if defined(BLAS_ILP64)
 typedef int64_t blas_int;
@@ -121,6 +120,14 @@ static void cblas_gemm(enum blas_type type, bool wide, int order, int a_number, 
     else multiply(type, a_transposed, b_transposed, &matrices);
 }
 
+/* Calls the next BLAS where this processor lacks instructions. */
+#define FORWARD(symbol, ...)                                                    \
+    if (__builtin_expect(!has_base_instructions(), 0)) {                        \
+        __typeof__(symbol) *next = (__typeof__(symbol) *)next_routine(#symbol); \
+        next(__VA_ARGS__);                                                      \
+        return;                                                                 \
+    }
+
 #define FORTRAN_GEMM(symbol, type, real, field, integer)                                                            \
     BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,             \
                             const integer *k, const real *alpha, const real *a, const integer *lda, const real *b,  \
@@ -128,6 +135,7 @@ static void cblas_gemm(enum blas_type type, bool wide, int order, int a_number, 
     void symbol(const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,       \
                 const real *alpha, const real *a, const integer *lda, const real *b, const integer *ldb,            \
                 const real *beta, real *c, const integer *ldc) {                                                    \
+        FORWARD(symbol, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                               \
         const struct matrices given = {*m, *n, *k, *lda, *ldb, *ldc, a, b, c, {.field = *alpha}, {.field = *beta}}; \
         gemm(type, sizeof(integer) == sizeof(int64_t), *transa, *transb, &given);                                   \
     }
@@ -137,6 +145,7 @@ static void cblas_gemm(enum blas_type type, bool wide, int order, int a_number, 
                             const real *a, integer lda, const real *b, integer ldb, real beta, real *c, integer ldc); \
     void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha, const real *a,        \
                 integer lda, const real *b, integer ldb, real beta, real *c, integer ldc) {                           \
+        FORWARD(symbol, order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                          \
         const struct matrices given = {m, n, k, lda, ldb, ldc, a, b, c, {.field = alpha}, {.field = beta}};           \
         cblas_gemm(type, sizeof(integer) == sizeof(int64_t), order, transa, transb, &given);                          \
     }

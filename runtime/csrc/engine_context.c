@@ -7,6 +7,7 @@
 #include "application_memory.h"
 #include "engine.h"
 #include "engine_library.h"
+#include "engine_machine.h"
 #include "engine_memory.h"
 #include "engine_options.h"
 #include "engine_pool.h"

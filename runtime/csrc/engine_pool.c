@@ -8,6 +8,7 @@
 
 #include "engine.h"
 #include "engine_chunk.h"
+#include "engine_machine.h"
 #include "engine_options.h"
 #include "engine_process.h"
 #include "engine_system.h"

@@ -2,9 +2,9 @@
 #include "engine_run.h"
 
 #include "engine.h"
+#include "engine_machine.h"
 #include "engine_pool.h"
 #include "engine_process.h"
-#include "engine_system.h"
 #include "engine_turns.h"
 #include "engine_wait.h"
 #include "internal.h"

@@ -1,4 +1,4 @@
-/* CPUs and floating-point modes: what the engine queries of the system and of the processor. */
+/* Plans of threads on this machine's CPUs, and the instructions that kernels need. */
 #ifndef MAVCG_ENGINE_SYSTEM_H
 #define MAVCG_ENGINE_SYSTEM_H
 
@@ -8,10 +8,6 @@
 #include "engine.h"
 #include "internal.h"
 
-/* List the numbers of the CPUs that the calling thread may run on, at most max_cpus of them. Returns the number of all of
- * them; 1 where a sandbox hides them. */
-MAVCG_PRIVATE uint32_t allowed_cpus(uint16_t *cpus, uint32_t max_cpus);
-
 /* Restrict the calling thread to these CPUs. Where the system does not allow that the thread stays unrestricted. */
 MAVCG_PRIVATE void set_affinity(const uint16_t *cpus, uint32_t count);
 
@@ -20,11 +16,6 @@ MAVCG_PRIVATE uint32_t cpus_of_plan(const struct engine_plan *plan, uint16_t *cp
 
 /* True if these CPUs are enough for a plan's threads, and at least one of them is of each of its core types. */
 MAVCG_PRIVATE bool plan_fits(const struct engine_plan *plan, const uint16_t *cpus, uint32_t count);
-
-/* Rounding direction, denormals, traps: MXCSR without its sticky flags, or FPCR. A run uses its caller's mode on every
- * thread, else one result could come from two modes. */
-MAVCG_PRIVATE uint32_t float_mode(void);
-MAVCG_PRIVATE void set_float_mode(uint32_t mode);
 
 /* True if this processor has the instructions that every version of every kernel needs. */
 MAVCG_PRIVATE bool has_base_features(void);

@@ -20,6 +20,7 @@ MOST_COLUMNS, MOST_UNITS = 16, 8
 B_PANEL_SHARE, A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5, 0.5
 MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 512, 4096, 512
 TERMS_UNIT = 32
+FASTEST = 1024  # of the speeds of cores, which are whole numbers
 
 
 def plan_blas_blocks(
@@ -50,6 +51,19 @@ def plan_blas_blocks(
     nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
     nc = min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
     return BlasBlocks(dtype, lanes, units, columns, kc, max(rows, mc // rows * rows), nc // columns * columns)
+
+
+def blas_core_speeds(
+    blocks: BlasBlocks, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator]
+) -> dict[str, int]:
+    """Return the modelled speed of each version's core, the fastest at FASTEST: threads take chunks by them."""
+    seconds = {
+        label: _cycles(machine, cores[label], blocks.item_bytes, blocks.lanes, blocks.units, blocks.columns)
+        for label, machine in machines.items()
+    }
+    named = [label for label in machines if label != GENERIC] or [GENERIC]
+    seconds[GENERIC] = max(seconds[label] for label in named)  # an unknown core: as the slowest of the others
+    return {label: max(1, round(FASTEST * min(seconds.values()) / each)) for label, each in seconds.items()}
 
 
 def _last_level(core: Accelerator) -> int:

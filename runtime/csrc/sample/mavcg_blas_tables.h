@@ -8,6 +8,21 @@ static const struct blas_blocks blocks_table[] = {
     {4, 4, 4, 1, 256, 64, 512}, /* f32 */
     {8, 2, 2, 1, 256, 64, 512}, /* f64 */
 };
+#define SPIN_US 50
+#define EQUAL_CORES 0
+static void *const core_ids[] = {
+    (void *)0,
+    (void *)1,
+    (void *)2,
+    (void *)3,
+};
+static uint64_t core_runs[4];
+static const uint16_t core_speeds[] = {
+    100, /* generic */
+    100, /* generic */
+    100, /* cortex-a55 */
+    256, /* cortex-a75 */
+};
 extern blas_tile f32_0_0 __asm__("f32_packed.generic") __attribute__((visibility("hidden")));
 extern blas_tile f32_0_1 __asm__("f32_strided.generic") __attribute__((visibility("hidden")));
 static blas_tile *const f32_tiles_0[] = {

@@ -1,0 +1,33 @@
+/* A block of C: its terms, and where its parts of A and B are read from, packed or as they lie in memory. */
+#ifndef MAVCG_BLAS_BLOCK_H
+#define MAVCG_BLAS_BLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "blas.h"
+#include "blas_pack.h"
+#include "internal.h"
+
+/* rows x columns of C from `row` and `column`, `terms` terms of its sums from `term` on. a_panels, b_panels: where A and
+ * B are packed to; NULL: they are read as they lie. */
+struct blas_block {
+    const struct blas_product *product;
+    int64_t row, rows, column, columns, term, terms;
+    char *a_panels, *b_panels;
+    union blas_scalar beta;
+};
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+/* The panels of a block's part of A and of B, for pack_panels. */
+MAVCG_PRIVATE struct blas_panels rows_of_a(const struct blas_block *block);
+MAVCG_PRIVATE struct blas_panels columns_of_b(const struct blas_block *block);
+
+/* Compute rows first_row to last_row - 1 and columns first_column to last_column - 1 of the block, counted in it; the
+ * first ones are multiples of the register tile. */
+MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_row, int64_t last_row,
+                                  int64_t first_column, int64_t last_column);
+
+#endif
