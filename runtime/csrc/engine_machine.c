@@ -6,8 +6,6 @@
 
 #include "internal.h"
 
-enum { AFFINITY_WORDS = MAVCG_CPUS / 64 };
-
 MAVCG_PRIVATE uint32_t allowed_cpus(uint16_t *cpus, uint32_t max_cpus) {
     static const uint32_t word_bits = 64;
     uint64_t mask[AFFINITY_WORDS] = {0};

@@ -6,6 +6,8 @@
 
 #include "internal.h"
 
+enum { AFFINITY_WORDS = MAVCG_CPUS / 64 }; /* of a mask of CPUs, 64 bits each */
+
 /* List the numbers of the CPUs that the calling thread may run on, at most max_cpus of them. Returns the number of all of
  * them; 1 where a sandbox hides them. */
 MAVCG_PRIVATE uint32_t allowed_cpus(uint16_t *cpus, uint32_t max_cpus);

@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include "engine.h"
+#include "engine_machine.h"
 #include "internal.h"
 #include "x86_features.h"
-
-enum { AFFINITY_WORDS = MAVCG_CPUS / 64 };
 
 MAVCG_PRIVATE void set_affinity(const uint16_t *cpus, uint32_t count) {
     uint64_t mask[AFFINITY_WORDS] = {0};
