@@ -26,6 +26,17 @@ def explore(
     no_prune: Annotated[
         bool, typer.Option("--no-prune", help="Plan also points that bounds keep from the front.")
     ] = False,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|ADDRESS",
+            help="Processes that search (0: this one), or a Dask scheduler, dask://HOST:8786. Without it: this process "
+            "for small spaces, else one for each CPU.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the points by the first two objectives, .svg or .png.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", metavar="FILE", help="Keep all results in an SQLite file, and go on from it.")
     ] = None,
@@ -42,19 +53,25 @@ def explore(
 
     \b
     mavcg explore vgg16 resnet50 --space space.toml
-    mavcg explore net.onnx --space space.toml --objective latency,area -o net.sqlite
+    mavcg explore net.onnx --space space.toml --objective latency,area -o net.sqlite --plot front.svg
+    mavcg explore vgg16 --space space.toml --workers dask://farm:8786 -o vgg16.sqlite
     mavcg explore vgg16 alexnet --space space.toml --objective latency:vgg16,latency:alexnet,area --json
     """
-    from mavcg.explore.engine import LocalEngine
     from mavcg.explore.exploration import PLANNED
     from mavcg.explore.exploration import explore as explore_space
     from mavcg.explore.objectives import read_objectives
+    from mavcg.explore.open_engine import open_engine
     from mavcg.explore.report import exploration_json, show_exploration
     from mavcg.explore.space_file import read_space
     from mavcg.explore.store import ExplorationStore
     from mavcg.explore.workload import workload_of
     from mavcg.planner.accelerators.request import read_layers
 
+    if plot is not None:
+        from mavcg.drawing.svg_plots import check_plot, start_plots
+
+        check_plot(plot)
+        start_plots()
     names = [Path(model).stem if Path(model).suffix else model for model in models]
     if again := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise MavcgError(f"{again}: is named twice; name each network once, files by different names")
@@ -63,8 +80,12 @@ def explore(
     layers = [read_layers(model, {}, paper_variant) for model in models]
     workload = workload_of(dict(zip(names, layers, strict=True)))
     try:
-        with ExplorationStore(output) as store, Progress() as progress:
-            result = explore_space(design, workload, objectives, LocalEngine(), store, not no_prune, progress)
+        with (
+            ExplorationStore(output) as store,
+            open_engine(workers, design, workload, note) as engine,
+            Progress() as progress,
+        ):
+            result = explore_space(design, workload, objectives, engine, store, not no_prune, progress)
     except KeyboardInterrupt:
         kept = (
             f"; what was found is in {output}: the same command goes on" if output else "; nothing is kept without -o"
@@ -73,6 +94,10 @@ def explore(
         raise typer.Exit(130) from None
     if not result.count(PLANNED):
         note(f"{space}: on none of the {design.points} points all layers have a tiling: larger mem_size would do")
+    if plot is not None:
+        from mavcg.explore.picture import write_picture
+
+        write_picture(result, plot)
     if as_json:
         print_json(exploration_json(result))
     else:

@@ -62,6 +62,8 @@ def test_bad_input(mavcg: Any, here: Path, space: Path) -> None:
         (["squeezenet", "--space", "none.toml"], "none.toml: cannot be read"),
         (["squeezenet", "--space", "space.toml", "-o", "space.toml"], "space.toml: is no database"),
         (["squeezenet", "--space", "space.toml", "--objective", "speed"], "'speed' is no objective"),
+        (["squeezenet", "--space", "space.toml", "--workers", "some"], "--workers some: is no number of processes"),
+        (["squeezenet", "--space", "space.toml", "--plot", "front.pdf"], "pictures are .svg or .png"),
     ):
         done = mavcg("explore", *words)
         assert done.status == 2 and message in done.stderr and done.stdout == "", done.stderr

@@ -13,12 +13,21 @@ from mavcg.cli.app import make_app
 pytest.importorskip("matplotlib")
 
 REPORT = Path(__file__).parents[3] / "examples/edge_app/recorded-perf-report.txt"
-# A command line for each verb that has such an option; {tiny}: a small network, {dot}: an assembly file.
+SPACE = """[accelerator]
+mem_size = [64, 32, 64]
+pe_len = [[8, 8], [16, 16]]
+pe_mapping = [["IC"], ["OC"]]
+bandwidth = 10
+frequency = 1
+"""
+# A command line for each verb that has such an option; {tiny}: a small network, {dot}: an assembly file,
+# {space}: a design space.
 COMMANDS = {
     ("profile", "--plot"): ["--import", str(REPORT)],
     ("estimate", "--plot"): ["{tiny}", "--board", "exynos9820"],
     ("explain", "--svg"): ["{dot}", "dot", "--core", "cortex-a55"],
     ("plan", "--plot"): ["alexnet", "--accelerator", "setup-a", "--layer", "conv5"],
+    ("explore", "--plot"): ["alexnet", "--space", "{space}"],
     ("select", "--plot"): ["{tiny}", "--board", "exynos9820"],
 }
 
@@ -40,7 +49,9 @@ def test_no_picture_option_is_left_out() -> None:
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(("verb", "option"), list(COMMANDS))
 def test_svg_and_png_alike(mavcg: Any, tiny_onnx: Path, dot_file: Path, verb: str, option: str) -> None:
-    words = [word.format(tiny=tiny_onnx, dot=dot_file) for word in COMMANDS[verb, option]]
+    space = dot_file.parent / "space.toml"
+    space.write_text(SPACE)
+    words = [word.format(tiny=tiny_onnx, dot=dot_file, space=space) for word in COMMANDS[verb, option]]
     here = dot_file.parent
     for ending in ("svg", "png"):
         done = mavcg(verb, *words, option, f"picture.{ending}")

@@ -1,0 +1,92 @@
+"""Searches on workers of Dask: the database of one process, also if workers are killed; schedulers that are missing."""
+
+import os
+import random
+import signal
+import socket
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.explore.dask_engine import DaskEngine, check_workers
+from mavcg.explore.engine import Engine, Found, LocalEngine
+from mavcg.explore.exploration import explore
+from mavcg.explore.objectives import read_objectives
+from mavcg.explore.store import ExplorationStore
+from mavcg.explore.tilings import SearchKey
+from mavcg.explore.workload import workload_of
+from tests.mavcg.explore.test_exploration import NETWORKS, WIDE, space_of
+
+pytest.importorskip("distributed")
+
+
+def content(path: Path) -> dict[str, list[Any]]:
+    """All rows of a database, sorted."""
+    with sqlite3.connect(path) as database:
+        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {table: sorted(database.execute(f"SELECT * FROM {table}")) for table in tables}
+
+
+def explored_by(engine: Engine, folder: Path, name: str) -> dict[str, list[Any]]:
+    workload = workload_of(NETWORKS)
+    with ExplorationStore(folder / name) as store:
+        explore(space_of(folder, WIDE), workload, read_objectives("latency,area", workload.networks), engine, store)
+    return content(folder / name)
+
+
+class KillingEngine:
+    """Kills a worker, drawn at random, whenever a task's results have come."""
+
+    def __init__(self, engine: DaskEngine, kills: int) -> None:
+        self.engine = engine
+        self.kills = kills
+        self.random = random.Random(5)
+
+    def run(self, keys: Sequence[SearchKey], found: Found) -> None:
+        def then_kill(task: Sequence[SearchKey], results: Any) -> None:
+            found(task, results)
+            if self.kills and (workers := self.engine.client.run(os.getpid, on_error="ignore")):
+                self.kills -= 1
+                os.kill(self.random.choice(sorted(workers.values())), signal.SIGKILL)
+
+        self.engine.run(keys, then_kill)
+
+
+@pytest.mark.long
+def test_two_processes_make_the_database_of_one(tmp_path: Path) -> None:
+    with DaskEngine(2) as engine:
+        assert explored_by(engine, tmp_path, "two.sqlite") == explored_by(LocalEngine(), tmp_path, "one.sqlite")
+
+
+@pytest.mark.long
+def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
+    with DaskEngine(2) as engine:
+        killing = KillingEngine(engine, 6)
+        found = explored_by(killing, tmp_path, "killed.sqlite")
+
+    assert killing.kills == 0
+    assert found == explored_by(LocalEngine(), tmp_path, "one.sqlite")
+
+
+def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mavcg.explore.dask_engine.WAIT_S", 1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(MavcgError, match=f"--workers tcp://127.0.0.1:{port}: no scheduler is reached there"):
+        DaskEngine(f"tcp://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("text", ["-1", "many", "dask://", "http://host:80", "dask://host", "99999", "1.5", ""])
+def test_what_is_no_number_of_workers(text: str) -> None:
+    with pytest.raises(MavcgError, match="is no number of processes"):
+        check_workers(text)
+
+
+def test_numbers_and_addresses() -> None:
+    assert check_workers("0") == 0 and check_workers("12") == 12
+    assert check_workers("dask://farm:8786") == "tcp://farm:8786" == check_workers("tcp://farm:8786/")
