@@ -14,6 +14,7 @@ from mavcg.passes.asm.isa.op import Edge, Op, Schedule
 from mavcg.passes.asm.schedule import iterative_modulo
 from mavcg.passes.asm.schedule.modulo import (
     STAGES,
+    edges_in_rhythm,
     kernel_order,
     min_initiation_interval,
     schedule_loop,
@@ -255,3 +256,10 @@ def test_the_checker_sees_the_order_within_a_cycle(cycles: tuple[int, ...], wron
 def test_edges_that_leave_the_branch_within_its_iteration_are_refused() -> None:
     with pytest.raises(ValueError, match="cycle"):
         schedule_loop([op("alu", "a"), *CLOSE], [Edge(2, 0, 0)], LIKE_A55, 2)
+
+
+def test_a_split_load_keeps_the_rhythm_of_a_core_with_a_forbidden_distance() -> None:
+    ops = [op("ldr_d", "v0", "x0"), op("ldr_x", "x1", "x0"), op("ins", "v0", "v0/acc", "x1"), op("alu", "x2", "x1")]
+    edges = [Edge(0, 2, 3), Edge(1, 2, 3), Edge(1, 3, 3), Edge(2, 1, 0, 1)]
+    assert edges_in_rhythm(ops, edges, LIKE_A55) == edges
+    assert edges_in_rhythm(ops, edges, LIKE_A53) == [Edge(0, 2, 3), Edge(1, 2, 4), Edge(1, 3, 3), Edge(2, 1, 0, 1)]
