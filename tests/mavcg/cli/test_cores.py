@@ -148,9 +148,9 @@ def test_check_tells_what_is_not_known() -> None:
     told = json.loads(run("check", "--json").stdout)
 
     assert told["faults"] == []
-    assert "prfm" in told["lacking"]["apple-firestorm"] and "cortex-a55" not in told["lacking"]
+    assert told["lacking"]["apple-avalanche"] == ["mmla_q"] and "cortex-a55" not in told["lacking"]
     assert "znver3" in told["without_timing"] and "cortex-a53" not in told["without_timing"]
-    assert "apple-firestorm lacks the timing of" in run("check").stdout
+    assert "apple-avalanche lacks the timing of" in run("check").stdout
 
 
 def test_one_core_with_its_passes_and_timing() -> None:
