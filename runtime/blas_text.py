@@ -15,13 +15,15 @@ BLAS_TABLES = "mavcg_blas_tables.h"
 
 
 def blas_tables_text(
-    blocks: Sequence[BlasBlocks], core_set: CoreSet, tiles: Mapping[str, Sequence[str]], labels: Sequence[str],
+    blocks: Sequence[BlasBlocks], core_set: CoreSet, tiles: Mapping[str, Sequence[str]],
+    vector_products: Mapping[str, Sequence[str]], labels: Sequence[str],
     speeds: Mapping[str, int], base_needs: Sequence[int] = (0,) * X86_WORDS, spin_us: int = DEFAULT_SPIN_US,
 ) -> str:  # fmt: skip
     """Return mavcg_blas_tables.h.
 
     blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions: packed, then
-    strided, each by units of rows, then columns, from 1 on. labels: the version that generic and each core of the set
+    strided, each by units of rows, then columns, from 1 on. vector_products: the same of products with a vector: by
+    columns, then sums. labels: the version that generic and each core of the set
     run, in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that
     every version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
     """
@@ -41,31 +43,44 @@ def blas_tables_text(
             "uint16_t core_speeds[]", [f"{speeds[label]}, /* {comment(label)} */" for label in (labels[0], *labels)]
         ),
     ]
+    for stem, kind, symbols, routine in (
+        ("product", "blas_tile", tiles, "gemm"),
+        ("vector", "blas_vector_product", vector_products, "gemv"),
+    ):
+        parts += _versions(stem, kind, symbols, routine, core_set, labels)
+    return "".join(parts)
+
+
+def _versions(
+    stem: str, kind: str, symbols: Mapping[str, Sequence[str]], routine: str, core_set: CoreSet, labels: Sequence[str]
+) -> list[str]:
+    """Return the tables of functions of this kind, one a type and version, between which the selector chooses."""
+    parts = []
     for dtype in ITEM_BYTES:
         for label in dict.fromkeys(labels):
-            number = labels.index(label)
-            names = [f"{dtype}_{number}_{i}" for i in range(len(tiles[dtype]))]
+            table = f"{stem}_{dtype}_{labels.index(label)}"
+            names = [f"{table}_{i}" for i in range(len(symbols[dtype]))]
             parts += [
-                f"extern blas_tile {name} __asm__({c_string(f'{symbol}.{label}')}) "
+                f"extern {kind} {name} __asm__({c_string(f'{symbol}.{label}')}) "
                 '__attribute__((visibility("hidden")));\n'
-                for name, symbol in zip(names, tiles[dtype], strict=True)
+                for name, symbol in zip(names, symbols[dtype], strict=True)
             ]
-            parts.append(_array(f"blas_tile *const {dtype}_tiles_{number}[]", [f"{name}," for name in names]))
+            parts.append(_array(f"{kind} *const {table}[]", [f"{name}," for name in names]))
     versions = [
-        "{" + ", ".join(["0", *(f"(void *){dtype}_tiles_{labels.index(label)}" for label in labels)]) + "},"
+        "{" + ", ".join(["0", *(f"(void *){stem}_{dtype}_{labels.index(label)}" for label in labels)]) + "},"
         for dtype in ITEM_BYTES
     ]
     functions = [
-        f"{{{c_string(ROUTINE_PREFIX[dtype] + 'gemm')}, product_versions[{i}], product_runs[{i}], 0}},"
+        f"{{{c_string(ROUTINE_PREFIX[dtype] + routine)}, {stem}_versions[{i}], {stem}_runs[{i}], 0}},"
         for i, dtype in enumerate(ITEM_BYTES)
     ]
     types = len(ITEM_BYTES)
-    parts += [
-        _array(f"void *const product_versions[{types}][{core_set.version_count}]", versions),
-        f"static uint64_t product_runs[{types}][{core_set.version_count}];\n",
-        _array("struct mavcg_function product_functions[]", functions),
+    return [
+        *parts,
+        _array(f"void *const {stem}_versions[{types}][{core_set.version_count}]", versions),
+        f"static uint64_t {stem}_runs[{types}][{core_set.version_count}];\n",
+        _array(f"struct mavcg_function {stem}_functions[]", functions),
     ]
-    return "".join(parts)
 
 
 def _array(declaration: str, lines: Sequence[str]) -> str:

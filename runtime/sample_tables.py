@@ -41,7 +41,7 @@ def sample_tables() -> dict[str, str]:
     tiles = {blocks.dtype: [f"{blocks.dtype}_packed", f"{blocks.dtype}_strided"] for blocks in _BLOCKS}
     speeds = {"generic": 100, "cortex-a55": 100, "cortex-a75": 256}
     return {
-        "mavcg_blas_tables.h": blas_tables_text(_BLOCKS, _CORES, tiles, ("generic", *_CORES.names), speeds),
+        "mavcg_blas_tables.h": blas_tables_text(_BLOCKS, _CORES, tiles, tiles, ("generic", *_CORES.names), speeds),
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),
         "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions),

@@ -5,7 +5,7 @@ column-major. Each element of C is one sum, one fused multiply-add a term in ord
 give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -131,6 +131,9 @@ class _TilePass:
         if not self.has_last_unit():
             self.finish(self.sums(None))
             return
+        if self.masks_are_free():
+            self.finish(self.sums(self.masks()))
+            return
         whole = b.icmp_signed("==", b.function.args[5], const(self.tile.lanes), "whole")
         with b.if_else(whole) as (full, partial):
             with full:
@@ -148,6 +151,10 @@ class _TilePass:
     def has_last_unit(self) -> bool:
         """True if the pass has vectors of the last unit of rows, of which there may be fewer than lanes."""
         return bool(self.vectors[-1] * self.lanes >= (self.tile.units - 1) * self.tile.lanes)
+
+    def masks_are_free(self) -> bool:
+        """True if a masked load or store takes no longer than another: AVX-512 has masks in registers of their own."""
+        return self.machine.vector_bytes == 64
 
     def masks(self) -> dict[int, ir.Value]:
         """Return the masks of the vectors in the last unit, by their number."""
@@ -196,51 +203,48 @@ class _TilePass:
         self, a: ir.Value, columns: tuple[ir.Value, ...], index: ir.Value, step: int, sums: Values,
         masks: dict[int, ir.Value] | None,
     ) -> Values:  # fmt: skip
-        """Add term index + step to the sums."""
+        """Add term index + step to the sums, column by column: each of B's elements is needed for a moment only."""
         b, tile = self.b, self.tile
         if tile.packed:
             a_step, b_step = tile.units * tile.lanes * self.item, tile.columns * self.item
             a_row = address(b, address(b, a, b.mul(index, const(a_step))), step * a_step)
             b_row = address(b, address(b, b.function.args[2], b.mul(index, const(b_step))), step * b_step)
             xs = [self.load(address(b, a_row, v * self.lanes * self.item), None) for v in self.vectors]
-            values: Sequence[ir.Value] = self.packed_columns(b_row)
+            values = self.packed_columns(b_row)
         else:
             term = b.add(index, const(step)) if step else index
             a_row = address(b, a, b.mul(term, self.step(A_STEP)))
             xs = [self.load(address(b, a_row, v * self.lanes * self.item), (masks or {}).get(v)) for v in self.vectors]
             values = self.strided_columns(columns, b.mul(term, self.step(B_STEP)))
-        return tuple(
-            fma(b, x, value, sums[j * len(xs) + v]) for j, value in enumerate(values) for v, x in enumerate(xs)
-        )
+        results: list[ir.Value] = []
+        for value in values:
+            results += [fma(b, x, value, sums[len(results) + v]) for v, x in enumerate(xs)]
+        return tuple(results)
 
-    def packed_columns(self, row: ir.Value) -> list[ir.Value]:
-        """Return B's elements of a term, each in every lane."""
+    def packed_columns(self, row: ir.Value) -> Iterator[ir.Value]:
+        """Yield B's elements of a term, each in every lane."""
         b, element = self.b, TYPES[self.tile.dtype]
         together = 16 // self.item
-        values: list[ir.Value] = []
         columns = list(self.columns)
         while columns:
             if by_lane(self.machine) and len(columns) >= together:
                 kind = vector(element, together)
                 held = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=kind)
-                values += [_lane(b, held, lane, self.lanes) for lane in range(together)]
+                yield from (_lane(b, held, lane, self.lanes) for lane in range(together))
                 columns = columns[together:]
             else:
                 single = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=element)
-                values.append(splat(b, single, self.lanes))
+                yield splat(b, single, self.lanes)
                 columns = columns[1:]
-        return values
 
-    def strided_columns(self, columns: tuple[ir.Value, ...], offset: ir.Value) -> list[ir.Value]:
-        """The same of B as it lies in memory."""
+    def strided_columns(self, columns: tuple[ir.Value, ...], offset: ir.Value) -> Iterator[ir.Value]:
+        """Yield the same of B as it lies in memory."""
         b, element, step = self.b, TYPES[self.tile.dtype], self.step(B_COLUMN)
-        values = []
         for number in range(len(self.columns)):
             row = address(b, columns[number // 3], offset)
             for _ in range(number % 3):
                 row = address(b, row, step)
-            values.append(splat(b, b.load(row, align=self.item, typ=element), self.lanes))
-        return values
+            yield splat(b, b.load(row, align=self.item, typ=element), self.lanes)
 
     def finish(self, sums: Values) -> None:
         """C = alpha * sums + beta * C; C is not read where beta is 0."""
@@ -254,7 +258,7 @@ class _TilePass:
         if partial:
             self.store(sums, alphas, betas, beta, {})
             return
-        if self.machine.vector_bytes == 64:  # a mask is free
+        if self.masks_are_free():
             self.store(sums, alphas, betas, beta, self.masks())
             return
         with b.if_else(b.icmp_signed("==", b.function.args[5], const(self.tile.lanes))) as (full, cut):

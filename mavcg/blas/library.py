@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.blas.product_tile import ProductTile, emit_product_tile
+from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import prepared
 from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol
 from mavcg.lowering.machines import machines_for
@@ -88,8 +89,9 @@ def build_blas(request: BlasRequest, progress: Progress = lambda message: None) 
     needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * X86_WORDS
     symbols = {dtype: [tile.symbol for tile in each] for dtype, each in tiles.items()}
     speeds = blas_core_speeds(blocks[0], machines, clusters)
+    vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     tables = blas_tables_text(
-        blocks, core_set, symbols, (GENERIC, *core_set.names), speeds, needs, default_spin_us(request.board)
+        blocks, core_set, symbols, vectors, (GENERIC, *core_set.names), speeds, needs, default_spin_us(request.board)
     )
     with scratch_folder("mavcg-blas-") as folder:
         routines = folder / "blas.o"
@@ -97,7 +99,7 @@ def build_blas(request: BlasRequest, progress: Progress = lambda message: None) 
             Task("compiling the routines", partial(blas_object, tables, request.target, request.ilp64, routines)),
             Task("compiling the selector", partial(runtime_object, core_set, load_cores(), request.target, folder)),
             *(
-                Task(f"compiling register tiles for {label}", partial(_tile_object, job, request.target, folder))
+                Task(f"compiling kernels for {label}", partial(_tile_object, job, request.target, folder))
                 for label in machines
                 for job in _jobs(tiles, machines[label], label)
             ),
@@ -130,39 +132,45 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
 
 @dataclass(frozen=True)
 class _TileJob:
-    """Some tiles of a version."""
+    """Some functions of a version."""
 
-    tiles: tuple[ProductTile, ...]
+    functions: tuple[ProductTile | VectorProduct, ...]
     machine: Machine
     label: str
     number: int
 
 
 def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
-    """Return a version's tiles by type and form: each is about as much work."""
-    parts = [
+    """Return a version's tiles by type and form: each is about as much work; and its products with vectors."""
+    parts: list[tuple[ProductTile | VectorProduct, ...]] = [
         tuple(tile for tile in each if tile.packed == packed) for each in tiles.values() for packed in (True, False)
     ]
+    parts[0] += tuple(VectorProduct(dtype, sums) for dtype in tiles for sums in (False, True))
     return [_TileJob(part, machine, label, number) for number, part in enumerate(parts)]
 
 
 def _tile_object(job: _TileJob, target: Target, folder: Path) -> Path:
     out = folder / f"tiles-{job.label}-{job.number}.o"
-    what = f"compiling register tiles for {job.label}"
-    compile_module(CodegenJob(tile_module(job.tiles, job.machine, job.label, target), target, what, "2",
+    what = f"compiling kernels for {job.label}"
+    compile_module(CodegenJob(function_module(job.functions, job.machine, job.label, target), target, what, "2",
                               emit="obj", flags=KERNEL_FLAGS), out)  # fmt: skip
     return out
 
 
-def tile_module(tiles: tuple[ProductTile, ...], machine: Machine, label: str, target: Target) -> str:
-    """Return the IR text of these tiles' versions for one core."""
-    module = ir.Module("tiles")
+def function_module(
+    functions: Sequence[ProductTile | VectorProduct], machine: Machine, label: str, target: Target
+) -> str:
+    """Return the IR text of these functions' versions for one core."""
+    module = ir.Module("blas")
     module.triple = target.llvm_triple
-    for tile in tiles:
-        emit_product_tile(module, machine, tile)
+    for function in functions:
+        if isinstance(function, ProductTile):
+            emit_product_tile(module, machine, function)
+        else:
+            emit_vector_product(module, machine, function)
     text = protect(prepared(module, machine), target.arch)
-    for tile in tiles:
-        text = text.replace(f'@"{tile.symbol}"', f'@"{version_symbol(tile.symbol, label)}"')
+    for function in functions:
+        text = text.replace(f'@"{function.symbol}"', f'@"{version_symbol(function.symbol, label)}"')
     return text
 
 

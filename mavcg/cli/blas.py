@@ -45,7 +45,7 @@ def build(
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at once; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
-    """Build a library with sgemm and dgemm, by their Fortran and CBLAS names, for 32- and 64-bit integers.
+    """Build a library with sgemm, dgemm, sgemv, dgemv, by Fortran and CBLAS names, for 32- and 64-bit integers.
 
     Preloaded, it takes these routines over in any program; the others still come from the program's own BLAS.
 

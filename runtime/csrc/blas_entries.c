@@ -10,6 +10,7 @@
 #include "blas_errors.h"
 #include "blas_next.h"
 #include "blas_product.h"
+#include "blas_vector.h"
 #include "internal.h"
 
 #if defined(BLAS_ILP64)
@@ -21,6 +22,8 @@ typedef int32_t blas_int;
 enum { ROW_MAJOR = 101, COLUMN_MAJOR = 102, NOT_TRANSPOSED = 111, TRANSPOSED = 112, CONJUGATE_TRANSPOSED = 113 };
 enum { NO_CHOICE = -1 };
 
+static const char *const gemv_names[] = {"SGEMV ", "DGEMV "}, *const cblas_gemv_names[] = {"cblas_sgemv",
+                                                                                           "cblas_dgemv"};
 static const char *const gemm_names[] = {"SGEMM ", "DGEMM "}, *const cblas_gemm_names[] = {"cblas_sgemm",
                                                                                            "cblas_dgemm"};
 
@@ -120,6 +123,76 @@ static void cblas_gemm(enum blas_type type, bool wide, int order, int a_number, 
     else multiply(type, a_transposed, b_transposed, &matrices);
 }
 
+struct matrix_and_vectors {
+    int64_t m, n, a_stride, x_stride, y_stride; /* strides in elements */
+    const void *a, *x;
+    void *y;
+    union blas_scalar alpha, beta;
+};
+
+static int64_t bad_vector_argument(int transposed, const struct matrix_and_vectors *given) {
+    if (transposed == NO_CHOICE) return 1;
+    if (given->m < 0) return 2;
+    if (given->n < 0) return 3;
+    if (given->a_stride < at_least_one(given->m)) return 6;
+    if (!given->x_stride) return 8;
+    if (!given->y_stride) return 11;
+    return 0;
+}
+
+/* The distance from the start of an array to the element that a negative stride begins with, in elements. */
+static int64_t first_element(int64_t count, int64_t stride) {
+    return stride < 0 && count > 0 ? (1 - count) * stride : 0;
+}
+
+static void multiply_vector(enum blas_type type, int transposed, const struct matrix_and_vectors *given) {
+    const int64_t item = blocks_table[type].item;
+    const int64_t x_count = transposed ? given->m : given->n, y_count = transposed ? given->n : given->m;
+    const struct blas_vector_call call = {
+        .type = type,
+        .transposed = transposed,
+        .m = given->m,
+        .n = given->n,
+        .a_stride = given->a_stride * item,
+        .x_stride = given->x_stride * item,
+        .y_stride = given->y_stride * item,
+        .a = given->a,
+        .x = (const char *)given->x + first_element(x_count, given->x_stride) * item,
+        .y = (char *)given->y + first_element(y_count, given->y_stride) * item,
+        .alpha = given->alpha,
+        .beta = given->beta,
+    };
+    compute_vector_product(&call);
+}
+
+static void gemv(enum blas_type type, bool wide, char letter, const struct matrix_and_vectors *given) {
+    int transposed = transposed_by_letter(letter);
+    int64_t bad = bad_vector_argument(transposed, given);
+    if (bad) report_argument(gemv_names[type], bad, wide);
+    else multiply_vector(type, transposed, given);
+}
+
+static void cblas_gemv(enum blas_type type, bool wide, int order, int number, const struct matrix_and_vectors *given) {
+    int transposed = transposed_by_number(number);
+    const char *name = cblas_gemv_names[type];
+    struct matrix_and_vectors call = *given;
+    if (order != ROW_MAJOR && order != COLUMN_MAJOR) {
+        report_cblas_choice(name, 1, "Illegal layout setting, %d\n", order, wide);
+        return;
+    }
+    if (transposed == NO_CHOICE) {
+        report_cblas_choice(name, 2, "Illegal TransA setting, %d\n", number, wide);
+        return;
+    }
+    if (order == ROW_MAJOR) {
+        call.m = given->n, call.n = given->m;
+        transposed = !transposed;
+    }
+    int64_t bad = bad_vector_argument(transposed, &call);
+    if (bad) report_cblas_argument(name, bad, order == ROW_MAJOR, wide);
+    else multiply_vector(type, transposed, &call);
+}
+
 /* Calls the next BLAS where this processor lacks instructions. */
 #define FORWARD(symbol, ...)                                                    \
     if (__builtin_expect(!has_base_instructions(), 0)) {                        \
@@ -150,16 +223,42 @@ static void cblas_gemm(enum blas_type type, bool wide, int order, int a_number, 
         cblas_gemm(type, sizeof(integer) == sizeof(int64_t), order, transa, transb, &given);                          \
     }
 
-#define GEMM_ENTRIES(letter, type, real, field)                         \
-    FORTRAN_GEMM(letter##gemm_, type, real, field, blas_int)            \
-    FORTRAN_GEMM(scipy_##letter##gemm_, type, real, field, blas_int)    \
-    FORTRAN_GEMM(letter##gemm_64_, type, real, field, int64_t)          \
-    FORTRAN_GEMM(scipy_##letter##gemm_64_, type, real, field, int64_t)  \
-    CBLAS_GEMM(cblas_##letter##gemm, type, real, field, blas_int)       \
-    CBLAS_GEMM(scipy_cblas_##letter##gemm, type, real, field, blas_int) \
-    CBLAS_GEMM(cblas_##letter##gemm_64, type, real, field, int64_t)     \
-    CBLAS_GEMM(cblas_##letter##gemm64_, type, real, field, int64_t)     \
-    CBLAS_GEMM(scipy_cblas_##letter##gemm64_, type, real, field, int64_t)
+#define FORTRAN_GEMV(symbol, type, real, field, integer)                                                             \
+    BLAS_EXPORT void symbol(const char *trans, const integer *m, const integer *n, const real *alpha, const real *a, \
+                            const integer *lda, const real *x, const integer *incx, const real *beta, real *y,       \
+                            const integer *incy);                                                                    \
+    void symbol(const char *trans, const integer *m, const integer *n, const real *alpha, const real *a,             \
+                const integer *lda, const real *x, const integer *incx, const real *beta, real *y,                   \
+                const integer *incy) {                                                                               \
+        FORWARD(symbol, trans, m, n, alpha, a, lda, x, incx, beta, y, incy)                                          \
+        const struct matrix_and_vectors given = {                                                                    \
+            *m, *n, *lda, *incx, *incy, a, x, y, {.field = *alpha}, {.field = *beta}};                               \
+        gemv(type, sizeof(integer) == sizeof(int64_t), *trans, &given);                                              \
+    }
 
-GEMM_ENTRIES(s, BLAS_F32, float, f32)
-GEMM_ENTRIES(d, BLAS_F64, double, f64)
+#define CBLAS_GEMV(symbol, type, real, field, integer)                                                               \
+    BLAS_EXPORT void symbol(int order, int trans, integer m, integer n, real alpha, const real *a, integer lda,      \
+                            const real *x, integer incx, real beta, real *y, integer incy);                          \
+    void symbol(int order, int trans, integer m, integer n, real alpha, const real *a, integer lda, const real *x,   \
+                integer incx, real beta, real *y, integer incy) {                                                    \
+        FORWARD(symbol, order, trans, m, n, alpha, a, lda, x, incx, beta, y, incy)                                   \
+        const struct matrix_and_vectors given = {m, n, lda, incx, incy, a, x, y, {.field = alpha}, {.field = beta}}; \
+        cblas_gemv(type, sizeof(integer) == sizeof(int64_t), order, trans, &given);                                  \
+    }
+
+/* All names of a routine; FORTRAN and CBLAS are a pair of macros above. */
+#define ALL_NAMES(FORTRAN, CBLAS, routine, type, real, field)  \
+    FORTRAN(routine##_, type, real, field, blas_int)           \
+    FORTRAN(scipy_##routine##_, type, real, field, blas_int)   \
+    FORTRAN(routine##_64_, type, real, field, int64_t)         \
+    FORTRAN(scipy_##routine##_64_, type, real, field, int64_t) \
+    CBLAS(cblas_##routine, type, real, field, blas_int)        \
+    CBLAS(scipy_cblas_##routine, type, real, field, blas_int)  \
+    CBLAS(cblas_##routine##_64, type, real, field, int64_t)    \
+    CBLAS(cblas_##routine##64_, type, real, field, int64_t)    \
+    CBLAS(scipy_cblas_##routine##64_, type, real, field, int64_t)
+
+ALL_NAMES(FORTRAN_GEMM, CBLAS_GEMM, sgemm, BLAS_F32, float, f32)
+ALL_NAMES(FORTRAN_GEMM, CBLAS_GEMM, dgemm, BLAS_F64, double, f64)
+ALL_NAMES(FORTRAN_GEMV, CBLAS_GEMV, sgemv, BLAS_F32, float, f32)
+ALL_NAMES(FORTRAN_GEMV, CBLAS_GEMV, dgemv, BLAS_F64, double, f64)

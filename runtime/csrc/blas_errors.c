@@ -29,23 +29,26 @@ MAVCG_PRIVATE void report_argument(const char *routine, int64_t argument, bool w
     }
 }
 
-/* Exchanged are what belongs to A and to B, M and N: numbers count the order as the first argument. */
-static int row_major_number(int number) {
-    switch (number) {
-    case 4: return 5;
-    case 5: return 4;
-    case 9: return 11;
-    case 11: return 9;
-    default: return number;
+/* Exchanged are M and N, and of a product of matrices what belongs to A and to B; numbers count the order as the first
+ * argument. */
+static int row_major_number(const char *name, int number) {
+    static const int matrices[][2] = {{4, 5}, {9, 11}}, vector[][2] = {{3, 4}};
+    const bool is_vector = strstr(name, "gemv") != NULL;
+    const int(*pairs)[2] = is_vector ? vector : matrices;
+    size_t count = is_vector ? sizeof vector / sizeof vector[0] : sizeof matrices / sizeof matrices[0];
+    for (size_t i = 0; i < count; i++) {
+        if (number == pairs[i][0]) return pairs[i][1];
+        if (number == pairs[i][1]) return pairs[i][0];
     }
+    return number;
 }
 
 MAVCG_PRIVATE void report_cblas_argument(const char *name, int64_t argument, bool row_major, bool wide) {
     int number = (int)argument + 1;
     (void)wide;
     if (!cblas_xerbla) {
-        fprintf(stderr, "Parameter %d to routine %s was incorrect\n", row_major ? row_major_number(number) : number,
-                name);
+        fprintf(stderr, "Parameter %d to routine %s was incorrect\n",
+                row_major ? row_major_number(name, number) : number, name);
         exit(EXIT_FAILURE);
     }
     if (!row_major) {
@@ -55,7 +58,7 @@ MAVCG_PRIVATE void report_cblas_argument(const char *name, int64_t argument, boo
         cblas_xerbla(number, name, "");
         RowMajorStrg = 0;
     } else {
-        cblas_xerbla(row_major_number(number), name, "");
+        cblas_xerbla(row_major_number(name, number), name, "");
     }
 }
 

@@ -14,10 +14,10 @@
 #include "internal.h"
 
 enum {
-    SMALL_PRODUCT = 64 * 64 * 64, /* multiply-adds below which nothing is packed that can be read as it lies */
-    PACKED_A_USES = 4,            /* panels of B that pass by A, from which on a copy of A is worth it */
-    PACKED_B_USES = 2,            /* the same of A's panels and B */
-    STACK_BYTES = 16 << 10,       /* of panels that need no buffer */
+    SMALL_PRODUCT = 112 * 112 * 112, /* multiply-adds below which nothing is packed that can be read as it lies */
+    PACKED_A_USES = 4,               /* panels of B that pass by A, from which on a copy of A is worth it */
+    PACKED_B_USES = 2,               /* the same of A's panels and B */
+    STACK_BYTES = 16 << 10,          /* of panels that need no buffer */
     PANEL_ALIGN = 128,
     TERMS_UNIT = 4,         /* of a register tile's unrolled loop */
     PANELS_FOR_THREADS = 8, /* for each thread: with fewer rows, threads share columns */

@@ -23,48 +23,93 @@ static const uint16_t core_speeds[] = {
     100, /* cortex-a55 */
     256, /* cortex-a75 */
 };
-extern blas_tile f32_0_0 __asm__("f32_packed.generic") __attribute__((visibility("hidden")));
-extern blas_tile f32_0_1 __asm__("f32_strided.generic") __attribute__((visibility("hidden")));
-static blas_tile *const f32_tiles_0[] = {
-    f32_0_0,
-    f32_0_1,
+extern blas_tile product_f32_0_0 __asm__("f32_packed.generic") __attribute__((visibility("hidden")));
+extern blas_tile product_f32_0_1 __asm__("f32_strided.generic") __attribute__((visibility("hidden")));
+static blas_tile *const product_f32_0[] = {
+    product_f32_0_0,
+    product_f32_0_1,
 };
-extern blas_tile f32_1_0 __asm__("f32_packed.cortex-a55") __attribute__((visibility("hidden")));
-extern blas_tile f32_1_1 __asm__("f32_strided.cortex-a55") __attribute__((visibility("hidden")));
-static blas_tile *const f32_tiles_1[] = {
-    f32_1_0,
-    f32_1_1,
+extern blas_tile product_f32_1_0 __asm__("f32_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_tile product_f32_1_1 __asm__("f32_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_tile *const product_f32_1[] = {
+    product_f32_1_0,
+    product_f32_1_1,
 };
-extern blas_tile f32_2_0 __asm__("f32_packed.cortex-a75") __attribute__((visibility("hidden")));
-extern blas_tile f32_2_1 __asm__("f32_strided.cortex-a75") __attribute__((visibility("hidden")));
-static blas_tile *const f32_tiles_2[] = {
-    f32_2_0,
-    f32_2_1,
+extern blas_tile product_f32_2_0 __asm__("f32_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_tile product_f32_2_1 __asm__("f32_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_tile *const product_f32_2[] = {
+    product_f32_2_0,
+    product_f32_2_1,
 };
-extern blas_tile f64_0_0 __asm__("f64_packed.generic") __attribute__((visibility("hidden")));
-extern blas_tile f64_0_1 __asm__("f64_strided.generic") __attribute__((visibility("hidden")));
-static blas_tile *const f64_tiles_0[] = {
-    f64_0_0,
-    f64_0_1,
+extern blas_tile product_f64_0_0 __asm__("f64_packed.generic") __attribute__((visibility("hidden")));
+extern blas_tile product_f64_0_1 __asm__("f64_strided.generic") __attribute__((visibility("hidden")));
+static blas_tile *const product_f64_0[] = {
+    product_f64_0_0,
+    product_f64_0_1,
 };
-extern blas_tile f64_1_0 __asm__("f64_packed.cortex-a55") __attribute__((visibility("hidden")));
-extern blas_tile f64_1_1 __asm__("f64_strided.cortex-a55") __attribute__((visibility("hidden")));
-static blas_tile *const f64_tiles_1[] = {
-    f64_1_0,
-    f64_1_1,
+extern blas_tile product_f64_1_0 __asm__("f64_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_tile product_f64_1_1 __asm__("f64_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_tile *const product_f64_1[] = {
+    product_f64_1_0,
+    product_f64_1_1,
 };
-extern blas_tile f64_2_0 __asm__("f64_packed.cortex-a75") __attribute__((visibility("hidden")));
-extern blas_tile f64_2_1 __asm__("f64_strided.cortex-a75") __attribute__((visibility("hidden")));
-static blas_tile *const f64_tiles_2[] = {
-    f64_2_0,
-    f64_2_1,
+extern blas_tile product_f64_2_0 __asm__("f64_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_tile product_f64_2_1 __asm__("f64_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_tile *const product_f64_2[] = {
+    product_f64_2_0,
+    product_f64_2_1,
 };
 static void *const product_versions[2][4] = {
-    {0, (void *)f32_tiles_0, (void *)f32_tiles_1, (void *)f32_tiles_2},
-    {0, (void *)f64_tiles_0, (void *)f64_tiles_1, (void *)f64_tiles_2},
+    {0, (void *)product_f32_0, (void *)product_f32_1, (void *)product_f32_2},
+    {0, (void *)product_f64_0, (void *)product_f64_1, (void *)product_f64_2},
 };
 static uint64_t product_runs[2][4];
 static struct mavcg_function product_functions[] = {
     {"sgemm", product_versions[0], product_runs[0], 0},
     {"dgemm", product_versions[1], product_runs[1], 0},
+};
+extern blas_vector_product vector_f32_0_0 __asm__("f32_packed.generic") __attribute__((visibility("hidden")));
+extern blas_vector_product vector_f32_0_1 __asm__("f32_strided.generic") __attribute__((visibility("hidden")));
+static blas_vector_product *const vector_f32_0[] = {
+    vector_f32_0_0,
+    vector_f32_0_1,
+};
+extern blas_vector_product vector_f32_1_0 __asm__("f32_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_vector_product vector_f32_1_1 __asm__("f32_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_vector_product *const vector_f32_1[] = {
+    vector_f32_1_0,
+    vector_f32_1_1,
+};
+extern blas_vector_product vector_f32_2_0 __asm__("f32_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_vector_product vector_f32_2_1 __asm__("f32_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_vector_product *const vector_f32_2[] = {
+    vector_f32_2_0,
+    vector_f32_2_1,
+};
+extern blas_vector_product vector_f64_0_0 __asm__("f64_packed.generic") __attribute__((visibility("hidden")));
+extern blas_vector_product vector_f64_0_1 __asm__("f64_strided.generic") __attribute__((visibility("hidden")));
+static blas_vector_product *const vector_f64_0[] = {
+    vector_f64_0_0,
+    vector_f64_0_1,
+};
+extern blas_vector_product vector_f64_1_0 __asm__("f64_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_vector_product vector_f64_1_1 __asm__("f64_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_vector_product *const vector_f64_1[] = {
+    vector_f64_1_0,
+    vector_f64_1_1,
+};
+extern blas_vector_product vector_f64_2_0 __asm__("f64_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_vector_product vector_f64_2_1 __asm__("f64_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_vector_product *const vector_f64_2[] = {
+    vector_f64_2_0,
+    vector_f64_2_1,
+};
+static void *const vector_versions[2][4] = {
+    {0, (void *)vector_f32_0, (void *)vector_f32_1, (void *)vector_f32_2},
+    {0, (void *)vector_f64_0, (void *)vector_f64_1, (void *)vector_f64_2},
+};
+static uint64_t vector_runs[2][4];
+static struct mavcg_function vector_functions[] = {
+    {"sgemv", vector_versions[0], vector_runs[0], 0},
+    {"dgemv", vector_versions[1], vector_runs[1], 0},
 };

@@ -88,3 +88,71 @@ def cblas_gemm(
         ctypes.c_void_p(second.ctypes.data), integer(second.shape[1]), real(p.beta),
         ctypes.c_void_p(c.ctypes.data), integer(c.shape[1]),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class VectorCall:
+    """A product of a matrix and a vector; strides of the vectors may be negative."""
+
+    letter: str
+    trans: bool
+    m: int
+    n: int
+    alpha: float
+    beta: float
+    more: int = 0
+    incx: int = 1
+    incy: int = 1
+
+    def operands(self, seed: int = 0) -> tuple[Array, Array, Array]:
+        """A as it is stored, column-major: [n, leading dimension]; x and y with what lies between their elements."""
+        random = np.random.default_rng(seed)
+        x_count, y_count = (self.m, self.n) if self.trans else (self.n, self.m)
+        shapes = ((self.n, max(1, self.m + self.more)), (x_count * abs(self.incx),), (y_count * abs(self.incy),))
+        return tuple(random.uniform(-1, 1, s).astype(DTYPES[self.letter]) for s in shapes)  # type: ignore[return-value]
+
+    def used(self, vector: Array, stride: int) -> Array:
+        """The elements of x or y, in the order of the product."""
+        elements = vector[:: abs(stride)]
+        return elements if stride > 0 else elements[::-1]
+
+    def expected(self, a: Array, x: Array, y: Array) -> tuple[Array, Array]:
+        """The elements of y in double, and how far each may be off."""
+        matrix = a[:, : self.m].T.astype(np.float64)
+        matrix = matrix.T if self.trans else matrix
+        values, before = self.used(x, self.incx).astype(np.float64), self.used(y, self.incy).astype(np.float64)
+        alpha, beta = (float(DTYPES[self.letter](v)) for v in (self.alpha, self.beta))
+        if not self.m or not self.n:
+            return before, np.zeros_like(before)
+        kept = np.zeros_like(before) if beta == 0 else beta * before
+        total = np.zeros_like(before) if alpha == 0 else alpha * (matrix @ values)
+        size = abs(alpha) * (np.abs(matrix) @ np.abs(values)) + np.abs(kept)
+        return total + kept, (len(values) + 5) * EPS[self.letter] * size + 1e-300
+
+
+def fortran_gemv(library: ctypes.CDLL, p: VectorCall, a: Array, x: Array, y: Array, symbol: str = "") -> None:
+    """Call sgemv_ or dgemv_, or another symbol of the same interface."""
+    symbol = symbol or f"{p.letter}gemv_"
+    integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
+    real = ctypes.c_float if p.letter == "s" else ctypes.c_double
+    m, n, lda, incx, incy = (ctypes.byref(integer(v)) for v in (p.m, p.n, a.shape[1], p.incx, p.incy))
+    alpha, beta = (ctypes.byref(real(v)) for v in (p.alpha, p.beta))
+    pa, px, py = (ctypes.c_void_p(v.ctypes.data) for v in (a, x, y))
+    letter = ctypes.byref(ctypes.c_char(b"t" if p.trans else b"n"))
+    getattr(library, symbol)(letter, m, n, alpha, pa, lda, px, incx, beta, py, incy, 1)
+
+
+def cblas_gemv(
+    library: ctypes.CDLL, p: VectorCall, a: Array, x: Array, y: Array, order: int = COLUMN_MAJOR, symbol: str = ""
+) -> None:
+    """Call cblas_sgemv or cblas_dgemv; with ROW_MAJOR the stored matrix is the transposed one of the call."""
+    symbol = symbol or f"cblas_{p.letter}gemv"
+    integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
+    real = ctypes.c_float if p.letter == "s" else ctypes.c_double
+    row_major = order == ROW_MAJOR
+    m, n = (p.n, p.m) if row_major else (p.m, p.n)
+    getattr(library, symbol)(
+        order, TRANSPOSED if p.trans != row_major else PLAIN, integer(m), integer(n), real(p.alpha),
+        ctypes.c_void_p(a.ctypes.data), integer(a.shape[1]), ctypes.c_void_p(x.ctypes.data), integer(p.incx),
+        real(p.beta), ctypes.c_void_p(y.ctypes.data), integer(p.incy),
+    )  # fmt: skip
