@@ -63,7 +63,12 @@ UNITS: Mapping[str, Unit] = {
         )
     ),
     # The entries of a library of subgraphs for other runtimes.
-    "drop_in": Unit(("part_contexts.c", "ort_kernel.c", "ort_register.c")),
+    "drop_in": Unit(
+        (
+            "numbers.c", "part_contexts.c", "ort_kernel.c", "ort_register.c", "blake2b.c", "tflite_file.c",
+            "tflite_kernel.c", "tflite_delegate.c",
+        )
+    ),
     # What the networks of one application have in common.
     "application": Unit(("engine_memory.c", "engine_library.c", "application.c")),
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """The table of a library's subgraphs as C, for its entries of other runtimes (csrc/drop_in.h). Pure."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,10 +12,29 @@ from mavcg.text.safe_text import c_string
 @dataclass(frozen=True)
 class DropInPart:
     """A subgraph of a library. program: its name is that of the operator in the user's model; fingerprint: digest of
-    the subgraph, which the model's node has too."""
+    the subgraph, which the node of an ONNX model has too. nodes, inputs, outputs: of a TFLite file, positions of
+    operators, and the tensors that are the program's arguments."""
 
     program: Program
     fingerprint: str
+    nodes: tuple[int, ...] = ()
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class DropInFile:
+    """A TFLite file as a delegate recognises it. nodes: number of its operators; anchor_tensor, anchor_offset: a
+    constant, and where its data lie in the file."""
+
+    data: bytes
+    nodes: int
+    anchor_tensor: int
+    anchor_offset: int
+
+
+NO_FILE = DropInFile(b"", -1, -1, 0)
+DIGEST_BYTES = 32  # of BLAKE2b; as in csrc/drop_in.h
 
 
 def part_symbol(program: Program) -> str:
@@ -22,15 +42,21 @@ def part_symbol(program: Program) -> str:
     return f"mavcg_part_{api_name(program.name)}"
 
 
-def parts_text(library: str, parts: Sequence[DropInPart]) -> str:
-    """Return mavcg_parts.h. library: the name of its file, for messages."""
+def parts_text(library: str, parts: Sequence[DropInPart], file: DropInFile = NO_FILE) -> str:
+    """Return mavcg_parts.h. library: the name of its file, for messages. file: what a TFLite model was read from."""
     hidden = '__attribute__((visibility("hidden")))'
     declared = (
         f"extern const mavcg_model_table part_table_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
         for i, part in enumerate(parts)
     )
+    lists = (
+        _numbers(f"part_{what}_{i}", getattr(part, what))
+        for i, part in enumerate(parts)
+        for what in ("nodes", "inputs", "outputs")
+    )
     rows = (
-        f"    {{{c_string(part.program.name)}, {c_string(part.fingerprint)}, &part_table_{i}}},\n"
+        f"    {{{c_string(part.program.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {len(part.nodes)}, "
+        f"part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},\n"
         for i, part in enumerate(parts)
     )
     sizes = {
@@ -38,12 +64,20 @@ def parts_text(library: str, parts: Sequence[DropInPart]) -> str:
         "MAX_INPUTS": max(len(part.program.inputs) for part in parts),
         "MAX_OUTPUTS": max(len(part.program.outputs) for part in parts),
     }
+    digest = hashlib.blake2b(file.data, digest_size=DIGEST_BYTES).digest()
     return "".join([
         "/* Subgraphs of a library. Made by mavcg. */\n",
         f"#define LIBRARY_NAME {c_string(library)}\n",
         *(f"#define {name} {value}\n" for name, value in sizes.items()),
         *declared,
+        *lists,
         "static const struct drop_in_part drop_in_parts[] = {\n",
         *rows,
         "};\n",
+        f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {file.anchor_offset}u, {file.nodes}, "
+        f"{file.anchor_tensor}, {{{', '.join(map(str, digest))}}}}};\n",
     ])  # fmt: skip
+
+
+def _numbers(name: str, numbers: Sequence[int]) -> str:
+    return f"static const int32_t {name}[] = {{{', '.join(map(str, numbers)) or '0'}}};\n"

@@ -209,9 +209,9 @@ def bionic_stub(objects: Sequence[Path], target: Target, folder: Path) -> Path:
 
 # Functions that the engine and compiled kernels may call; all are in Android's libc.so since API level 21.
 BIONIC = frozenset((
-    "calloc", "clock_gettime", "free", "getenv", "getpid", "memcpy", "memmove", "memset", "posix_memalign",
-    "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setstacksize", "pthread_create", "pthread_join",
-    "pthread_mutex_destroy", "pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock", "pthread_self",
-    "pthread_setname_np", "pthread_sigmask", "sched_yield", "sigfillset", "snprintf", "strcmp", "strlen", "syscall",
-    "vsnprintf", "writev", "getauxval", "environ",
+    "calloc", "clock_gettime", "dprintf", "free", "getenv", "getpid", "malloc", "memcmp", "memcpy", "memmove",
+    "memset", "posix_memalign", "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setstacksize",
+    "pthread_create", "pthread_join", "pthread_mutex_destroy", "pthread_mutex_init", "pthread_mutex_lock",
+    "pthread_mutex_unlock", "pthread_self", "pthread_setname_np", "pthread_sigmask", "sched_yield",
+    "sigfillset", "snprintf", "strcmp", "strlen", "syscall", "vsnprintf", "writev", "getauxval", "environ",
 ))  # fmt: skip

@@ -39,7 +39,8 @@ def build_partial_and_report(request: "PartialRequest", limits: ResourceLimits, 
 
     Returns: the JSON document, or {} after a report on stdout.
     """
-    from mavcg.model_pipeline.partial import build_partial, partial_json, show_partial
+    from mavcg.model_pipeline.partial import build_partial
+    from mavcg.model_pipeline.partial_report import partial_json, show_partial
 
     with limited(limits, str(request.build.model)) as progress:
         result = build_partial(request, progress)

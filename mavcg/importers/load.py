@@ -47,3 +47,8 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Pat
 def is_model(path: Path) -> bool:
     """True if `mavcg build` takes this argument for a model and not for a build file."""
     return path.suffix.lower() in SUFFIXES
+
+
+def is_tflite(path: Path) -> bool:
+    """True for a TFLite file, by its name; whether it is one is seen when it is read."""
+    return path.suffix.lower() == ".tflite"

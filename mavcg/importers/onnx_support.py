@@ -6,7 +6,6 @@ onnx's shape inference finds for it; so every node after it is tried too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.importers.emitter import Emitter, Value
+from mavcg.importers.limits import NO_TYPE, reason
 from mavcg.importers.onnx_file import LEAST_OPSET, check_given, dims_of, given_symbols
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, read_initializers
@@ -23,10 +23,6 @@ from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line,
 
 if TYPE_CHECKING:
     import onnx
-
-NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"
-MOST_REASON = 160  # characters
-_NODE = re.compile(r"^node '.*?' \(\S*\): ")
 
 
 @dataclass(frozen=True)
@@ -128,13 +124,6 @@ def _tried(
         if name in types:
             values[name] = Value(types[name], walker.emitter.builder.input(name, types[name]))
     return NodeSupport(node, inputs, outputs, why)
-
-
-def reason(error: MavcgError) -> str:
-    """The reason of a refusal without the node's name, so that equal reasons are counted together."""
-    text = _NODE.sub("", " ".join(str(error).split()))
-    text = re.sub(r" \(%[^)]*\)| %\S+", "", text).partition("; supported: ")[0]
-    return text if len(text) <= MOST_REASON else text[: MOST_REASON - 3] + "..."
 
 
 def with_shapes(

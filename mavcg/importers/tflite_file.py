@@ -33,14 +33,14 @@ def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPro
     something open, naming the location.
     """
     try:
-        return _Import(parse_model(read_file(path)), path.stem, shapes).graph()
+        return TfliteImport(parse_model(read_file(path)), path.stem, shapes).graph()
     except MavcgError as error:
         # The same class, so that callers can distinguish kinds; the file's name in front.
         error.args = (f"{path}: {error}", *error.args[1:])
         raise
 
 
-class _Import:
+class TfliteImport:
     """One import. values: of the file's tensors that are in the graph already, by index."""
 
     def __init__(self, model: TfliteModel, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -54,10 +54,20 @@ class _Import:
         model = self.model
         if not model.outputs:
             raise MavcgError("the file has no outputs; nothing would be computed")
+        names = self.add_inputs()
+        for operator in needed_operators(model):
+            self.convert(operator)
+        found = [self.value(index, "the subgraph's outputs") for index in model.outputs]
+        inputs = names[: len(model.inputs)]
+        return finished(self.emitter, inputs, names[len(inputs) :], found)
+
+    def add_inputs(self) -> list[str]:
+        """Put the inputs into the graph. Returns the names of inputs and outputs. Raises: MavcgError as graph."""
+        model = self.model
         if len(set(model.inputs)) != len(model.inputs):
             raise MavcgError("a tensor that is an input twice; the file is damaged")
         names = _names(model)
-        inputs = [names[i] for i in range(len(model.inputs))]
+        inputs = names[: len(model.inputs)]
         for name in self.shapes:
             if name not in inputs:
                 raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(inputs) or 'none'}")
@@ -65,10 +75,7 @@ class _Import:
             tensor = model.tensors[index]
             type = TensorType(_dtype(tensor), self.input_shape(tensor, name))
             self.values[index] = Value(type, self.emitter.builder.input(name, type))
-        for operator in _needed(model):
-            self.convert(operator)
-        found = [self.value(index, "the subgraph's outputs") for index in model.outputs]
-        return finished(self.emitter, inputs, names[len(inputs) :], found)
+        return names
 
     def input_shape(self, tensor: TfliteTensor, name: str) -> tuple[int, ...]:
         """Return the shape that is given, else the file's. Raises: MavcgError if a dimension is still open."""
@@ -120,7 +127,7 @@ class _Import:
     def convert(self, operator: TfliteOperator) -> None:
         """Put an operator into the graph."""
         results = tuple(self.model.tensors[i] for i in operator.outputs)
-        origin = f"{operator.index}:{shortened(results[0].name)}"
+        origin = operator_label(self.model, operator)
         location = f"node '{origin}' ({operator.op})"
         handler = HANDLERS.get(operator.op)
         if handler is None:
@@ -144,6 +151,11 @@ class _Import:
             if tensor.index in self.values:
                 raise call.fail(f"it makes {tensor.label}, which is made already; the file is damaged")
             self.values[tensor.index] = _as_stored(call, tensor, value)
+
+
+def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:
+    """Return what errors and reports call an operator."""
+    return f"{operator.index}:{shortened(model.tensors[operator.outputs[0]].name)}"
 
 
 def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
@@ -187,7 +199,7 @@ def _names(model: TfliteModel) -> list[str]:
     return found
 
 
-def _needed(model: TfliteModel) -> Sequence[TfliteOperator]:
+def needed_operators(model: TfliteModel) -> Sequence[TfliteOperator]:
     """The operators that the outputs need, in the file's order, in which it says that they run."""
     required = set(model.outputs)
     found = []

@@ -11,6 +11,7 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target, default_target, host_target, parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.importers.load import is_tflite
 from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
 from mavcg.model_pipeline.partial import PartialRequest
 from mavcg.profiles.load import cores_for
@@ -101,11 +102,17 @@ def make_partial_request(
             if value is not None:
                 raise MavcgError(f"{option} {value}: is of a partial build; add --partial")
         return None
-    if build.model.suffix.lower() != ".onnx":
-        raise MavcgError(f"--partial: takes ONNX models; {build.model} is none")
     share = DEFAULT_MIN_SHARE if min_share is None else min_share
     if not 0 <= share <= 100:
         raise MavcgError(f"--min-share {share:g}: give percent of the model's multiply-accumulates, 0 to 100")
+    if is_tflite(build.model):
+        if also is not None:
+            raise MavcgError(f"--also {also}: is of ONNX models; LiteRT's delegate takes the TFLite file as it is")
+        if build.shapes:
+            raise MavcgError("--shape: is of ONNX models; LiteRT's delegate takes the shapes of the TFLite file")
+        return PartialRequest(build, None, share / 100)
+    if build.model.suffix.lower() != ".onnx":
+        raise MavcgError(f"--partial: takes ONNX and TFLite models; {build.model} is neither")
     path = also if also is not None else build.output.with_name(f"{build.model.stem}.mavcg.onnx")
     if path.suffix.lower() != ".onnx":
         raise MavcgError(f"--also {path}: an ONNX model is written; name a file, such as {path.stem}.onnx")

@@ -1,37 +1,46 @@
-"""Chooses the subgraphs of an ONNX model that are built, and says why the other nodes stay with the runtime."""
-
-from __future__ import annotations
+"""Chooses the subgraphs of a model that are built, and says why the other nodes stay with the runtime."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mavcg.errors import MavcgError, ToolError
-from mavcg.importers.onnx_proto import load_model, one_line, onnx_module
-from mavcg.importers.onnx_support import ModelSupport, model_support, reason
-from mavcg.partial.convex import convex_sets
-from mavcg.partial.onnx_macs import node_macs
-from mavcg.partial.onnx_subgraphs import Subgraph, make_subgraph, subgraph_model
-
-if TYPE_CHECKING:
-    import onnx
+from mavcg.importers.limits import reason
 
 T = TypeVar("T")
-Attempt = Callable[["onnx.ModelProto", str], T]
+Nodes = tuple[int, ...]
+Divide = Callable[[Sequence[Sequence[int]], Sequence[bool], Sequence[int]], list[Nodes]]
 KNOWN = "its result is known when the model is read; nodes that stay read it"
 
 
 @dataclass(frozen=True)
+class PlanNode:
+    """A node of the user's model, in an order of computation.
+
+    op: its operator; label: what errors call it. inputs, outputs: tensors that are known only in a run, and constants
+    of nodes. why: the reason why it cannot be built, "" where it can. known: its results are known when the model is
+    read, and belong to all subgraphs that read them; kept: such a node stays where nodes that stay read it. macs: its
+    multiply-accumulates, None where only a run tells.
+    """
+
+    op: str
+    label: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    why: str = ""
+    known: bool = False
+    kept: bool = False
+    macs: int | None = 0
+
+
+@dataclass(frozen=True)
 class BuiltSubgraph(Generic[T]):
-    """A subgraph that can be built. name: of its operator; made: what the attempt to build it gave; macs: its
+    """A subgraph that can be built. nodes: their positions; made: what the attempt to build it gave; macs: its
     multiply-accumulates."""
 
-    name: str
-    subgraph: Subgraph
-    model: onnx.ModelProto
+    nodes: Nodes
     made: T
     macs: int
 
@@ -50,7 +59,7 @@ class PartialPlan(Generic[T]):
     """subgraphs: by multiply-accumulates, the most first. macs: of the model, as far as shapes are known; unknown_macs:
     number of nodes that have some, but whose shapes only a run tells."""
 
-    support: ModelSupport
+    nodes: tuple[PlanNode, ...]
     subgraphs: tuple[BuiltSubgraph[T], ...]
     left: tuple[LeftNodes, ...]
     macs: int
@@ -61,129 +70,85 @@ class PartialPlan(Generic[T]):
         return macs / self.macs if self.macs else 0.0
 
 
-def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupport:
-    """Read an ONNX file, with the functions that it defines expanded, and try every node.
-
-    Raises: MavcgError for a damaged file, and for shapes that do not fit its inputs.
-    """
-    model = load_model(path)
-    try:
-        if model.functions:
-            model = onnx_module().inliner.inline_local_functions(model)
-        return model_support(model, path, shapes)
-    except MavcgError as error:
-        text = "".join(c if c.isprintable() else " " for c in str(error))
-        raise type(error)(text if str(path) in text else f"{path}: {text}") from error
-    except (RuntimeError, ValueError) as error:  # of onnx's C++, for models that are not well-formed
-        raise MavcgError(f"{path}: the functions that it defines cannot be expanded ({one_line(error)})") from error
-
-
-def plan_subgraphs(support: ModelSupport, stem: str, min_share: float, attempt: Attempt[T]) -> PartialPlan[T]:
-    """Choose convex subgraphs, as large as possible, of nodes that can be built.
+def plan_subgraphs(
+    nodes: Sequence[PlanNode], outputs: Iterable[str], min_share: float, attempt: Callable[[Nodes], T], divide: Divide
+) -> PartialPlan[T]:
+    """Choose subgraphs of nodes that can be built.
 
     Args:
-        stem: first part of the operators' names; the position of the subgraph's first node is the second.
+        outputs: of the model.
         min_share: of the model's multiply-accumulates, 0 to 1, that a subgraph has at least.
-        attempt: imports a subgraph's model, with its name, as far as it takes to know that it can be built; it raises
+        attempt: imports the subgraph of these nodes, as far as it takes to know that it can be built; it raises
             MavcgError where it cannot. The node that the error names is then left out, and the rest divided anew.
+        divide: divides the supported nodes into the sets that the runtime can call as one node each
+            (convex.convex_sets, tflite_sets.delegate_sets).
     """
-    macs = [0 if node.known else node_macs(node.node, support.types) for node in support.nodes]
-    total = sum(count for count in macs if count)
-    whys = {i: node.why for i, node in enumerate(support.nodes) if node.why}
-    sources, weights = _sources(support), [count or 0 for count in macs]
-    made: dict[tuple[int, ...], BuiltSubgraph[T]] = {}
+    weights = [node.macs or 0 for node in nodes]
+    total = sum(weights)
+    whys = {i: node.why for i, node in enumerate(nodes) if node.why}
+    sources = _sources(nodes)
+    made: dict[Nodes, T] = {}
     while True:
-        able = [not node.known and i not in whys for i, node in enumerate(support.nodes)]
-        sets = [nodes for nodes in convex_sets(sources, able, weights)]
-        kept = [nodes for nodes in sets if _share(nodes, weights, total) >= min_share]
+        sets = divide(sources, [not node.known and i not in whys for i, node in enumerate(nodes)], weights)
         refused: dict[int, str] = {}
-        for nodes in kept:
-            if nodes not in made:
+        for chosen in sets:
+            share = sum(weights[i] for i in chosen) / total if total else 0.0
+            if share < min_share:
+                why = f"in a subgraph with {share:.2%} of the MACs, below --min-share {min_share:.2%}"
+                refused |= dict.fromkeys(chosen, why)
+            elif chosen not in made:
                 try:
-                    made[nodes] = _built(support, nodes, stem, attempt, weights)
+                    made[chosen] = attempt(chosen)
                 except ToolError:
                     raise
                 except MavcgError as error:
-                    refused |= _blamed(support, nodes, error, stem, attempt, weights)
+                    refused |= _blamed(nodes, chosen, error, attempt)
         if not refused:
             break
         whys |= refused
-    small = [nodes for nodes in sets if nodes not in kept]
-    for nodes in small:
-        share = _share(nodes, weights, total)
-        why = f"in a subgraph with {share:.2%} of the MACs, below --min-share {min_share:.2%}"
-        whys |= dict.fromkeys(nodes, why)
-    return PartialPlan(
-        support, tuple(made[nodes] for nodes in kept), _left(support, whys), total, sum(count is None for count in macs)
-    )
+    built = tuple(BuiltSubgraph(chosen, made[chosen], sum(weights[i] for i in chosen)) for chosen in sets)
+    unknown = sum(node.macs is None for node in nodes)
+    return PartialPlan(tuple(nodes), built, _left(nodes, outputs, whys), total, unknown)
 
 
-def _sources(support: ModelSupport) -> list[list[int]]:
+def _sources(nodes: Sequence[PlanNode]) -> list[list[int]]:
     """Return for each node the nodes that it reads of; what is known when the model is read is no dependence."""
-    maker = {name: i for i, node in enumerate(support.nodes) for name in node.outputs}
-    return [
-        [] if node.known else [maker[n] for n in node.inputs if n in maker and n not in support.values]
-        for node in support.nodes
-    ]
-
-
-def _share(nodes: Sequence[int], weights: Sequence[int], total: int) -> float:
-    return sum(weights[i] for i in nodes) / total if total else 0.0
-
-
-def _built(
-    support: ModelSupport, nodes: Sequence[int], stem: str, attempt: Attempt[T], weights: Sequence[int]
-) -> BuiltSubgraph[T]:
-    subgraph = make_subgraph(support, nodes)
-    name = f"{stem}_{nodes[0]}"
-    model = subgraph_model(support, subgraph, name)
-    return BuiltSubgraph(name, subgraph, model, attempt(model, name), sum(weights[i] for i in nodes))
+    maker = {name: i for i, node in enumerate(nodes) if not node.known for name in node.outputs}
+    return [[] if node.known else [maker[name] for name in node.inputs if name in maker] for node in nodes]
 
 
 _NODE_NAME = re.compile(r"node '(.*?)' \(")
 
 
 def _blamed(
-    support: ModelSupport,
-    nodes: Sequence[int],
-    error: MavcgError,
-    stem: str,
-    attempt: Attempt[T],
-    weights: Sequence[int],
+    nodes: Sequence[PlanNode], chosen: Nodes, error: MavcgError, attempt: Callable[[Nodes], T]
 ) -> dict[int, str]:
     """Return the nodes to leave out, each with its reason: the one that the error names, else those that cannot be
     built alone, else all."""
     match = _NODE_NAME.search(str(error))
-    named = {i: reason(error) for i in nodes if match is not None and _label(support, i) == match[1]}
+    named = {i: reason(error) for i in chosen if match is not None and nodes[i].label == match[1]}
     if named:
         return named
     alone = {}
-    for i in nodes if len(nodes) > 1 else ():
+    for i in chosen if len(chosen) > 1 else ():
         try:
-            _built(support, (i,), stem, attempt, weights)
+            attempt((i,))
         except ToolError:
             raise
         except MavcgError as own:
             alone[i] = reason(own)
-    return alone or dict.fromkeys(nodes, reason(error))
+    return alone or dict.fromkeys(chosen, reason(error))
 
 
-def _label(support: ModelSupport, i: int) -> str:
-    """Return what errors call a node."""
-    node = support.nodes[i].node
-    return node.name or next((name for name in node.output if name), node.op_type)
-
-
-def _left(support: ModelSupport, whys: Mapping[int, str]) -> tuple[LeftNodes, ...]:
+def _left(nodes: Sequence[PlanNode], outputs: Iterable[str], whys: dict[int, str]) -> tuple[LeftNodes, ...]:
     """Count the nodes that stay by operator and reason, the most frequent first."""
     counts: Counter[tuple[str, str]] = Counter()
-    needed = {name for i in whys for name in support.nodes[i].inputs} | set(support.outputs)
-    for i, node in reversed(list(enumerate(support.nodes))):
-        domain = "" if node.node.domain in ("", "ai.onnx") else f"{node.node.domain}."
+    needed = {name for i in whys for name in nodes[i].inputs} | set(outputs)
+    for i, node in reversed(list(enumerate(nodes))):
         if i in whys:
-            counts[domain + node.node.op_type, whys[i]] += 1
-        elif node.replicable and any(name in needed for name in node.outputs):
+            counts[node.op, whys[i]] += 1
+        elif node.kept and any(name in needed for name in node.outputs):
             needed.update(node.inputs)
-            counts[domain + node.node.op_type, KNOWN] += 1
+            counts[node.op, KNOWN] += 1
     ordered = sorted(counts.items(), key=lambda item: (item[0][1] == KNOWN, -item[1], item[0]))
     return tuple(LeftNodes(op, count, why) for (op, why), count in ordered)

@@ -6,11 +6,24 @@
 
 #include "engine_api.h"
 
-/* name: of the operator that stands for the subgraph in the user's model. fingerprint: digest of the subgraph, which the
- * model's node has too. table: the functions of its engine. */
+/* name: of the operator that stands for the subgraph in an ONNX model. fingerprint: digest of the subgraph, which the
+ * model's node has too. table: the functions of its engine. nodes, inputs, outputs: of a TFLite file, the positions of its
+ * operators, ascending, and the tensors that are the arguments of the engine. */
 struct drop_in_part {
     const char *name, *fingerprint;
     const mavcg_model_table *table;
+    uint32_t node_count;
+    const int32_t *nodes, *inputs, *outputs;
+};
+
+enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512 };
+
+/* A TFLite file: its size, its BLAKE2b digest, number of operators, and a constant: the tensor's number and the offset of
+ * its data. */
+struct drop_in_file {
+    uint64_t bytes, anchor_offset;
+    int32_t nodes, anchor_tensor;
+    uint8_t digest[DIGEST_BYTES];
 };
 
 #include "mavcg_parts.h" /* generated, see runtime/drop_in_text.py */

@@ -11,7 +11,7 @@
 #include "ort_api.h"
 #include "part_contexts.h"
 
-enum { MESSAGE_BYTES = 512, SHAPE_BYTES = 160, MAX_RANK = 16, FINGERPRINT_BYTES = 128 };
+enum { SHAPE_BYTES = 160, MAX_RANK = 16, FINGERPRINT_BYTES = 128 };
 
 struct ort_kernel {
     const struct ort_api *api;

@@ -5,11 +5,12 @@
 
 #include "drop_in.h"
 #include "internal.h"
+#include "numbers.h"
 #include "ort_api.h"
 #include "ort_kernel.h"
 #include "part_contexts.h"
 
-enum { THREADS_BYTES = 16, MOST_THREADS = 1024 };
+enum { THREADS_BYTES = 16 };
 static const char threads_key[] = "mavcg.threads"; /* of a session's configuration */
 
 /* ONNXTensorElementDataType of each enum mavcg_type. */
@@ -65,19 +66,6 @@ static const struct ort_custom_op part_op = {
     .kernel_compute_v2 = compute_ort_kernel,
 };
 
-/* Parse a number of threads: 0 (the library chooses) to MOST_THREADS; false for any other text. */
-static bool parse_threads(const char *text, int *threads) {
-    int value = 0;
-    if (!*text) return false;
-    for (const char *at = text; *at; at++) {
-        if (*at < '0' || *at > '9') return false;
-        value = value * 10 + (*at - '0');
-        if (value > MOST_THREADS) return false;
-    }
-    *threads = value;
-    return true;
-}
-
 static ort_status *read_threads(const struct ort_api *api, const ort_session_options *options, int *threads) {
     char text[THREADS_BYTES] = "";
     size_t size = sizeof text;
@@ -86,7 +74,7 @@ static ort_status *read_threads(const struct ort_api *api, const ort_session_opt
     ort_status *failed = api->has_session_config_entry(options, threads_key, &there);
     if (failed || !there) return failed;
     failed = api->get_session_config_entry(options, threads_key, text, &size);
-    if (!failed && parse_threads(text, threads)) return NULL;
+    if (!failed && parse_thread_count(text, threads)) return NULL;
     if (failed) api->release_status(failed);
     return ort_error(api, ORT_INVALID_ARGUMENT, "mavcg: %s of the session options is not a number from 0 to %d",
                      threads_key, MOST_THREADS);

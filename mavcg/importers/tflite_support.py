@@ -1,0 +1,128 @@
+"""Finds the operators of a TFLite file can be imported, each by itself, and the file's part that some of them are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, TensorType
+from mavcg.importers.emitter import Value
+from mavcg.importers.limits import NO_TYPE, reason
+from mavcg.importers.tflite_file import TfliteImport, needed_operators
+from mavcg.importers.tflite_model import TfliteModel, TfliteOperator
+from mavcg.importers.tflite_parse import parse_model, read_file
+
+
+@dataclass(frozen=True)
+class OperatorSupport:
+    """An operator of the file. why: the reason why it cannot be built; "" where it can."""
+
+    operator: TfliteOperator
+    why: str
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A constant by which a loaded file is found in memory: the tensor's index, and its offset in the file."""
+
+    tensor: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class TfliteSupport:
+    """A file with what of it can be built.
+
+    model: its tensors have the shapes that follow from the inputs'. data: its bytes. anchor: None where no constant
+    lies in the file as it is used.
+    """
+
+    model: TfliteModel
+    data: bytes
+    operators: tuple[OperatorSupport, ...]
+    anchor: Anchor | None
+
+
+def tflite_support(path: Path) -> TfliteSupport:
+    """Try every operator of a file, in the shapes that the file has.
+
+    Raises: MavcgError for a file that is damaged, or has several subgraphs.
+    """
+    try:
+        data = read_file(path)
+        parsed = parse_model(data)
+    except MavcgError as error:
+        error.args = (f"{path}: {error}", *error.args[1:])
+        raise
+    # The runtime begins with these shapes; where its user takes others, it is told to keep the graph.
+    model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
+    operators, shapes = _tried(model)
+    tensors = tuple(replace(tensor, shape=shapes.get(tensor.index, tensor.shape)) for tensor in model.tensors)
+    return TfliteSupport(replace(model, tensors=tensors), data, operators, _anchor(model, data))
+
+
+def _tried(model: TfliteModel) -> tuple[tuple[OperatorSupport, ...], dict[int, tuple[int, ...]]]:
+    """Try every operator. Returns them, and shapes by tensor as far as they follow from the inputs'."""
+    walk = TfliteImport(model, "", {})
+    walk.add_inputs()
+    needed = {operator.index for operator in needed_operators(model)}
+    lost: set[int] = set()
+    tried = []
+    for operator in model.operators:
+        if operator.index not in needed:
+            why = "nothing reads its result"
+        elif lost.intersection(operator.inputs):
+            why = NO_TYPE
+        else:
+            try:
+                walk.convert(operator)
+                why = ""
+            except MavcgError as error:
+                why = reason(error)
+        if why:
+            for index in operator.outputs:
+                tensor = model.tensors[index]
+                if tensor.dtype and all(n >= 0 for n in tensor.shape) and index not in walk.values:
+                    type = TensorType(tensor.dtype, tensor.shape)
+                    walk.values[index] = Value(type, walk.emitter.builder.input(f"%{index}", type))
+                else:
+                    lost.add(index)
+        tried.append(OperatorSupport(operator, why))
+    return tuple(tried), {index: value.shape for index, value in walk.values.items()}
+
+
+def part_graph(
+    support: TfliteSupport, nodes: Sequence[int], name: str
+) -> tuple[Graph, tuple[int, ...], tuple[int, ...]]:
+    """Return the graph of these operators (positions in support.operators), and the tensors that are its inputs and
+    outputs, as the file numbers them.
+
+    Raises: MavcgError where it cannot be imported.
+    """
+    model = support.model
+    operators = [support.operators[i].operator for i in nodes]
+    made = {index for operator in operators for index in operator.outputs}
+    read = dict.fromkeys(i for operator in operators for i in operator.inputs if i >= 0)
+    inputs = tuple(i for i in read if i not in made and model.tensors[i].data is None)
+    inside = set(nodes)
+    elsewhere = {i for j, each in enumerate(support.operators) if j not in inside for i in each.operator.inputs} | set(
+        model.outputs
+    )
+    outputs = tuple(i for operator in operators for i in operator.outputs if i in elsewhere)
+    part = replace(model, operators=tuple(operators), inputs=inputs, outputs=outputs)
+    return TfliteImport(part, name, {}).graph(), inputs, outputs
+
+
+def _anchor(model: TfliteModel, data: bytes) -> Anchor | None:
+    """Return the first constant that lies in the file's bytes, not in a copy."""
+    start = int(np.frombuffer(data, np.uint8).ctypes.data)
+    for tensor in model.tensors:
+        if tensor.data is not None and tensor.data.size:
+            offset = int(tensor.data.ctypes.data) - start
+            if 0 <= offset and offset + tensor.data.nbytes <= len(data):
+                return Anchor(tensor.index, offset)
+    return None

@@ -1,0 +1,89 @@
+"""Links subgraphs of one model to a library that other runtimes load."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mavcg import __version__
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import run_tasks
+from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
+from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.step_list import PlannedModel
+from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
+from mavcg.model_pipeline.model import ModelRequest, dump, link_with_note, plan_choice
+from mavcg.model_pipeline.note import model_note
+from mavcg.planner.engine.parts import cores_each
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.companions import library_stem
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.drop_in_text import DropInFile, DropInPart, part_symbol, parts_text
+from mavcg.runtime.made_with import made_with
+from mavcg.runtime.model_build import drop_in_task, engine_tasks, selector_task
+from mavcg.runtime.model_text import default_spin_us
+from mavcg.specs.kernel import Machine
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """A subgraph that is to be linked. fingerprint: of the node in an ONNX model. nodes, inputs, outputs: as
+    DropInPart has them."""
+
+    choice: AlgorithmChoice
+    fingerprint: str = ""
+    nodes: tuple[int, ...] = ()
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+
+
+def link_parts(
+    build: ModelRequest,
+    entries: Sequence[PartEntry],
+    file: DropInFile,
+    machines: Mapping[str, Machine],
+    progress: Progress,
+) -> tuple[PlannedModel, ...]:
+    """Compile all subgraphs, which share kernels, and link the library. Returns their programs.
+
+    file: what the model was read from, where the runtime reads it too.
+    """
+    choices = [entry.choice for entry in entries]
+    specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))
+    clusters = cores_of(tuple(machines), build.target, build.board)
+    tiles = plan_tiles(specs, machines, clusters, cores_each(tuple(machines), build.board))
+    dump("plan_tiles", tiles)
+    planned = tuple(plan_choice(choice, build, machines, clusters, tiles, progress) for choice in choices)
+    core_set, defined = CoreSet(build.cores), version_symbols(specs, tuple(machines))
+    parts = [
+        DropInPart(each.program, entry.fingerprint, entry.nodes, entry.inputs, entry.outputs)
+        for each, entry in zip(planned, entries, strict=True)
+    ]
+    with scratch_folder("mavcg-model-") as folder:
+        others = [
+            drop_in_task(parts_text(build.output.name, parts, file), build.target, folder),
+            selector_task(core_set, load_cores(), build.target, folder),
+        ]
+        for i, each in enumerate(planned):
+            (folder / str(i)).mkdir()
+            others += engine_tasks(
+                each.program, partial(pack_weights, each.memory, each.lowered.graph.constants), defined, core_set,
+                build.target, folder / str(i), build.threads, default_spin_us(build.board), part_symbol(each.program),
+            )  # fmt: skip
+        tasks = kernel_tasks(specs, machines, build.cores, build.target, folder, build.tuning, tiles)
+        made: list[Any] = run_tasks([*others, *tasks], build.workers, progress)
+        kernels = kernel_code(made[len(others) :], machines, tiles)
+        dump("generate_code", kernels)
+        notes = [model_note(each, kernels, choice.selection) for each, choice in zip(planned, choices, strict=True)]
+        note = {
+            "mavcg": __version__,
+            "model": library_stem(build.output),
+            "weight_bytes": sum(each.program.constants_bytes for each in planned),
+            "subgraphs": notes,
+            "made_with": made_with(build.model),
+        }
+        link_with_note([*kernels.objects, *made[: len(others)]], note, build, folder, progress)
+    return planned

@@ -1,0 +1,73 @@
+"""Reports of `mavcg build MODEL --partial`."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from mavcg.model_pipeline.partial import PartialResult
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def partial_json(result: PartialResult) -> dict[str, Any]:
+    """The document of `mavcg build MODEL --partial --json`; sizes and multiply-accumulates are counted."""
+    plan, build = result.plan, result.request.build
+    nodes = plan.nodes
+    return {
+        "output": str(build.output),
+        "also": str(result.request.also) if result.request.also else None,
+        "target": build.target.zig_name,
+        "seconds": round(result.seconds, 3),
+        "library_bytes": result.library_bytes,
+        "loaded_bytes": result.loaded_bytes,
+        "weight_bytes": sum(each.program.constants_bytes for each in result.planned),
+        "subgraphs": [
+            {
+                "name": planned.program.name,
+                "nodes": len(each.nodes),
+                "macs": each.macs,
+                "macs_share": plan.share(each.macs),
+                "arena_bytes": planned.program.arena_bytes,
+                "inputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.inputs],
+                "outputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.outputs],
+                "operators": dict(Counter(nodes[i].op for i in each.nodes).most_common()),
+            }
+            for each, planned in zip(plan.subgraphs, result.planned, strict=True)
+        ],
+        "left": [{"op": left.op, "count": left.count, "why": left.why} for left in plan.left],
+        "macs": plan.macs,
+        "macs_share": plan.share(sum(each.macs for each in plan.subgraphs)),
+        "nodes_with_unknown_macs": plan.unknown_macs,
+    }
+
+
+def show_partial(result: PartialResult, to: "Console") -> None:
+    """A screen for people: subgraphs, then what stays with the runtime and why."""
+    from rich.table import Table
+
+    document = partial_json(result)
+    to.print(f"{document['output']} for {document['target']}, {document['library_bytes'] / 1e6:.2f} MB")
+    if document["also"]:
+        to.print(f"{document['also']}: the model that calls it")
+    table = Table(box=None)
+    for name in ("subgraph", "inputs", "outputs"):
+        table.add_column(name)
+    for name in ("nodes", "MACs", "share"):
+        table.add_column(name, justify="right")
+    for each in document["subgraphs"]:
+        ends = [", ".join(f"{t['name']} {t['type']}" for t in each[what]) for what in ("inputs", "outputs")]
+        table.add_row(each["name"], *ends, str(each["nodes"]), f"{each['macs']:,}", f"{each['macs_share']:.1%}")
+    to.print(table)
+    unknown = document["nodes_with_unknown_macs"]
+    more = f"; of {unknown} more nodes they are known only in a run" if unknown else ""
+    to.print(f"{document['macs_share']:.1%} of {document['macs']:,} MACs{more}")
+    if not document["left"]:
+        to.print("nothing stays with the runtime")
+        return
+    left = Table(box=None, title="what stays with the runtime", title_justify="left")
+    left.add_column("nodes", justify="right")
+    left.add_column("operator")
+    left.add_column("why")
+    for each in document["left"]:
+        left.add_row(str(each["count"]), each["op"], each["why"])
+    to.print(left)

@@ -1,0 +1,42 @@
+"""The nodes of an ONNX model as a partial build divides them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.importers.onnx_proto import load_model, one_line, onnx_module
+from mavcg.importers.onnx_support import ModelSupport, model_support
+from mavcg.partial.onnx_macs import node_macs
+from mavcg.partial.plan import PlanNode
+
+
+def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupport:
+    """Read an ONNX file, with the functions that it defines expanded, and try every node.
+
+    Raises: MavcgError for a damaged file, and for shapes that do not fit its inputs.
+    """
+    model = load_model(path)
+    try:
+        if model.functions:
+            model = onnx_module().inliner.inline_local_functions(model)
+        return model_support(model, path, shapes)
+    except MavcgError as error:
+        text = "".join(c if c.isprintable() else " " for c in str(error))
+        raise type(error)(text if str(path) in text else f"{path}: {text}") from error
+    except (RuntimeError, ValueError) as error:  # of onnx's C++, for models that are not well-formed
+        raise MavcgError(f"{path}: the functions that it defines cannot be expanded ({one_line(error)})") from error
+
+
+def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
+    """Return all nodes that the model's outputs need."""
+    found = []
+    for each in support.nodes:
+        node = each.node
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        label = node.name or next((name for name in node.output if name), node.op_type)
+        inputs = tuple(n for n in each.inputs if n not in support.values or each.replicable or each.why)
+        macs = 0 if each.known else node_macs(node, support.types)
+        found.append(
+            PlanNode(domain + node.op_type, label, inputs, each.outputs, each.why, each.known, each.replicable, macs)
+        )
+    return found

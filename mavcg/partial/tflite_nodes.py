@@ -1,0 +1,78 @@
+"""The operators of a TFLite file as a partial build divides them, with their multiply-accumulates."""
+
+import math
+from collections.abc import Callable, Mapping
+
+from mavcg.importers.tflite_file import operator_label
+from mavcg.importers.tflite_model import TfliteOperator
+from mavcg.importers.tflite_support import TfliteSupport
+from mavcg.partial.plan import PlanNode
+
+Shapes = Callable[[int], tuple[int, ...]]
+
+
+def tflite_nodes(support: TfliteSupport) -> list[PlanNode]:
+    """Return all operators of a file."""
+    constants = {tensor.index for tensor in support.model.tensors if tensor.data is not None}
+    return [
+        PlanNode(
+            each.operator.op,
+            operator_label(support.model, each.operator),
+            tuple(str(i) for i in each.operator.inputs if i >= 0 and i not in constants),
+            tuple(map(str, each.operator.outputs)),
+            each.why,
+            macs=operator_macs(each.operator, lambda i: support.model.tensors[i].shape),
+        )
+        for each in support.operators
+    ]
+
+
+def operator_macs(operator: TfliteOperator, shape: Shapes) -> int | None:
+    """Multiply-accumulates of matrix products, convolutions and recurrent operators, in the file's shapes; 0 of others.
+
+    None for control flow, whose iterations only a run counts, and where the file's shapes make no sense.
+    """
+    if operator.op in ("WHILE", "IF", "CALL"):
+        return None
+    count = _COUNTS.get(operator.op)
+    try:
+        return count(operator, shape) if count is not None else 0
+    except IndexError:
+        return None
+
+
+def _filtered(operator: TfliteOperator, shape: Shapes) -> int:
+    """Each element of the result is a sum over all of a filter but its first dimension, the output channels."""
+    return math.prod(shape(operator.outputs[0])) * math.prod(shape(operator.inputs[1])[1:])
+
+
+def _depthwise(operator: TfliteOperator, shape: Shapes) -> int:
+    return math.prod(shape(operator.outputs[0])) * math.prod(shape(operator.inputs[1])[1:3])
+
+
+def _transposed(data: int) -> Callable[[TfliteOperator, Shapes], int]:
+    """Each element of the input is multiplied by a filter: output channels times its window."""
+    return lambda operator, shape: math.prod(shape(operator.inputs[data])) * math.prod(shape(operator.inputs[1])[:3])
+
+
+def _product(operator: TfliteOperator, shape: Shapes) -> int:
+    a, result = shape(operator.inputs[0]), shape(operator.outputs[0])
+    terms = a[-2] if operator.options.get("AdjX") else a[-1]
+    return math.prod(result) * terms
+
+
+def _lstm(operator: TfliteOperator, shape: Shapes) -> int:
+    """Count per time step: 4 gates times cells, each a sum over the input and over the state.
+
+    Source of the order of inputs: TensorFlow Lite, lstm_shared.h: 2 is the forget gate's weights of the input, 6 those
+    of the state.
+    """
+    data, weights, state = (shape(operator.inputs[i]) for i in (0, 2, 6))
+    return math.prod(data[:-1]) * 4 * (math.prod(weights) + math.prod(state))
+
+
+_COUNTS: Mapping[str, Callable[[TfliteOperator, Shapes], int]] = {
+    "CONV_2D": _filtered, "CONV_3D": _filtered, "FULLY_CONNECTED": _filtered, "DEPTHWISE_CONV_2D": _depthwise,
+    "TRANSPOSE_CONV": _transposed(2), "CUSTOM Convolution2DTransposeBias": _transposed(0), "BATCH_MATMUL": _product,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm, "LSTM": _lstm,
+}  # fmt: skip

@@ -1,0 +1,33 @@
+"""Divides a TFLite graph as its runtime divides it between a delegate and its own kernels."""
+
+from collections.abc import Sequence
+
+
+def delegate_sets(
+    sources: Sequence[Sequence[int]], supported: Sequence[bool], weights: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Return the sets of supported nodes that the runtime makes one delegate kernel each, the heaviest first.
+
+    The runtime goes over the nodes in turn: the first node that can run says whose set begins, and all nodes of this
+    kind that can run by then join it. The sets are convex; a set may have several connected parts.
+
+    Args:
+        sources: for each node the nodes whose results it reads, all before it.
+        weights: of each node.
+    Source: TensorFlow Lite, graph_info.cc, PartitionGraphIntoIndependentNodeSubsets, described in our words.
+    """
+    done = [False] * len(sources)
+    sets: list[tuple[int, ...]] = []
+    left = list(range(len(sources)))
+    while left:
+        kind: bool | None = None
+        taken: list[int] = []
+        # One pass is enough: sources come before their readers.
+        for node in left:
+            if all(done[s] for s in sources[node]) and kind in (None, supported[node]):
+                kind, done[node] = supported[node], True
+                taken.append(node)
+        left = [node for node in left if not done[node]]
+        if kind:
+            sets.append(tuple(taken))
+    return sorted(sets, key=lambda nodes: (-sum(weights[n] for n in nodes), nodes))

@@ -1,0 +1,22 @@
+/* BLAKE2b with a digest of 32 bytes and no key (RFC 7693), of data that comes in pieces. */
+#ifndef MAVCG_BLAKE2B_H
+#define MAVCG_BLAKE2B_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "internal.h"
+
+enum { BLAKE2B_BLOCK = 128, BLAKE2B_DIGEST = 32 };
+
+struct blake2b {
+    uint64_t state[8], bytes;
+    size_t used; /* of block */
+    uint8_t block[BLAKE2B_BLOCK];
+};
+
+MAVCG_PRIVATE void blake2b_begin(struct blake2b *hash);
+MAVCG_PRIVATE void blake2b_add(struct blake2b *hash, const void *data, size_t size);
+MAVCG_PRIVATE void blake2b_end(struct blake2b *hash, uint8_t digest[BLAKE2B_DIGEST]);
+
+#endif

@@ -1,0 +1,123 @@
+/* The external delegate of TensorFlow Lite: `load_delegate(library)`. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "drop_in.h"
+#include "internal.h"
+#include "numbers.h"
+#include "part_contexts.h"
+#include "tflite_api.h"
+#include "tflite_file.h"
+#include "tflite_kernel.h"
+
+static void say(const struct own_delegate *own, const char *text) {
+    if (!own->quiet) dprintf(STDERR_FILENO, "INFO: mavcg: " LIBRARY_NAME ": %s\n", text);
+}
+
+/* True if the arguments of a subgraph have the types and shapes that they have in the file, and no other delegate has
+ * its results. */
+static bool fits_part(const tflite_context *context, const tflite_delegate *delegate, const struct drop_in_part *part) {
+    for (uint32_t i = 0; i < part->table->input_count; i++)
+        if (!fits_tensor(context, part->inputs[i], &part->table->inputs[i])) return false;
+    for (uint32_t i = 0; i < part->table->output_count; i++) {
+        if (!fits_tensor(context, part->outputs[i], &part->table->outputs[i])) return false;
+        /* The runtime refuses to give a tensor to two delegates; after resizing, XNNPACK's still has its own. */
+        const tflite_delegate *owner = context->tensors[part->outputs[i]].delegate;
+        if (owner && owner != delegate) return false;
+    }
+    return true;
+}
+
+/* Put the nodes of all subgraphs that fit into `nodes`, in the order of the file. */
+static void list_nodes(const bool taken[PARTS], tflite_ints *nodes) {
+    nodes->size = 0;
+    for (int32_t node = 0; node < drop_in_file.nodes; node++)
+        for (uint32_t i = 0; i < PARTS; i++)
+            for (uint32_t j = 0; taken[i] && j < drop_in_parts[i].node_count; j++)
+                if (drop_in_parts[i].nodes[j] == node) nodes->data[nodes->size++] = node;
+}
+
+/* Keep those subgraphs that the runtime would make one kernel each. Returns their number. */
+static uint32_t keep_whole(tflite_context *context, bool taken[PARTS], const tflite_ints *nodes) {
+    tflite_delegate_params *partitions = NULL;
+    int count = 0;
+    uint32_t kept = 0;
+    bool whole[PARTS] = {false};
+    if (context->preview_delegate_partitioning(context, nodes, &partitions, &count)) return 0;
+    for (int partition = 0; partition < count; partition++)
+        for (uint32_t i = 0; i < PARTS; i++)
+            whole[i] |= taken[i] && is_part(&drop_in_parts[i], partitions[partition].nodes_to_replace);
+    for (uint32_t i = 0; i < PARTS; i++) kept += taken[i] = whole[i];
+    return kept;
+}
+
+static int prepare_delegate(tflite_context *context, tflite_delegate *delegate) {
+    const struct own_delegate *own = (const struct own_delegate *)delegate;
+    tflite_ints *plan = NULL;
+    if (context->get_execution_plan(context, &plan)) return TFLITE_ERROR;
+    if (plan->size != drop_in_file.nodes || !is_own_file(context)) {
+        say(own, "was built of another file; the runtime keeps this graph");
+        return TFLITE_OK;
+    }
+    bool taken[PARTS];
+    uint32_t fit = 0, count = 0, before = 0;
+    for (uint32_t i = 0; i < PARTS; i++) fit += taken[i] = fits_part(context, delegate, &drop_in_parts[i]);
+    tflite_ints *nodes = malloc(sizeof *nodes + ((size_t)drop_in_file.nodes + 1) * sizeof *nodes->data);
+    if (!nodes) return TFLITE_ERROR;
+    /* Without one subgraph the runtime may divide the others in another way. */
+    for (count = fit; count != before;) {
+        before = count;
+        list_nodes(taken, nodes);
+        count = keep_whole(context, taken, nodes);
+    }
+    char text[MESSAGE_BYTES];
+    snprintf(text, sizeof text, "%u of %u subgraphs with %d of %d nodes%s", count, (uint32_t)PARTS,
+             count ? nodes->size : 0, drop_in_file.nodes,
+             fit == PARTS ? "" : "; the runtime keeps those whose inputs were resized, or that another delegate has");
+    say(own, text);
+    int status = TFLITE_OK;
+    if (count)
+        status = context->replace_node_subsets_with_delegate_kernels(context, part_registration(), nodes, delegate);
+    free(nodes);
+    return status;
+}
+
+/* Read the options of a delegate. Returns NULL, or what is wrong. */
+static const char *read_options(struct own_delegate *own, char **keys, char **values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(keys[i], "threads")) {
+            if (!parse_thread_count(values[i], &own->threads)) return "option threads is not a number from 0 to 1024";
+        } else if (!strcmp(keys[i], "quiet")) {
+            if (strcmp(values[i], "0") != 0 && strcmp(values[i], "1") != 0) return "option quiet is neither 0 nor 1";
+            own->quiet = values[i][0] == '1';
+        } else {
+            return "there are the options threads and quiet, and no others";
+        }
+    }
+    return NULL;
+}
+
+typedef void report(const char *text);
+__attribute__((visibility("default"))) tflite_delegate *tflite_plugin_create_delegate(char **keys, char **values,
+                                                                                      size_t count,
+                                                                                      report *report_error);
+tflite_delegate *tflite_plugin_create_delegate(char **keys, char **values, size_t count, report *report_error) {
+    struct own_delegate *own = calloc(1, sizeof *own);
+    const char *wrong = own ? NULL : "no memory";
+    if (own) {
+        own->threads = LIBRARY_THREADS;
+        own->delegate.prepare = prepare_delegate;
+        wrong = read_options(own, keys, values, count);
+    }
+    if (!wrong) return &own->delegate;
+    char text[MESSAGE_BYTES];
+    snprintf(text, sizeof text, "mavcg: " LIBRARY_NAME ": %s", wrong);
+    if (report_error) report_error(text);
+    free(own);
+    return NULL;
+}
+
+__attribute__((visibility("default"))) void tflite_plugin_destroy_delegate(tflite_delegate *delegate);
+void tflite_plugin_destroy_delegate(tflite_delegate *delegate) { free(delegate); }

@@ -1,0 +1,101 @@
+/* Runs a subgraph as a delegate kernel of TensorFlow Lite. */
+#include "tflite_kernel.h"
+
+#include <stdlib.h>
+
+#include "drop_in.h"
+#include "internal.h"
+#include "part_contexts.h"
+#include "tflite_api.h"
+
+struct part_kernel {
+    const struct drop_in_part *part;
+    struct part_contexts contexts;
+};
+
+/* TfLiteType of each enum mavcg_type. */
+static const uint8_t tflite_types[] = {
+    [MAVCG_F32] = 1, [MAVCG_I32] = 2,  [MAVCG_U8] = 3,   [MAVCG_I64] = 4,  [MAVCG_BOOL] = 6, [MAVCG_I16] = 7,
+    [MAVCG_I8] = 9,  [MAVCG_F16] = 10, [MAVCG_F64] = 11, [MAVCG_U64] = 13, [MAVCG_U32] = 16, [MAVCG_U16] = 17,
+};
+
+MAVCG_PRIVATE bool is_part(const struct drop_in_part *part, const tflite_ints *nodes) {
+    if (nodes->size < 0 || (uint32_t)nodes->size != part->node_count) return false;
+    for (uint32_t i = 0; i < part->node_count; i++)
+        if (nodes->data[i] != part->nodes[i]) return false;
+    return true;
+}
+
+MAVCG_PRIVATE bool fits_tensor(const tflite_context *context, int index, const mavcg_tensor *tensor) {
+    if (index < 0 || (size_t)index >= context->tensors_size) return false;
+    const tflite_tensor *own = &context->tensors[index];
+    if (own->type != tflite_types[tensor->type] || !own->dims || own->dims->size != tensor->rank) return false;
+    for (int32_t i = 0; i < tensor->rank; i++)
+        if (own->dims->data[i] != tensor->dims[i]) return false;
+    return true;
+}
+
+static void *init_kernel(tflite_context *context, const char *buffer, size_t length) {
+    const tflite_delegate_params *params = (const tflite_delegate_params *)(const void *)buffer;
+    (void)length; /* 0 for a delegate's kernels */
+    for (uint32_t i = 0; i < PARTS; i++) {
+        if (!is_part(&drop_in_parts[i], params->nodes_to_replace)) continue;
+        struct part_kernel *made = calloc(1, sizeof *made);
+        int threads = ((const struct own_delegate *)params->delegate)->threads, status = MAVCG_ERROR_MEMORY;
+        if (made) {
+            made->part = &drop_in_parts[i];
+            status = create_contexts(&made->contexts, made->part->table, threads);
+        }
+        if (!status) return made;
+        context->report_error(context, "mavcg: %s: %s", drop_in_parts[i].name,
+                              drop_in_parts[i].table->error_text(status));
+        free(made);
+    }
+    return NULL;
+}
+
+static void free_kernel(tflite_context *context, void *state) {
+    struct part_kernel *kernel = state;
+    (void)context;
+    if (!kernel) return;
+    destroy_contexts(&kernel->contexts);
+    free(kernel);
+}
+
+static int prepare_kernel(tflite_context *context, tflite_node *node) {
+    const struct part_kernel *kernel = node->user_data;
+    if (!kernel) return TFLITE_ERROR;
+    const struct drop_in_part *part = kernel->part;
+    bool fits = true;
+    for (uint32_t i = 0; i < part->table->input_count; i++)
+        fits &= fits_tensor(context, part->inputs[i], &part->table->inputs[i]);
+    for (uint32_t i = 0; i < part->table->output_count; i++)
+        fits &= fits_tensor(context, part->outputs[i], &part->table->outputs[i]);
+    if (fits) return TFLITE_OK;
+    context->report_error(context, "mavcg: %s: a tensor has not the shape that the library was built for", part->name);
+    return TFLITE_ERROR;
+}
+
+static int invoke_kernel(tflite_context *context, tflite_node *node) {
+    struct part_kernel *kernel = node->user_data;
+    const struct drop_in_part *part = kernel->part;
+    const void *inputs[MAX_INPUTS + 1];
+    void *outputs[MAX_OUTPUTS + 1];
+    for (uint32_t i = 0; i < part->table->input_count; i++) inputs[i] = context->tensors[part->inputs[i]].data;
+    for (uint32_t i = 0; i < part->table->output_count; i++) outputs[i] = context->tensors[part->outputs[i]].data;
+    int status = run_part(&kernel->contexts, inputs, outputs);
+    if (!status) return TFLITE_OK;
+    context->report_error(context, "mavcg: %s: %s", part->name, part->table->error_text(status));
+    return TFLITE_ERROR;
+}
+
+MAVCG_PRIVATE tflite_registration part_registration(void) {
+    return (tflite_registration){
+        .init = init_kernel,
+        .free = free_kernel,
+        .prepare = prepare_kernel,
+        .invoke = invoke_kernel,
+        .custom_name = "mavcg",
+        .version = 1,
+    };
+}

@@ -1,0 +1,27 @@
+/* A subgraph as a delegate kernel of TensorFlow Lite. */
+#ifndef MAVCG_TFLITE_KERNEL_H
+#define MAVCG_TFLITE_KERNEL_H
+
+#include <stdbool.h>
+
+#include "drop_in.h"
+#include "internal.h"
+#include "tflite_api.h"
+
+/* A delegate: the structure that the runtime knows comes first. threads: as in struct part_contexts. */
+struct own_delegate {
+    tflite_delegate delegate;
+    int threads;
+    bool quiet;
+};
+
+/* True if these nodes are those of the part. */
+MAVCG_PRIVATE bool is_part(const struct drop_in_part *part, const tflite_ints *nodes);
+
+/* True if the runtime's tensor is of the type and shape that the engine takes. */
+MAVCG_PRIVATE bool fits_tensor(const tflite_context *context, int index, const mavcg_tensor *tensor);
+
+/* The functions of a delegate kernel. */
+MAVCG_PRIVATE tflite_registration part_registration(void);
+
+#endif

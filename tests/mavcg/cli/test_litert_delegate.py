@@ -1,0 +1,239 @@
+"""A partial build of a TFLite file as a user of LiteRT meets it: `load_delegate("./libm.so")`."""
+
+import json
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert.interpreter")
+from ai_edge_litert.interpreter import Interpreter, load_delegate  # noqa: E402
+
+from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
+
+CONVOLUTION: dict[str, Any] = {"options": "Conv2DOptions", "strideH": 1, "strideW": 1, "shape": (1, 8, 8, 6)}
+# What the issue has a user write, with the library's path.
+SCRIPT = """\
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, load_delegate
+
+interpreter = Interpreter("m.tflite", experimental_delegates=[load_delegate("./libm.so")])
+interpreter.allocate_tensors()
+interpreter.set_tensor(interpreter.get_input_details()[0]["index"], np.load("x.npy"))
+interpreter.invoke()
+np.save("y.npy", interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+"""
+X = np.random.default_rng(3).standard_normal((1, 8, 8, 6)).astype(np.float32)
+
+
+def weights(seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal((6, 3, 3, 6)).astype(np.float32) * 0.2
+
+
+def chain(writer: Writer, between: str = "") -> bytes:
+    """Two convolutions; between: an operator between them that mavcg has not."""
+    x = writer.input((1, 8, 8, 6), name="x")
+    a = writer.op("CONV_2D", [x, writer.constant(weights(0)), writer.constant(np.ones(6, np.float32))], **CONVOLUTION)
+    if between:
+        a = writer.op(between, [a, writer.constant([1])], shape=(1, 8, 8, 6))
+    y = writer.op("CONV_2D", [a, writer.constant(weights(1)), writer.constant(np.ones(6, np.float32))], **CONVOLUTION)
+    return writer.bytes(y)
+
+
+def eight_bit(writer: Writer) -> bytes:
+    """A convolution on 8-bit numbers, weights per channel."""
+    x = writer.input((1, 8, 8, 6), "i8", 0.05, 3)
+    scales = np.linspace(0.01, 0.02, 6)
+    q = np.random.default_rng(4).integers(-127, 128, (6, 3, 3, 6)).astype(np.int8)
+    bias = np.arange(6, dtype=np.int32) * 50
+    inputs = [x, writer.constant(q, "i8", scales, 0, 0), writer.constant(bias, "i32", scales * 0.05, 0, 0)]
+    return writer.bytes(writer.op("CONV_2D", inputs, ("i8", 0.1, -5), **CONVOLUTION))
+
+
+Build = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> Build:
+    """build(folder, data): m.tflite with these bytes and its libm.so in a folder; what the build said. The same bytes
+    are built once."""
+    built: dict[bytes, Path] = {}
+
+    def build_file(folder: Path, data: bytes) -> dict[str, Any]:
+        if data not in built:
+            built[data] = tmp_path_factory.mktemp("delegate")
+            (built[data] / "m.tflite").write_bytes(data)
+            command = [sys.executable, "-m", "mavcg.cli", "build", "m.tflite", "--partial", "--cores", cores[1]]
+            done = subprocess.run(
+                [*command, "-o", "libm.so", "--json"], cwd=built[data], capture_output=True, text=True, timeout=600
+            )
+            assert done.returncode == 0, done.stderr
+            (built[data] / "report.json").write_text(done.stdout)
+        for path in built[data].iterdir():
+            shutil.copy(path, folder)
+        report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+        return report
+
+    return build_file
+
+
+def delegated(model: Path, *arrays: Any, **options: str) -> tuple[list[Any], Any]:
+    """Run a model with the delegate of libm.so beside it. Returns the outputs, and the interpreter."""
+    delegate = load_delegate(str(model.parent / "libm.so"), options)
+    interpreter = Interpreter(str(model), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    return invoke(interpreter, *arrays), interpreter
+
+
+def invoke(interpreter: Any, *arrays: Any) -> list[Any]:
+    for details, array in zip(interpreter.get_input_details(), arrays, strict=True):
+        interpreter.set_tensor(details["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
+
+
+def near(have: Any, want: Any) -> bool:
+    return bool(have.shape == want.shape and np.abs(have - want).max() <= 1e-5 * np.abs(want).max())
+
+
+def test_the_script_of_a_user_in_a_fresh_folder(build: Build, here: Path) -> None:
+    data = chain(Writer())
+    report = build(here, data)
+    np.save("x.npy", X)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=here, capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stderr
+    assert "mavcg: libm.so: 1 of 1 subgraphs with 2 of 2 nodes" in done.stderr
+    assert near(np.load("y.npy"), litert(data, [X])[0])
+    assert report["left"] == [] and report["macs_share"] == 1 and report["also"] is None
+    assert report["macs"] == 2 * 8 * 8 * 6 * 9 * 6
+
+
+def test_a_node_that_stays_between_two_subgraphs(build: Build, here: Path, capfd: Any) -> None:
+    data = chain(Writer(), "CUMSUM")
+    report = build(here, data)
+    assert [each["nodes"] for each in report["subgraphs"]] == [1, 1]
+    assert report["left"] == [{"op": "CUMSUM", "count": 1, "why": "there is nothing for this operator"}]
+    (have,), interpreter = delegated(here / "m.tflite", X)
+
+    assert near(have, litert(data, [X])[0])
+    assert "2 of 2 subgraphs with 2 of 3 nodes" in capfd.readouterr().err
+    assert [op["op_name"] for op in interpreter._get_ops_details()].count("mavcg") in (0, 2)
+
+
+def test_eight_bit_numbers(build: Build, here: Path) -> None:
+    data = eight_bit(Writer())
+    build(here, data)
+    x = np.random.default_rng(5).integers(-128, 128, (1, 8, 8, 6)).astype(np.int8)
+    (have,), _ = delegated(here / "m.tflite", x)
+    (want,) = litert(data, [x])
+
+    assert have.dtype == np.int8 and np.abs(have.astype(int) - want.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("how", ["one weight", "a name", "an option"])
+def test_another_file_stays_with_the_runtime(build: Build, here: Path, capfd: Any, how: str) -> None:
+    """A file that differs in one weight, in a name, or in an activation alone."""
+    data = chain(Writer())
+    build(here, data)
+    writer = Writer()
+    other = bytearray(chain(writer))
+    if how == "one weight":
+        at = other.index(weights(1).tobytes())
+        other[at : at + 4] = np.float32(9).tobytes()
+    elif how == "a name":
+        at = other.index(b"t1\0")
+        other[at : at + 2] = b"q1"
+    else:
+        writer.graph.operators[1].builtinOptions.fusedActivationFunction = 1
+        other = bytearray(writer.bytes(*writer.graph.outputs))
+    (here / "m.tflite").write_bytes(bytes(other))
+    (have,), _ = delegated(here / "m.tflite", X)
+
+    assert "was built of another file; the runtime keeps this graph" in capfd.readouterr().err
+    assert near(have, litert(bytes(other), [X])[0])
+
+
+def test_a_resized_input_stays_with_the_runtime(build: Build, here: Path, capfd: Any) -> None:
+    data = chain(Writer())
+    build(here, data)
+    (first,), interpreter = delegated(here / "m.tflite", X)
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.resize_tensor_input(index, (2, 8, 8, 6))
+    interpreter.allocate_tensors()
+    two = np.concatenate([X, 2 * X])
+
+    assert near(invoke(interpreter, two)[0], litert(data, [two])[0])
+    assert "0 of 1 subgraphs" in capfd.readouterr().err
+    interpreter.resize_tensor_input(index, (1, 8, 8, 6))
+    interpreter.allocate_tensors()
+    assert near(invoke(interpreter, X)[0], first)
+
+
+def test_a_model_that_is_in_memory(build: Build, here: Path, capfd: Any) -> None:
+    data = chain(Writer())
+    build(here, data)
+    interpreter = Interpreter(model_content=data, experimental_delegates=[load_delegate(str(here / "libm.so"))])
+    interpreter.allocate_tensors()
+
+    assert near(invoke(interpreter, X)[0], litert(data, [X])[0])
+    assert "1 of 1 subgraphs" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threads": "many"}, "option threads is not a number from 0 to 1024"),
+        ({"quiet": "yes"}, "option quiet is neither 0 nor 1"),
+        ({"fast": "1"}, "there are the options threads and quiet, and no others"),
+    ],
+)
+def test_options_that_do_not_fit(build: Build, here: Path, options: dict[str, str], words: str) -> None:
+    build(here, chain(Writer()))
+    with pytest.raises(ValueError, match=re.escape(f"mavcg: libm.so: {words}")):
+        load_delegate(str(here / "libm.so"), options)
+
+
+def test_options(build: Build, here: Path, capfd: Any) -> None:
+    build(here, data := chain(Writer()))
+    (have,), _ = delegated(here / "m.tflite", X, threads="2", quiet="1")
+
+    assert near(have, litert(data, [X])[0])
+    assert "mavcg" not in capfd.readouterr().err
+
+
+def test_a_thousand_interpreters_leave_nothing_behind(build: Build, here: Path) -> None:
+    build(here, chain(Writer()))
+
+    def peak_kib() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    for _ in range(100):
+        delegated(here / "m.tflite", X, quiet="1")
+    before = peak_kib()
+    for _ in range(1000):
+        delegated(here / "m.tflite", X, quiet="1")
+
+    assert peak_kib() - before < 4096  # 4 KiB an interpreter would be as much
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--also", "y.onnx"], "--also y.onnx: is of ONNX models"),
+        (["--shape", "x=2x8x8x6"], "--shape: is of ONNX models"),
+    ],
+)
+def test_options_of_onnx(mavcg: Any, here: Path, cores: tuple[str, str], options: list[str], words: str) -> None:
+    (here / "m.tflite").write_bytes(chain(Writer()))
+    ended = mavcg("build", "m.tflite", "--partial", "--cores", cores[1], *options)
+
+    assert ended.status == 2 and words in ended.stderr
+    assert [path.name for path in here.iterdir()] == ["m.tflite"]
